@@ -49,6 +49,22 @@ def n_earlier_alike(key: Ints, when: Floats) -> Ints:
     return found
 
 
+def first_above(begin: Ints, values: Floats, group: Ints, bound: Floats) -> Ints:
+    """Return the first place in each group at which ``values`` are above a bound; where it ends without one.
+
+    Args:
+        begin: where each group begins in ``values``, and at last the number of all values.
+        values: ascending in each group.
+        group, bound: as often as wanted.
+    """
+    low, high = begin[group], begin[group + 1]
+    while (open_ones := low < high).any():
+        middle = (low + high) // 2
+        below = open_ones & (np.append(values, np.inf)[middle] <= bound)
+        low, high = np.where(below, middle + 1, low), np.where(open_ones & ~below, middle, high)
+    return low
+
+
 def sums(values: Floats | Ints, group: Ints, n_groups: int) -> Floats:
     """Sum the known values of each group; 0 for a group without any."""
     return np.bincount(group, np.where(np.isnan(values), 0.0, values), minlength=n_groups).astype(np.float64)

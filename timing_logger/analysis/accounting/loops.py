@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from timing_logger.analysis.grouping import first_above
 from timing_logger.analysis.tables import Bools, Floats, Ints
 
 TRANSFER = -1
@@ -104,30 +105,32 @@ def origins(
     waits_until_s = np.where(until_s > start_s, np.minimum(until_s, end_s), start_s)
     follows = np.where(waits_until_s > start_s, needed, -1)
     rest = np.where(np.isnan(until_s), UNKNOWN, TRANSFER)
-    next_hold = _first_that_ends_after(first, end_s, np.maximum(follows, 0), start_s)
+    next_hold = first_above(first, end_s, np.maximum(follows, 0), start_s)
     held = next_hold < first[np.maximum(follows, 0) + 1]
     held_from_s = np.where(held, np.append(start_s, np.inf)[next_hold], np.inf)
     # Mostly the line that is followed is free all the time, which needs no walk.
     is_plain = (follows < 0) | (held_from_s >= waits_until_s)
-    walk = _Walk(first.tolist(), start_s.tolist(), end_s.tolist(), order)
-    walk.tell_plain(np.flatnonzero(is_plain), start_s, end_s, waits_until_s, follows, rest)
+    plain = _plain_pieces(np.flatnonzero(is_plain), start_s, end_s, waits_until_s, follows, rest)
+    if is_plain.all():
+        hold, from_s, to_s, leads_to = plain
+        chosen = wanted[hold]
+        return hold[chosen], from_s[chosen], to_s[chosen], leads_to[chosen]
+    walk = _Walk(first.tolist(), start_s.tolist(), end_s.tolist(), order, plain)
     walk.tell(order[~is_plain[order]].tolist(), waits_until_s, follows, rest)
     return walk.told(np.flatnonzero(wanted))
 
 
-def _first_that_ends_after(first: Ints, end_s: Floats, line: Ints, instant_s: Floats) -> Ints:
-    """Return the first hold of each line that ends after an instant; that behind its last hold without one.
-
-    Args:
-        first, end_s: as for :func:`origins`.
-        line, instant_s: where and when, as often as wanted.
-    """
-    low, high = first[line], first[line + 1]
-    while (open_ones := low < high).any():
-        middle = (low + high) // 2
-        ended = open_ones & (np.append(end_s, np.inf)[middle] <= instant_s)
-        low, high = np.where(ended, middle + 1, low), np.where(open_ones & ~ended, middle, high)
-    return low
+def _plain_pieces(
+    holds: Ints, start_s: Floats, end_s: Floats, until_s: Floats, follows: Ints, rest: Ints
+) -> tuple[Ints, Floats, Floats, Ints]:
+    """Divide holds that follow no line or one that is free: into two pieces each, at most."""
+    there = np.stack([follows >= 0, end_s > until_s], axis=1)[holds]
+    return (
+        np.repeat(holds, there.sum(axis=1)),
+        np.stack([start_s, until_s], axis=1)[holds][there],
+        np.stack([until_s, end_s], axis=1)[holds][there],
+        np.stack([follows, rest], axis=1)[holds][there],
+    )
 
 
 class _Walk:
@@ -135,31 +138,21 @@ class _Walk:
 
     Args:
         first, start_s, end_s, order: as for :func:`origins`.
+        plain: the pieces of holds of which they are known already, hold by hold.
     """
 
-    def __init__(self, first: list[int], start_s: list[float], end_s: list[float], order: Ints) -> None:
+    def __init__(
+        self, first: list[int], start_s: list[float], end_s: list[float], order: Ints,
+        plain: tuple[Ints, Floats, Floats, Ints],
+    ) -> None:  # fmt: skip
         self._first, self._start_s, self._end_s = first, start_s, end_s
-        self._from_s: list[float] = []  # of each piece, as are the next two
-        self._to_s: list[float] = []
-        self._leads_to: list[int] = []
-        self._begin, self._stop = [-1] * len(start_s), [-1] * len(start_s)  # the pieces of each hold
+        self._from_s, self._to_s, self._leads_to = (values.tolist() for values in plain[1:])
+        bounds = np.searchsorted(plain[0], np.arange(len(start_s) + 1))  # the pieces of each hold
+        self._begin, self._stop = bounds[:-1].tolist(), bounds[1:].tolist()
         place = np.empty(len(start_s), np.int64)
         place[order] = np.arange(len(order))
         self._place: list[int] = place.tolist()
         self._now = -1
-
-    def tell_plain(
-        self, holds: Ints, start_s: Floats, end_s: Floats, until_s: Floats, follows: Ints, rest: Ints
-    ) -> None:
-        """Divide holds, all at once, that follow no line or one that is free: into two pieces at most."""
-        there = np.stack([follows >= 0, end_s > until_s], axis=1)[holds]
-        n = np.cumsum(there.sum(axis=1))
-        self._from_s = np.stack([start_s, until_s], axis=1)[holds][there].tolist()
-        self._to_s = np.stack([until_s, end_s], axis=1)[holds][there].tolist()
-        self._leads_to = np.stack([follows, rest], axis=1)[holds][there].tolist()
-        begin, stop = np.full((2, len(self._begin)), -1)
-        begin[holds], stop[holds] = n - there.sum(axis=1), n
-        self._begin, self._stop = begin.tolist(), stop.tolist()
 
     def tell(self, order: list[int], until_s: Floats, follows: Ints, rest: Ints) -> None:
         """Divide the other holds: until when each follows a line, and what the rest of it leads to."""

@@ -12,7 +12,7 @@ from timing_logger.analysis.accounting.loops import Ragged
 from timing_logger.analysis.accounting.part import BLOCKS
 from timing_logger.analysis.accounting.run import BlockedRows
 from timing_logger.analysis.accounting.ties import Ties, needs_of
-from timing_logger.analysis.grouping import rows_of_each
+from timing_logger.analysis.grouping import first_above
 from timing_logger.analysis.instants import instants
 from timing_logger.analysis.operations import is_communication
 from timing_logger.analysis.tables import Bools, Floats, Ints, coded_text, dense_codes, each_text, numbers
@@ -122,20 +122,12 @@ def _issuing_line(run: BlockedRows, line: Ints, blocks: Bools, process: Ints, ro
 def _before_any_wait(line: Ints, at_s: Floats, waits: Nodes) -> Floats:
     """Return instants of lines, those within a wait of the line moved to its beginning."""
     found: Floats = at_s.copy()
-    first = np.searchsorted(
-        waits.line, np.arange(int(max(line.max(initial=0), waits.line.max(initial=0))) + 2)
-    )
-    groups = rows_of_each(line) if len(line) else iter(())
-    for rows in groups:
-        here = np.arange(len(line))[rows]
-        if not len(here):
-            continue
-        begin, end = first[line[here[0]]], first[line[here[0]] + 1]
-        if begin == end:
-            continue
-        place = begin + np.searchsorted(waits.begin_s[begin:end], at_s[here], side="right") - 1
-        within = (place >= begin) & (waits.end_s[place] > at_s[here] + _SAME_S)
-        found[here[within]] = waits.begin_s[place[within]]
+    if not len(waits.line):
+        return found
+    begin = np.searchsorted(waits.line, np.arange(int(line.max(initial=-1)) + 2))
+    place = first_above(begin, waits.begin_s, line, at_s) - 1  # the last that began until then
+    within = (place >= begin[line]) & (waits.end_s[place] > at_s + _SAME_S)
+    found[within] = waits.begin_s[place[within]]
     return found
 
 
