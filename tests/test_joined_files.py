@@ -162,7 +162,7 @@ def read(folder: Path, **options: Any) -> tuple[pd.DataFrame, list[str]]:
 def assert_read_alike(folder: Path, engine: str, **options: Any) -> None:
     together, said = read(folder, engine=engine, **options)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(joined_files, "BLOCK_BYTES", -1)
+        patched.setattr(joined_files, "MOST_JOINED_BYTES", -1)
         one_by_one, said_then = read(folder, engine=engine, **options)
     pd.testing.assert_frame_equal(together, one_by_one, check_exact=True)
     assert together.attrs == one_by_one.attrs

@@ -16,10 +16,13 @@ from timing_logger.reading.facts_of_rows import (
     first_and_last_us,
     inexact_numbers,
 )
-from timing_logger.reading.joined_files import BLOCK_BYTES, Piece, pieces_of
+from timing_logger.reading.joined_files import Piece, pieces_of
 from timing_logger.reading.rows_of_files import RowsOfFiles
 from timing_logger.reading.second_runs import have_recurring_numbers, second_run
 from timing_logger.reading.sources import Source, joined
+
+BATCH_BYTES = 2**25
+"""The size of a batch: in smaller ones, what analyses do once for each would take longer than the rows."""
 
 File: TypeAlias = "tuple[Source, Alignment]"
 """A file, and how its instants are mapped to the common axis."""
@@ -37,7 +40,7 @@ class Batch(NamedTuple):
     files: list[dict[str, Any]]
 
 
-def batches_of(files: Sequence[File], n_bytes: int = BLOCK_BYTES) -> list[list[File]]:
+def batches_of(files: Sequence[File], n_bytes: int = BATCH_BYTES) -> list[list[File]]:
     """Divide files into batches of ``n_bytes`` at most; a larger file is a batch by itself."""
     batches: list[list[File]] = []
     room = 0
@@ -67,7 +70,7 @@ def read_batch(files: Sequence[File]) -> Batch:
 
 
 def _read(piece: Piece, clocks: Iterator[Alignment], columns: Sequence[str]) -> Batch:
-    rows = RowsOfFiles([len(parsed.frame) for parsed in piece.parsed])
+    rows = RowsOfFiles([content.n_rows for content in piece.contents])
     files = list(zip(piece.sources, [next(clocks) for _ in piece.sources], strict=True))
     described = _descriptions(piece, rows, files)
     return Batch({name: _column(piece.frame, name, rows, files) for name in columns}, described)
@@ -98,15 +101,16 @@ def _on_the_axis(
 def _descriptions(piece: Piece, rows: RowsOfFiles, files: Sequence[File]) -> list[dict[str, Any]]:
     frame, recur = piece.frame, have_recurring_numbers(piece.frame, rows)
     of_each = zip(
-        files, piece.parsed, recur.tolist(), first_and_last_us(frame, rows), first_and_last_s(frame, rows),
-        inexact_numbers(frame, rows), clocks_and_numbers(frame, rows), strict=True,
+        files, piece.contents, rows.slices, recur.tolist(), first_and_last_us(frame, rows),
+        first_and_last_s(frame, rows), inexact_numbers(frame, rows), clocks_and_numbers(frame, rows),
+        strict=True,
     )  # fmt: skip
     found = []
-    for (source, clock), parsed, recurs, ends_us, ends_s, inexact, numbers in of_each:
-        may_be_two = recurs or parsed.headers
-        source.second_run = second_run(parsed.frame, source.sidecar, parsed.headers) if may_be_two else ""
+    for (source, clock), content, its, recurs, ends_us, ends_s, inexact, numbers in of_each:
+        may_be_two = recurs or content.headers
+        source.second_run = second_run(frame.iloc[its], source.sidecar, content.headers) if may_be_two else ""
         found.append({
-            **source.told(parsed),
+            **source.told(content),
             "inexact": inexact,
             "span_unix_ns": source.lifetime_with(ends_us),
             "second_run": source.second_run,

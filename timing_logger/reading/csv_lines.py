@@ -95,6 +95,31 @@ class Parsed(NamedTuple):
     parts: Sequence[dict[str, Any]] = ()
     headers: Sequence[int] = ()
 
+    @property
+    def content(self) -> Content:
+        """What was read, without the rows."""
+        return Content(
+            len(self.frame), self.n_bytes, self.cut, self.bad_lines, self.bad_examples, self.replaced,
+            self.parts, self.headers,
+        )  # fmt: skip
+
+
+class Content(NamedTuple):
+    """What was read of a timing file, without its rows; the other attributes are as of :class:`Parsed`.
+
+    Attributes:
+        n_rows: the number of rows.
+    """
+
+    n_rows: int
+    n_bytes: int
+    cut: str
+    bad_lines: int = 0
+    bad_examples: Sequence[str] = ()
+    replaced: int = 0
+    parts: Sequence[dict[str, Any]] = ()
+    headers: Sequence[int] = ()
+
 
 class UnknownHeader(ValueError):
     """The first line of a file is not that of a timing file; ``args[0]`` is the line, shortened."""

@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from timing_logger.reading.csv_lines import Parsed, UnknownHeader, parse_sound_lines
+from timing_logger.reading.csv_lines import Content, UnknownHeader, parse_sound_lines
 from timing_logger.reading.inflight import KEY_COLUMNS, has_inflight, without_replaced
 from timing_logger.reading.plain_files import PLAIN_HEADERS, parse_plain_lines
 from timing_logger.reading.sources import ParquetSource, Source, compact
 from timing_logger.record import COLUMNS
 from timing_logger.run_info import check_is_file
 
-BLOCK_BYTES = 2**23
-"""The size up to which files are joined: the parsers are as fast with it as with more."""
+MOST_JOINED_BYTES = 2**23
+"""The size up to which a file is joined with others: of a larger one, parsers divide the lines themselves."""
 
 
 class Piece(NamedTuple):
@@ -31,20 +31,19 @@ class Piece(NamedTuple):
     Attributes:
         sources: the files.
         frame: the rows of all files, one file after the other.
-        parsed: the content of each file, whose frame is its part of ``frame``.
+        contents: what was read of each file.
     """
 
     sources: list[Source]
     frame: pd.DataFrame
-    parsed: list[Parsed]
+    contents: list[Content]
 
 
 def pieces_of(sources: Sequence[Source]) -> Iterator[Piece]:
     """Read files, in their order.
 
     Args:
-        sources: files of :data:`BLOCK_BYTES` together, about, or a larger one; what they have read is
-            dropped.
+        sources: files of a batch; what they have read is dropped.
 
     Raises:
         NotATimingFileError: a file has another header.
@@ -79,7 +78,7 @@ def _opened(source: Source) -> _Opened:
         return _Opened(source)
     for path in source.paths:
         check_is_file("paths", path)
-    if source.n_bytes > BLOCK_BYTES:
+    if source.n_bytes > MOST_JOINED_BYTES:
         return _Opened(source)
     contents = [path.read_bytes() for path in source.paths]
     header, *others = {data[: data.find(b"\n") + 1] for data in contents}
@@ -98,7 +97,7 @@ def _opened(source: Source) -> _Opened:
 def _alone(source: Source) -> Piece:
     parsed = source.parsed
     source.forget_rows()
-    return Piece([source], parsed.frame, [parsed])
+    return Piece([source], parsed.frame, [parsed.content])
 
 
 def _halved(files: list[_Opened]) -> Iterator[Piece]:
@@ -126,19 +125,11 @@ def _together(files: list[_Opened]) -> Piece | None:
         assert frame is not None, "its lines are sound"
         frame, n_left = _without_replaced(frame, n_rows)
         n_replaced, n_rows = (np.array(n_rows) - n_left).tolist(), n_left
-    frame = frame[source.read_columns]
-    ends = np.cumsum(n_rows).tolist()
-    return Piece(
-        [file.source for file in files],
-        frame,
-        [
-            Parsed(
-                sum(part["bytes"] for part in file.parts), frame.iloc[end - n : end], file.cut, 0, [],
-                replaced, file.parts,
-            )
-            for file, end, n, replaced in zip(files, ends, n_rows, n_replaced, strict=True)
-        ],
-    )  # fmt: skip
+    contents = [
+        Content(n, sum(part["bytes"] for part in file.parts), file.cut, replaced=replaced, parts=file.parts)
+        for file, n, replaced in zip(files, n_rows, n_replaced, strict=True)
+    ]
+    return Piece([file.source for file in files], frame[source.read_columns], contents)
 
 
 def _parsed(files: Sequence[_Opened], columns: list[str]) -> pd.DataFrame | None:

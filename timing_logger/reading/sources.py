@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from timing_logger.errors import ConfigurationError, NotATimingFileError
-from timing_logger.reading.csv_lines import MAX_EXAMPLES, Parsed, UnknownHeader, parse_timings
+from timing_logger.reading.csv_lines import MAX_EXAMPLES, Content, Parsed, UnknownHeader, parse_timings
 from timing_logger.reading.inflight import KEY_COLUMNS, has_inflight, without_replaced
 from timing_logger.reading.living import as_it_stands
 from timing_logger.reading.machine import give_back_freed_memory
@@ -159,16 +159,16 @@ class Source:
     def _stated_parts(self) -> Sequence[dict[str, Any]]:
         return [{"path": str(path)} for path in self.paths]
 
-    def told(self, parsed: Parsed) -> dict[str, Any]:
-        """Return the part of the description that tells what was read: its content, which was ``parsed``."""
+    def told(self, content: Content) -> dict[str, Any]:
+        """Return the part of the description that tells what was read."""
         return {
             **self.stated(),
-            "parts": parsed.parts,
-            "bytes": parsed.n_bytes,
-            "rows": len(parsed.frame) + parsed.replaced,
-            "cut": parsed.cut,
-            "bad_lines": parsed.bad_lines,
-            "bad_examples": parsed.bad_examples,
+            "parts": content.parts,
+            "bytes": content.n_bytes,
+            "rows": content.n_rows + content.replaced,
+            "cut": content.cut,
+            "bad_lines": content.bad_lines,
+            "bad_examples": list(content.bad_examples),
         }
 
 

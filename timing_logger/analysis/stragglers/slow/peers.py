@@ -32,16 +32,15 @@ def peer_medians(times: Floats) -> Floats:
     Args:
         times: steps x ranks of one role; NaN where unknown.
     """
-    order = np.argsort(times, axis=1, kind="stable")  # NaN come last
-    ascending = np.take_along_axis(times, order, axis=1)
-    place = np.empty_like(order)
-    np.put_along_axis(place, order, np.broadcast_to(np.arange(times.shape[1]), times.shape), axis=1)
+    ascending = np.sort(times, axis=1)  # NaN come last
     is_known = ~np.isnan(times)
-    n_peers = is_known.sum(axis=1, keepdims=True) - is_known
-    middle = (n_peers - 1) // 2
-    middle = np.where(middle >= place, middle + 1, middle)  # the rank itself is passed over
-    found = np.take_along_axis(ascending, np.clip(middle, 0, times.shape[1] - 1), axis=1)
-    return np.where(n_peers > 0, found, np.nan)
+    n_known = is_known.sum(axis=1, keepdims=True)
+    low, high, of_all = (
+        np.take_along_axis(ascending, np.clip(place, 0, max(times.shape[1] - 1, 0)), axis=1)
+        for place in ((n_known - 2) // 2, n_known // 2, (n_known - 1) // 2)
+    )
+    found = np.where(is_known, np.where(times > low, low, high), of_all)  # a rank itself is passed over
+    return np.where(n_known > is_known, found, np.nan)
 
 
 def log_ratios(times: Floats, baseline: Floats) -> Floats:

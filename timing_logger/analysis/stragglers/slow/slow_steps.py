@@ -21,6 +21,7 @@ from timing_logger.analysis.stragglers.slow.noise import (
     sigma_of,
     usual_sigmas_of,
 )
+from timing_logger.analysis.stragglers.slow.peers import column_medians
 from timing_logger.analysis.tables import Bools, Floats, Ints
 
 Kind = Literal["persistent", "ongoing", "bounded", "intermittent"]
@@ -108,10 +109,11 @@ def slow_steps(
     least = -float(np.log(1 - gap_share * policy.min_score_gap))
     cap = -float(np.log(policy.flagged_score))
     noise = noise_of(ratios, policy.min_compared_stretches, policy.min_noise_sigma, cap)
-    ruler = _Ruler(policy, noise, least)
+    ruler, usual = _Ruler(policy, noise, least), column_medians(ratios)
     stretches = [
         found
         for column, changes in enumerate(_changes(ratios, ruler))
+        if changes or usual[column] >= least  # most of thousands of ranks are at the level of their peers
         for found in _stretches(ratios[:, column], changes, column, ruler)
     ]
     most = policy.max_suspected_chance if suspected else policy.max_chance
