@@ -17,7 +17,7 @@ from test_account import Row, row, table
 from timing_logger.analysis.accounting.lines import Lines
 from timing_logger.analysis.accounting.meetings import joined_rows, met
 from timing_logger.analysis.accounting.nodes import WAIT
-from timing_logger.analysis.accounting.part import map_account
+from timing_logger.analysis.accounting.part import map_communication
 from timing_logger.analysis.accounting.program import Program, program_of
 from timing_logger.analysis.accounting.replay import Replay
 from timing_logger.analysis.accounting.run import blocked_rows
@@ -37,7 +37,7 @@ class Played(NamedTuple):
 
 def played(timings: pd.DataFrame) -> Played:
     frame = opened(timings, COLUMNS_OF["account"])
-    rows, lines = joined_rows([map_account(frame, processes_of(frame), np.full(len(frame), -1))])
+    rows, lines = joined_rows([map_communication(frame, processes_of(frame), np.full(len(frame), -1))])
     run = blocked_rows(met(rows, lines, None, None))
     return Played(program_of(run, lines, 0 * numbers(rows, "start_counter"), 1), lines)
 

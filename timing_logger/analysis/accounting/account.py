@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.accounting.part import AccountPart, map_account
@@ -19,7 +18,7 @@ from timing_logger.analysis.accounting.summed import account_table
 from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.files import File
-from timing_logger.analysis.tables import of_pandas, opened, processes_of
+from timing_logger.analysis.tables import of_pandas, opened
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +58,7 @@ def account(timings: IntoDataFrameT) -> IntoDataFrameT:
     """
     frame = opened(timings, COLUMNS_OF["account"])
     files = getattr(timings, "attrs", {}).get("files", [])
-    part = map_account(frame, processes_of(frame), np.full(len(frame), -1))
+    part = map_account(frame)
     return account_table(account_of([part], files), frame)
 
 
@@ -75,7 +74,7 @@ class PartOfAccount(NamedTuple):
 
 def _map(timings: pd.DataFrame) -> PartOfAccount:
     frame = opened(timings, COLUMNS_OF["account"])
-    part = map_account(frame, processes_of(frame), np.full(len(frame), -1))
+    part = map_account(frame)
     return PartOfAccount(part, timings.attrs.get("files", []))
 
 

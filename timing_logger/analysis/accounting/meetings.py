@@ -9,7 +9,7 @@ import narwhals as nw
 import numpy as np
 
 from timing_logger.analysis.accounting.lines import PROCESS, Lines, first_numbers, joined_lines
-from timing_logger.analysis.accounting.part import PLACE, AccountPart
+from timing_logger.analysis.accounting.part import PLACE, CommunicationPart
 from timing_logger.analysis.collectives.matching import Instances, find_instances
 from timing_logger.analysis.collectives.messages import Messages, find_messages
 from timing_logger.analysis.collectives.problems import Problem, find_problems
@@ -27,8 +27,8 @@ class Meetings(NamedTuple):
     """The rows of communication of a run, and what they are parts of.
 
     Attributes:
-        frame: the table of rows, with the columns that ``part.map_account`` adds; processes and lines are
-            numbered throughout.
+        frame: the table of rows, with the columns that ``part.map_communication`` adds; processes and lines
+            are numbered throughout.
         parts: the collectives of which two ranks or more have rows that fit.
         is_whole: for each of these whether all ranks have.
         messages: the messages of which both rows are known.
@@ -40,11 +40,12 @@ class Meetings(NamedTuple):
     messages: Messages
 
 
-def joined_rows(parts: Sequence[AccountPart]) -> tuple[Frame, Lines]:
+def joined_rows(parts: Sequence[CommunicationPart]) -> tuple[Frame, Lines]:
     """Join the rows and lines of all parts, and number their processes and lines throughout.
 
     Args:
-        parts: as ``map_account`` returned them, in ascending order of their processes; they lose their rows.
+        parts: as ``map_communication`` returned them, in ascending order of their processes; they lose their
+            rows.
     """
     lines = joined_lines([part.lines for part in parts])
     if len(parts) == 1:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from narwhals.typing import IntoDataFrame
 
-from timing_logger.analysis.accounting.lines import LINE, PROCESS, Lines, is_kept, lines_of
-from timing_logger.analysis.accounting.rest import NO_ROW, Rest, rest_of
+from timing_logger.analysis.accounting.lines import LINE, PROCESS, Lines, Roles, is_kept, lines_of
+from timing_logger.analysis.accounting.rest import Rest, rest_of
 from timing_logger.analysis.columns import EPOCH_OF_STEP, MEANING_OF_EPOCHS, PROCESS_RESTARTS
 from timing_logger.analysis.epochs import epochs_of
 from timing_logger.analysis.grouping import any_row_of, sums
@@ -24,6 +24,7 @@ from timing_logger.analysis.tables import (
     dense_codes,
     each_text,
     new_column,
+    processes_of,
     taken,
 )
 
@@ -42,47 +43,69 @@ OF_EPOCHS = EPOCH_OF_STEP, PROCESS_RESTARTS, MEANING_OF_EPOCHS
 
 
 class Spent(NamedTuple):
-    """How lines spent the time in which they were not blocked: sums; one entry per line, step and operation.
+    """How lines spent the time in which they were not blocked: sums; one entry per line and operation.
 
     Attributes:
         line: the line.
-        place: the position of the step among those of the line's process; -1 outside of any step.
         operation: the name of the work; "" where no row covers the time.
         n: the number of stretches.
         ms: their sum.
     """
 
     line: Ints
-    place: Ints
     operation: list[str]
     n: Ints
     ms: Floats
+
+
+class CommunicationPart(NamedTuple):
+    """What is needed of some processes to tell for whom they waited.
+
+    Attributes:
+        lines: their lines of control.
+        rows: a list with a table of the rows of communication, which is taken out, so that no row is held
+            twice.
+    """
+
+    lines: Lines
+    rows: list[IntoDataFrame]
 
 
 class AccountPart(NamedTuple):
     """What the account of a run needs of some processes.
 
     Attributes:
-        lines: their lines of control.
-        spent: how these spent the time in which they were not blocked.
-        rows: a list with a table of the rows of communication, which is taken out, so that no row is held
-            twice.
+        communication: their lines of control, and rows of communication.
+        spent: how the lines spent the time in which they were not blocked.
     """
 
-    lines: Lines
+    communication: CommunicationPart
     spent: Spent
-    rows: list[IntoDataFrame]
 
 
-def map_account(frame: Frame, process: Ints, place: Ints) -> AccountPart:
-    """Reduce the rows of whole processes.
+def map_account(frame: Frame) -> AccountPart:
+    """Reduce the rows of whole processes, in a table that ``opened`` returned, to what an account needs."""
+    process, place = processes_of(frame), np.full(len(frame), -1)
+    lines, roles = lines_of(frame, process)
+    communication = _communication(frame, process, place, (lines, roles))
+    return AccountPart(communication, _spent(frame, rest_of(frame, lines, roles)))
+
+
+def map_communication(frame: Frame, process: Ints, place: Ints) -> CommunicationPart:
+    """Reduce the rows of whole processes to those of communication.
 
     Args:
         frame: a table that ``opened`` returned.
         process: for each row the number of its process, from 0.
         place: for each row the position of its step among the steps of its process; -1 outside of any step.
     """
-    lines, roles = lines_of(frame, process)
+    return _communication(frame, process, place, lines_of(frame, process))
+
+
+def _communication(
+    frame: Frame, process: Ints, place: Ints, lines_and_roles: tuple[Lines, Roles]
+) -> CommunicationPart:
+    lines, roles = lines_and_roles
     row = np.flatnonzero(each_text(coded_text(frame, "operation"), is_kept))
     epochs = epochs_of(frame)
     added = {
@@ -97,19 +120,17 @@ def map_account(frame: Frame, process: Ints, place: Ints) -> AccountPart:
     }
     columns = [*OF_TIMINGS, *(name for name in ON_ONE_AXIS if name in frame.columns)]
     table = taken(frame, columns, row).with_columns(*(new_column(frame, *column) for column in added.items()))
-    return AccountPart(lines, _spent(frame, place, rest_of(frame, lines, roles)), [table.to_native()])
+    return CommunicationPart(lines, [table.to_native()])
 
 
-def _spent(frame: Frame, place: Ints, rest: Rest) -> Spent:
+def _spent(frame: Frame, rest: Rest) -> Spent:
     code, names = coded_text(frame, "operation")
     timed = np.where(rest.is_timed, rest.row, 0)
     operation = np.where(rest.is_timed, code[timed] if len(code) else -1, -1)
-    place = np.where(rest.row == NO_ROW, -1, place[rest.row] if len(place) else -1)
-    key = dense_codes(rest.line, place, operation)
+    key = dense_codes(rest.line, operation)
     one = any_row_of(key)
     return Spent(
         line=rest.line[one],
-        place=place[one],
         operation=["" if at < 0 else names[at] for at in operation[one]],
         n=np.bincount(key, minlength=len(one)),
         ms=sums(1e3 * (rest.end_s - rest.start_s), key, len(one)),

@@ -59,8 +59,9 @@ def account_of(parts: Sequence[AccountPart], files: Sequence[File]) -> AccountOf
         parts: as ``map_account`` returned them, in ascending order of their processes; they lose their rows.
         files: ``attrs["files"]`` of ``read_timings``.
     """
-    first = first_numbers([part.lines for part in parts])[LINE].tolist()
-    rows, lines = joined_rows(parts)
+    communication = [part.communication for part in parts]
+    first = first_numbers([part.lines for part in communication])[LINE].tolist()
+    rows, lines = joined_rows(communication)
     spent = list(zip((part.spent for part in parts), first, strict=True))
     return AccountOfRun(lines, spent, blocked_rows(met(rows, lines, None, world_size_of(lines.rank, files))))
 

@@ -11,7 +11,7 @@ from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.accounting.lines import PROCESS, joined_lines
 from timing_logger.analysis.accounting.meetings import joined_rows, met, steps_by_place
-from timing_logger.analysis.accounting.part import AccountPart, map_account
+from timing_logger.analysis.accounting.part import CommunicationPart, map_communication
 from timing_logger.analysis.accounting.program import Program, calls_of, program_of
 from timing_logger.analysis.accounting.run import blocked_rows
 from timing_logger.analysis.accounting.ties import Ties
@@ -159,7 +159,7 @@ class StepTimesPart(NamedTuple):
     Attributes:
         processes: the times of each process by step, in the order of rank and incarnation.
         epochs: for each process the epoch of each of its steps; NaN where none is known.
-        account: what the account of the run needs of these processes.
+        communication: their lines of control, and rows of communication.
         numbering: what the numbers of their steps mean.
         operations: names of their operations.
         has_iterations: whether iterations are recorded; else steps are counted from 0.
@@ -168,7 +168,7 @@ class StepTimesPart(NamedTuple):
 
     processes: list[RankSteps]
     epochs: list[Floats]
-    account: AccountPart
+    communication: CommunicationPart
     numbering: Numbering
     operations: list[str]
     has_iterations: bool
@@ -197,9 +197,9 @@ def map_step_times(timings: IntoDataFrameT) -> StepTimesPart:
         at = _places(number[chosen], steps.iterations)
         epochs.append(_epoch_of_each(at, epoch[chosen], len(steps.iterations)))
         place[chosen] = at
-    account = map_account(frame, process, place)
+    communication = map_communication(frame, process, place)
     on_device = _works_on_device(frame, rows)
-    return StepTimesPart(found, epochs, account, numbering, rows.operations, has_iterations, on_device)
+    return StepTimesPart(found, epochs, communication, numbering, rows.operations, has_iterations, on_device)
 
 
 def _counted(process: Ints, frame: Frame) -> Floats:
@@ -304,7 +304,7 @@ def _recorded_every(found: Sequence[RankSteps]) -> int:
 
 
 def _wall_ms(parts: Sequence[StepTimesPart]) -> float:
-    lines = joined_lines([part.account.lines for part in parts])
+    lines = joined_lines([part.communication.lines for part in parts])
     of_rank = dense_codes(lines.rank[lines.is_main])
     return float(np.bincount(of_rank, lines.wall_ms[lines.is_main]).max(initial=0.0))
 
@@ -323,7 +323,7 @@ def _communication(
         world_size: the number of ranks in the run; None if unknown.
         by_step: whether collectives without a number are matched step by step.
     """
-    rows, lines = joined_rows([part.account for part in parts])
+    rows, lines = joined_rows([part.communication for part in parts])
     step = steps_by_place(rows, steps)
     meetings = met(rows, lines, step if by_step else np.full(len(step), np.nan), world_size)
     column_of = np.array(columns, np.int64)
