@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from timing_logger.analysis import Summary
 from timing_logger.analysis.files import File, FileCounters
@@ -12,14 +12,29 @@ from timing_logger.reading.file_problems import parts_trouble, problems_of, sche
 from timing_logger.reading.lacking import lacking, lacking_in_words
 from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.record import escape_text
+from timing_logger.report._limits import MOST_LINES
 from timing_logger.report._wording import count, quoted
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_AboutFile: TypeAlias = "tuple[str, str]"
+"""The name of a file, and a sentence on it."""
 
-def diagnostics(summary: Summary) -> Iterable[str]:
-    """Yield a sentence for each kind of row that did not end well, incomplete file, and lost record."""
+
+def is_complete(counters: FileCounters) -> bool:
+    """Tell whether a file was closed and has every record that its logger accepted."""
+    is_whole = bool(counters["closed"]) and counters["agrees"] is not False
+    return is_whole and not counters["dropped"] and not counters["pending"]
+
+
+def diagnostics(summary: Summary, *, everything: bool = True) -> Iterable[str]:
+    """Yield a sentence for each kind of row that did not end well, incomplete file, and lost record.
+
+    Args:
+        summary: what ``analysis.overview`` returns.
+        everything: whether each file has sentences of its own, however many there are.
+    """
     yield from on_different_runs(summary.different_runs)
     lacks = lacking(summary.files)
     for said in filter(None, (lacking_in_words(lacks), lacking_in_words(lacks, by_choice=True))):
@@ -27,12 +42,36 @@ def diagnostics(summary: Summary) -> Iterable[str]:
     for row in summary.statuses.to_dict("records"):
         rows = f"{row['count']} of {count(row['of'], 'row')}"
         yield f"{escape_text(row['operation'])}: {rows} with the status {escape_text(row['status'])}."
+    yield from _told(list(_on_files(summary)), everything)
+
+
+def _on_files(summary: Summary) -> Iterable[_AboutFile]:
     for file, counters in zip(summary.files, summary.counters, strict=True):
         for sentence in (*_on_file(file), *_on_counters(counters)):
-            yield f"{escape_text(counters['file'])}: {sentence}"
-    yield from on_problems(summary.files)
+            yield escape_text(counters["file"]), sentence
+    yield from _problems(summary.files)
     for left_out in summary.left_out:
-        yield f"{escape_text(Path(left_out['path']).name)}: left out, {escape_text(left_out['reason'])}."
+        yield escape_text(Path(left_out["path"]).name), f"left out, {escape_text(left_out['reason'])}."
+
+
+def _told(said: Sequence[_AboutFile], everything: bool) -> Iterable[str]:
+    """Yield what is said of files; if that is much, the same of several files once, and only so many."""
+    if everything or len(said) <= MOST_LINES:
+        yield from (f"{name}: {sentence}" for name, sentence in said)
+        return
+    files_of: dict[str, list[str]] = {}
+    for name, sentence in said:
+        files_of.setdefault(sentence, []).append(name)
+    most_first = sorted(files_of.items(), key=lambda item: -len(item[1]))
+    for sentence, names in most_first[:MOST_LINES]:
+        whose = names[0] if len(names) == 1 else f"{len(names):,} files, such as {names[0]}"
+        yield f"{whose}: {sentence}"
+    if rest := most_first[MOST_LINES:]:
+        n_files = len({name for _, names in rest for name in names})
+        yield (
+            f"{count(len(rest), 'more sentence')} of this kind, on {count(n_files, 'file')}, are left out. "
+            "timing-logger summary --all has all."
+        )
 
 
 def on_different_runs(why: str) -> Iterable[str]:
@@ -83,9 +122,13 @@ def on_problems(files: Iterable[File]) -> Iterable[str]:
     Args:
         files: ``attrs["files"]`` of the table of timings.
     """
+    return _told(list(_problems(files)), everything=False)
+
+
+def _problems(files: Iterable[File]) -> Iterable[_AboutFile]:
     for file in files:
         for problem in filter(None, [schema_trouble(file), *problems_of(file), *uncounted(file)]):
-            yield f"{escape_text(Path(file['path']).name)}: {escape_text(problem)}."
+            yield escape_text(Path(file["path"]).name), f"{escape_text(problem)}."
 
 
 def _on_file(file: File) -> Iterable[str]:

@@ -15,7 +15,7 @@ from timing_logger.analysis.operations import BACKEND, WAIT
 from timing_logger.analysis.tables import Record
 from timing_logger.record import escape_text
 from timing_logger.report._account_figures import AccountFigures
-from timing_logger.report._diagnostics import diagnostics
+from timing_logger.report._diagnostics import diagnostics, is_complete
 from timing_logger.report._text_tables import (
     MOST_SHOWN,
     Column,
@@ -109,7 +109,7 @@ def _ranks_table(summary: Summary, figures: AccountFigures, width: int) -> str:
 def _files(summary: Summary, width: int, everything: bool) -> str:
     """Draw the table of the files that are not complete, or of all, and their counters."""
     files = list(zip(summary.files, summary.counters, strict=True))
-    chosen = [(file, counters) for file, counters in files if everything or not _is_complete(counters)]
+    chosen = [(file, counters) for file, counters in files if everything or not is_complete(counters)]
     if chosen:
         return drawn(_files_table(chosen), width)
     return f"{count(len(files), 'file')}: closed, every record written." if files else ""
@@ -127,11 +127,6 @@ def _files_table(files: Sequence[tuple[File, FileCounters]]) -> Table:
             yes_or_no(counters["closed"]),
         )
     return table
-
-
-def _is_complete(counters: FileCounters) -> bool:
-    is_whole = bool(counters["closed"]) and counters["agrees"] is not False
-    return is_whole and not counters["dropped"] and not counters["pending"]
 
 
 def _records(table: pd.DataFrame) -> list[Record]:

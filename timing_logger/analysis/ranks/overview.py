@@ -118,14 +118,19 @@ class SummaryPart(NamedTuple):
     left_out: list[dict[str, str]]
 
 
-def map_summary(timings: pd.DataFrame) -> SummaryPart:
-    """Reduce the rows of whole processes, such as those of one file, to what a summary needs."""
+def map_summary(timings: pd.DataFrame, last: pd.DataFrame | None = None) -> SummaryPart:
+    """Reduce the rows of whole processes, such as those of one file, to what a summary needs.
+
+    Args:
+        timings: the rows.
+        last: what ``last_rows`` returned of them, if it was asked already.
+    """
     return SummaryPart(
         operations=summarize(timings).astype({"operation": "str"}),
         ranks=summarize_ranks(timings),
         statuses=summarize_statuses(timings),
         steps=synchronised_steps(opened(timings, COLUMNS_OF["overview"])),
-        last=last_rows(timings),
+        last=last_rows(timings) if last is None else last,
         account=ACCOUNT.map(timings),
         files=timings.attrs.get("files", []),
         left_out=timings.attrs.get("left_out", []),

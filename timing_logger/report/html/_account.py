@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from timing_logger.analysis.accounting.by_rank import PARTS
 from timing_logger.record import escape_text
 from timing_logger.report._account_figures import AccountFigures
-from timing_logger.report._text_tables import MOST_SHOWN
+from timing_logger.report._limits import MOST_BARS
 from timing_logger.report._text_tables import Column as TextColumn
 from timing_logger.report._wording import UNKNOWN, process_name
 from timing_logger.report.account_text import largest_waits, on_parts, on_whom, waiting_matrix
@@ -148,7 +148,7 @@ def _bars(figures: AccountFigures, main: pd.DataFrame, kinds: _Kinds) -> Iterato
 
 
 def _on_ranks_left_out(figures: AccountFigures) -> Iterator[str]:
-    if len(figures.ranks) > MOST_SHOWN:
+    if len(figures.ranks) > MOST_BARS:
         yield (
             f"Of {len(figures.ranks)} ranks those have a bar each that were waited for most, and those that "
             "waited most; the others have one together."
@@ -158,7 +158,7 @@ def _on_ranks_left_out(figures: AccountFigures) -> Iterator[str]:
 def _chosen(figures: AccountFigures) -> list[tuple[int, int]]:
     """Return the ranks that have a bar: all, or those that were waited for most and that waited most."""
     ranks = figures.ranks
-    if len(ranks) > MOST_SHOWN:
+    if len(ranks) > MOST_BARS:
         whom = figures.by_whom()["waited_for"].dropna().head(_MOST_BARS)
         most = ranks.sort_values(PARTS["waiting"], ascending=False, kind="stable").head(_MOST_BARS).index
         ranks = ranks[ranks["rank"].isin(whom) | ranks.index.isin(most)]
@@ -182,6 +182,9 @@ def _bar(label: str, ms: pd.DataFrame, parts: pd.DataFrame, kinds: _Kinds) -> Ac
 
 def _ranks_table(findings: Findings, figures: AccountFigures) -> Table:
     ranks = findings.summary.ranks.merge(figures.ranks, on=["rank", "incarnation"], how="left")
+    crowd = findings.crowd
+    if crowd.is_many:
+        ranks = ranks.iloc[ranks["rank"].map(crowd.place()).argsort(kind="stable")]
     return table_of(
         ranks,
         "Totals of each rank",
@@ -193,6 +196,7 @@ def _ranks_table(findings: Findings, figures: AccountFigures) -> Table:
             "wall_s": Column("wall s", decimals(2)),
             **{what: Column(what, _or_unknown) for what in PARTS},
         },
+        crowd.shown("that others waited for longest, after those that the verdict names", "summary --all"),
     )
 
 
@@ -203,7 +207,7 @@ def _or_unknown(value: object) -> str:
 def _waiting_tables(figures: AccountFigures) -> Iterator[Table]:
     if len(figures.ranks) < 2 or figures.waiting.empty:
         return
-    if len(figures.ranks) <= MOST_SHOWN:
+    if len(figures.ranks) <= MOST_BARS:
         whom = figures.by_whom()["waited_for"].dropna().tolist()
         yield _table("Who waited for whom, in ms", *waiting_matrix(figures, whom))
         return

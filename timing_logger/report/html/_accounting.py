@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from timing_logger.analysis import Summary
 from timing_logger.analysis.files import File, FileCounters, Sidecar, sidecar_of
 from timing_logger.record import escape_text
-from timing_logger.report._diagnostics import diagnostics
+from timing_logger.report._diagnostics import diagnostics, is_complete
 from timing_logger.report._wording import UNKNOWN, count, or_unknown, size, yes_or_no
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._tables import Table, table
@@ -21,7 +22,11 @@ _COUNTED = [
 _KNOWN = ["file", "host", "aligned", "uncertainty us", "wall clock read within us", "device clock within us"]
 
 
-def files_table(summary: Summary) -> Table:
+def files_table(findings: Findings) -> Table:
+    summary = findings.summary
+    known = list(zip(summary.files, summary.counters, strict=True))
+    if findings.crowd.is_many:
+        known.sort(key=_worst_kept)
     rows = [
         [
             escape_text(counters["file"]), str(counters["rows"]), size(file["bytes"]),
@@ -30,9 +35,17 @@ def files_table(summary: Summary) -> Table:
             yes_or_no(counters["closed"]),
             *_cost(sidecar_of(file), counters),
         ]
-        for file, counters in zip(summary.files, summary.counters, strict=True)
+        for file, counters in known
     ]  # fmt: skip
-    return table("What each rank's logger counted, and what its flush thread cost", _COUNTED, rows)
+    which = "that are not complete, if any, and then those whose flush thread cost most"
+    caption = "What each rank's logger counted, and what its flush thread cost"
+    return table(caption, _COUNTED, rows, findings.crowd.shown(which, "summary --all"))
+
+
+def _worst_kept(known: tuple[File, FileCounters]) -> tuple[bool, int]:
+    file, counters = known
+    cpu_ns = sidecar_of(file).get("logger_cpu_ns")
+    return is_complete(counters), -cpu_ns if isinstance(cpu_ns, int) else 0
 
 
 def _cost(sidecar: Sidecar, counters: FileCounters) -> tuple[str, str]:
@@ -42,9 +55,18 @@ def _cost(sidecar: Sidecar, counters: FileCounters) -> tuple[str, str]:
     return f"{cpu_ns / 1e6:.1f}", f"{cpu_ns / 1e3 / written:.2f}" if written else UNKNOWN
 
 
-def clocks_table(summary: Summary) -> Table:
-    rows = [_clock_row(file, sidecar_of(file)) for file in summary.files]
-    return table("How well the instants are known", _KNOWN, rows)
+def clocks_table(findings: Findings) -> Table:
+    files = findings.summary.files
+    if findings.crowd.is_many:
+        files = sorted(files, key=_surest_last)
+    rows = [_clock_row(file, sidecar_of(file)) for file in files]
+    which = findings.crowd.shown("whose instants are known worst", "summary --json")
+    return table("How well the instants are known", _KNOWN, rows, which)
+
+
+def _surest_last(file: File) -> float:
+    uncertainty_s = (file.get("clock") or {}).get("uncertainty_s")
+    return -math.inf if uncertainty_s is None else -uncertainty_s
 
 
 def _clock_row(file: File, sidecar: Sidecar) -> list[str]:
@@ -70,7 +92,7 @@ def _microseconds(nanoseconds: list[int]) -> str:
 def what_is_unknown(findings: Findings) -> list[str]:
     """Return one sentence for each thing that is missing, damaged or not comparable."""
     return [
-        *diagnostics(findings.summary),
+        *diagnostics(findings.summary, everything=not findings.crowd.is_many),
         *_sampled(findings.summary),
         *_unmatched(findings),
         *_clocks(findings),
@@ -110,7 +132,11 @@ def _not_drawn(drawn: Timeline) -> Iterable[str]:
     if drawn.left_out:
         yield (
             f"{count(drawn.left_out, 'row')} shorter than {drawn.shortest_ms:.4g} ms "
-            f"are not in the timeline, which draws the {drawn.n_spans} longest."
+            f"are not in the timeline, which draws the {drawn.n_spans} longest{_of_whom(drawn)}."
         )
     if drawn.without_instants:
         yield f"{count(drawn.without_instants, 'row')} without a start and an end: not in the timeline."
+
+
+def _of_whom(drawn: Timeline) -> str:
+    return "" if drawn.whose is None else f" of {count(len(drawn.whose.ranks), 'rank')}"

@@ -9,7 +9,9 @@ from timing_logger.analysis.operations import BACKEND, base_operation
 from timing_logger.analysis.tables import Record
 from timing_logger.record import escape_text
 from timing_logger.report._diagnostics import on_overlap
+from timing_logger.report._limits import FEW_PROCESSES
 from timing_logger.report._wording import percent, seconds
+from timing_logger.report.html._crowd import Crowd, at_distances
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._tables import (
     Column,
@@ -59,19 +61,22 @@ class Chart(NamedTuple):
 class OperationCharts(NamedTuple):
     """A chart for each operation, and the table of their data.
 
-    ``has_backend`` is true if there are ``BACKEND`` rows, which the page must then explain.
+    ``has_backend`` is true if there are ``BACKEND`` rows, which the page must then explain. ``bars`` says
+    which ranks the bars are of.
     """
 
     operations: list[OperationChart]
     table: Table
     has_backend: bool
+    bars: str
 
 
 def operation_charts(findings: Findings) -> OperationCharts:
     """Return charts of each rank's shares of its wall time; the bars of all operations have one scale."""
     table, most = findings.summary.operations, findings.summary.operations["wall_share"].max()
+    crowd = findings.crowd
     charts = [
-        _operation_chart(str(operation), rows, most)
+        _operation_chart(str(operation), rows, most, crowd.is_many)
         for operation, rows in list(table.groupby("operation", sort=False))[:MAX_OPERATIONS]
         if rows["wall_share"].notna().any()
     ]
@@ -88,11 +93,33 @@ def operation_charts(findings: Findings) -> OperationCharts:
         "wall_share": Column("of wall", share),
     }
     has_backend = any(base_operation(chart.operation) == BACKEND for chart in charts)
-    return OperationCharts(charts, table_of(table, "Operations by rank", columns), has_backend)
+    which = crowd.shown("that are farthest above the median of their operation, by total", "summary --all")
+    shown = _farthest_above(table) if crowd.is_many else table
+    drawn = table_of(shown, "Operations by rank", columns, which)
+    return OperationCharts(charts, drawn, has_backend, _on_bars(crowd))
 
 
-def _operation_chart(operation: str, rows: pd.DataFrame, most: float) -> OperationChart:
+def _on_bars(crowd: Crowd) -> str:
+    if not crowd.is_many:
+        return "ranks from left to right"
+    return (
+        f"of {crowd.n_processes:,} ranks {FEW_PROCESSES}, at equal distances in their order, from the one "
+        "with least to the one with most"
+    )
+
+
+def _farthest_above(operations: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows by how far the total is above the median of the operation's, the farthest first."""
+    usual_ms = operations.groupby("operation")["total_ms"].transform("median")
+    found: pd.DataFrame = operations.iloc[(usual_ms - operations["total_ms"]).argsort(kind="stable")]
+    return found
+
+
+def _operation_chart(operation: str, rows: pd.DataFrame, most: float, is_many: bool) -> OperationChart:
     rows = rows.dropna(subset="wall_share").sort_values(["rank", "incarnation"])
+    if is_many:
+        rows = rows.sort_values("wall_share", kind="stable")
+        rows = rows.iloc[at_distances(range(len(rows)), FEW_PROCESSES)]
     shares = rows["wall_share"].to_numpy()
     ranks = rows["rank"].tolist()
     bars = [
@@ -109,26 +136,30 @@ def _operation_chart(operation: str, rows: pd.DataFrame, most: float) -> Operati
 class OverlapChart(NamedTuple):
     """A chart of exposed and hidden communication, and sentences about what is not known, and why.
 
-    ``brief`` is a sentence in place of the chart where nothing is hidden; else "".
+    ``brief`` is a sentence in place of the chart where nothing is hidden; else "". ``left_out`` says which
+    ranks have no bar; "" if all have one.
     """
 
     bars: list[Bar]
     table: Table
     diagnostics: list[str]
     brief: str
+    left_out: str
 
 
-def overlap_chart(overlap: pd.DataFrame) -> OverlapChart:
+def overlap_chart(overlap: pd.DataFrame, crowd: Crowd) -> OverlapChart:
     """Return the chart of each rank's communication, summed over the steps: exposed, then hidden."""
     figures = ["communication_ms", "exposed_ms", "hidden_ms", "compute_ms", "waited_ms", "step_ms"]
     grouped = overlap.groupby(["rank", "incarnation"], as_index=False)
     totals = grouped[figures].sum(min_count=1)
     totals["overlap"] = totals["hidden_ms"] / totals["communication_ms"].where(totals["communication_ms"] > 0)
     most = totals["communication_ms"].max()
+    if crowd.is_many:
+        totals = totals.sort_values("exposed_ms", ascending=False, na_position="first", kind="stable")
+    which = crowd.shown("with most exposed communication", "overlap --all")
     bars = [
         Bar(f"rank {row['rank']:.0f}", _exposed_and_hidden(row), _shares(row, most))
-        for row in totals.to_dict("records")
-        if row["communication_ms"] > 0
+        for row in totals[totals["communication_ms"] > 0].head(which.most).to_dict("records")
     ]
     columns = {
         "rank": Column("rank", integer),
@@ -141,8 +172,9 @@ def overlap_chart(overlap: pd.DataFrame) -> OverlapChart:
         "overlap": Column("hidden", share),
         "waited_ms": Column("WAIT ms", decimals(1)),
     }
-    drawn = table_of(totals, "Sums over the steps of each rank", columns)
-    return OverlapChart(bars, drawn, list(on_overlap(overlap)), _brief(totals))
+    drawn = table_of(totals, "Sums over the steps of each rank", columns, which)
+    left_out = drawn.note if crowd.is_many else ""
+    return OverlapChart(bars, drawn, list(on_overlap(overlap)), _brief(totals), left_out)
 
 
 def _brief(totals: pd.DataFrame) -> str:

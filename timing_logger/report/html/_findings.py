@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from timing_logger.analysis import Summary, Verdict
 from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.ranks.overlap import OVERLAP, OverlapPart
-from timing_logger.analysis.ranks.overview import OVERVIEW, SummaryPart
+from timing_logger.analysis.ranks.overview import SummaryPart, map_summary, reduce_summary
 from timing_logger.analysis.stragglers.verdict import JudgementPart, map_judgement, reduce_judgement
 from timing_logger.analysis.stragglers.windows import verdict_and_windows
 from timing_logger.analysis.tables import of_pandas, opened
 from timing_logger.reading.lacking import stated_world_size
 from timing_logger.record import COLUMNS
+from timing_logger.report._limits import FEW_PROCESSES
 from timing_logger.report.html._collectives import COLLECTIVES, Collectives
+from timing_logger.report.html._crowd import Crowd, InTimeline
 from timing_logger.report.html._own_times import OwnTimes
 from timing_logger.report.html._timeline import Spans, Timeline, spans_of, timeline_of
 
@@ -32,7 +34,8 @@ class Processes:
         began: when the first row was recorded, in UTC; NaT if that is not known.
         summary, verdict, windows, overlap: the results of the analyses.
         own: the times that the verdict compared.
-        timeline: the timeline of all rows.
+        crowd: the ranks, and which of many the page shows by name.
+        timeline: the timeline of all rows, or of those of some of many ranks.
     """
 
     n_rows: int
@@ -42,6 +45,7 @@ class Processes:
     windows: pd.DataFrame
     own: OwnTimes
     overlap: pd.DataFrame
+    crowd: Crowd
     timeline: Timeline
 
 
@@ -72,11 +76,12 @@ class _Part(NamedTuple):
 
 
 def _map(timings: pd.DataFrame) -> _Part:
+    stragglers = map_judgement(timings)
     return _Part(
         n_rows=len(timings),
         began=timings["timestamp"].min(),
-        overview=OVERVIEW.map(timings),
-        stragglers=map_judgement(timings),
+        overview=map_summary(timings, stragglers.last),
+        stragglers=stragglers,
         overlap=OVERLAP.map(timings),
         spans=spans_of(timings),
     )
@@ -85,23 +90,34 @@ def _map(timings: pd.DataFrame) -> _Part:
 def _reduce(parts: Sequence[_Part]) -> Processes:
     n_rows, began, overview, stragglers, overlap, spans = map(list, zip(*parts, strict=True))
     del parts
-    files = [file for part in stragglers for file in part.files]
-    timeline = timeline_of(spans, stated_world_size(files))
-    spans.clear()  # frees the largest part of the memory in use
-    judgement = reduce_judgement(stragglers)
+    world_size = stated_world_size([file for part in stragglers for file in part.files])
+    n_processes = sum(len(part.ranks) for part in overview)
+    # The timeline of few ranks draws all of them: their spans, most of the memory in use, can be freed first.
+    early = _timeline(spans, world_size, None) if n_processes <= FEW_PROCESSES else None
+    summary = reduce_summary(overview)
+    judgement = reduce_judgement(stragglers, end=summary.end)
     verdict, windows = verdict_and_windows(judgement, of_pandas())
     own = OwnTimes.of(judgement)
     del judgement  # of its times the page needs one array
+    crowd = Crowd.of(summary, verdict, own)
     return Processes(
         n_rows=sum(n_rows),
         began=min((one for one in began if one == one), default=began[0]),
-        summary=OVERVIEW.reduce(overview),
+        summary=summary,
         verdict=verdict,
         windows=windows,
         own=own,
         overlap=OVERLAP.reduce(overlap),
-        timeline=timeline,
+        crowd=crowd,
+        timeline=early or _timeline(spans, world_size, crowd.in_timeline()),
     )
+
+
+def _timeline(spans: list[Spans], world_size: int | None, whose: InTimeline | None) -> Timeline:
+    """Return the timeline, and empty ``spans``."""
+    found = timeline_of(spans, world_size, whose)
+    spans.clear()
+    return found
 
 
 PROCESSES = Analysis(COLUMNS, _map, _reduce)

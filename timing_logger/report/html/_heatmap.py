@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.tables import Floats, Ints
-from timing_logger.report._wording import process_name
+from timing_logger.analysis.tables import Floats
+from timing_logger.report._limits import BANDS, CELLS_OF_MANY, FEW_PROCESSES, HOST_ROWS
+from timing_logger.report.html._crowd import OF_CHOSEN, Crowd
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._heatmap_grid import Grid, Slow
+from timing_logger.report.html._heatmap_rows import Rows, each_process, worst_and_others
 from timing_logger.report.html._packing import packed
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 MANY_ROWS = 16
 """The number of rows beyond which those that the verdict names come first."""
+
+_MOST_ROWS_OF_MANY = FEW_PROCESSES + HOST_ROWS + len(BANDS)
 
 _VIEWS = {
     "clock_free_wait_ms": (
@@ -51,25 +55,59 @@ class Heatmap(NamedTuple):
         views: what can be shown, first what the verdict compared; empty if there is nothing to draw.
         per_column: the most steps that one column represents.
         named_first: whether the ranks that the verdict names come before the others.
+        left_out: a sentence on ranks that have no row of their own; "" if all have one.
         data: the data for heatmap.js; None if there is nothing to draw.
     """
 
     views: list[View]
     per_column: int
     named_first: bool
+    left_out: str
     data: Mapping[str, object] | None
 
 
 def heatmap(findings: Findings) -> Heatmap:
     steps = findings.overlap[findings.overlap["iteration"].notna()]
     if steps.empty:
-        return Heatmap([], 0, False, None)
-    grid = Grid.of(steps)
+        return Heatmap([], 0, False, "", None)
+    crowd = findings.crowd
+    grid = Grid.of(steps, CELLS_OF_MANY // _MOST_ROWS_OF_MANY if crowd.is_many else None)
     views = [view for view in _views(grid, findings, steps) if np.nansum(view.ms) > 0]
     slow = grid.slow(findings.verdict, findings.own)
     named_first = bool(slow["rows"]) and len(grid.rows) > MANY_ROWS
-    order = _order(len(grid.rows), slow["rows"] if named_first else [])
-    return Heatmap(views, grid.per_column, named_first, _data(grid, views, order, slow))
+    rows = _rows(grid, crowd, views, slow["rows"] if named_first else [])
+    return Heatmap(
+        views, grid.per_column, named_first, _on_ranks_left_out(rows), _data(grid, views, rows, slow)
+    )
+
+
+def _rows(grid: Grid, crowd: Crowd, views: list[View], first: list[int]) -> Rows:
+    if not crowd.is_many or len(grid.rows) <= FEW_PROCESSES:
+        return each_process(grid.rows, first)
+    judged_ms = views[0].ms.reshape(len(grid.rows), -1) if views else np.zeros((len(grid.rows), 1))
+    return worst_and_others(grid.rows, crowd, judged_ms)
+
+
+def _on_ranks_left_out(rows: Rows) -> str:
+    """Return the sentence that says which ranks have no row of their own, and what stands for them."""
+    if not len(rows.others):
+        return ""
+    named, others = len(rows.processes), len(rows.others)
+    hosts = ""
+    if rows.hosts:
+        n_shown = len(rows.hosts)
+        which = (
+            "each host"
+            if n_shown == rows.n_hosts
+            else f"each of the {n_shown} slowest of {rows.n_hosts} hosts"
+        )
+        hosts = f"the mean of {which} and by "
+    return (
+        f"Of {named + others:,} ranks {named} have a row of their own: those that the verdict names, then "
+        "those that others waited for longest, then those that took longest themselves. The other "
+        f"{others:,} are shown by {hosts}bands: in each cell the longest of them all, the shortest, and "
+        f"three between. {OF_CHOSEN}."
+    )
 
 
 def _views(grid: Grid, findings: Findings, steps: pd.DataFrame) -> list[View]:
@@ -93,24 +131,20 @@ def _about_own(findings: Findings) -> tuple[str, str]:
     return name, f"what the verdict compares with the rank's peers: {source}"
 
 
-def _order(n_rows: int, first: list[int]) -> Ints:
-    """Return the rows in the order in which they are drawn: these first, then the others."""
-    return np.array([*first, *(row for row in range(n_rows) if row not in first)], np.int64)
-
-
-def _data(grid: Grid, views: list[View], order: Ints, slow: Slow) -> dict[str, object]:
+def _data(grid: Grid, views: list[View], rows: Rows, slow: Slow) -> dict[str, object]:
     first, last = grid.edges()
-    drawn_at = np.argsort(order)
+    drawn_at = rows.drawn_at()
     return {
-        "rows": [process_name(*grid.rows[row]) for row in order],
+        "rows": rows.names,
+        **({"sections": rows.sections} if rows.sections else {}),
         **grid.axis.packed("first", first),
         **grid.axis.packed("last", last),
         "views": [
-            {"name": view.name, "ms": packed(view.ms.reshape(len(order), -1)[order], "float32")}
+            {"name": view.name, "ms": packed(rows.values(view.ms.reshape(len(grid.rows), -1)), "float32")}
             for view in views
         ],
         "slow": {
-            "rows": [int(drawn_at[row]) for row in slow["rows"]],
-            "frames": [[int(drawn_at[row]), *ends] for row, *ends in slow["frames"]],
+            "rows": [drawn_at[row] for row in slow["rows"] if row in drawn_at],
+            "frames": [[drawn_at[row], *ends] for row, *ends in slow["frames"] if row in drawn_at],
         },
     }

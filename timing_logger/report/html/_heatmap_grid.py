@@ -51,15 +51,21 @@ class Grid(NamedTuple):
     latest: Ints
 
     @classmethod
-    def of(cls, steps: pd.DataFrame) -> Grid:
-        """Return the grid for a table with a row for each process and step."""
+    def of(cls, steps: pd.DataFrame, most_columns: int | None = None) -> Grid:
+        """Return the grid for a table with a row for each process and step.
+
+        Args:
+            steps: the table.
+            most_columns: the most columns; None for as many as suit the number of processes.
+        """
         rows = sorted(set(zip(steps["rank"].tolist(), steps["incarnation"].tolist(), strict=True)))
         axis = StepAxis.of(steps)
         process = _positions(rows, steps)
         ranks, rank_of_row = np.unique([rank for rank, _ in rows], return_inverse=True)
         latest = np.full((len(ranks), len(axis.steps)), -1)
         np.maximum.at(latest, (rank_of_row[process], axis.places_of(steps)), process)
-        return cls(rows, axis, _column_of(len(axis.steps), len(rows)), latest)
+        most_columns = most_columns or max(_MIN_COLUMNS, MAX_CELLS // len(rows))
+        return cls(rows, axis, _column_of(len(axis.steps), most_columns), latest)
 
     @property
     def ranks(self) -> Ints:
@@ -142,9 +148,9 @@ class Grid(NamedTuple):
         return np.arange(ends[0], ends[1] + 1) if ends.min() >= 0 else np.zeros(0, np.int64)
 
 
-def _column_of(n_steps: int, n_rows: int) -> Ints:
+def _column_of(n_steps: int, most: int) -> Ints:
     """Return the column of each step; columns represent equal numbers of steps."""
-    n_columns = min(n_steps, MAX_COLUMNS, max(_MIN_COLUMNS, MAX_CELLS // n_rows))
+    n_columns = min(n_steps, MAX_COLUMNS, most)
     return np.arange(n_steps) * n_columns // n_steps
 
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from timing_logger.analysis.tables import Record
 from timing_logger.record import escape_text
+from timing_logger.report._limits import POINTS_OF_MANY
 from timing_logger.report._wording import count, size
+from timing_logger.report.html._crowd import Crowd
 from timing_logger.report.html._tables import (
     Column,
     Table,
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LEFT, TOP, RIGHT, BOTTOM = 0.0, 14.0, 100.0, 320.0
+
+_Speed: TypeAlias = "tuple[Record, float, bool]"
+"""A row, one of its bandwidths in GB/s, and whether that is by transfer time."""
 
 N_SHAPES = 6
 """The number of markers in the template."""
@@ -54,7 +59,8 @@ class Point(NamedTuple):
 class Scatter(NamedTuple):
     """Everything that the template draws; there are no points if no busbw is known.
 
-    ``brief`` is a sentence in place of the chart where one row or none has a bandwidth; else "".
+    ``brief`` is a sentence in place of the chart where one row or none has a bandwidth; else "". ``left_out``
+    is a sentence on points that are not drawn; "" if all are.
     """
 
     operations: list[str]
@@ -64,6 +70,7 @@ class Scatter(NamedTuple):
     y_ticks: list[Tick]
     table: Table
     brief: str = ""
+    left_out: str = ""
 
 
 class _Axis(NamedTuple):
@@ -88,16 +95,21 @@ class _Axis(NamedTuple):
         return [10.0**power for power in range(self.low, self.high + 1)]
 
 
-def bandwidth_chart(bandwidth: pd.DataFrame) -> Scatter:
+def bandwidth_chart(bandwidth: pd.DataFrame, crowd: Crowd) -> Scatter:
     rows = bandwidth.to_dict("records")
-    speeds = [
+    speeds: list[_Speed] = [
         (row, row[name], name != "busbw_gb_per_s")
         for row in rows
         for name in ("busbw_gb_per_s", "transfer_busbw_gb_per_s")
         if row[name] > 0 and row["message_size_bytes"] > 0
     ]
+    drawn_table = _table(bandwidth, crowd)
     if not speeds or len(rows) == 1:
-        return Scatter([], [], [], [], [], _table(bandwidth), _brief(rows))
+        return Scatter([], [], [], [], [], drawn_table, _brief(rows))
+    left_out = ""
+    if crowd.is_many and len(speeds) > POINTS_OF_MANY:
+        left_out = _on_points_left_out(len(speeds))
+        speeds = _slowest_and_fastest(speeds)
     x_axis = _Axis.over([row["message_size_bytes"] for row, _, _ in speeds], LEFT, RIGHT)
     y_axis = _Axis.over([speed for _, speed, _ in speeds], BOTTOM, TOP)
     operations = list(dict.fromkeys(row["operation"] for row, _, _ in speeds))
@@ -114,7 +126,22 @@ def bandwidth_chart(bandwidth: pd.DataFrame) -> Scatter:
         _ceiling([row["size_class_bytes"] for row, _, _ in speeds], points),
         [Tick(x_axis.at(value), size(value)) for value in x_axis.decades],
         [Tick(y_axis.at(value), _plain(value)) for value in y_axis.decades],
-        _table(bandwidth),
+        drawn_table,
+        left_out=left_out,
+    )
+
+
+def _slowest_and_fastest(speeds: Sequence[_Speed]) -> list[_Speed]:
+    """Return the slowest and the fastest, half each, in their order."""
+    ascending = sorted(range(len(speeds)), key=lambda at: speeds[at][1])
+    half = POINTS_OF_MANY // 2
+    return [speeds[at] for at in sorted({*ascending[:half], *ascending[-half:]})]
+
+
+def _on_points_left_out(n_points: int) -> str:
+    return (
+        f"Of {n_points:,} points these are the {POINTS_OF_MANY // 2} slowest and as many of the fastest; "
+        "those between are not drawn. timing-logger bandwidth --all has all."
     )
 
 
@@ -166,7 +193,9 @@ def _ceiling(size_classes: Sequence[float], points: Sequence[Point]) -> list[tup
     return sorted((point.x, point.y) for point in fastest.values())
 
 
-def _table(bandwidth: pd.DataFrame) -> Table:
+def _table(bandwidth: pd.DataFrame, crowd: Crowd) -> Table:
+    if crowd.is_many:
+        bandwidth = bandwidth.sort_values("busbw_gb_per_s", kind="stable")
     columns = {
         "operation": Column("operation", text),
         "group": Column("group", text),
@@ -180,4 +209,5 @@ def _table(bandwidth: pd.DataFrame) -> Table:
         "transfer_algbw_gb_per_s": Column("its algbw GB/s", significant),
         "transfer_busbw_gb_per_s": Column("its busbw GB/s", significant),
     }
-    return table_of(bandwidth, "Bandwidth by operation, group and class of sizes", columns)
+    which = crowd.shown("with the least busbw", "bandwidth --all")
+    return table_of(bandwidth, "Bandwidth by operation, group and class of sizes", columns, which)

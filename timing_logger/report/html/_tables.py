@@ -16,13 +16,40 @@ MAX_ROWS = 1000
 """The most rows of a table behind a chart; a longer one is cut, and the page says so."""
 
 
+class Shown(NamedTuple):
+    """Which rows of a long table are shown.
+
+    Attributes:
+        most: how many.
+        which: what they are, after "these are"; "" for the first.
+        command: what has all rows.
+    """
+
+    most: int
+    which: str
+    command: str
+
+    def note(self, n_rows: int) -> str:
+        """Return the sentence on the rows that are left out; "" if none is."""
+        if n_rows <= self.most:
+            return ""
+        if not self.which:
+            return f"The first {self.most} of {n_rows} rows."
+        shown = f"Of {n_rows:,} rows these are the {self.most} {self.which}"
+        return f"{shown}; the other {n_rows - self.most:,} are not shown. {self.command} has all."
+
+
+FIRST = Shown(MAX_ROWS, "", "")
+"""The first rows, of a run of few ranks."""
+
+
 class Table(NamedTuple):
-    """The first rows of a table as text, and the number of all rows."""
+    """Rows of a table as text, and a sentence on those that are left out, "" if none is."""
 
     caption: str
     heads: list[str]
     rows: list[list[str]]
-    n_rows: int
+    note: str
 
 
 class Column(NamedTuple):
@@ -32,16 +59,16 @@ class Column(NamedTuple):
     written: Callable[[Any], str]
 
 
-def table_of(frame: pd.DataFrame, caption: str, columns: Mapping[str, Column]) -> Table:
+def table_of(frame: pd.DataFrame, caption: str, columns: Mapping[str, Column], which: Shown = FIRST) -> Table:
     """Return the first rows of ``frame``, with a column for each name in ``columns``."""
-    shown = frame.head(MAX_ROWS)
+    shown = frame.head(which.most)
     written = [map(column.written, shown[name].tolist()) for name, column in columns.items()]
     rows = [list(cells) for cells in zip(*written, strict=True)]
-    return Table(caption, [column.head for column in columns.values()], rows, len(frame))
+    return Table(caption, [column.head for column in columns.values()], rows, which.note(len(frame)))
 
 
-def table(caption: str, heads: Sequence[str], rows: Sequence[list[str]]) -> Table:
-    return Table(caption, list(heads), list(rows[:MAX_ROWS]), len(rows))
+def table(caption: str, heads: Sequence[str], rows: Sequence[list[str]], which: Shown = FIRST) -> Table:
+    return Table(caption, list(heads), list(rows[: which.most]), which.note(len(rows)))
 
 
 def decimals(digits: int) -> Callable[[SupportsFloat], str]:

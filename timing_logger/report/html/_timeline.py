@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
@@ -11,7 +11,9 @@ from timing_logger.analysis.operations import COPIES, base_operation, is_communi
 from timing_logger.analysis.tables import Floats, Ints, Record
 from timing_logger.reading.sources import joined
 from timing_logger.record import HOST_CLOCK, LARGEST
+from timing_logger.report._limits import SPANS_OF_MANY
 from timing_logger.report._wording import process_name
+from timing_logger.report.html._crowd import InTimeline
 from timing_logger.report.html._packing import Packed, packed
 from timing_logger.report.html._timeline_links import LINKED_BY, linked, packed_links
 
@@ -36,7 +38,7 @@ class TimelineData(TypedDict):
 
     Attributes:
         tick_s: the unit of ``begin`` and ``duration``, in seconds.
-        lanes: the rank and the thread of each lane.
+        lanes: the rank and the thread of each lane; of many ranks also why it is shown.
         lane_starts: the first span of each lane; last, the number of spans.
         is_common: whether the ranks are on one time axis.
         link: what the span is part of, see ``packed_links``.
@@ -63,11 +65,13 @@ class Timeline(NamedTuple):
 
     Attributes:
         n_spans: the number of rows that are drawn.
-        left_out: the number of rows left out because there are too many; none is longer than ``shortest_ms``.
+        left_out: the number of rows of these ranks that are left out because there are too many; none is
+            longer than ``shortest_ms``.
         shortest_ms: the duration in ms of the shortest row that is drawn; 0 if none is left out.
         without_instants: the number of rows without a start or an end.
         is_common: whether the ranks are on one time axis; otherwise each begins at its own first row.
         kinds: the kinds of operations that occur, in the order of the legend.
+        whose: of many ranks those that are drawn; None if all are.
         data: the data for timeline.js; None if there is nothing to draw.
     """
 
@@ -77,6 +81,7 @@ class Timeline(NamedTuple):
     without_instants: int
     is_common: bool
     kinds: list[str]
+    whose: InTimeline | None
     data: TimelineData | None
 
 
@@ -86,10 +91,16 @@ class _Placed(NamedTuple):
     Attributes:
         n_rows: the number of rows.
         first_s: the start of the first row, in s; infinity if there is none.
+        of_rank: the number of rows of each rank.
     """
 
     n_rows: int
     first_s: float
+    of_rank: dict[int, int]
+
+    def of_these(self, ranks: Sequence[int]) -> int:
+        """Return the number of rows of some ranks."""
+        return sum(self.of_rank.get(rank, 0) for rank in ranks)
 
 
 class Spans(NamedTuple):
@@ -125,38 +136,41 @@ def spans_of(timings: pd.DataFrame) -> Spans:
         _interval_s(timings, "start_s", "end_s") if is_common else (own_begin_s, own_duration_s)
     )
     common, own = _with_place(begin_s, duration_s), _with_place(own_begin_s, own_duration_s)
-    is_kept = np.zeros(len(timings), np.bool_)
-    is_kept[_longest(common, duration_s)] = True
-    is_kept[_longest(own, own_duration_s)] = True
-    kept = np.flatnonzero(is_kept)
+    kept = np.union1d(_may_be_drawn(timings, common, duration_s), _may_be_drawn(timings, own, own_duration_s))
     rows = timings[_DRAWN].iloc[kept].reset_index(drop=True).apply(_narrow).assign(
         begin_s=begin_s[kept], duration_s=duration_s[kept],
         own_begin_s=(own_begin_s - _first_of_process(timings, own_begin_s, own))[kept],
         own_duration_s=own_duration_s[kept],
     )  # fmt: skip
-    return Spans(rows, len(timings), _placed(begin_s, common), _placed(own_begin_s, own), is_common)
+    of_rank = timings["rank"].to_numpy()
+    on_common, on_own = _placed(begin_s, common, of_rank), _placed(own_begin_s, own, of_rank)
+    return Spans(rows, len(timings), on_common, on_own, is_common)
 
 
-def timeline_of(parts: Sequence[Spans], world_size: int | None = None) -> Timeline:
+def timeline_of(
+    parts: Sequence[Spans], world_size: int | None = None, whose: InTimeline | None = None
+) -> Timeline:
     """Return the timeline of all parts. Each rank begins at its own first row if not all share an axis.
 
     Args:
         parts: as ``spans_of`` returned them.
         world_size: the number of ranks of the run; None if unknown.
+        whose: the ranks to draw; None for all.
     """
     is_common = all(part.is_common for part in parts)
     placed = [part.common if is_common else part.own for part in parts]
     n_rows, n_placed = sum(part.n_rows for part in parts), sum(one.n_rows for one in placed)
-    if not n_placed:
-        return Timeline(0, 0, 0.0, n_rows, is_common, [], None)
-    spans = _drawn([part.rows for part in parts], "" if is_common else "own_")
+    n_theirs = n_placed if whose is None else sum(one.of_these(whose.ranks) for one in placed)
+    if not n_theirs:
+        return Timeline(0, 0, 0.0, n_rows - n_placed, is_common, [], whose, None)
+    spans = _drawn([part.rows for part in parts], "" if is_common else "own_", whose)
     if is_common:
         spans["begin_s"] -= min(one.first_s for one in placed if one.n_rows)
-    data = _data(spans, is_common, world_size)
+    data = _data(spans, is_common, world_size, whose)
     kinds = list(dict.fromkeys(kind for _, kind in sorted(data["operations"], key=_kind_order)))
-    left_out = n_placed - len(spans)
+    left_out = n_theirs - len(spans)
     shortest_s = float(spans["duration_s"].min()) if left_out else 0.0
-    return Timeline(len(spans), left_out, 1e3 * shortest_s, n_rows - n_placed, is_common, kinds, data)
+    return Timeline(len(spans), left_out, 1e3 * shortest_s, n_rows - n_placed, is_common, kinds, whose, data)
 
 
 def _interval_s(timings: pd.DataFrame, start: str, end: str) -> tuple[Floats, Floats]:
@@ -169,8 +183,10 @@ def _with_place(begin_s: Floats, duration_s: Floats) -> Ints:
     return np.flatnonzero(~np.isnan(begin_s) & (duration_s >= 0))
 
 
-def _placed(begin_s: Floats, placed: Ints) -> _Placed:
-    return _Placed(len(placed), float(begin_s[placed].min(initial=np.inf)))
+def _placed(begin_s: Floats, placed: Ints, rank: Ints) -> _Placed:
+    ranks, counts = np.unique(rank[placed], return_counts=True)
+    of_rank = dict(zip(ranks.tolist(), counts.tolist(), strict=True))
+    return _Placed(len(placed), float(begin_s[placed].min(initial=np.inf)), of_rank)
 
 
 def _narrow(column: pd.Series[Any]) -> pd.Series[Any]:
@@ -193,26 +209,42 @@ def _first_of_process(timings: pd.DataFrame, begin_s: Floats, placed: Ints) -> F
     return first_of_row
 
 
-def _longest(placed: Ints, duration_s: Floats) -> Ints:
-    """Return the placed rows to draw, in their order: the longest, and of equally long ones the first."""
+def _may_be_drawn(timings: pd.DataFrame, placed: Ints, duration_s: Floats) -> Ints:
+    """Return the placed rows that a timeline of all ranks draws, and those that one of some of them does."""
     if len(placed) <= MAX_SPANS:
         return placed
+    rank = timings["rank"].to_numpy()[placed]
+    order = np.argsort(rank, kind="stable")
+    of_each = np.split(placed[order], np.flatnonzero(np.diff(rank[order])) + 1)
+    of_some = [_longest(its, duration_s, SPANS_OF_MANY) for its in of_each]
+    found: Ints = np.unique(np.concatenate([_longest(placed, duration_s, MAX_SPANS), *of_some]))
+    return found
+
+
+def _longest(placed: Ints, duration_s: Floats, most: int) -> Ints:
+    """Return at most so many placed rows, in their order: the longest, and of equally long ones the first."""
+    if len(placed) <= most:
+        return placed
     shorter_s = -duration_s[placed]
-    shortest_s = np.partition(shorter_s, MAX_SPANS - 1)[MAX_SPANS - 1]
+    shortest_s = np.partition(shorter_s, most - 1)[most - 1]
     is_drawn = shorter_s < shortest_s
     last = np.flatnonzero(shorter_s == shortest_s)
-    is_drawn[last[: MAX_SPANS - np.count_nonzero(is_drawn)]] = True
+    is_drawn[last[: most - np.count_nonzero(is_drawn)]] = True
     drawn: Ints = placed[is_drawn]
     return drawn
 
 
-def _drawn(tables: Sequence[pd.DataFrame], axis: str) -> pd.DataFrame:
+def _drawn(tables: Sequence[pd.DataFrame], axis: str, whose: InTimeline | None) -> pd.DataFrame:
     """Return the rows to draw of all tables, with the instants of this axis."""
+    if whose is not None:
+        tables = [table[table["rank"].isin(whose.ranks)] for table in tables]
     begin_s, duration_s = (
         np.concatenate([table[axis + name].to_numpy() for table in tables])
         for name in ("begin_s", "duration_s")
     )
-    drawn = _longest(_with_place(begin_s, duration_s), duration_s)
+    drawn = _longest(
+        _with_place(begin_s, duration_s), duration_s, MAX_SPANS if whose is None else SPANS_OF_MANY
+    )
     first = np.cumsum([0, *map(len, tables)])
     at = np.searchsorted(drawn, first)
     taken = [table[_DRAWN].iloc[drawn[at[i] : at[i + 1]] - first[i]] for i, table in enumerate(tables)]
@@ -221,10 +253,14 @@ def _drawn(tables: Sequence[pd.DataFrame], axis: str) -> pd.DataFrame:
     return rows
 
 
-def _data(spans: pd.DataFrame, is_common: bool, world_size: int | None) -> TimelineData:
+def _data(
+    spans: pd.DataFrame, is_common: bool, world_size: int | None, whose: InTimeline | None
+) -> TimelineData:
     number = linked(spans, world_size)
     spans = spans.drop(columns=LINKED_BY).assign(device=spans["clock"] != HOST_CLOCK)
-    lane = spans.groupby(["rank", "incarnation", "thread", "device"], sort=True).ngroup().to_numpy()
+    role_of = {} if whose is None else whose.role_of()
+    spans["place"] = spans["rank"].map({rank: place for place, rank in enumerate(role_of)}).fillna(0)
+    lane = spans.groupby(["place", "rank", "incarnation", "thread", "device"], sort=True).ngroup().to_numpy()
     order = np.lexsort((-spans["duration_s"].to_numpy(), spans["begin_s"].to_numpy(), lane))
     spans, lane = spans.iloc[order], lane[order]
     begin_s, duration_s = spans["begin_s"].to_numpy(), spans["duration_s"].to_numpy()
@@ -235,7 +271,7 @@ def _data(spans: pd.DataFrame, is_common: bool, world_size: int | None) -> Timel
     starts = np.flatnonzero(np.diff(lane, prepend=-1))
     return {
         "tick_s": tick_s,
-        "lanes": [_lane(row) for row in spans.iloc[starts].to_dict("records")],
+        "lanes": [_lane(row, role_of) for row in spans.iloc[starts].to_dict("records")],
         "lane_starts": [*starts.tolist(), len(spans)],
         "is_common": is_common,
         "operations": [[name, _kind(name)] for name in operations],
@@ -260,9 +296,10 @@ def _coded(column: pd.Series[str]) -> tuple[Ints, list[str]]:
     return codes, [str(text) for text in texts]
 
 
-def _lane(row: Record) -> dict[str, str]:
+def _lane(row: Record, role_of: Mapping[int, str]) -> dict[str, str]:
     thread = f"{row['thread']} (device)" if row["device"] else str(row["thread"])
-    return {"rank": process_name(row["rank"], row["incarnation"]), "thread": thread}
+    role = {"role": role_of[row["rank"]]} if role_of else {}
+    return {"rank": process_name(row["rank"], row["incarnation"]), "thread": thread, **role}
 
 
 _KINDS = ("own work", "communication", "waiting", "copies", "others")

@@ -48,7 +48,7 @@ def judgement(findings: Findings) -> Judgement:
         next=what_next(verdict),
         evidence=evidence_beside_the_end(verdict),
         gates=_gates(verdict),
-        suspects=_suspects(verdict),
+        suspects=_suspects(findings),
         windows=_windows(findings),
     )
 
@@ -60,13 +60,14 @@ def _gates(verdict: Verdict) -> Table:
     return table("Conditions, in the order of judging", ["condition", "value", "limit", "so it is"], rows)
 
 
-def _suspects(verdict: Verdict) -> Table:
+def _suspects(findings: Findings) -> Table:
     rows = [
         [listed_ranks(suspect.ranks), suspect.phase, percent(suspect.share), percent(suspect.likelihood)]
-        for suspect in verdict.suspects
+        for suspect in findings.verdict.suspects
     ]
     caption = "Suspects: ranks that are or may be slow; ranks that act as one are one suspect"
-    return table(caption, ["ranks", "phase", "of the lost time", "likelihood"], rows)
+    heads = ["ranks", "phase", "of the lost time", "likelihood"]
+    return table(caption, heads, rows, findings.crowd.shown("that cost most", "stragglers --all"))
 
 
 def _figure(value: float) -> str:
@@ -91,4 +92,5 @@ def _windows(findings: Findings) -> Table:
             "score": Column("score", decimals(2)),
             "cost_ms": Column("cost ms", decimals(1)),
         },
+        findings.crowd.shown("that cost most", "stragglers --all"),
     )

@@ -3,11 +3,13 @@
 const SHADES = 64;
 const STRONGEST_AT = 0.98; // this part of the cells has no more than the strongest shade stands for
 const LEAST_SPREAD = 1.5; // where all cells are nearly alike they shall look alike
+const ROW_OF_MANY = 14; // of many ranks only some have a row, and then each row has its label
+const HEADING = 26;
 
 async function drawHeatmap(data, line) {
   const canvas = document.getElementById("heatmap-canvas");
   const map = {
-    rows: data.rows, slow: data.slow, canvas, line, view: 0, cell: null, tapped: null,
+    rows: data.rows, sections: data.sections, slow: data.slow, canvas, line, view: 0, cell: null, tapped: null,
     first: await unpack(data.first), last: await unpack(data.last),
     epochs: data.first_epoch && { first: await unpack(data.first_epoch), last: await unpack(data.last_epoch) },
     views: await Promise.all(data.views.map(async (view) => ({ name: view.name, ms: await unpack(view.ms) }))),
@@ -38,11 +40,26 @@ function shadeEnds(ms) {
 function layOut(map) {
   const width = map.canvas.parentElement.clientWidth - 2 * parseFloat(getComputedStyle(map.canvas.parentElement).paddingLeft);
   const left = Math.min(130, width / 4);
-  const rowHeight = Math.max(1, Math.min(30, Math.floor(460 / map.rows.length)));
-  const top = 2; // for the frame of the first row
-  return Object.assign(map, {
-    width, left, top, rowHeight, columnWidth: (width - left) / map.first.length, height: top + rowHeight * map.rows.length + 22,
-  });
+  const rowHeight = map.sections ? ROW_OF_MANY : Math.max(1, Math.min(30, Math.floor(460 / map.rows.length)));
+  const { tops, headings, end } = placeRows(map, rowHeight);
+  return Object.assign(map, { width, left, tops, headings, rowHeight, columnWidth: (width - left) / map.first.length, height: end + 22 });
+}
+
+// Where each row begins, and each heading.
+function placeRows(map, rowHeight) {
+  let at = 2; // for the frame of the first row
+  const tops = [];
+  const headings = [];
+  for (const section of map.sections ?? [{ n_rows: map.rows.length }]) {
+    if (section.name) { headings.push({ name: section.name, at: at + HEADING / 2 }); at += HEADING; }
+    for (let i = 0; i < section.n_rows; i++, at += rowHeight) tops.push(at);
+  }
+  return { tops, headings, end: at };
+}
+
+function sectionOf(map, row) {
+  let first = 0;
+  return map.sections?.find(({ n_rows }) => row < (first += n_rows));
 }
 
 function paintHeatmap(map) {
@@ -76,7 +93,7 @@ function paintCells(map, context) {
       const part = (value - least) / (most - least || 1);
       context.fillStyle = shades[Math.max(0, Math.min(SHADES - 1, Math.floor(part * SHADES)))];
       const x = map.left + column * map.columnWidth;
-      context.fillRect(x, map.top + row * map.rowHeight, Math.max(map.columnWidth + (gap && map.columnWidth > 6 ? -1 : 0.5), 0.5), map.rowHeight - gap);
+      context.fillRect(x, map.tops[row], Math.max(map.columnWidth + (gap && map.columnWidth > 6 ? -1 : 0.5), 0.5), map.rowHeight - gap);
     }
   }
 }
@@ -98,7 +115,7 @@ function outline(map, context, row, from, to) {
   context.strokeStyle = colour("bad");
   context.lineWidth = 2;
   context.strokeRect(
-    map.left + from * map.columnWidth - aside, map.top + row * map.rowHeight - around,
+    map.left + from * map.columnWidth - aside, map.tops[row] - around,
     (to - from + 1) * map.columnWidth + 2 * aside, map.rowHeight - 1 + 2 * around,
   );
 }
@@ -110,8 +127,9 @@ function paintAxes(map, context) {
     if (row % every && !slow.has(row)) return;
     context.fillStyle = colour(slow.has(row) ? "bad" : "soft");
     const label = slow.has(row) ? `\u25b6 ${name}` : name;
-    if (slow.has(row) || !nearSlow(row, slow, every)) context.fillText(fitted(context, label, map.left - 8), 0, Math.max(7, map.top + (row + 0.5) * map.rowHeight));
+    if (slow.has(row) || !nearSlow(row, slow, every)) context.fillText(fitted(context, label, map.left - 8), 0, Math.max(7, map.tops[row] + 0.5 * map.rowHeight));
   });
+  paintHeadings(map, context);
   context.fillStyle = colour("soft");
   const y = map.height - 8;
   const end = map.last.length - 1;
@@ -119,6 +137,14 @@ function paintAxes(map, context) {
   context.textAlign = "right";
   context.fillText(ofEpoch(map.last[end], map.epochs?.last[end]), map.width, y);
   context.textAlign = "left";
+}
+
+function paintHeadings(map, context) {
+  const usual = context.font;
+  context.font = `600 ${usual}`;
+  context.fillStyle = colour("ink");
+  for (const { name, at } of map.headings) context.fillText(fitted(context, name, map.width), 0, at);
+  context.font = usual;
 }
 
 // Where rows are too low for every label, that of a slow rank takes the place of its neighbours'.
@@ -129,8 +155,9 @@ function nearSlow(row, slow, every) {
 function cellAt(map, event) {
   const box = map.canvas.getBoundingClientRect();
   const column = Math.floor((event.clientX - box.left - map.left) / map.columnWidth);
-  const row = Math.floor((event.clientY - box.top - map.top) / map.rowHeight);
-  const inside = column >= 0 && column < map.first.length && row >= 0 && row < map.rows.length;
+  const y = event.clientY - box.top;
+  const row = map.tops.findLastIndex((top) => top <= y);
+  const inside = column >= 0 && column < map.first.length && row >= 0 && y < map.tops[row] + map.rowHeight;
   return inside ? { row, column } : null;
 }
 
@@ -157,7 +184,7 @@ function clicked(map, event) {
 
 function showInTimeline(map, { row, column }) {
   const step = (ends) => ({ iteration: map[ends][column], epoch: map.epochs?.[ends][column] });
-  if (map.line) showSteps(map.line, map.rows[row], step("first"), step("last"));
+  if (map.line) showSteps(map.line, map.rows[row], step("first"), step("last"), Boolean(map.sections));
 }
 
 function moveByKey(map, event, draw) {
@@ -171,7 +198,7 @@ function moveByKey(map, event, draw) {
     column: Math.max(0, Math.min(map.first.length - 1, from.column + step[1])),
   };
   const box = map.canvas.getBoundingClientRect();
-  showTooltip(cellText(map), box.left + map.left + map.cell.column * map.columnWidth, box.top + map.cell.row * map.rowHeight);
+  showTooltip(cellText(map), box.left + map.left + map.cell.column * map.columnWidth, box.top + map.tops[map.cell.row]);
   draw();
 }
 
@@ -186,5 +213,5 @@ function cellText(map) {
   const last = ofEpoch(map.last[column], map.epochs?.last[column]);
   const iterations = first === last ? `iteration ${first}` : `iterations ${first} to ${last}, mean`;
   const view = map.views[map.view];
-  return `${map.rows[row]}, ${iterations}\n${view.name}: ${inMilliseconds(view.ms[row * map.first.length + column])}`;
+  return `${map.rows[row]}${sectionOf(map, row)?.about ?? ""}, ${iterations}\n${view.name}: ${inMilliseconds(view.ms[row * map.first.length + column])}`;
 }

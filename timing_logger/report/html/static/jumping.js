@@ -3,8 +3,10 @@
 const MARGIN = 0.1; // of the span, on either side
 
 // Shows the rows that a process has of the steps from `first` to `last`; false if the timeline has none of them.
-function showSteps(line, process, first, last) {
-  const span = spanOfSteps(line, process, first, last);
+// Of many ranks only some are in the timeline: of the others the steps are shown, with the rows of those that are.
+function showSteps(line, process, first, last, some) {
+  let span = spanOfSteps(line, process, first, last);
+  if (!span && some && line.isCommon) span = spanOfSteps(line, process = null, first, last);
   if (!span) return false;
   const length = Math.max(10, span.to - span.from) * (1 + 2 * MARGIN);
   show(line, (span.from + span.to - length) / 2, Math.min(line.end, length));
@@ -19,8 +21,8 @@ function showSteps(line, process, first, last) {
 function spanOfSteps(line, process, first, last) {
   let [from, to, top] = [Infinity, -Infinity, 0];
   line.lanes.forEach((lane, index) => {
-    if (lane.rank !== process) return;
-    if (lane.isFirst) top = lane.top;
+    if (process !== null && lane.rank !== process) return;
+    if (lane.isFirst && (process !== null || !index)) top = lane.top;
     for (let i = line.laneStarts[index]; i < line.laneStarts[index + 1]; i++) {
       if (line.iteration[i] < 0 || !isBetween(stepOf(line, i), first, last)) continue;
       from = Math.min(from, line.begin[i]);

@@ -2,6 +2,7 @@
 
 const LANE_HEIGHT = 20;
 const RANK_GAP = 6;
+const ROLES = { named: "Named by the verdict, or by how the run ended", mate: "Others on the same hosts", reference: "Others, from the slowest to the quickest" };
 const AXIS_HEIGHT = 22;
 const MAX_VIEW_HEIGHT = 500;
 const KIND_COLOURS = {
@@ -54,6 +55,7 @@ function placeLanes(line) {
   line.lanes.forEach((lane, i) => {
     lane.isFirst = i === 0 || line.lanes[i - 1].rank !== lane.rank;
     if (i > 0 && lane.isFirst) top += RANK_GAP;
+    if (lane.role && lane.role !== line.lanes[i - 1]?.role) { lane.heading = ROLES[lane.role]; top += LANE_HEIGHT; }
     lane.top = top;
     top += LANE_HEIGHT;
   });
@@ -70,6 +72,7 @@ function paintTimeline(line) {
   const scrolled = line.box.scrollTop;
   line.lanes.forEach((lane, i) => {
     const top = lane.top - scrolled;
+    if (lane.heading) paintHeading(lane.heading, context, inks, top - LANE_HEIGHT);
     if (top + LANE_HEIGHT >= AXIS_HEIGHT && top <= line.viewHeight) paintLane(line, context, inks, i, top);
   });
   paintFound(line, context);
@@ -108,11 +111,16 @@ function hatched(context, ink) {
   return context.createPattern(tile, "repeat");
 }
 
+function paintHeading(text, context, inks, top) {
+  context.fillStyle = inks.soft;
+  context.fillText(text, 6, top + LANE_HEIGHT / 2);
+}
+
 function paintLane(line, context, inks, index, top) {
   const lane = line.lanes[index];
   context.fillStyle = inks.page;
   context.fillRect(line.left, top, line.width - line.left, LANE_HEIGHT - 2);
-  context.fillStyle = lane.isFirst ? inks.ink : inks.soft;
+  context.fillStyle = lane.role === "named" ? colour("bad") : lane.isFirst ? inks.ink : inks.soft;
   const name = lane.isFirst ? `${lane.rank} ${lane.thread}` : `      ${lane.thread}`;
   context.fillText(fitted(context, name, line.left - 12), 6, top + LANE_HEIGHT / 2 - 1);
   paintSpans(line, context, inks, index, top);

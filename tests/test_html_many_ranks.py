@@ -1,0 +1,306 @@
+"""The page of a run of many ranks: it does not grow with them, and says of each thing what it leaves out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from crowds import SLOW, crowd, data_in
+from small_run import visible_text
+from test_html_report import unpacked
+
+from timing_logger.analysis import RunEnd
+from timing_logger.report._limits import (
+    BANDS,
+    FEW_PROCESSES,
+    HOST_MATES,
+    HOST_ROWS,
+    MOST_LINES,
+    POINTS_OF_MANY,
+    REFERENCES,
+)
+from timing_logger.report.html import _heatmap, _timeline, report_html
+from timing_logger.report.html._crowd import Crowd, at_distances
+from timing_logger.report.html._findings import Findings
+from timing_logger.report.html._heatmap import heatmap
+from timing_logger.report.html._scatter import bandwidth_chart
+
+N_RANKS = 400
+MOST_BYTES = 3_000_000
+
+
+@pytest.fixture(scope="module")
+def found() -> Findings:
+    return Findings.of(crowd(N_RANKS))
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return report_html(crowd(N_RANKS))
+
+
+def words(page: str) -> str:
+    """The text of a page in one line."""
+    return " ".join(visible_text(page).split())
+
+
+def lanes_in(page: str) -> list[tuple[str, str]]:
+    return [(lane["rank"], lane["role"]) for lane in data_in(page)["timeline"]["lanes"]]
+
+
+# -- its size ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n_ranks", "n_steps"), [(2000, 3), (100, 500)], ids=["ranks", "steps"])
+def test_a_page_of_many_ranks_or_steps_stays_below_3_MB(n_ranks: int, n_steps: int) -> None:
+    assert len(report_html(crowd(n_ranks, n_steps))) < MOST_BYTES
+
+
+def test_the_page_of_more_ranks_has_no_more_rows_in_any_table(page: str) -> None:
+    assert page.count("<tr>") <= report_html(crowd(N_RANKS // 2)).count("<tr>")
+
+
+@pytest.mark.parametrize("n_files", [30, 300])
+def test_what_many_files_lack_is_said_once(n_files: int) -> None:
+    timings = crowd(300)
+    for file in timings.attrs["files"][:n_files]:
+        file["sidecar"] = None
+    text = words(report_html(timings))
+    assert f"{n_files} files, such as timing-rank0.csv: no sidecar" in text
+    assert text.count("no sidecar") == 1
+
+
+# -- the heatmap ---------------------------------------------------------------------------------------
+
+
+def rows_of(found: Findings) -> Any:
+    data = heatmap(found).data
+    assert data is not None
+    return data
+
+
+def test_of_many_ranks_the_worst_have_a_row_and_the_named_one_is_the_first(found: Findings) -> None:
+    data = rows_of(found)
+    assert data["rows"][0] == f"rank {SLOW}"
+    assert [section["n_rows"] for section in data["sections"]] == [FEW_PROCESSES, HOST_ROWS, len(BANDS)]
+    assert sum(name.startswith("rank ") for name in data["rows"]) == FEW_PROCESSES
+    assert data["slow"] == {"rows": [0], "frames": [[0, 0, 19]]}
+
+
+def test_up_to_64_ranks_all_have_a_row_and_nothing_is_said_of_others() -> None:
+    drawn = heatmap(Findings.of(crowd(FEW_PROCESSES, slow=None)))
+    assert drawn.data is not None
+    assert drawn.data["rows"] == [f"rank {rank}" for rank in range(FEW_PROCESSES)]
+    assert "sections" not in drawn.data
+    assert drawn.left_out == ""
+
+
+def cells(found: Findings) -> Any:
+    """The first view: rows x columns."""
+    data = rows_of(found)
+    return unpacked(data["views"][0]["ms"]).reshape(len(data["rows"]), -1)
+
+
+def named_in(found: Findings) -> list[int]:
+    return [int(name.split()[1]) for name in rows_of(found)["rows"] if name.startswith("rank ")]
+
+
+def test_the_row_of_a_host_is_the_mean_of_its_ranks_without_a_row_of_their_own(found: Findings) -> None:
+    data, named = rows_of(found), set(named_in(found))
+    host, n_ranks = re.fullmatch(r"node(\d+) \((\d+)\)", data["rows"][FEW_PROCESSES]).groups()
+    its = [rank for rank in range(8 * int(host), 8 * int(host) + 8) if rank not in named]
+    assert len(its) == int(n_ranks)
+    np.testing.assert_allclose(cells(found)[FEW_PROCESSES], found.own.ms.T[its].mean(axis=0), rtol=1e-6)
+
+
+def test_the_bands_reach_from_the_shortest_to_the_longest_of_all_other_ranks(found: Findings) -> None:
+    named = set(named_in(found))
+    others = [rank for rank in range(N_RANKS) if rank not in named]
+    theirs = found.own.ms.T[others]
+    bands = cells(found)[-len(BANDS) :]
+    np.testing.assert_allclose(bands[0], theirs.max(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(bands[-1], theirs.min(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(bands[2], np.sort(theirs, axis=0)[round(0.5 * (len(others) - 1))], rtol=1e-6)
+
+
+def test_one_slow_step_of_a_rank_without_a_row_is_seen_in_the_bands(found: Findings) -> None:
+    named = set(named_in(found))
+    hidden = next(rank for rank in range(N_RANKS) if rank not in named)
+    ms = found.own.ms.copy()
+    ms[7, hidden] = 10_000.0
+    changed = replace(found, own=found.own._replace(ms=ms))
+    assert cells(changed)[-len(BANDS)].argmax() == 7
+    assert cells(changed)[-len(BANDS), 7] == 10_000.0
+
+
+def test_the_page_says_how_many_ranks_have_no_row_of_their_own(page: str) -> None:
+    assert f"Of {N_RANKS} ranks {FEW_PROCESSES} have a row of their own" in words(page)
+    assert f"The other {N_RANKS - FEW_PROCESSES} are shown by the mean of each of the {HOST_ROWS}" in words(
+        page
+    )
+
+
+def test_a_run_without_hosts_has_bands_and_no_rows_of_hosts() -> None:
+    data = rows_of(Findings.of(crowd(100, host="")))
+    assert [section["n_rows"] for section in data["sections"]] == [FEW_PROCESSES, len(BANDS)]
+
+
+def test_a_heatmap_of_many_ranks_has_fewer_columns(monkeypatch: pytest.MonkeyPatch, found: Findings) -> None:
+    monkeypatch.setattr(_heatmap, "CELLS_OF_MANY", 10 * (FEW_PROCESSES + HOST_ROWS + len(BANDS)))
+    assert heatmap(found).per_column == 2
+    assert cells(found).shape[1] == 10
+
+
+# -- the order -----------------------------------------------------------------------------------------
+
+
+def crowd_of(found: Findings, **changed: Any) -> Crowd:
+    return Crowd.of(found.summary, replace(found.verdict, **changed), found.own)
+
+
+def test_the_ranks_that_explain_a_hang_come_first_too(found: Findings) -> None:
+    end = RunEnd(state="hang", culprits=(300,), gone=(5,), sentences=("Rank 300 hangs.",))
+    assert crowd_of(found, end=end).named == (SLOW, 300, 5)
+
+
+def test_after_the_named_ranks_come_those_that_others_waited_for_longest(found: Findings) -> None:
+    healthy = crowd_of(found, ranks=(), verdict="healthy", suspects=())
+    assert healthy.named == ()
+    assert healthy.worst_first[0] == SLOW
+
+
+def test_the_others_come_by_what_they_took_themselves(found: Findings) -> None:
+    order = crowd_of(found).worst_first
+    assert sorted(order) == list(range(N_RANKS))
+    waited_for = set(found.summary.account["waited_for"].dropna())
+    own_ms = [found.own.ms[:, rank].mean() for rank in order if rank not in {*waited_for, SLOW}]
+    assert own_ms == sorted(own_ms, reverse=True)
+
+
+def test_references_have_both_ends_and_equal_distances() -> None:
+    assert at_distances(range(101), 5) == [0, 25, 50, 75, 100]
+    assert at_distances([3, 1], 5) == [3, 1]
+
+
+# -- the timeline --------------------------------------------------------------------------------------
+
+
+def test_the_timeline_has_the_named_rank_those_of_its_host_and_references(page: str) -> None:
+    lanes = lanes_in(page)
+    assert lanes[0] == (f"rank {SLOW}", "named")
+    mates = [rank for rank, role in lanes if role == "mate"]
+    assert mates == [f"rank {rank}" for rank in range(72, 80) if rank != SLOW]
+    assert [role for _, role in lanes[8:]] == ["reference"] * REFERENCES
+    assert f"Of {N_RANKS} ranks 24 are shown" in words(page)
+    assert "are not in the timeline" not in words(page)
+
+
+def test_of_many_named_ranks_and_ranks_of_their_hosts_only_some_are_in_the_timeline(found: Findings) -> None:
+    shown = crowd_of(found, ranks=tuple(range(0, 240, 2))).in_timeline()
+    assert shown is not None
+    assert [len(ranks) for ranks in shown] == [MOST_LINES, HOST_MATES, REFERENCES]
+    said = crowd_of(found, ranks=tuple(range(0, 240, 2))).on_timeline()
+    assert "20 of 120 that the verdict or the end of the run names; 16 of 20 on the same hosts" in said
+
+
+def test_of_too_many_spans_of_the_shown_ranks_the_longest_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_timeline, "SPANS_OF_MANY", 50)
+    page = report_html(crowd(100))
+    assert len(unpacked(data_in(page)["timeline"]["begin"])) == 50
+    assert "are not in the timeline, which draws the 50 longest of 24 ranks." in words(page)
+
+
+def test_a_timeline_of_some_ranks_made_in_parts_is_that_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_timeline, "MAX_SPANS", 30)
+    monkeypatch.setattr(_timeline, "SPANS_OF_MANY", 20)
+    run = crowd(80)
+    whose = Findings.of(run).crowd.in_timeline()
+    parts = [_timeline.spans_of(rows.reset_index(drop=True)) for _, rows in run.groupby("rank")]
+    assert _timeline.timeline_of(parts, None, whose) == _timeline.timeline_of(
+        [_timeline.spans_of(run)], None, whose
+    )
+
+
+# -- tables and charts ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "which", "command"),
+    [
+        (N_RANKS, "others waited for longest", "summary --all"),
+        (5 * N_RANKS, "are farthest above the median of their operation", "summary --all"),
+        (N_RANKS, "are not complete", "summary --all"),
+        (N_RANKS, "instants are known worst", "summary --json"),
+    ],
+)
+def test_a_table_says_how_many_rows_are_not_shown_and_what_has_all(
+    page: str, n_rows: int, which: str, command: str
+) -> None:
+    note = next(note for note in re.findall(r'<p class="note">(Of [^<]*)</p>', page) if which in note)
+    assert note.startswith(f"Of {n_rows:,} rows these are the {MOST_LINES} ")
+    assert note.endswith(f"the other {n_rows - MOST_LINES:,} are not shown. timing-logger {command} has all.")
+
+
+def table_in(page: str, caption: str) -> list[str]:
+    """The first cell of each row of the table with this caption."""
+    start = page.index(f"Table: {caption}")
+    return re.findall(r"<tr><td>(.*?)</td>", page[start : page.index("</table>", start)])
+
+
+def test_a_file_that_is_not_complete_is_the_first_in_its_table() -> None:
+    timings = crowd(100)
+    timings.attrs["files"][90]["sidecar"]["closed"] = False
+    files = table_in(report_html(timings), "What each rank&#39;s logger counted")
+    assert (files[0], len(files)) == ("timing-rank90.csv", MOST_LINES)
+
+
+def test_the_least_known_instants_are_the_first_in_their_table() -> None:
+    timings = crowd(100)
+    timings.attrs["files"][90]["clock"]["uncertainty_s"] = 1e-3
+    timings.attrs["files"][91]["clock"]["uncertainty_s"] = None
+    known = table_in(report_html(timings), "How well the instants are known")
+    assert known[:2] == ["rank 91, run 1", "rank 90, run 1"]
+
+
+def test_the_chart_of_an_operation_has_the_ranks_with_least_and_most_of_many(page: str) -> None:
+    start = page.index('<section id="operations"')
+    section = page[start : page.index("</section>", start)]
+    forward = section[section.index('title="FORWARD"') :]
+    chart = forward[forward.index('class="columns"') : forward.index("</div>")]
+    bars = re.findall(r'<span title="rank (\d+): ([\d.]+)%">', chart)
+    assert len(bars) == FEW_PROCESSES
+    assert int(bars[-1][0]) == SLOW
+    assert [float(part) for _, part in bars] == sorted(float(part) for _, part in bars)
+
+
+def test_most_exposed_communication_comes_first_and_the_rest_is_counted() -> None:
+    run = crowd(100)
+    half = (run["operation"] == "ALLREDUCE") & (run["iteration"] % 2 == 0)
+    beside = run[half].assign(operation="BACKWARD", thread="other")
+    both = pd.concat([run, beside], ignore_index=True)
+    both.attrs = run.attrs
+    page = report_html(both)
+    assert "Of 100 rows these are the 20 with most exposed communication; the other 80 are not shown." in page
+    start = page.index('<section id="overlap"')
+    overlap = page[start : page.index("</section>", start)]
+    assert overlap.count('class="bar"') == MOST_LINES
+    assert f"rank {SLOW}<" not in overlap  # it waits for nobody, so it has least
+
+
+def test_of_too_many_points_the_slowest_and_the_fastest_are_drawn(found: Findings) -> None:
+    n_groups = 500
+    rows = {
+        "operation": "ALLREDUCE", "group": [f"pair {n}" for n in range(n_groups)], "group_size": 2,
+        "count": 3, "message_size_bytes": 1000, "size_class_bytes": 1024.0, "time_ms": 1.0,
+        "algbw_gb_per_s": 1.0,
+        "busbw_gb_per_s": np.arange(1.0, n_groups + 1), "transfer_ms": 1.0, "transfer_algbw_gb_per_s": 1.0,
+        "transfer_busbw_gb_per_s": np.nan,
+    }  # fmt: skip
+    drawn = bandwidth_chart(pd.DataFrame(rows), found.crowd)
+    assert len(drawn.points) == POINTS_OF_MANY
+    assert drawn.left_out.startswith("Of 500 points these are the 200 slowest and as many of the fastest")
+    assert [row[1] for row in drawn.table.rows] == [f"pair {n}" for n in range(MOST_LINES)]
