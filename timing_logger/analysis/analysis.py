@@ -58,7 +58,7 @@ class Analysis(Generic[PartT, AnswerT]):
         return self.reduce([self.map(timings)])
 
 
-def answers_from(analyses: Sequence[Analysis[Any, Any]], parts: Iterable[Sequence[Any]]) -> list[Any]:
+def answers_from(analyses: Iterable[Analysis[Any, Any]], parts: Iterable[Sequence[Any]]) -> list[Any]:
     """Return the answer of each analysis.
 
     Args:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import time
 import warnings
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from timing_logger.cli.asking import Answer, ask, selected_rows, terminal_width
+from timing_logger.cli.ctrl_c import raised
+from timing_logger.progress import begin, told_of
 
 if TYPE_CHECKING:
     from timing_logger.reading.recovery import Recovery
@@ -23,6 +24,7 @@ def report(arguments: Namespace) -> Answer:
     from timing_logger.report.html.page import write_findings
 
     asked = ask(arguments, *FINDINGS)
+    begin("writing", 1)
     write_findings(Findings.joined(*asked.result.answers), arguments.output)
     said = f"{arguments.output}: {_size_of(arguments.output)}. It opens in a browser, also offline.\n"
     return Answer(said + asked.how)
@@ -35,8 +37,7 @@ def trace(arguments: Namespace) -> Answer:
     from timing_logger.report.trace import write_trace_of_files
 
     query = selected_rows(arguments, None)
-    with _progress("writing the trace") as progress:
-        counts = write_trace_of_files(query, arguments.output, progress=progress)
+    counts = write_trace_of_files(query, arguments.output, progress=told_of("writing"))
     return Answer(
         f"{arguments.output}: {counts.spans} spans and {counts.flows} flows of {counts.processes} processes, "
         f"{_size_of(arguments.output)}. Open it at ui.perfetto.dev, which keeps it in the browser.\n"
@@ -48,8 +49,8 @@ def convert(arguments: Namespace) -> Answer:
     """Convert the timing files to Parquet, CSV or JSON lines."""
     from timing_logger.reading.converting import convert
 
-    with _without_warnings(), _progress("converting") as progress:
-        converted = convert(arguments.logdir, arguments.to, arguments.output, progress=progress)
+    with _without_warnings():
+        converted = convert(arguments.logdir, arguments.to, arguments.output, progress=told_of("writing"))
     files = "1 file" if len(converted.files) == 1 else f"{len(converted.files)} files"
     per_row = converted.bytes / converted.rows if converted.rows else 0.0
     return Answer(f"{arguments.output}: {converted.rows} rows in {files}, {per_row:.1f} bytes a row.\n")
@@ -98,7 +99,10 @@ def watch(arguments: Namespace) -> Answer:
 
     console = Console(highlight=False, soft_wrap=True)
     try:
-        with Live(Text(text), console=console, auto_refresh=False, transient=True) as live:
+        with (
+            raised(),
+            Live(Text(text), console=console, auto_refresh=False, transient=True) as live,
+        ):
             live.refresh()
             while True:
                 if not console.is_terminal:
@@ -118,20 +122,6 @@ def _without_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield
-
-
-@contextlib.contextmanager
-def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a callback that takes the numbers done and in total, and draws a bar if stderr is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda done, whole: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, whole: bar.update(task, completed=done, total=whole)
 
 
 def _size_of(path: str) -> str:

@@ -19,6 +19,7 @@ from timing_logger.cli.asking import Answer
 from timing_logger.cli.commands import report
 from timing_logger.cli.end_of_run import about, files_of_run, said_of_run, timing_files
 from timing_logger.cli.hang_notice import HangNotice
+from timing_logger.cli.shown_progress import shown
 from timing_logger.cli.stderr import say
 from timing_logger.errors import ConfigurationError, LogPathError
 from timing_logger.run_identity import VARIABLE, id_of_new_run
@@ -72,7 +73,8 @@ def _timed(command: list[str], arguments: Namespace, log_dir: Path) -> int:
     notice = None if arguments.quiet else HangNotice(log_dir, files, hang_after_s())
     status = _status_of(command, {**os.environ, **environment(settings), VARIABLE: run_id}, notice)
     try:
-        _report(arguments, log_dir, files(), run_id)
+        with shown("run"):
+            _report(arguments, log_dir, files(), run_id)
     except Exception as error:
         say(f"the job has ended; what was recorded of it, in {log_dir}, could not be judged: {error!r}")
     return status

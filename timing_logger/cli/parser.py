@@ -20,6 +20,7 @@ from timing_logger.cli import commands, launch, options
 from timing_logger.cli.asking import Answer
 from timing_logger.cli.default_folder import FOLDERS, name_folder
 from timing_logger.cli.questions import QUESTIONS, Question
+from timing_logger.cli.shown_progress import shown
 from timing_logger.cli.stderr import say
 from timing_logger.errors import TimingLoggerError
 
@@ -31,15 +32,7 @@ _INTERRUPTED = 130  # a shell's exit code for SIGINT
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command of the command line.
-
-    Args:
-        argv: the arguments; default those of the process.
-
-    Returns:
-        The exit code: 0, even for a bad verdict; 1 for a verdict that ``--fail-on`` names; 2 if there is
-            nothing to report on (stderr says why); 130 after an interrupt.
-    """
+    """Run one command, as ``cli.main`` says, and return its exit code."""
     try:
         parser = build_parser()
         arguments = parser.parse_args(argv)
@@ -47,7 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
             name_folder(arguments)
-            answer = Answer(parser.format_help()) if command is None else command(arguments)
+            with shown(arguments.shown_as):
+                answer = Answer(parser.format_help()) if command is None else command(arguments)
         if answer.text:
             _print(answer.text)
     except BrokenPipeError:  # a reader that closes the pipe early (``| head``) has all it wants
@@ -76,6 +70,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="print the version, and which core records",
     )
     shtab.add_argument_to(parser, "--print-completion", help="print what completes commands in this shell")
+    parser.set_defaults(shown_as="")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
     _add_run(subparsers)
     for question in QUESTIONS:
@@ -190,7 +185,7 @@ def _add_convert(subparsers: _Commands) -> None:
         "-o", "--output", required=True, metavar="PATH",
         help="the file to write; for Parquet a folder, unless it ends in .parquet",
     )  # fmt: skip
-    convert.set_defaults(command=commands.convert)
+    convert.set_defaults(command=commands.convert, shown_as="convert")
 
 
 def _add_watch(subparsers: _Commands) -> None:
@@ -226,7 +221,7 @@ def _add_recover(subparsers: _Commands) -> None:
     recover.add_argument(
         "logdir", metavar="LOGDIR", nargs="?", help=f"folder with timing-rank*.csv; {_DEFAULT}"
     )
-    recover.set_defaults(command=commands.recover)
+    recover.set_defaults(command=commands.recover, shown_as="recover")
 
 
 def _add_question(subparsers: _Commands, question: Question) -> None:
@@ -289,7 +284,7 @@ def _about_rows(
         "--engine", choices=_ENGINES, default="auto",
         help="what reads the files (default: pyarrow for large ones)",
     )  # fmt: skip
-    parser.set_defaults(command=command, **({} if of_iterations else {"iterations": None}))
+    parser.set_defaults(command=command, shown_as=name, **({} if of_iterations else {"iterations": None}))
     return parser
 
 

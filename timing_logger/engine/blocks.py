@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import pickle
-import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,6 +37,8 @@ from timing_logger.engine.rows import TIMES_THE_TABLE, Query, RowsOf
 from timing_logger.engine.rows_on_disk import RowsOnDisk
 from timing_logger.engine.workers import Cluster, LocalWorkers
 from timing_logger.errors import TooLargeError
+from timing_logger.interrupts import temporary_folder
+from timing_logger.progress import begin
 from timing_logger.reading.batches import File
 from timing_logger.reading.machine import free_memory_bytes, give_back_freed_memory
 from timing_logger.reading.sources import compact, joined
@@ -208,15 +209,17 @@ def _on_disk(
         block.
     """
     with (
-        tempfile.TemporaryDirectory(prefix="timing-logger-") as folder,
+        temporary_folder() as folder,
         workers.started(len(batches)) as started,
     ):
+        begin("reading", len(batches))
         with _room_in(folder):
-            read = started.map(partial(_stored, plan=plan, folder=Path(folder)), batches)
+            read = started.map(partial(_stored, plan=plan, folder=folder), batches)
         rows, kept, parts = (list(of_each) for of_each in zip(*read, strict=True))
         part = partial(_parts_from_disk, plan, rows, runs(kept))
         tasks = [partial(_answers_from_disk, plan, parts)]
         tasks += [partial(part, block) for block in plan.blocks(kept)]
+        begin("answering", len(tasks))
         of_processes, *of_blocks = started.map(_done, tasks)
         return of_processes, of_blocks
 
@@ -226,7 +229,7 @@ def _done(task: Callable[[], Any]) -> Any:
 
 
 @contextmanager
-def _room_in(folder: str) -> Iterator[None]:
+def _room_in(folder: Path) -> Iterator[None]:
     """Name the full disk in the error of a write, which itself names none."""
     try:
         yield
@@ -234,8 +237,8 @@ def _room_in(folder: str) -> Iterator[None]:
         if error.errno != errno.ENOSPC:
             raise
         raise TooLargeError(
-            f"There is no room left for the rows in order, in {folder!r}; they take about as much as the "
-            "timing files. Name another folder by TMPDIR, or choose fewer rows: --iterations A:B, or "
+            f"There is no room left for the rows in order, in {str(folder)!r}; they take about as much as "
+            "the timing files. Name another folder by TMPDIR, or choose fewer rows: --iterations A:B, or "
             "--ranks LIST."
         ) from error
 

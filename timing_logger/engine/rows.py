@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from timing_logger.errors import ConfigurationError, TooLargeError
+from timing_logger.progress import each
 from timing_logger.reading.batches import File, batches_of, read_batch
 from timing_logger.reading.machine import free_memory_bytes
 from timing_logger.reading.selection import as_given, in_ranges, select
@@ -92,7 +93,7 @@ class Query:
         batches, rows_of, tables, described = self.batches, self.rows_of, [], []
         n_files = sum(map(len, batches))
         room_bytes, held_bytes = free_memory_bytes(), 0
-        for batch in batches:
+        for batch in each("reading", batches):
             rows = rows_of(batch)
             described += rows.attrs["files"]
             held_bytes += int(rows.memory_usage().sum())

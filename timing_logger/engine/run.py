@@ -11,6 +11,7 @@ from timing_logger.engine.blocks import Analyses, answers_in_blocks
 from timing_logger.engine.rows import TIMES_THE_TABLE, Query, RowsOf
 from timing_logger.engine.workers import Cluster, LocalWorkers, Processes, Threads, Workers
 from timing_logger.errors import TooLargeError
+from timing_logger.progress import begin, each, steps
 from timing_logger.reading.batches import File
 from timing_logger.reading.machine import free_memory_bytes, keep_freed_memory, usable_cores
 
@@ -78,13 +79,16 @@ def _in_memory(query: Query, analyses: Analyses) -> Result | None:
         rows = query.in_one_table()
     except TooLargeError:
         return None
-    return Result(tuple(one.of(rows) for one in analyses), query.found.engine)
+    return Result(tuple(one.of(rows) for one in each("answering", analyses)), query.found.engine)
 
 
 def answers_by_file(analyses: Analyses, query: Query, workers: Workers) -> tuple[Any, ...]:
     """What analyses of processes say of all chosen rows, of which only some batches' are held together."""
-    parts = workers.map(partial(_parts_of_batch, query.rows_of, analyses), query.batches)
-    return tuple(answers_from(analyses, parts))
+    batches = query.batches
+    begin("reading", len(batches))
+    parts = workers.map(partial(_parts_of_batch, query.rows_of, analyses), batches)
+    begin("answering", len(analyses))
+    return tuple(answers_from(steps(analyses), parts))
 
 
 def _parts_of_batch(rows_of: RowsOf, analyses: Analyses, batch: Sequence[File]) -> list[Any]:

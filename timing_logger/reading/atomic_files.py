@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from timing_logger.errors import LogPathError
+from timing_logger.interrupts import held_back, undone_by
 from timing_logger.run_info import TimingFile
 
 
@@ -23,16 +25,17 @@ def draft_of(path: Path) -> Iterator[Path]:
     """
     _refuse(path)
     draft = path.with_name(f".{os.getpid()}.{path.name}")
-    try:
-        yield draft
-        os.replace(draft, path)
-    except OSError as error:
-        if error.filename in (None, str(draft)):  # else the error is of a file that was read meanwhile
-            reason = error.strerror or error
-            raise LogPathError(f"output: {str(path)!r} cannot be written: {reason}.") from error
-        raise
-    finally:
-        draft.unlink(missing_ok=True)
+    with undone_by(partial(draft.unlink, missing_ok=True)):
+        try:
+            yield draft
+            os.replace(draft, path)
+        except OSError as error:
+            if error.filename in (None, str(draft)):  # else the error is of a file that was read meanwhile
+                reason = error.strerror or error
+                raise LogPathError(f"output: {str(path)!r} cannot be written: {reason}.") from error
+            raise
+        finally:
+            draft.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -44,6 +47,36 @@ def drafts_of(paths: Sequence[Path]) -> Iterator[list[Path]]:
     """
     with ExitStack() as drafts:
         yield [drafts.enter_context(draft_of(path)) for path in paths]
+        with held_back():  # else Ctrl-C could leave some of them
+            drafts.close()
+
+
+@contextmanager
+def made_folder(folder: Path) -> Iterator[None]:
+    """Make a folder, and those above it that are not there; if the block raises, they are removed again.
+
+    Raises:
+        LogPathError: it cannot be made.
+    """
+    made = [one for one in (folder, *folder.parents) if not one.exists()]
+    with undone_by(partial(_remove_empty, made)):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            reason = error.strerror
+            raise LogPathError(f"output: the folder {str(folder)!r} cannot be made: {reason}.") from error
+        try:
+            yield
+        except BaseException:
+            _remove_empty(made)
+            raise
+
+
+def _remove_empty(folders: Sequence[Path]) -> None:
+    """Remove folders, the innermost first, unless somebody else has put something there."""
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def _refuse(path: Path) -> None:

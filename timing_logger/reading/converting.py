@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from timing_logger.errors import ConfigurationError, LogPathError
-from timing_logger.reading.atomic_files import drafts_of
+from timing_logger.reading.atomic_files import drafts_of, made_folder
 from timing_logger.reading.parquet import SUFFIX as PARQUET
 from timing_logger.reading.parquet import Facts, parquet_name, writing_parquet
 from timing_logger.reading.sources import Source, chosen_engine
@@ -143,23 +143,15 @@ def _description_path(target: Path) -> Path:
 
 
 def _write(to: Format, targets: Sequence[Path], inputs: Iterator[_Input]) -> list[Facts]:
-    _make_folder(targets[0].parent)
-    if to == "csv":
-        return _write_text(targets[0], ",".join(_COLUMNS) + "\n", _csv_lines, inputs)
-    if to == "jsonl":
-        return _write_text(targets[0], "", _json_lines, inputs)
-    with drafts_of(targets) as drafts:
-        if len(drafts) == 1:
-            return _write_parquet(drafts[0], inputs)
-        return [_write_parquet(draft, iter([one]))[0] for one, draft in zip(inputs, drafts, strict=True)]
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = error.strerror
-        raise LogPathError(f"output: the folder {str(folder)!r} cannot be made: {reason}.") from error
+    with made_folder(targets[0].parent):
+        if to == "csv":
+            return _write_text(targets[0], ",".join(_COLUMNS) + "\n", _csv_lines, inputs)
+        if to == "jsonl":
+            return _write_text(targets[0], "", _json_lines, inputs)
+        with drafts_of(targets) as drafts:
+            if len(drafts) == 1:
+                return _write_parquet(drafts[0], inputs)
+            return [_write_parquet(draft, iter([one]))[0] for one, draft in zip(inputs, drafts, strict=True)]
 
 
 def _write_parquet(draft: Path, inputs: Iterator[_Input]) -> list[Facts]:

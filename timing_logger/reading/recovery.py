@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from timing_logger.dead_rings import header_of, locked, mark_killed, opened_ring, ring_of
+from timing_logger.interrupts import held_back
 from timing_logger.owned_files import UntrustedFileError, owner_of
+from timing_logger.progress import each
 from timing_logger.reading.missing_rows import write_missing
 from timing_logger.reading.process_state import gave_a_sign_lately, is_here, lives
 from timing_logger.ring_file import NotARing, Ring, RingHeader, read_ring
@@ -86,7 +88,7 @@ def timing_files_at(path: Path) -> list[Path]:
 def recovered(timing_files: Iterable[Path]) -> list[Recovery]:
     """Recover the rows of timing files, each named by its first part; wait for others for seconds only."""
     until_s = time.monotonic() + _PATIENCE_S
-    return [_recovered_file(path, until_s) for path in timing_files]
+    return [_recovered_file(path, until_s) for path in each("finding", list(timing_files))]
 
 
 def _recovered_file(timing_file: Path, until_s: float) -> Recovery:
@@ -134,7 +136,8 @@ def _taken_from(path: Path, timing_file: Path, sidecar: Sidecar, until_s: float)
             return _held(timing_file, sidecar, path, header)
         ring = read_ring(descriptor)
         rows = write_missing(parts or [_next_part(timing_file, sidecar, owner)], owner, ring)
-        with suppress(OSError, ValueError):  # where nothing can be written, all rows were there before
+        # Where nothing can be written, all rows were there before.
+        with suppress(OSError, ValueError), held_back():
             mark_killed(sidecar_path(timing_file), ring)
             if not _is_a_copy(timing_file, ring):
                 path.unlink()

@@ -1,0 +1,205 @@
+"""A command that takes long says on a terminal how far it has come, and how long it will still take."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from simulated_runs import data_parallel, factors
+from terminals import on_terminal
+from timing_files import write_table
+
+from timing_logger import progress
+from timing_logger.cli import shown_progress
+from timing_logger.cli.estimate import Estimate
+from timing_logger.cli.questions import QUESTIONS
+
+PROGRAM = Path(__file__).parent / "command_programs" / "standing.py"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_table(tmp_path_factory.mktemp("run") / "timing", data_parallel(factors(20, 4)))
+
+
+# -- what is estimated -----------------------------------------------------------------------------------
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def estimate(clock: Clock) -> Estimate:
+    return Estimate({"reading": 3.0, "answering": 1.0}, clock)
+
+
+def test_nothing_is_estimated_before_anything_is_done(estimate: Estimate, clock: Clock) -> None:
+    estimate.begin("reading", 10)
+    clock.now_s = 5.0
+    assert (estimate.share_done(), estimate.left_s()) == (0.0, None)
+
+
+def test_the_time_left_is_that_of_what_is_not_done(estimate: Estimate, clock: Clock) -> None:
+    estimate.begin("reading", 10)
+    clock.now_s = 6.0
+    estimate.done(5)
+    assert estimate.share_done() == 0.375
+    assert estimate.left_s() == 10.0
+
+
+def test_within_a_step_the_share_grows_as_it_did_before(estimate: Estimate, clock: Clock) -> None:
+    estimate.begin("reading", 4)
+    clock.now_s = 2.0
+    estimate.done(1)
+    clock.now_s = 3.0
+    assert estimate.share_done() == 0.75 * 1.5 / 4
+    clock.now_s = 100.0
+    assert estimate.share_done() < 0.75 * 2 / 4
+
+
+def test_the_first_step_of_a_stage_is_expected_to_take_its_usual_share(
+    estimate: Estimate, clock: Clock
+) -> None:
+    estimate.begin("reading", 1)
+    clock.now_s = 6.0
+    estimate.done(1)
+    estimate.begin("answering", 1)
+    clock.now_s = 7.0
+    assert estimate.share_done() == 0.875
+
+
+def test_work_that_begins_again_on_other_files_is_estimated_anew(estimate: Estimate, clock: Clock) -> None:
+    estimate.begin("reading", 1)
+    clock.now_s = 60.0
+    estimate.done(1)
+    estimate.begin("answering", 1)
+    estimate.begin("reading", 2)
+    clock.now_s = 61.0
+    estimate.done(1)
+    assert estimate.left_s() == pytest.approx(5 / 3)
+
+
+def test_a_stage_that_a_command_does_not_have_changes_nothing(estimate: Estimate, clock: Clock) -> None:
+    estimate.begin("reading", 2)
+    estimate.done(1)
+    clock.now_s = 1.0
+    before = estimate.share_done()
+    estimate.begin("writing", 7)
+    assert (estimate.stage, estimate.share_done()) == ("reading", before)
+
+
+@pytest.mark.parametrize(
+    ("left_s", "said"),
+    [(None, ""), (0.0, ""), (0.2, "about 1 s left"), (99.4, "about 99 s left"), (150.1, "about 3 min left")],
+)
+def test_the_time_left_is_said_in_few_words(left_s: float | None, said: str) -> None:
+    assert shown_progress._in_words(left_s) == said
+
+
+# -- what is told ----------------------------------------------------------------------------------------
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.all: list[object] = []
+
+    def begin(self, stage: progress.Stage, n_steps: int) -> None:
+        self.all.append((stage, n_steps))
+
+    def done(self, n_steps: int) -> None:
+        self.all.append(n_steps)
+
+
+def test_each_item_is_a_step_that_is_done_when_the_next_is_asked_for() -> None:
+    heard = Heard()
+    with progress.heard_by(heard):
+        for _ in progress.each("reading", "ab"):
+            heard.all.append("item")
+    assert heard.all == [("reading", 2), "item", 1, "item", 2]
+
+
+def test_where_nobody_listens_the_items_are_the_same() -> None:
+    assert list(progress.each("reading", "ab")) == ["a", "b"]
+
+
+def test_every_question_has_its_stages() -> None:
+    assert {question.name for question in QUESTIONS} <= set(shown_progress.SHARES)
+
+
+# -- what is shown ---------------------------------------------------------------------------------------
+
+
+def command_on(
+    folder: Path, stands: Path, *command: object, at_once: bool, place: str = "reading"
+) -> list[object]:
+    at = ["--at-once"] if at_once else []
+    return [sys.executable, PROGRAM, place, "threads", stands, *at, *command, folder]
+
+
+def go(stands: Path) -> None:
+    stands.with_name(f"{stands.name}.go").touch()
+
+
+@pytest.mark.parametrize(
+    "command", [["stragglers"], ["waits", "--json", "--engine", "pyarrow"]], ids=" ".join
+)
+def test_a_terminal_shows_the_stages_and_is_left_as_it_was(
+    folder: Path, tmp_path: Path, command: list[str]
+) -> None:
+    stands = tmp_path / "stands"
+    with on_terminal(command_on(folder, stands, *command, at_once=True)) as shown:
+        shown.until(b"reading the files")
+        shown.until(b"%")
+        go(stands)
+        code, out, said = shown.ended()
+    assert code == 0
+    assert out.startswith("{" if "--json" in command else "Verdict")
+    assert said.endswith(b"\x1b[2K")
+
+
+def test_a_command_that_is_quick_shows_nothing(folder: Path, tmp_path: Path) -> None:
+    go(tmp_path / "stands")
+    program = (
+        "import sys; from timing_logger.cli import main, shown_progress; shown_progress._QUIET_S = 3600.0; "
+        "sys.exit(main())"
+    )
+    with on_terminal([sys.executable, "-c", program, "summary", folder]) as shown:
+        assert shown.ended()[::2] == (0, b"")
+
+
+def test_nothing_is_shown_before_two_seconds_have_passed() -> None:
+    assert shown_progress._QUIET_S == 2.0
+
+
+def test_without_a_terminal_nothing_is_shown(folder: Path, tmp_path: Path) -> None:
+    go(tmp_path / "stands")
+    command = command_on(folder, tmp_path / "stands", "summary", "--json", at_once=True)
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_warning_is_above_the_progress(folder: Path, tmp_path: Path) -> None:
+    """It is a line of its own, and whole, however narrow the terminal is."""
+    run = write_table(tmp_path / "run", data_parallel(factors(5, 4)))
+    (run / "timing-rank2.csv").unlink()
+    stands = tmp_path / "stands"
+    with on_terminal(command_on(run, stands, "summary", at_once=True, place="finding")) as shown:
+        shown.until(b"finding the files")
+        go(stands)
+        assert shown.ended()[0] == 0
+    shown_then = [line.rsplit(b"\x1b[2K", 1)[-1] for line in shown.all_said.split(b"\r\n")]
+    (warning,) = [line for line in shown_then if b"lacks those rows" in line]
+    assert warning.startswith(b"timing-logger: There is no file")
+    assert len(warning) > 60
