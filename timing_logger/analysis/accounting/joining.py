@@ -45,7 +45,7 @@ def with_joins(
         return nodes, gives, needs, done, start_s
     at_s, begun_s = start_s[joins.line], np.full(len(new), np.nanmin(start_s))
     none, meeting = np.full(len(new), -1), len(done.took_s) + new
-    started = Done(at_s - nodes.end_s[joins.node], none, at_s, np.zeros_like(new))
+    started = Done(at_s - nodes.end_s[joins.node], none, at_s)
     done = Done._make(np.concatenate(both) for both in zip(done, started, strict=True))
     place = np.arange(len(nodes.line)) + np.searchsorted(joins.line, nodes.line, side="right")
     at = np.searchsorted(nodes.line, joins.line)

@@ -26,13 +26,11 @@ class Done(NamedTuple):
         before: the meeting that comes before it in its group however early all have come; -1 for none. Groups
             do what they have in the background one after the other.
         at_s: when it was done, in seconds.
-        rank: as that of a program's nodes.
     """
 
     took_s: Floats
     before: Ints
     at_s: Floats
-    rank: Ints
 
 
 def meeting_times(run: BlockedRows, end_s: Floats, gives: Lists, needs: Lists) -> Done:
@@ -55,7 +53,7 @@ def meeting_times(run: BlockedRows, end_s: Floats, gives: Lists, needs: Lists) -
     took_s = np.where(np.isfinite(done_s) & np.isfinite(came_s), np.maximum(done_s - came_s, 0.0), 0.0)
     took_s = _at_most_usual(run, took_s)
     at_s = np.where(np.isfinite(came_s), came_s + took_s, -np.inf)
-    return Done(took_s, before, at_s, np.zeros(n, np.int64))
+    return Done(took_s, before, at_s)
 
 
 def _in_background(run: BlockedRows, n: int) -> tuple[Bools, Floats]:

@@ -16,7 +16,6 @@ from timing_logger.analysis.accounting.lines import Lines, is_set_up
 from timing_logger.analysis.accounting.meeting_times import Done, meeting_times
 from timing_logger.analysis.accounting.nodes import WAIT, Lists, Nodes, meetings_of, nodes_of
 from timing_logger.analysis.accounting.run import BlockedRows
-from timing_logger.analysis.accounting.waves import ranked
 from timing_logger.analysis.operations import base_operation
 from timing_logger.analysis.tables import Bools, Floats, Ints, coded_text, dense_codes, numbers, renamed
 
@@ -37,10 +36,6 @@ class Program(NamedTuple):
         start_s: for each line when it began.
         unknown_s: for each line how long it was in calls of which it is unknown for whom it waited.
         n_steps: the number of steps.
-        rank: a number that is greater than those of all nodes and meetings before it; nodes of one rank are
-            of different lines.
-        n_forced: the number of nodes that had to come before something that they need, as the rows contradict
-            each other.
     """
 
     line: Ints
@@ -56,8 +51,6 @@ class Program(NamedTuple):
     start_s: Floats
     unknown_s: Floats
     n_steps: int
-    rank: Ints
-    n_forced: int
 
 
 def program_of(run: BlockedRows, lines: Lines, step: Floats, n_steps: int) -> Program:
@@ -77,12 +70,10 @@ def program_of(run: BlockedRows, lines: Lines, step: Floats, n_steps: int) -> Pr
     before_s = np.where(is_first, start_s[nodes.line], np.roll(nodes.end_s, 1))
     own_s = np.maximum(nodes.begin_s - before_s, 0.0)
     late_s = _late_s(nodes, needs, done)
-    ranks, ranks_of_meetings, n_forced = ranked(nodes.line, gives, needs, done.before, nodes.end_s)
-    done = done._replace(rank=ranks_of_meetings)
     unknown_s = _unknown_s(nodes, run, late_s, len(start_s))
     return Program(
         nodes.line, nodes.kind, nodes.row, _steps(nodes, step), own_s, late_s, nodes.end_s, gives, needs,
-        done, start_s, unknown_s, n_steps, ranks, n_forced,
+        done, start_s, unknown_s, n_steps,
     )  # fmt: skip
 
 

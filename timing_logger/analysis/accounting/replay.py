@@ -9,7 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.accounting.program import Program
-from timing_logger.analysis.tables import Floats, Ints
+from timing_logger.analysis.accounting.segments import Segments, segments_of
+from timing_logger.analysis.accounting.waves import ranked
+from timing_logger.analysis.tables import Floats, Ints, dense_codes
+
+_SAME_S = 1e-9
+"""By how much instants may differ that are the same, as sums of the same times in another order."""
 
 _AT_ONCE = 2**24
 """How many instants are held at once: the nodes of a program, for each time that it is played."""
@@ -19,7 +24,7 @@ class _Rank(NamedTuple):
     """The meetings and nodes of one rank, which do not need each other.
 
     Attributes:
-        meetings: the meetings; ``before`` are those of them that come after another in their group.
+        meetings: the meetings; ``follow`` are those of them that come after another in their group.
         nodes: the nodes.
         waits: the places of those nodes that need something, by ``needs``: the meetings, node by node, and
             where those of each node begin.
@@ -28,7 +33,7 @@ class _Rank(NamedTuple):
     """
 
     meetings: Ints
-    before: Ints
+    follow: Ints
     nodes: Ints
     waits: Ints
     needs: tuple[Ints, Ints]
@@ -37,11 +42,25 @@ class _Rank(NamedTuple):
 
 
 class Replay:
-    """Plays a program again; what is the same each time is prepared once."""
+    """Plays a program again; what is the same each time is prepared once.
 
-    def __init__(self, program: Program) -> None:
+    Args:
+        program: the program.
+        in_segments: whether what does not depend on each other is played at the same time.
+    """
+
+    def __init__(self, program: Program, *, in_segments: bool = True) -> None:
         self._program = program
-        self._ranks = list(_ranks(program))
+        line, gives, needs, before = program.line, program.gives, program.needs, program.done.before
+        self._segments = (
+            segments_of(line, program.own_s <= 0, gives, needs, before)
+            if in_segments
+            else Segments.whole(len(line), before)
+        )
+        self._slot = self._segments.of_node * len(program.start_s) + line  # of each line in each segment
+        each = dense_codes(line, self._segments.of_node)
+        ranks = ranked(each, gives, needs, self._segments.before, program.end_s)
+        self._ranks = list(_ranks(program, self._segments.before, *ranks[:2]))
         self._by_step = np.argsort(program.step, kind="stable")
 
     def with_times(self, took_s: Floats, late_s: Floats) -> Replay:
@@ -71,26 +90,42 @@ class Replay:
         return np.concatenate(parts, axis=1)
 
     def _played(self, own_s: Floats) -> Floats:
-        program, took_s, before = self._program, self._program.done.took_s[:, None], self._program.done.before
-        now_s = np.repeat(program.start_s[:, None], own_s.shape[1], axis=1)
-        done_s = np.full((len(before), own_s.shape[1]), -np.inf)
+        program, segments = self._program, self._segments
+        took_s, late_s = program.done.took_s[:, None], program.late_s[:, None]
+        now_s = self._begins_s(own_s.shape[1])
+        done_s = np.full((len(took_s), own_s.shape[1]), -np.inf)
         left_s = np.empty(own_s.shape)
-        late_s = program.late_s[:, None]
         for rank in self._ranks:
-            if len(rank.before):
-                done_s[rank.before] = np.maximum(done_s[rank.before], done_s[before[rank.before]])
+            if len(rank.follow):
+                done_s[rank.follow] = np.maximum(done_s[rank.follow], done_s[segments.before[rank.follow]])
             done_s[rank.meetings] += took_s[rank.meetings]
-            lines = program.line[rank.nodes]
-            instants_s = now_s[lines] + own_s[rank.nodes]
+            slots = self._slot[rank.nodes]
+            instants_s = now_s[slots] + own_s[rank.nodes]
             if len(rank.waits):
                 needed_s = np.maximum.reduceat(done_s[rank.needs[0]], rank.needs[1], axis=0)
                 instants_s[rank.waits] = np.maximum(instants_s[rank.waits], needed_s)
             instants_s += late_s[rank.nodes]
-            now_s[lines] = left_s[rank.nodes] = instants_s
+            now_s[slots] = left_s[rank.nodes] = instants_s
             if len(rank.gives):
                 came_s = np.maximum.reduceat(instants_s[rank.by[0]], rank.by[1], axis=0)
                 done_s[rank.gives] = np.maximum(done_s[rank.gives], came_s)
-        return self._ends_of_steps(left_s)
+        met_s = done_s[segments.cuts]
+        if (left_s[segments.waits] > met_s[:, None] + late_s[segments.waits] + _SAME_S).any():
+            return Replay(program, in_segments=False)._played(own_s)  # some line came late by itself
+        since_s = np.concatenate([np.zeros((1, own_s.shape[1])), np.cumsum(met_s, axis=0)])
+        return self._ends_of_steps(left_s + since_s[segments.of_node])
+
+    def _begins_s(self, n_times: int) -> Floats:
+        """Return when each line begins each segment: the first at its own time, others after all have met.
+
+        Those are relative to that meeting.
+        """
+        program, waits = self._program, self._segments.waits
+        begins_s = np.zeros((len(waits) + 1, len(program.start_s)))
+        begins_s[0] = program.start_s
+        after = np.arange(1, len(waits) + 1)[:, None]
+        begins_s[after, program.line[waits]] = program.late_s[waits]
+        return np.repeat(begins_s.reshape(-1, 1), n_times, axis=1)
 
     def _ends_of_steps(self, left_s: Floats) -> Floats:
         program = self._program
@@ -101,19 +136,17 @@ class Replay:
         return np.maximum.accumulate(ends_s, axis=0)
 
 
-def _ranks(program: Program) -> Iterator[_Rank]:
-    n_ranks = max(1, int(program.rank.max(initial=-1)) + 1)
-    meetings, nodes = _split(program.done.rank, n_ranks), _split(program.rank, n_ranks)
-    place = np.empty(len(program.rank), np.int64)  # of each node among those of its rank
+def _ranks(program: Program, before: Ints, of_node: Ints, of_meeting: Ints) -> Iterator[_Rank]:
+    n_ranks = max(1, int(of_node.max(initial=-1)) + 1)
+    meetings, nodes = _split(of_meeting, n_ranks), _split(of_node, n_ranks)
+    place = np.empty(len(of_node), np.int64)  # of each node among those of its rank
     place[np.concatenate(nodes)] = np.concatenate([np.arange(len(its)) for its in nodes])
-    needing, giving = (
-        np.repeat(np.arange(len(place)), np.diff(lists.at)) for lists in (program.needs, program.gives)
-    )
-    needs = _grouped(program.rank[needing], place[needing], program.needs.values, n_ranks)
-    gives = _grouped(program.rank[giving], program.gives.values, place[giving], n_ranks)
-    for its_meetings, its_nodes, needed, given in zip(meetings, nodes, needs, gives, strict=True):
-        later = its_meetings[program.done.before[its_meetings] >= 0]
-        yield _Rank(its_meetings, later, its_nodes, needed[0], needed[1:], given[0], given[1:])
+    (giving, given), (needing, needed) = program.gives.pairs(), program.needs.pairs()
+    needs = _grouped(of_node[needing], place[needing], needed, n_ranks)
+    gives = _grouped(of_node[giving], given, place[giving], n_ranks)
+    for its_meetings, its_nodes, its_needs, its_gives in zip(meetings, nodes, needs, gives, strict=True):
+        follow = its_meetings[before[its_meetings] >= 0]
+        yield _Rank(its_meetings, follow, its_nodes, its_needs[0], its_needs[1:], its_gives[0], its_gives[1:])
 
 
 def _split(rank: Ints, n_ranks: int) -> list[Ints]:

@@ -1,0 +1,73 @@
+"""A run played in segments, all at once, lasts as long as played from its beginning to its end."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from simulated_runs import data_parallel, factors, pipeline
+from test_account import table
+from test_replay import Meeting, lived, played, random_program
+
+from timing_logger.analysis.accounting.program import Program
+from timing_logger.analysis.accounting.replay import Replay
+from timing_logger.analysis.accounting.segments import Segments, segments_of
+from timing_logger.analysis.tables import Floats
+
+
+def cut(program: Program) -> Segments:
+    is_free = program.own_s <= 0
+    return segments_of(program.line, is_free, program.gives, program.needs, program.done.before)
+
+
+def both_ways(program: Program, own_s: Floats) -> tuple[Floats, Floats]:
+    at_once, one_by_one = (Replay(program, in_segments=how).ends_s(own_s) for how in (True, False))
+    return at_once, one_by_one
+
+
+@given(st.integers(0, 100_000))
+def test_a_run_lasts_as_long_in_segments_as_as_a_whole(seed: int) -> None:
+    n, meetings, works_ms = random_program(seed)
+    rng = np.random.default_rng(seed)
+    for at in np.flatnonzero(rng.random(len(meetings)) < 0.5).tolist():
+        meetings[at] = Meeting(tuple(range(n)), False, 1.0, (0.0,) * n)
+    program = played(table(*lived(n, meetings, works_ms)[1])).program
+    own_s = program.own_s[:, None] * rng.choice([0.0, 0.3, 1.0, 2.5], (len(program.line), 3))
+    at_once, one_by_one = both_ways(program, own_s)
+    assert at_once == pytest.approx(one_by_one)
+
+
+def test_each_step_in_which_all_ranks_meet_is_a_segment() -> None:
+    program = played(data_parallel(factors(50, 4, noise=0.1))).program
+    segments = cut(program)
+    assert len(segments.cuts) == 50
+    assert segments.waits.shape == (50, 4)
+    assert segments.of_node.max() == 50
+
+
+def test_what_not_all_ranks_meet_in_is_no_end_of_a_segment() -> None:
+    assert len(cut(played(pipeline(factors(10, 4), 4)).program).cuts) == 0
+
+
+def test_a_message_under_way_while_all_meet_keeps_both_sides_in_one_segment() -> None:
+    everybody = [Meeting((0, 1, 2), False, 1.0, (0.0, 0.0, 0.0))] * 3
+    works_ms = [[3.0, 2.0, 1.0]] * 4
+    program = played(table(*lived(3, everybody, works_ms)[1])).program
+    assert len(cut(program).cuts) == 3
+    meeting = len(program.done.took_s)
+    node = np.array([0, np.flatnonzero(program.line == 1)[3]])  # begun before the first meeting, needed after
+    (giving, given), (needing, needed) = program.gives.pairs(), program.needs.pairs()
+    gives = type(program.gives).by(np.append(giving, node[0]), np.append(given, meeting), len(program.line))
+    needs = type(program.needs).by(np.append(needing, node[1]), np.append(needed, meeting), len(program.line))
+    is_free, before = program.own_s <= 0, np.append(program.done.before, -1)
+    assert len(segments_of(program.line, is_free, gives, needs, before).cuts) < 3
+
+
+def test_a_line_that_would_come_late_by_itself_is_played_as_a_whole() -> None:
+    program = played(data_parallel(factors(20, 4, noise=0.1))).program
+    own_s = program.own_s[:, None].copy()
+    own_s[cut(program).waits[7, 2]] = 0.5  # work between coming and waiting, which was none
+    at_once, one_by_one = both_ways(program, own_s)
+    assert at_once == pytest.approx(one_by_one)
+    assert at_once[-1] > Replay(program).ends_s(program.own_s[:, None])[-1] + 0.4
