@@ -47,7 +47,7 @@ def test_each_step_in_which_all_ranks_meet_is_a_segment() -> None:
 
 
 def test_what_not_all_ranks_meet_in_is_no_end_of_a_segment() -> None:
-    assert len(cut(played(pipeline(factors(10, 4), 4)).program).cuts) == 0
+    assert len(cut(played(pipeline(factors(10, 4), 4)[0]).program).cuts) == 0
 
 
 def test_a_message_under_way_while_all_meet_keeps_both_sides_in_one_segment() -> None:

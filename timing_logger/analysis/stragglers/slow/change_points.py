@@ -21,6 +21,9 @@ from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.slow.noise import WHITE, Noise, sigmas_of
 from timing_logger.analysis.tables import Floats
 
+_AT_ONCE = 2**15
+"""How many sums are worked on at a time: as many as stay in a processor's cache."""
+
 
 class _Splits(NamedTuple):
     """The start of each interval of one length; for each series its best split, and the CUSUM statistic."""
@@ -103,15 +106,25 @@ def _best_splits(sums: Floats, length: int, policy: Policy) -> _Splits:
     scale = np.sqrt(length / (left * (length - left)))
     shape = len(sums), len(starts)
     best, strengths = np.empty(shape, np.int64), np.empty(shape)
-    chunk = max(1, 2_000_000 // (len(left) * len(sums)))  # bounds memory
-    for at in range(0, len(starts), chunk):
-        windows = sliding_window_view(sums, length + 1, axis=1)[:, starts[at : at + chunk]]
+    every_window = sliding_window_view(sums, length + 1, axis=1)
+    for rows, its in _blocks(*shape, max(1, _AT_ONCE // length)):
+        windows = every_window[rows, starts[its]]
         windows -= windows[..., :1]
-        left_sum = windows[..., shortest : length - shortest + 1]
-        strength = np.abs(left_sum - windows[..., -1:] * (left / length)) * scale
-        best[:, at : at + chunk] = strength.argmax(axis=2)
-        strengths[:, at : at + chunk] = strength.max(axis=2)
+        strength = windows[..., shortest : length - shortest + 1]
+        strength -= windows[..., -1:] * (left / length)
+        np.abs(strength, out=strength)
+        strength *= scale
+        best[rows, its] = strength.argmax(axis=2)
+        strengths[rows, its] = strength.max(axis=2)
     return _Splits(starts, starts + left[best], strengths)
+
+
+def _blocks(n_series: int, n_starts: int, most: int) -> Iterator[tuple[slice, slice]]:
+    """Yield which series and starts are looked at together, so that there are ``most`` windows at a time."""
+    n_together = max(1, most // n_starts)
+    for row in range(0, n_series, n_together):
+        for at in range(0, n_starts, most):
+            yield slice(row, row + n_together), slice(at, at + most)
 
 
 def _narrowest_first(candidates: list[tuple[int, int, int]]) -> list[int]:
