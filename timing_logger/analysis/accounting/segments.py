@@ -86,7 +86,9 @@ def _met_by_all(line: Ints, is_free: Bools, gives: Lists, needs: Lists, n_meetin
     """
     (giving, given), (needing, needed) = gives.pairs(), needs.pairs()
     n_lines = len(np.unique(line[np.concatenate([giving, needing])]))
-    came_just_before = np.isin((needing - 1) * n_meetings + needed, giving * n_meetings + given)
+    gives_only = np.full(len(line), -1)
+    gives_only[giving] = np.where(np.diff(gives.at)[giving] == 1, given, -1)
+    came_just_before = gives_only[needing - 1] == needed
     of_one_line = line[needing - 1] == line[needing]
     at_once = came_just_before & of_one_line & is_free[needing] & (np.diff(needs.at)[needing] == 1)
     of_all, of_these = (np.bincount(those, minlength=n_meetings) for those in (needed, needed[at_once]))
