@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import signal
-from collections.abc import Iterator
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +20,11 @@ import pytest
 from simulated_runs import data_parallel, factors
 from timing_files import write_table
 
+from benchmarks.many_ranks import write_many_ranks
+from timing_logger import progress
 from timing_logger.cli import main
 from timing_logger.cli.questions import QUESTIONS
+from timing_logger.engine import cluster, rows
 
 _WHY = "Dask is not installed (pip install 'timing_logger[cluster]')"
 distributed = pytest.importorskip("distributed", reason=_WHY)
@@ -28,7 +37,7 @@ def time_limit(seconds: int) -> Iterator[None]:
     """Raises in the main thread: a cluster that hangs must not hang the tests."""
 
     def too_late(*_: Any) -> None:
-        raise TimeoutError(f"not done in {seconds} s")
+        pytest.fail(f"not done in {seconds} s")  # which nobody takes for an error of the network
 
     before = signal.signal(signal.SIGALRM, too_late)
     signal.alarm(seconds)
@@ -49,10 +58,8 @@ def limited() -> Iterator[None]:
 def client() -> Iterator[Any]:
     with (
         time_limit(LIMIT_S),
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"
-        ) as cluster,
-        distributed.Client(cluster) as client,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as local,
+        distributed.Client(local) as client,
     ):
         yield client
 
@@ -110,3 +117,172 @@ def test_speeds_of_another_run_are_measured_by_the_workers_too(
     expected = capsys.readouterr().out
     assert main([*command, "--scheduler", client.scheduler.address]) == 0
     assert capsys.readouterr().out == expected
+
+
+# -- a scheduler and workers in processes of their own ---------------------------------------------------
+
+N_RANKS = 1000
+PROGRAM = [sys.executable, "-m", "dask"]
+
+
+class Processes:
+    """A scheduler and its workers, each of which may be killed.
+
+    Attributes:
+        address: of the scheduler.
+        workers: the processes of the workers, which nobody replaces.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        about = folder / "scheduler.json"
+        self.scheduler = self._start(
+            "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", about
+        )
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self.address: str = json.loads(self._content_of(about))["address"]
+
+    def start_worker(self) -> None:
+        alone = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--memory-limit", "0"]
+        self.workers.append(self._start("worker", self.address, *alone))
+
+    def wait_for_workers(self) -> None:
+        with distributed.Client(self.address, timeout=LIMIT_S) as client:
+            client.wait_for_workers(len(self.workers), timeout=LIMIT_S)
+
+    def end(self) -> None:
+        for process in [self.scheduler, *self.workers]:
+            process.kill()
+            process.wait()
+
+    def _start(self, *arguments: object) -> subprocess.Popen[bytes]:
+        with (self._folder / "said").open("ab") as said:
+            return subprocess.Popen(
+                [*PROGRAM, *map(str, arguments)], cwd=self._folder, stdout=said, stderr=said
+            )
+
+    def _content_of(self, path: Path) -> str:
+        while not path.exists() or not path.read_text().endswith("}"):
+            assert self.scheduler.poll() is None, (self._folder / "said").read_text()
+            time.sleep(0.02)
+        return path.read_text()
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Processes]:
+    folder = tmp_path / "dask"
+    folder.mkdir()
+    started = Processes(folder)
+    try:
+        yield started
+    finally:
+        started.end()
+
+
+@pytest.fixture(scope="module")
+def many_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("many") / "timing"
+    write_many_ranks(folder, N_RANKS, 10)
+    return folder
+
+
+class AfterOneStep:
+    """Hears of the work, and strikes when the first of several steps is done."""
+
+    def __init__(self, strike: Callable[[], None]) -> None:
+        self._strike = strike
+        self.struck_at: tuple[progress.Stage, int] | None = None
+
+    def begin(self, stage: progress.Stage, n_steps: int) -> None:
+        self._begun = stage, n_steps
+
+    def done(self, n_steps: int) -> None:
+        if self._begun[0] == "reading" and self.struck_at is None:
+            self.struck_at = self._begun
+            self._strike()
+
+
+def in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "batches_of", partial(rows.batches_of, n_bytes=60_000))
+
+
+@pytest.mark.parametrize("question", ["summary", pytest.param("waits", marks=pytest.mark.slow)])
+def test_what_a_killed_worker_had_done_another_does_again(
+    many_ranks: Path,
+    processes: Processes,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    question: str,
+) -> None:
+    assert main([question, str(many_ranks), "--json"]) == 0
+    expected = capsys.readouterr().out
+    in_small_batches(monkeypatch)
+    for _ in range(2):
+        processes.start_worker()
+    processes.wait_for_workers()
+
+    def kill_one() -> None:
+        processes.workers[0].kill()
+        processes.workers[0].wait()
+
+    heard = AfterOneStep(kill_one)
+    with progress.heard_by(heard):
+        assert main([question, str(many_ranks), "--json", "--scheduler", processes.address]) == 0
+    assert heard.struck_at is not None
+    assert heard.struck_at[1] > 2, "it was killed in between"
+    assert json.loads(capsys.readouterr().out) == json.loads(expected)
+
+
+def test_where_all_workers_are_gone_that_is_said(
+    many_ranks: Path,
+    processes: Processes,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    in_small_batches(monkeypatch)
+    monkeypatch.setattr(cluster, "PATIENCE_S", 1.0)
+    processes.start_worker()
+    processes.wait_for_workers()
+    with progress.heard_by(AfterOneStep(lambda: processes.workers[0].kill())):
+        assert main(["summary", str(many_ranks), "--scheduler", processes.address]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"--scheduler: {processes.address} has had no worker for 1 s." in said.err
+
+
+def test_where_the_scheduler_dies_that_is_said(
+    many_ranks: Path,
+    processes: Processes,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    in_small_batches(monkeypatch)
+    processes.start_worker()
+    processes.wait_for_workers()
+    caplog.clear()
+    with progress.heard_by(AfterOneStep(lambda: processes.scheduler.kill())):
+        assert main(["summary", str(many_ranks), "--scheduler", processes.address]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"--scheduler: the work was not finished at {processes.address}" in said.err
+    assert said.err.count("\n") == 1
+    assert caplog.records == []
+
+
+def nobodys_address() -> str:
+    with socket.socket() as nobodys:
+        nobodys.bind(("127.0.0.1", 0))
+        return f"tcp://127.0.0.1:{nobodys.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("address", [nobodys_address(), "nonsense", "ftp://127.0.0.1:8786"])
+def test_a_scheduler_that_is_not_there_is_one_error(
+    folder: Path, capsys: pytest.CaptureFixture[str], address: str
+) -> None:
+    with time_limit(25):  # Dask's own limit is 30 s
+        assert main(["summary", str(folder), "--scheduler", address]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert f"--scheduler: no Dask scheduler answers at {address!r}" in said.err

@@ -23,9 +23,10 @@ from timing_logger.analysis import COLUMNS_OF
 from timing_logger.analysis.ranks.overlap import EFFICIENCIES, OVERLAP
 from timing_logger.analysis.ranks.overview import OVERVIEW
 from timing_logger.cli import main
+from timing_logger.engine.cluster import cluster
 from timing_logger.engine.rows import TIMES_THE_TABLE, Query, RowsOf
 from timing_logger.engine.run import answers_by_file, run
-from timing_logger.engine.workers import Processes, cluster
+from timing_logger.engine.workers import Processes
 from timing_logger.reading.selection import select
 from timing_logger.reading.timings import TimingFiles, timing_files
 from timing_logger.record import Record

@@ -42,5 +42,9 @@ class TooLargeError(TimingLoggerError, MemoryError):
     """The rows that an analysis needs at the same time do not fit into memory."""
 
 
+class ClusterError(TimingLoggerError, RuntimeError):
+    """A Dask cluster does not answer, or cannot finish its work."""
+
+
 class ReductionError(TimingLoggerError, RuntimeError):
     """The background reduction of gradients failed, here or on another rank."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import shutil
 import warnings
 from collections.abc import Collection, Iterator, Sequence
@@ -12,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 if TYPE_CHECKING:
     from timing_logger.analysis.analysis import Analysis
     from timing_logger.analysis.files import File
+    from timing_logger.engine.cluster import Cluster
     from timing_logger.engine.rows import Query
     from timing_logger.engine.run import Result
-    from timing_logger.engine.workers import Cluster
     from timing_logger.reading.runs_of_job import Incarnations
     from timing_logger.reading.timings import TimingFiles
 
@@ -101,13 +102,24 @@ def ask_of(logdir: str, arguments: argparse.Namespace, analysis: Analysis[Any, A
 @contextlib.contextmanager
 def _cluster(arguments: argparse.Namespace) -> Iterator[Cluster | None]:
     """Yield the cluster that the options name, or None."""
-    from timing_logger.engine.workers import cluster
+    from timing_logger.engine.cluster import cluster
 
     if arguments.scheduler is None:
         yield None
     else:
-        with cluster(arguments.scheduler) as workers:
+        with _no_logs(), cluster(arguments.scheduler) as workers:
             yield workers
+
+
+@contextlib.contextmanager
+def _no_logs() -> Iterator[None]:
+    """Have nothing logged during the block: Dask logs a traceback of what is said here in one line."""
+    before = logging.root.manager.disable
+    logging.disable()
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def selected_rows(arguments: argparse.Namespace, columns: Collection[str] | None) -> Query:

@@ -33,9 +33,10 @@ from timing_logger.engine.block_order import (
     places,
     runs,
 )
+from timing_logger.engine.cluster import Cluster
 from timing_logger.engine.rows import TIMES_THE_TABLE, Query, RowsOf
 from timing_logger.engine.rows_on_disk import RowsOnDisk
-from timing_logger.engine.workers import Cluster, LocalWorkers
+from timing_logger.engine.workers import LocalWorkers
 from timing_logger.errors import TooLargeError
 from timing_logger.interrupts import temporary_folder
 from timing_logger.progress import begin
@@ -281,8 +282,9 @@ def _on_cluster(
         The answers of the analyses of processes, and the parts of each block.
     """
     client = workers.client
-    read = client.map(partial(_read, plan=plan), batches, pure=False)
-    known = client.gather(client.map(_without_rows, read))
+    begin("reading", len(batches))
+    read = workers.begun(partial(_read, plan=plan), batches)
+    known = workers.gathered(workers.begun(_without_rows, read))
     kept = [of_batch for of_batch, _ in known]
     made = []
     for ranges in plan.blocks(kept):
@@ -290,7 +292,9 @@ def _on_cluster(
             client.submit(_taken_from, one, ranges, run) for one, run in zip(read, runs(kept), strict=True)
         ]
         made.append(client.submit(_parts_of_block, taken, plan))
-    return answers_from(plan.of_processes, [parts for _, parts in known]), client.gather(made)
+    begin("answering", len(made) + 1)
+    of_blocks = workers.gathered(made)
+    return answers_from(plan.of_processes, [parts for _, parts in known]), of_blocks
 
 
 def _without_rows(read: _Read) -> tuple[Kept, Any]:

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from timing_logger.analysis.analysis import Analysis, answers_from
 from timing_logger.engine.blocks import Analyses, answers_in_blocks
+from timing_logger.engine.cluster import Cluster
 from timing_logger.engine.rows import TIMES_THE_TABLE, Query, RowsOf
-from timing_logger.engine.workers import Cluster, LocalWorkers, Processes, Threads, Workers
+from timing_logger.engine.workers import LocalWorkers, Processes, Threads, Workers
 from timing_logger.errors import TooLargeError
 from timing_logger.progress import begin, each, steps
 from timing_logger.reading.batches import File

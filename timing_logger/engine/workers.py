@@ -1,4 +1,4 @@
-"""Workers that process files: threads, processes on this machine's cores, or a Dask cluster."""
+"""Workers of this machine that process files: threads, or processes on its cores."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from importlib import import_module
 from multiprocessing import util
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, Protocol, TypeVar
 
-from timing_logger.errors import ConfigurationError
 from timing_logger.interrupts import held_back, undone_by
 from timing_logger.progress import steps
 from timing_logger.reading.machine import usable_cores
@@ -167,41 +165,3 @@ class _Pool:
 
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         return list(steps(self.pool.map(function, items)))
-
-
-class Cluster:
-    """The workers of a Dask scheduler.
-
-    Args:
-        client: a ``distributed.Client``.
-    """
-
-    def __init__(self, client: Any) -> None:
-        self.client = client
-
-    def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """Map on the workers of the cluster."""
-        # Not pure: a file that has grown since is another one under the same name.
-        found: list[R] = self.client.gather(self.client.map(function, list(items), pure=False))
-        return found
-
-
-def _distributed() -> Any:
-    try:
-        return import_module("distributed")
-    except ImportError as error:
-        raise ConfigurationError(
-            f"--scheduler: {error.name} is not installed. Get it with "
-            "pip install 'timing_logger[cluster]', on the workers too."
-        ) from None
-
-
-@contextmanager
-def cluster(address: str) -> Iterator[Cluster]:
-    """Connect to the workers of the Dask scheduler at ``address``.
-
-    Raises:
-        ConfigurationError: Dask is not installed.
-    """
-    with _distributed().Client(address) as client:
-        yield Cluster(client)
