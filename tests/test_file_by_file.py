@@ -25,7 +25,7 @@ from timing_logger.analysis.ranks.overview import OVERVIEW
 from timing_logger.cli import main
 from timing_logger.engine.cluster import cluster
 from timing_logger.engine.rows import TIMES_THE_TABLE, Query, RowsOf
-from timing_logger.engine.run import answers_by_file, run
+from timing_logger.engine.run import answers_in_batches, run
 from timing_logger.engine.workers import Processes
 from timing_logger.reading.selection import select
 from timing_logger.reading.timings import TimingFiles, timing_files
@@ -46,7 +46,7 @@ def assert_same_summary(found: analysis.Summary, expected: analysis.Summary) -> 
 
 
 def file_by_file(found: TimingFiles) -> analysis.Summary:
-    (summary,) = answers_by_file([OVERVIEW], Query(found), Processes(1))
+    (summary,) = answers_in_batches([OVERVIEW], Query(found), Processes(1))
     return summary  # type: ignore[no-any-return]
 
 
@@ -109,7 +109,7 @@ def test_the_command_says_the_same_with_either_engine(
         options = ["--engine", engine, "--ranks", "0,2", "--iterations", "3:20"]
         assert main(["summary", str(tmp_path), *options]) == 0
         said.append(capsys.readouterr().out)
-    assert said[1] == said[0] + "\nRead with --engine pyarrow, file by file.\n"
+    assert said[1] == said[0] + "\nRead with --engine pyarrow, batch by batch.\n"
     assert "ALLREDUCE" in said[0]
 
 
@@ -131,7 +131,7 @@ def test_several_analyses_share_one_reading_of_each_file(
     write_run(tmp_path)
     rows, read, rows_of = read_timings(tmp_path), [], RowsOf.__call__
     monkeypatch.setattr(RowsOf, "__call__", lambda self, files: read.extend(files) or rows_of(self, files))
-    steps, whole = answers_by_file([OVERLAP, EFFICIENCIES], Query(timing_files(tmp_path)), Processes(1))
+    steps, whole = answers_in_batches([OVERLAP, EFFICIENCIES], Query(timing_files(tmp_path)), Processes(1))
     pd.testing.assert_frame_equal(steps, analysis.overlap(rows), check_exact=True)
     pd.testing.assert_frame_equal(whole, analysis.efficiencies(rows), check_exact=True)
     assert len(read) == 3
@@ -142,20 +142,20 @@ def small_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run whose rows do not fit into memory together."""
     folder = write_run(tmp_path / "run")
     needed = TIMES_THE_TABLE * int(read_timings(folder, columns=COLUMNS_OF["overlap"]).memory_usage().sum())
-    for module in ("rows", "run", "blocks"):
-        monkeypatch.setattr(f"timing_logger.engine.{module}.free_memory_bytes", lambda: needed // 2)
+    for module in ("rows", "run"):
+        monkeypatch.setattr(f"timing_logger.engine.{module}.free_memory_bytes", lambda: 4 * needed // 5)
     return folder
 
 
 @pytest.mark.parametrize(
     ("question", "how"),
     [
-        (["waits"], ", in some blocks of collectives"),
-        (["bandwidth"], ", in some blocks of collectives"),
-        (["compression"], ", in some blocks of collectives"),
-        (["stragglers"], ", file by file"),
-        (["overlap"], ", file by file"),
-        (["overlap", "--by", "iteration"], ", file by file"),
+        (["waits"], ", batch by batch"),
+        (["bandwidth"], ", batch by batch"),
+        (["compression"], ", batch by batch"),
+        (["stragglers"], ", batch by batch"),
+        (["overlap"], ", batch by batch"),
+        (["overlap", "--by", "iteration"], ", batch by batch"),
     ],
 )
 @pytest.mark.parametrize("engine", ["pandas", "pyarrow"])
@@ -165,10 +165,10 @@ def test_rows_that_do_not_fit_into_memory_are_asked_in_parts(
 ) -> None:  # fmt: skip
     command = [*question, str(small_memory), "--engine", engine, "--iterations", "1:"]
     assert main(command) == 0
-    said = re.sub(r"\d+ blocks", "some blocks", capsys.readouterr().out)
+    said = capsys.readouterr().out
     assert main([*command, "--json"]) == 0
     as_json = capsys.readouterr().out
-    for module in ("rows", "run", "blocks"):
+    for module in ("rows", "run"):
         monkeypatch.setattr(f"timing_logger.engine.{module}.free_memory_bytes", lambda: math.inf)
     command[command.index(engine)] = "pandas"
     assert main(command) == 0
@@ -183,10 +183,8 @@ def test_a_report_of_rows_that_do_not_fit_into_memory_is_that_of_all_rows(
     command = ["report", str(small_memory), "--iterations", "1:", "-o"]
     in_parts, whole = small_memory.parent / "parts.html", small_memory.parent / "whole.html"
     assert main([*command, str(in_parts)]) == 0
-    assert re.search(
-        r"\nRead with --engine pandas, in \d+ blocks of collectives\.\n$", capsys.readouterr().out
-    )
-    for module in ("rows", "run", "blocks"):
+    assert capsys.readouterr().out.endswith("\nRead with --engine pandas, batch by batch.\n")
+    for module in ("rows", "run"):
         monkeypatch.setattr(f"timing_logger.engine.{module}.free_memory_bytes", lambda: math.inf)
     assert main([*command, str(whole)]) == 0
     assert "Read with" not in capsys.readouterr().out
@@ -199,7 +197,7 @@ def test_a_trace_of_rows_that_do_not_fit_into_memory_is_that_of_all_rows(
     in_parts, whole = small_memory.parent / "parts.json", small_memory.parent / "whole.json"
     assert main(["trace", str(small_memory), "-o", str(in_parts)]) == 0
     said = capsys.readouterr().out
-    for module in ("rows", "run", "blocks"):
+    for module in ("rows", "run"):
         monkeypatch.setattr(f"timing_logger.engine.{module}.free_memory_bytes", lambda: math.inf)
     write_trace(read_timings(small_memory), whole)
     assert "bind_id" in whole.read_text()

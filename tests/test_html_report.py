@@ -23,8 +23,8 @@ from slow import slow
 from small_run import GOLDEN, report_of, visible_text, write_small_run
 from timing_files import record, write_table, write_timing_file
 
-from timing_logger.engine.blocks import answers_in_blocks
 from timing_logger.engine.rows import Query
+from timing_logger.engine.run import answers_in_batches
 from timing_logger.engine.workers import Processes
 from timing_logger.reading.selection import select
 from timing_logger.reading.timings import read_timings, timing_files
@@ -92,14 +92,12 @@ def test_a_log_gives_the_same_page_every_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("most_spans", [20, slow(10**6)])
-@pytest.mark.parametrize("rows_per_block", [30, slow(10**6)])
 @pytest.mark.parametrize(
     "options",
     [slow({}), {"ranks": {0, 2}, "iterations": slice(3, 17)}, slow({"iterations": slice(500, 600)})],
 )
 def test_a_page_made_in_parts_is_that_of_all_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], rows_per_block: int,
-    most_spans: int,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], most_spans: int,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(_timeline, "MAX_SPANS", most_spans)
     folder = written_run(tmp_path)
@@ -107,10 +105,9 @@ def test_a_page_made_in_parts_is_that_of_all_rows(
     expected = tmp_path / "whole.html"
     write_report(select(rows, **{"ranks": None, "iterations": None, **options}), expected)
     query = Query(timing_files(folder, incarnations="all"), **options)
-    found, n_blocks = answers_in_blocks(FINDINGS, query, Processes(1), rows_per_block)
+    found = answers_in_batches(FINDINGS, query, Processes(1))
     write_findings(Findings.joined(*found), tmp_path / "parts.html")
     assert (tmp_path / "parts.html").read_text() == expected.read_text()
-    assert (n_blocks > 1) == (rows_per_block == 30 and options != {"iterations": slice(500, 600)})
 
 
 def test_a_timeline_made_in_parts_is_that_of_all_rows_if_one_rank_is_on_no_common_axis(

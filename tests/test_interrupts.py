@@ -72,8 +72,8 @@ PLACES = [
     ("reading", "threads", ["summary"]),
     ("reading-in-c", "threads", ["stragglers"]),
     ("reading-in-c", "processes", ["waits"]),
-    ("blocks", "processes", ["bandwidth"]),
-    ("blocks", "threads", ["report", "-o", "report.html"]),
+    ("communication", "processes", ["bandwidth"]),
+    ("communication", "threads", ["report", "-o", "report.html"]),
     ("answering-in-c", "processes", ["overlap", "--json"]),
     ("writing", "threads", ["trace", "-o", "trace.json"]),
 ]

@@ -9,19 +9,14 @@ installed, as in a notebook, nothing here has any effect.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import NoReturn
 
 INTERRUPTED = 130
 """A shell's exit code for SIGINT."""
-
-_TRIES = 100
 
 
 class _Interrupts:
@@ -84,23 +79,3 @@ def end_process() -> NoReturn:
 
 def _unsaid(error: object) -> None:
     """Say nothing of an error in a process that ends."""
-
-
-@contextmanager
-def temporary_folder() -> Iterator[Path]:
-    """Yield a folder that is removed at the end of the block, also if threads still write into it."""
-    parent = Path(tempfile.gettempdir())
-    folder = parent / f"timing-logger-{os.getpid()}-{os.urandom(6).hex()}"  # named, then made: none is missed
-    with undone_by(lambda: _remove(folder)):
-        folder.mkdir(mode=0o700)
-        try:
-            yield folder
-        finally:
-            _remove(folder)
-
-
-def _remove(folder: Path) -> None:
-    for _ in range(_TRIES):  # a thread may make a file behind the one that removes them
-        shutil.rmtree(folder, ignore_errors=True)
-        if not folder.exists():
-            return

@@ -19,7 +19,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import timing_logger.engine.blocks as blocks
 import timing_logger.engine.rows as rows
 import timing_logger.engine.run as engine
 import timing_logger.reading.timings as timings
@@ -72,8 +71,8 @@ elif PLACE == "reading-in-c":
     before(rows, "read_batch", stand_in_c)
 elif PLACE == "answering-in-c":
     before(engine, "answers_from", stand_in_c)
-elif PLACE == "blocks":
-    before(blocks, "_parts_of_block", lambda: stand(told))
+elif PLACE == "communication":
+    before(engine, "in_one_table", lambda: stand(told))
 elif PLACE == "writing":
     before(trace, "row_events", stand_in_c)
 

@@ -1,12 +1,10 @@
-"""Define analyses in parts, so that they work on one table and on any number of files alike."""
+"""Define analyses so that they work on one table and on any number of files alike."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
-
-from timing_logger.analysis.columns import COLUMNS_OF_COLLECTIVES
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,50 +13,52 @@ PartT = TypeVar("PartT")
 AnswerT = TypeVar("AnswerT")
 
 
-def _no_other(operation: str) -> bool:
-    return False
-
-
 @dataclass(frozen=True)
-class Analysis(Generic[PartT, AnswerT]):
+class ByProcess(Generic[PartT, AnswerT]):
     """An analysis in two steps: parts of the rows are mapped, and the results reduced to one answer.
 
-    The answer from any division of the rows is that from all rows, to the last bit.
+    The answer from any division of the processes is that from all rows, to the last bit.
 
     Attributes:
         columns: the columns of timings that are needed, beside ``rank`` and ``incarnation``.
-        map: returns what is needed of some rows: those of whole processes, or of whole collectives. It can be
-            pickled.
-        reduce: returns the answer from all parts, which come by rank and incarnation, or in the order of
-            collectives. It may empty them, so that nothing is held twice.
-        unit: what may not be divided: ``map`` is given all rows of a process, or of a collective.
-        others: for the unit "collective", tells of an operation whether its rows are needed beside those of
-            collectives and of the waits for them; each such row is in one part, but in no particular one.
-
-    Raises:
-        ValueError: an analysis of collectives does not name all columns by which these are put in order.
+        map: returns what is needed of all rows of some processes. It can be pickled.
+        reduce: returns the answer from all parts, which come by rank and incarnation. It may empty them, so
+            that nothing is held twice.
     """
 
     columns: Collection[str]
     map: Callable[[pd.DataFrame], PartT]
     reduce: Callable[[Sequence[PartT]], AnswerT]
-    unit: Literal["process", "collective"] = "process"
-    others: Callable[[str], bool] = _no_other
-
-    def __post_init__(self) -> None:
-        lacking = set(COLUMNS_OF_COLLECTIVES) - set(self.columns)
-        if self.unit == "collective" and lacking:
-            raise ValueError(
-                f"columns: {', '.join(sorted(lacking))} lacking, by which collectives are put in order. "
-                "Add columns.COLUMNS_OF_COLLECTIVES."
-            )
 
     def of(self, timings: pd.DataFrame) -> AnswerT:
         """Return the answer from all rows at once."""
         return self.reduce([self.map(timings)])
 
 
-def answers_from(analyses: Iterable[Analysis[Any, Any]], parts: Iterable[Sequence[Any]]) -> list[Any]:
+def _no_other(operation: str) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class OfCommunication(Generic[AnswerT]):
+    """An analysis that compares ranks: it is given the rows of communication of all of them at once.
+
+    Attributes:
+        columns: the columns of timings that are needed, beside ``rank`` and ``incarnation``.
+        of: returns the answer from a table with all rows of collectives, and of waits for them.
+        others: tells of any other operation whether its rows are needed, too. It can be pickled.
+    """
+
+    columns: Collection[str]
+    of: Callable[[pd.DataFrame], AnswerT]
+    others: Callable[[str], bool] = _no_other
+
+
+Analysis: TypeAlias = ByProcess[Any, AnswerT] | OfCommunication[AnswerT]
+"""An analysis of either kind."""
+
+
+def answers_from(analyses: Iterable[ByProcess[Any, Any]], parts: Iterable[Sequence[Any]]) -> list[Any]:
     """Return the answer of each analysis.
 
     Args:

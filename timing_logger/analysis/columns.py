@@ -10,7 +10,7 @@ _ON_ONE_AXIS = ("start_s", "end_s", "clock_uncertainty_s")
 COLUMNS_OF_COLLECTIVES = (
     *_STEP, "operation", "message_size_bytes", "elapsed_ms", *_WHEN, *_WAITED_FOR, "status",
 )  # fmt: skip
-"""The columns by which collectives are matched, and put in order."""
+"""The columns by which collectives are matched."""
 
 COLUMNS_OF: dict[str, tuple[str, ...]] = {
     "overview": (*COLUMNS_OF_COLLECTIVES, "layer_name", *_ON_ONE_AXIS),
@@ -32,16 +32,15 @@ COLUMNS_OF: dict[str, tuple[str, ...]] = {
 
 ``rank`` and ``incarnation`` are always there. ``windows`` and ``scores`` need those of ``stragglers``."""
 
-RUN_OF_RANK, RANKS_OF_GROUP, EPOCH_OF_STEP = "run_of_rank", "ranks_of_group", "epoch_of_step"
+RUN_OF_RANK, EPOCH_OF_STEP = "run_of_rank", "epoch_of_step"
 MEANING_OF_EPOCHS, PROCESS_RESTARTS = "meaning_of_epochs", "process_restarts"
-"""Columns of a block of a run (``engine/block_order.py``), for what its rows alone would not tell.
+"""Columns of the rows of communication (``communication_rows.py``), for what these alone would not tell.
 
-They are the number of the run that each row's process was of; the ranks of the row's group in the whole run,
-as text; the epoch of its step, counted where none is recorded; what epochs are for in the run; and whether
-iterations restart in the row's process."""
+They are the number of the run that each row's process was of; the epoch of its step, counted where none is
+recorded; what epochs are for in the run; and whether iterations restart in the row's process."""
 
 ROW_OF_PROCESS = "row_of_process"
-"""A column of a block, where an analysis wants it: the position of the row among those of its process."""
+"""A column of these, where an analysis wants it: the position of the row among those of its process."""
 
 EARLIER_IN_STEP = "earlier_in_step"
 """A column of the last rows of a process (``last_rows``), for collectives without a number.

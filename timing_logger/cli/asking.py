@@ -55,7 +55,7 @@ class Asked(NamedTuple):
         from timing_logger.report import reading_text
 
         result = self.result
-        said = reading_text(result.engine, terminal_width(), by_file=result.by_file, n_blocks=result.n_blocks)
+        said = reading_text(result.engine, terminal_width(), by_file=result.by_file)
         return f"\n{said}" if said else ""
 
     @property
@@ -79,7 +79,7 @@ class Asked(NamedTuple):
         return f"\n{said}" if said else ""
 
 
-def ask(arguments: argparse.Namespace, *analyses: Analysis[Any, Any]) -> Asked:
+def ask(arguments: argparse.Namespace, *analyses: Analysis[Any]) -> Asked:
     """Run the analyses on the rows and with the engine that the options select."""
     from timing_logger.engine.run import run
 
@@ -88,7 +88,7 @@ def ask(arguments: argparse.Namespace, *analyses: Analysis[Any, Any]) -> Asked:
         return Asked(query, run(query, *analyses, cluster=workers))
 
 
-def ask_of(logdir: str, arguments: argparse.Namespace, analysis: Analysis[Any, AnswerT]) -> AnswerT:
+def ask_of(logdir: str, arguments: argparse.Namespace, analysis: Analysis[AnswerT]) -> AnswerT:
     """Return what ``analysis`` says of all rows of the latest run in another folder."""
     from timing_logger.engine.rows import Query
     from timing_logger.engine.run import run

@@ -1,1 +1,1 @@
-"""Run analyses on timing files of any size: in memory, file by file, or in blocks."""
+"""Run analyses on timing files of any size: in memory, or batch by batch."""

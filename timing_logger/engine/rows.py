@@ -22,6 +22,24 @@ TIMES_THE_TABLE = 3
 """The memory that an analysis takes at most, as a multiple of that of the table that it is given."""
 
 
+def require_room(needed_bytes: int, room_bytes: float | None = None) -> None:
+    """Check that memory has room for the rows of an analysis.
+
+    Args:
+        needed_bytes: how much they need.
+        room_bytes: how much is free; None for what is free now.
+
+    Raises:
+        TooLargeError: it has not.
+    """
+    room_bytes = free_memory_bytes() if room_bytes is None else room_bytes
+    if needed_bytes > room_bytes:
+        raise TooLargeError(
+            f"These rows need about {needed_bytes / 1e9:.1f} GB of memory to be analysed together, and "
+            f"{room_bytes / 1e9:.1f} GB are free. Choose fewer: --iterations A:B, or --ranks LIST."
+        )
+
+
 @dataclass(frozen=True)
 class RowsOf:
     """A callable that reads the chosen rows of some files, in this process or another.
@@ -98,12 +116,7 @@ class Query:
             described += rows.attrs["files"]
             held_bytes += int(rows.memory_usage().sum())
             needed_bytes = TIMES_THE_TABLE * held_bytes * n_files // len(described)
-            if needed_bytes > room_bytes:
-                raise TooLargeError(
-                    f"These rows need about {needed_bytes / 1e9:.1f} GB of memory to be analysed together, "
-                    f"and {room_bytes / 1e9:.1f} GB are free. Choose fewer: --iterations A:B, or "
-                    "--ranks LIST."
-                )
+            require_room(needed_bytes, room_bytes)
             tables.append({str(name): rows[name] for name in rows})
             del rows  # else the rows of the last batch are held beside the table
         table = joined(tables, batches[0][0][0].columns)

@@ -1,15 +1,14 @@
-"""Run analyses on timing files of any size: all rows in memory, file by file, or in blocks."""
+"""Run analyses on timing files of any size: with all rows in memory, or batch by batch."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
-from timing_logger.analysis.analysis import Analysis, answers_from
-from timing_logger.engine.blocks import Analyses, answers_in_blocks
+from timing_logger.analysis.analysis import Analysis, ByProcess, OfCommunication, answers_from
 from timing_logger.engine.cluster import Cluster
-from timing_logger.engine.rows import TIMES_THE_TABLE, Query, RowsOf
+from timing_logger.engine.communication import Kept, Wanted, in_one_table, kept_of
+from timing_logger.engine.rows import TIMES_THE_TABLE, Query, RowsOf, require_room
 from timing_logger.engine.workers import LocalWorkers, Processes, Threads, Workers
 from timing_logger.errors import TooLargeError
 from timing_logger.progress import begin, each, steps
@@ -19,6 +18,9 @@ from timing_logger.reading.machine import free_memory_bytes, keep_freed_memory, 
 MAX_THREADS = 4
 """The most files that are read at a time by threads; more are read by processes."""
 
+_MOST_TIMES_THE_FILES = 2
+"""The memory that rows of communication take at most, as a multiple of the size of all files."""
+
 
 class Result(NamedTuple):
     """The answers of analyses, and how they were computed.
@@ -26,14 +28,12 @@ class Result(NamedTuple):
     Attributes:
         answers: one for each analysis.
         engine: what read the rows: "pandas", "pyarrow" or "cluster".
-        by_file: whether files were processed one by one.
-        n_blocks: the number of blocks of collectives; 0 if there were none.
+        by_file: whether files were processed in batches.
     """
 
     answers: tuple[Any, ...]
     engine: str
     by_file: bool = False
-    n_blocks: int = 0
 
     @property
     def answer(self) -> Any:
@@ -42,39 +42,30 @@ class Result(NamedTuple):
         return found
 
 
-def run(query: Query, *analyses: Analysis[Any, Any], cluster: Cluster | None = None) -> Result:
+def run(query: Query, *analyses: Analysis[Any], cluster: Cluster | None = None) -> Result:
     """Ask these analyses of the chosen rows, which are read once for all of them.
 
-    All rows of small files are held in memory. Large files, or files on a cluster, are read one by one; for
-    an analysis of collectives their rows are kept on disk or on the workers, in order, and processed block by
-    block.
+    All rows of small files are held in memory. Large files, or files on a cluster, are read in batches: what
+    an analysis needs of each process is held, and for analyses that compare ranks the rows of communication.
 
     Args:
         cluster: who works; None for this machine's cores.
 
     Raises:
         ConfigurationError: one of the chosen ranks has no file.
-        TooLargeError: neither memory nor the disk has room for the rows of an analysis of collectives.
+        TooLargeError: memory has no room for the rows of communication.
     """
     is_small = cluster is None and query.found.engine == "pandas"
     if is_small and (result := _in_memory(query, analyses)) is not None:
         return result
-    engine = query.found.engine if cluster is None else "cluster"
     workers = cluster or _threads_or_processes(_most_workers(query))
-    if all(one.unit == "process" for one in analyses):
-        if isinstance(workers, Threads):
-            keep_freed_memory()
-        return Result(answers_by_file(analyses, query, workers), engine, by_file=True)
-    try:
-        answers, n_blocks = answers_in_blocks(analyses, query, workers)
-    except TooLargeError:
-        if cluster is None and (result := _in_memory(query, analyses)) is not None:
-            return result
-        raise
-    return Result(answers, engine, n_blocks=n_blocks)
+    if isinstance(workers, Threads):
+        keep_freed_memory()
+    engine = query.found.engine if cluster is None else "cluster"
+    return Result(answers_in_batches(analyses, query, workers), engine, by_file=True)
 
 
-def _in_memory(query: Query, analyses: Analyses) -> Result | None:
+def _in_memory(query: Query, analyses: Sequence[Analysis[Any]]) -> Result | None:
     """None if the rows do not fit into memory together."""
     try:
         rows = query.in_one_table()
@@ -83,18 +74,56 @@ def _in_memory(query: Query, analyses: Analyses) -> Result | None:
     return Result(tuple(one.of(rows) for one in each("answering", analyses)), query.found.engine)
 
 
-def answers_by_file(analyses: Analyses, query: Query, workers: Workers) -> tuple[Any, ...]:
-    """What analyses of processes say of all chosen rows, of which only some batches' are held together."""
+class _Part(NamedTuple):
+    """What was made of a batch: a part for each analysis by process, and the rows of communication."""
+
+    of_processes: list[Any]
+    communication: Kept | None
+
+
+class _Plan(NamedTuple):
+    """What is made of each batch."""
+
+    rows_of: RowsOf
+    by_process: list[ByProcess[Any, Any]]
+    wanted: Wanted | None
+
+    def part_of(self, batch: Sequence[File]) -> _Part:
+        rows = self.rows_of(batch)
+        kept = kept_of(rows, self.wanted) if self.wanted else None
+        return _Part([one.map(rows) for one in self.by_process], kept)
+
+
+def answers_in_batches(analyses: Sequence[Analysis[Any]], query: Query, workers: Workers) -> tuple[Any, ...]:
+    """What analyses say of all chosen rows, of which only some batches' are held together.
+
+    Raises:
+        TooLargeError: memory has no room for the rows of communication.
+    """
+    by_process = [one for one in analyses if isinstance(one, ByProcess)]
+    comparing = [one for one in analyses if isinstance(one, OfCommunication)]
+    plan = _Plan(query.rows_of, by_process, Wanted.by(comparing) if comparing else None)
+    parts = _read(plan, query, workers)
+    begin("answering", len(analyses))
+    of_processes = iter(answers_from(steps(by_process), [part.of_processes for part in parts]))
+    of_all = iter(())
+    if comparing:
+        rows = in_one_table([part.communication for part in parts if part.communication])
+        of_all = (one.of(rows) for one in steps(comparing))
+    return tuple(next(of_processes if isinstance(one, ByProcess) else of_all) for one in analyses)
+
+
+def _read(plan: _Plan, query: Query, workers: Workers) -> list[_Part]:
+    """Make a part of each batch. If memory may be short, the first batch tells how much all would need."""
     batches = query.batches
     begin("reading", len(batches))
-    parts = workers.map(partial(_parts_of_batch, query.rows_of, analyses), batches)
-    begin("answering", len(analyses))
-    return tuple(answers_from(steps(analyses), parts))
-
-
-def _parts_of_batch(rows_of: RowsOf, analyses: Analyses, batch: Sequence[File]) -> list[Any]:
-    rows = rows_of(batch)
-    return [one.map(rows) for one in analyses]
+    sizes = [sum(source.n_bytes for source, _ in batch) for batch in batches]
+    if not plan.wanted or TIMES_THE_TABLE * _MOST_TIMES_THE_FILES * sum(sizes) < free_memory_bytes():
+        return workers.map(plan.part_of, batches)
+    first = plan.part_of(batches[0])
+    assert first.communication is not None
+    require_room(TIMES_THE_TABLE * first.communication.n_bytes * sum(sizes) // max(1, sizes[0]))
+    return [first, *workers.map(plan.part_of, batches[1:])]
 
 
 def _most_workers(query: Query) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.analysis import ByProcess, OfCommunication
 from timing_logger.analysis.collectives.matching import Instances, find_instances
 from timing_logger.analysis.collectives.messages import find_messages, messages_and_groups
 from timing_logger.analysis.collectives.problems import STATES, find_problems, states
@@ -167,10 +167,8 @@ def _messages(tables: Sequence[pd.DataFrame]) -> FlowsOf:
     return _flows_of_messages(opened(timings), stated_world_size(timings.attrs["files"]))
 
 
-FLOWS_OF_COLLECTIVES = Analysis(
-    (*COLUMNS_OF["match_collectives"], ROW_OF_PROCESS), _collectives, joined_flows, "collective"
-)
-"""The analysis that finds the arrows of collectives: a part holds four small numbers for each of them."""
+FLOWS_OF_COLLECTIVES = OfCommunication((*COLUMNS_OF["match_collectives"], ROW_OF_PROCESS), _collectives)
+"""The analysis that finds the arrows of collectives."""
 
-FLOWS_OF_MESSAGES = Analysis(COLUMNS_OF["waits"], _numbered_messages, _messages)
+FLOWS_OF_MESSAGES = ByProcess(COLUMNS_OF["waits"], _numbered_messages, _messages)
 """The analysis that finds the arrows of messages: a part holds the rows of messages."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.analysis import ByProcess
 from timing_logger.analysis.files import File, Sidecar, sidecar_of
 from timing_logger.analysis.grouping import rows_of_each
 from timing_logger.analysis.instants import covers_issue_alone, instants
@@ -76,7 +76,7 @@ def _reduce(parts: Sequence[list[Traced]]) -> list[Traced]:
     return sorted(traced for part in parts for traced in part)
 
 
-PROCESSES = Analysis(
+PROCESSES = ByProcess(
     (*COLUMNS, "start_s", "end_s", "clock_uncertainty_s"), lambda t: traced_in(opened(t)), _reduce
 )
 """The analysis that lists all processes that have rows."""

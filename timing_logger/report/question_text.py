@@ -294,17 +294,14 @@ def clocks_text(files: Iterable[File], width: int) -> str:
     return page(*paragraph(width, *said)) if said else ""
 
 
-def reading_text(engine: str, width: int, *, by_file: bool, n_blocks: int) -> str:
+def reading_text(engine: str, width: int, *, by_file: bool) -> str:
     """Return a note on how the rows were read; "" for pandas with all of them in memory.
 
     Args:
         engine: "pandas", "pyarrow" or "cluster".
-        by_file: whether files were read one by one.
-        n_blocks: the number of blocks of collectives that the answer was made of; 0 if there were none.
+        by_file: whether files were read in batches, and not all rows held.
     """
-    how = ", file by file" if by_file else ""
-    if n_blocks:
-        how = f", in {count(n_blocks, 'block')} of collectives"
+    how = ", batch by batch" if by_file else ""
     if engine == "pandas" and not how:
         return ""
     by_whom = "by the workers of the scheduler" if engine == "cluster" else f"with --engine {engine}"

@@ -15,7 +15,7 @@ from narwhals.typing import IntoDataFrameT
 from timing_logger.analysis.accounting.part import AccountPart, map_account
 from timing_logger.analysis.accounting.run import account_of
 from timing_logger.analysis.accounting.summed import account_table
-from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.analysis import ByProcess
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.files import File
 from timing_logger.analysis.tables import of_pandas, opened
@@ -84,5 +84,5 @@ def _reduce(parts: Sequence[PartOfAccount]) -> pd.DataFrame:
     return found
 
 
-ACCOUNT = Analysis(COLUMNS_OF["account"], _map, _reduce)
+ACCOUNT = ByProcess(COLUMNS_OF["account"], _map, _reduce)
 """The analysis :func:`account` in parts: a part holds the rows of communication, and sums of all others."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-import narwhals as nw
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.analysis import Analysis
-from timing_logger.analysis.collectives.transfer_samples import MOVES, Measured, MeasuredPart, joined_measured
+from timing_logger.analysis.analysis import OfCommunication
+from timing_logger.analysis.collectives.transfer_samples import MOVES, Measured
 from timing_logger.analysis.collectives.waits import complete_instances
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.grouping import any_row_of, counted_quantiles, greatest_of_each, quantiles
@@ -148,28 +146,9 @@ def _gb_per_s(handled_bytes: Floats, time_ms: Floats) -> Floats:
     return handled_bytes / np.where(time_ms > 0, time_ms, np.nan) * 1e3 / _BYTES_PER_GB
 
 
-def bandwidth_in(kinds: pd.DataFrame, measured: Measured) -> pd.DataFrame:
-    """Compute :func:`bandwidth` from the kinds and measured rows that ``joined_measured`` returned."""
-    found: pd.DataFrame = bandwidth_of(nw.from_native(kinds), measured).to_native()
-    return found
-
-
-# -- from parts --------------------------------------------------------------------------------------
-
-
-def _map(timings: pd.DataFrame) -> MeasuredPart:
-    frame = opened(timings, COLUMNS_OF["bandwidth"])
-    measured = Measured.of(frame, complete_instances(frame))
-    return MeasuredPart.of(frame, measured.only(measured.has_bandwidth))
-
-
-def _reduce(parts: Sequence[MeasuredPart]) -> pd.DataFrame:
-    return bandwidth_in(*joined_measured(parts))
-
-
 def _moves_bytes(operation: str) -> bool:
     return base_operation(operation) in MOVES
 
 
-BANDWIDTH = Analysis(COLUMNS_OF["bandwidth"], _map, _reduce, "collective", _moves_bytes)
-"""The analysis :func:`bandwidth` in parts: a part holds three numbers for each row that moves bytes."""
+BANDWIDTH: OfCommunication[pd.DataFrame] = OfCommunication(COLUMNS_OF["bandwidth"], bandwidth, _moves_bytes)
+"""The analysis :func:`bandwidth`."""

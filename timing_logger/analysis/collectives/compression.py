@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-import narwhals as nw
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.analysis import OfCommunication
 from timing_logger.analysis.collectives.compressed_rows import (
     WORK,
     CompressedRows,
-    first_words,
     measured_with_work,
 )
 from timing_logger.analysis.collectives.dense_times import DenseTimes, dense_times
-from timing_logger.analysis.collectives.matching import Instances
-from timing_logger.analysis.collectives.transfer_samples import MOVES, Measured, MeasuredPart, joined_measured
+from timing_logger.analysis.collectives.transfer_samples import MOVES, Measured
 from timing_logger.analysis.collectives.waits import complete_instances
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.grouping import any_row_of, ordered_sums, quantiles, sums
@@ -30,7 +26,6 @@ from timing_logger.analysis.tables import (
     Frame,
     Ints,
     dense_codes,
-    new_column,
     new_columns,
     nullable,
     opened,
@@ -159,61 +154,26 @@ def _dense_estimates(dense: DenseTimes, dense_bytes: Floats, n_ranks: Floats) ->
     return estimate_ms, extrapolated_by
 
 
-# -- from parts --------------------------------------------------------------------------------------
-
-
-def with_work(frame: Frame, parts: Instances) -> MeasuredPart:
-    """Measure one part of the rows for both ``compression`` and ``bandwidth``.
-
-    Args:
-        frame: a table that ``opened`` returned.
-        parts: its ``complete_instances``.
-    """
-    measured, sends = measured_with_work(frame, parts)
-    word, words = first_words(frame)
-    return MeasuredPart.of(
-        frame,
-        measured,
-        layer_name=frame["layer_name"][measured.row],
-        phase=text_column(frame, "phase", words, word[measured.row]),
-        sends=new_column(frame, "sends", sends),
-    )
-
-
-def compression_in(kinds: pd.DataFrame, measured: Measured, dense: DenseTimes | None = None) -> pd.DataFrame:
-    """Compute :func:`compression` from parts that ``with_work`` measured.
-
-    Args:
-        kinds, measured: as ``joined_measured`` returned them.
-        dense: what ``DENSE_TIMES`` returned for another run; None to take the allreduces of this run.
-    """
-    found = compression_of(nw.from_native(kinds), measured, kinds["sends"].to_numpy(), dense).to_native()
-    as_pandas: pd.DataFrame = found
-    return as_pandas
-
-
-def _map(timings: pd.DataFrame) -> MeasuredPart:
-    frame = opened(timings, COLUMNS_OF["compression"])
-    return with_work(frame, complete_instances(frame))
-
-
-def _reduce(parts: Sequence[MeasuredPart], *, dense: DenseTimes | None) -> pd.DataFrame:
-    return compression_in(*joined_measured(parts), dense)
-
-
 def moves_bytes_or_is_work(operation: str) -> bool:
     """Tell whether the operation moves bytes, or is work for compressing what is moved."""
     return base_operation(operation) in MOVES | WORK
 
 
-def compression_against(dense: DenseTimes | None) -> Analysis[MeasuredPart, pd.DataFrame]:
-    """Return the analysis :func:`compression` in parts.
-
-    A part holds three numbers for each row that moves bytes, or is work for compressing them.
+def compression_against(dense: DenseTimes | None) -> OfCommunication[pd.DataFrame]:
+    """Return the analysis :func:`compression`.
 
     Args:
         dense: what ``DENSE_TIMES`` returned for another run, without compression; None to take
             the allreduces of this run.
     """
-    reduce = partial(_reduce, dense=dense)
-    return Analysis(COLUMNS_OF["compression"], _map, reduce, "collective", moves_bytes_or_is_work)
+    return OfCommunication(
+        COLUMNS_OF["compression"], partial(_compression, dense=dense), moves_bytes_or_is_work
+    )
+
+
+def _compression(timings: pd.DataFrame, *, dense: DenseTimes | None) -> pd.DataFrame:
+    frame = opened(timings, COLUMNS_OF["compression"])
+    found: pd.DataFrame = compression_of(
+        frame, *measured_with_work(frame, complete_instances(frame)), dense
+    ).to_native()
+    return found

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from narwhals.typing import IntoDataFrame
 
-from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.analysis import OfCommunication
 from timing_logger.analysis.collectives.bandwidth import size_classes
-from timing_logger.analysis.collectives.transfer_samples import Measured, MeasuredPart, joined_measured
+from timing_logger.analysis.collectives.transfer_samples import Measured
 from timing_logger.analysis.collectives.waits import complete_instances
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.grouping import any_row_of, counts_known, ordered_sums
 from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, dense_codes, opened
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 _ALLREDUCE = frozenset({"ALLREDUCE"})
 
@@ -97,18 +96,5 @@ def _measured(frame: Frame) -> Measured:
     return measured.only(measured.is_one_of(_ALLREDUCE))
 
 
-# -- from parts --------------------------------------------------------------------------------------
-
-
-def _map(timings: pd.DataFrame) -> MeasuredPart:
-    frame = opened(timings, COLUMNS_OF["bandwidth"])
-    return MeasuredPart.of(frame, _measured(frame))
-
-
-def _reduce(parts: Sequence[MeasuredPart]) -> DenseTimes:
-    _, measured = joined_measured(parts)
-    return DenseTimes.of(measured)
-
-
-DENSE_TIMES = Analysis(COLUMNS_OF["bandwidth"], _map, _reduce, "collective")
-"""The analysis that makes :class:`DenseTimes`: a part holds three numbers for each allreduce."""
+DENSE_TIMES = OfCommunication(COLUMNS_OF["bandwidth"], dense_times)
+"""The analysis that makes :class:`DenseTimes`."""

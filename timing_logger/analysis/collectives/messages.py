@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.analysis import ByProcess
 from timing_logger.analysis.collectives.exchanges import Calls, Sent, received_in_calls
 from timing_logger.analysis.collectives.matching import communicators
 from timing_logger.analysis.columns import COLUMNS_OF
@@ -212,7 +212,7 @@ def _summed(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return found
 
 
-MESSAGES = Analysis(COLUMNS_OF["waits"], messages_and_groups, _summed)
+MESSAGES = ByProcess(COLUMNS_OF["waits"], messages_and_groups, _summed)
 """The analysis ``summarize_messages(message_waits(timings))``: a part holds the rows of messages."""
 
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from timing_logger.analysis.collectives.generations import MOST_APART
 from timing_logger.analysis.collectives.matching import Instances
-from timing_logger.analysis.columns import RANKS_OF_GROUP
 from timing_logger.analysis.epochs import Meaning, epochs_of
 from timing_logger.analysis.grouping import any_row_of, greatest_of_each, least_of_each
 from timing_logger.analysis.operations import FROM_ROOT, TO_ROOT
@@ -90,17 +89,8 @@ def find_problems(frame: Frame, parts: Instances) -> Ints:
 
 def _members(frame: Frame, parts: Instances) -> Ints:
     """Return the distinct pairs of communicator and rank, one per row of an array of two columns."""
-    if RANKS_OF_GROUP in frame.columns:
-        return _stated_members(frame, parts)
     _, any_part = np.unique(dense_codes(parts.communicator, parts.rank), return_index=True)
     return np.stack([parts.communicator[any_part], parts.rank[any_part]], axis=1)
-
-
-def _stated_members(frame: Frame, parts: Instances) -> Ints:
-    stated, texts = coded_text(frame, RANKS_OF_GROUP)
-    text_of = [texts[code] for code in stated[parts.row[any_row_of(parts.communicator)]]]
-    pairs = [(code, int(rank)) for code, text in enumerate(text_of) for rank in text.split()]
-    return np.array(pairs, np.int64).reshape(-1, 2)
 
 
 def _unequal_counts(parts: Instances) -> Bools:

@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from timing_logger.analysis.collectives.matching import Instances
 from timing_logger.analysis.collectives.waits import transfer_times_ms, with_bytes
@@ -19,27 +18,22 @@ from timing_logger.analysis.operations import (
     algorithm_bytes,
     base_operation,
 )
-from timing_logger.analysis.part_tables import Columns, compact_columns, joined_columns
 from timing_logger.analysis.tables import (
     Array,
     Bools,
-    Column,
     Floats,
     Frame,
     Ints,
     coded_text,
     dense_codes,
     each_text,
-    new_column,
     numbers,
     renamed,
-    taken,
-    text_column,
 )
 from timing_logger.record import OK
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 _TOTAL_OF_RANKS = frozenset({"ALLGATHERV", "GATHERV"})
 _MOST_OF_RANKS = frozenset({"ALLTOALLV", "ALLTOALLW", "SCATTERV"})
@@ -190,58 +184,3 @@ def _handled_by_all(parts: Instances, size: Floats, handled: Floats) -> Floats:
 
 
 _OF_KINDS = ("size", "n_ranks", "is_ok", "handled")
-
-
-class MeasuredPart(NamedTuple):
-    """The measured rows of one block.
-
-    Attributes:
-        kinds: a table with one row for each kind of :class:`Measured`.
-        kind, time_ms, transfer_ms: one entry per measured row, as in :class:`Measured`.
-    """
-
-    kinds: Columns
-    kind: npt.NDArray[np.integer]
-    time_ms: Floats
-    transfer_ms: Floats
-
-    @classmethod
-    def of(cls, frame: Frame, measured: Measured, **others: Column) -> MeasuredPart:
-        """Store measured rows compactly.
-
-        Args:
-            frame: the table that ``measured.row`` refers to.
-            measured: the measured rows.
-            others: further columns of ``kinds``, one entry per kind, by name.
-        """
-        kinds = taken(frame, ["group", "group_size"], measured.row).with_columns(
-            text_column(frame, "operation", measured.operations, measured.operation),
-            *(new_column(frame, name, getattr(measured, name)) for name in _OF_KINDS),
-            *(column.alias(name) for name, column in others.items()),
-        )
-        kind = measured.kind.astype(np.min_scalar_type(len(measured.row)))
-        return cls(compact_columns(kinds.to_native()), kind, measured.time_ms, measured.transfer_ms)
-
-
-def joined_measured(parts: Sequence[MeasuredPart]) -> tuple[pd.DataFrame, Measured]:
-    """Join the measured rows of several parts. This empties ``kinds`` of the parts.
-
-    Returns:
-        The table of the kinds of all parts, of which several may be alike; and the measured rows, whose
-        ``row`` refers to this table.
-    """
-    first = np.cumsum([0, *(len(part.kinds["group"]) for part in parts)])
-    small = np.min_scalar_type(first[-1])
-    kind = [part.kind.astype(small) + small.type(number) for part, number in zip(parts, first, strict=False)]
-    kinds = joined_columns([part.kinds for part in parts])
-    operation = kinds["operation"].cat
-    return kinds, Measured(
-        row=np.arange(len(kinds)),
-        operation=operation.codes.to_numpy().astype(np.int64),
-        operations=operation.categories.tolist(),
-        group_size=kinds["group_size"].to_numpy(np.float64, na_value=np.nan),
-        kind=np.concatenate(kind),
-        time_ms=np.concatenate([part.time_ms for part in parts]),
-        transfer_ms=np.concatenate([part.transfer_ms for part in parts]),
-        **{name: kinds[name].to_numpy() for name in _OF_KINDS},
-    )

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.analysis import OfCommunication
 from timing_logger.analysis.collectives.match_table import match_collectives
 from timing_logger.analysis.collectives.waits import waits
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.grouping import any_row_of, known_sums, quantiles, sums
-from timing_logger.analysis.part_tables import Columns, compact_columns, joined_columns
 from timing_logger.analysis.tables import (
     Floats,
     Frame,
@@ -76,12 +73,6 @@ def _wait_figures(frame: Frame, key: Ints, n_groups: int) -> dict[str, Floats | 
     }
 
 
-# -- from parts --------------------------------------------------------------------------------------
-
-_OF_TOTALS = (
-    "operation", "group", "rank", "incarnation", "last_arriver", "clock_violation", "wait_ms",
-    "clock_free_wait_ms", "arrival_skew_ms", "transfer_ms", "uncertainty_ms",
-)  # fmt: skip
 _OF_THE_FLAWED = ["group", "seq", "operation", "state", "why"]
 
 
@@ -100,28 +91,13 @@ class WaitsAndStates(NamedTuple):
     flawed: pd.DataFrame
 
 
-class _WaitsPart(NamedTuple):
-    waits: Columns
-    states: dict[str, int]
-    flawed: Columns
-
-
-def _map_waits(timings: pd.DataFrame) -> _WaitsPart:
+def waits_and_states(timings: pd.DataFrame) -> WaitsAndStates:
+    """Sum the waits of a table of timings, and list the collectives that are not complete."""
     matched = match_collectives(timings).drop_duplicates("instance")
     states = {str(state): int(count) for state, count in matched["state"].value_counts().items() if count}
-    flawed = matched.loc[matched["state"] != "complete", _OF_THE_FLAWED]
-    return _WaitsPart(compact_columns(waits(timings)[list(_OF_TOTALS)]), states, compact_columns(flawed))
+    flawed = matched.loc[matched["state"] != "complete", _OF_THE_FLAWED].reset_index(drop=True)
+    return WaitsAndStates(summarize_waits(waits(timings)), states, flawed)
 
 
-def _reduce_waits(parts: Sequence[_WaitsPart]) -> WaitsAndStates:
-    states: Counter[str] = Counter()
-    for part in parts:
-        states.update(part.states)
-    totals = summarize_waits(joined_columns([part.waits for part in parts]))
-    return WaitsAndStates(totals, dict(states), joined_columns([part.flawed for part in parts]))
-
-
-WAITS = Analysis(COLUMNS_OF["waits"], _map_waits, _reduce_waits, "collective")
-"""The analysis ``summarize_waits(waits(timings))``, with the collectives that are not complete.
-
-A part holds eleven numbers of each wait."""
+WAITS = OfCommunication(COLUMNS_OF["waits"], waits_and_states)
+"""The analysis :func:`waits_and_states`."""

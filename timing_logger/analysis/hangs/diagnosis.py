@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from narwhals.typing import IntoDataFrame
 
-from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.analysis import ByProcess
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.files import File
 from timing_logger.analysis.hangs.fates import fates_of
@@ -257,11 +257,11 @@ def _reduce(parts: Sequence[_Part], now_unix_s: float | None = None) -> RunEnd:
     return run_end_of([part.rows for part in parts], files, now_unix_s)
 
 
-HANG = Analysis(COLUMNS_OF["hang"], _map, _reduce)
+HANG = ByProcess(COLUMNS_OF["hang"], _map, _reduce)
 """The analysis :func:`hang` in parts: a part holds the last rows of each process."""
 
 
-def hang_asked_at(now_unix_s: float) -> Analysis[_Part, RunEnd]:
+def hang_asked_at(now_unix_s: float) -> ByProcess[_Part, RunEnd]:
     """Return the analysis :func:`hang` of files that may still be written.
 
     Args:

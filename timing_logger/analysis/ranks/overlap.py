@@ -10,7 +10,7 @@ import narwhals as nw
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.analysis import ByProcess
 from timing_logger.analysis.blocking import lanes_of, unblocked_work
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.epochs import epochs_of
@@ -384,7 +384,7 @@ def summarize_overlap(overlap: IntoDataFrameT) -> IntoDataFrameT:
 
 # -- from parts --------------------------------------------------------------------------------------
 
-OVERLAP: Analysis[OverlapPart[pd.DataFrame], pd.DataFrame] = Analysis(
+OVERLAP: ByProcess[OverlapPart[pd.DataFrame], pd.DataFrame] = ByProcess(
     COLUMNS_OF["overlap"], map_overlap, reduce_overlap
 )
 """The analysis :func:`overlap` in parts."""
@@ -400,5 +400,5 @@ def _efficiencies_of_all(parts: Sequence[ProcessTimes]) -> pd.DataFrame:
     return found
 
 
-EFFICIENCIES = Analysis(COLUMNS_OF["efficiencies"], _process_times, _efficiencies_of_all)
+EFFICIENCIES = ByProcess(COLUMNS_OF["efficiencies"], _process_times, _efficiencies_of_all)
 """The analysis :func:`efficiencies` in parts: a part holds two numbers for each process."""

@@ -11,7 +11,7 @@ import numpy as np
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.accounting.account import ACCOUNT, PartOfAccount
-from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.analysis import ByProcess
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.files import File, FileCounters, sidecar_of
 from timing_logger.analysis.grouping import any_row_of, counts_known, sums
@@ -304,5 +304,5 @@ def _counters_of(file: File) -> FileCounters:
     }
 
 
-OVERVIEW = Analysis(COLUMNS_OF["overview"], map_summary, reduce_summary)
+OVERVIEW = ByProcess(COLUMNS_OF["overview"], map_summary, reduce_summary)
 """The analysis :func:`overview` in parts."""

@@ -10,7 +10,7 @@ import narwhals as nw
 import numpy as np
 from narwhals.typing import IntoDataFrame, IntoDataFrameT
 
-from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.analysis import ByProcess
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.grouping import any_row_of, counts_known, order_by, quantiles, rows_of_each, sums
 from timing_logger.analysis.instants import wall_times_s
@@ -256,10 +256,10 @@ def _union_ms(group: Ints, starts: Floats, ends: Floats, n_groups: int) -> Float
     return np.where(known, 1e3 * union_lengths(group, starts, ends, n_groups), _NAN)
 
 
-def totals_by(by: Sequence[str]) -> Analysis[TotalsPart, IntoDataFrame]:
+def totals_by(by: Sequence[str]) -> ByProcess[TotalsPart, IntoDataFrame]:
     """Return the analysis :func:`summarize` by these columns, in parts.
 
     A part holds the duration of each row, and its group.
     """
     reduce = partial(reduce_totals, by=by)
-    return Analysis(COLUMNS_OF["summarize"], partial(map_totals, by=by), reduce)
+    return ByProcess(COLUMNS_OF["summarize"], partial(map_totals, by=by), reduce)

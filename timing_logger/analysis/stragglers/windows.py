@@ -9,7 +9,7 @@ import narwhals as nw
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.analysis import ByProcess
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.steps import StepRange
 from timing_logger.analysis.stragglers.case import Case, Judgement
@@ -166,5 +166,5 @@ def _reduce(
     return verdict_and_windows(reduce_judgement(parts, roles, policy=policy), of_pandas())
 
 
-STRAGGLERS = Analysis(COLUMNS_OF["stragglers"], map_judgement, _reduce)
+STRAGGLERS = ByProcess(COLUMNS_OF["stragglers"], map_judgement, _reduce)
 """The analysis :func:`stragglers_and_windows` in parts."""

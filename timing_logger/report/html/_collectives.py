@@ -1,20 +1,18 @@
-"""Analyse all collectives of a run for a report, in parts: the collectives of each block are matched once."""
+"""Analyse all collectives of a run for a report."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from timing_logger.analysis.analysis import Analysis
-from timing_logger.analysis.collectives.bandwidth import bandwidth_in
-from timing_logger.analysis.collectives.compression import compression_in, moves_bytes_or_is_work, with_work
+from timing_logger.analysis.analysis import OfCommunication
+from timing_logger.analysis.collectives.bandwidth import bandwidth_of
+from timing_logger.analysis.collectives.compressed_rows import measured_with_work
+from timing_logger.analysis.collectives.compression import compression_of, moves_bytes_or_is_work
 from timing_logger.analysis.collectives.matching import Instances, find_instances
 from timing_logger.analysis.collectives.problems import STATES, find_problems, reasons_for, states
-from timing_logger.analysis.collectives.transfer_samples import MeasuredPart, joined_measured
 from timing_logger.analysis.collectives.waits import (
     Arrivals,
     clock_free_wait_ms,
@@ -23,7 +21,6 @@ from timing_logger.analysis.collectives.waits import (
 )
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.epochs import epochs_of
-from timing_logger.analysis.part_tables import Columns, compact_columns, joined_columns
 from timing_logger.analysis.tables import Frame, Ints, new_column, nullable_integers, opened, taken
 
 if TYPE_CHECKING:
@@ -53,28 +50,24 @@ class Collectives:
     flawed: dict[tuple[str, str], int]
 
 
-class _Part(NamedTuple):
-    measured: MeasuredPart
-    waits: Columns
-    violations: int
-    flawed: Counter[tuple[str, str]]
-
-
-def _map(timings: pd.DataFrame) -> _Part:
+def collectives(timings: pd.DataFrame) -> Collectives:
+    """Analyse all collectives of a table of timings, which are matched once."""
     frame = opened(timings, LOOKS_AT)
     parts = find_instances(frame)
     problems = find_problems(frame, parts)
     complete = complete_among(parts, problems)
     arrivals = Arrivals.of(frame, complete)
-    return _Part(
-        measured=with_work(frame, complete),
+    measured, sends = measured_with_work(frame, complete)
+    return Collectives(
+        bandwidth=bandwidth_of(frame, measured).to_native(),
+        compression=compression_of(frame, measured, sends).to_native(),
         waits=_waits(frame, complete, arrivals),
         violations=int(clock_violations(complete, arrivals).sum()),
         flawed=_flawed(frame, parts, problems),
     )
 
 
-def _waits(frame: Frame, parts: Instances, arrivals: Arrivals) -> Columns:
+def _waits(frame: Frame, parts: Instances, arrivals: Arrivals) -> pd.DataFrame:
     import pandas as pd
 
     wait_ms = clock_free_wait_ms(parts, arrivals.elapsed_s * 1e3, arrivals.counts)
@@ -85,33 +78,20 @@ def _waits(frame: Frame, parts: Instances, arrivals: Arrivals) -> Columns:
         nullable_integers(frame, "epoch", epoch[row]),
         new_column(frame, "clock_free_wait_ms", wait_ms[known]),
     )
-    integers = ["rank", "incarnation", "epoch", "iteration"]
-    columns = compact_columns(table.to_native())
-    return columns | {name: pd.to_numeric(columns[name], downcast="integer") for name in integers}
+    found: pd.DataFrame = table.to_native()
+    for name in ("rank", "incarnation", "epoch", "iteration"):
+        found[name] = pd.to_numeric(found[name], downcast="integer")
+    return found
 
 
-def _flawed(frame: Frame, parts: Instances, problems: Ints) -> Counter[tuple[str, str]]:
+def _flawed(frame: Frame, parts: Instances, problems: Ints) -> dict[tuple[str, str], int]:
     reasons, reason_of = reasons_for(frame, parts, problems)
     pairs = (states(problems) * len(reasons) + reason_of)[problems > 0]
-    counts: Counter[tuple[str, str]] = Counter()
+    counts: dict[tuple[str, str], int] = {}
     for pair in np.flatnonzero(np.bincount(pairs)) if len(pairs) else ():
         state, reason = divmod(int(pair), len(reasons))
         counts[STATES[state], reasons[reason]] = int((pairs == pair).sum())
-    return counts
-
-
-def _reduce(parts: Sequence[_Part]) -> Collectives:
-    kinds, measured = joined_measured([part.measured for part in parts])
-    flawed: Counter[tuple[str, str]] = Counter()
-    for part in parts:
-        flawed.update(part.flawed)
-    return Collectives(
-        bandwidth=bandwidth_in(kinds, measured),
-        compression=compression_in(kinds, measured),
-        waits=joined_columns([part.waits for part in parts]),
-        violations=sum(part.violations for part in parts),
-        flawed=dict(sorted(flawed.items(), key=_most_first)),
-    )
+    return dict(sorted(counts.items(), key=_most_first))
 
 
 def _most_first(counted: tuple[tuple[str, str], int]) -> tuple[int, tuple[str, str]]:
@@ -119,7 +99,5 @@ def _most_first(counted: tuple[tuple[str, str], int]) -> tuple[int, tuple[str, s
     return -count, why
 
 
-COLLECTIVES = Analysis(LOOKS_AT, _map, _reduce, "collective", moves_bytes_or_is_work)
-"""The analysis that makes :class:`Collectives`.
-
-A part holds three numbers for each row that moves bytes, and five for each wait."""
+COLLECTIVES = OfCommunication(LOOKS_AT, collectives, moves_bytes_or_is_work)
+"""The analysis that makes :class:`Collectives`."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from timing_logger.analysis import Summary, Verdict
-from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.analysis import ByProcess
 from timing_logger.analysis.ranks.overlap import OVERLAP, OverlapPart
 from timing_logger.analysis.ranks.overview import SummaryPart, map_summary, reduce_summary
 from timing_logger.analysis.stragglers.verdict import JudgementPart, map_judgement, reduce_judgement
@@ -120,7 +120,7 @@ def _timeline(spans: list[Spans], world_size: int | None, whose: InTimeline | No
     return found
 
 
-PROCESSES = Analysis(COLUMNS, _map, _reduce)
+PROCESSES = ByProcess(COLUMNS, _map, _reduce)
 """The analysis for the findings about ranks on their own."""
 
 FINDINGS = (PROCESSES, COLLECTIVES)

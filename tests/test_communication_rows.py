@@ -1,37 +1,32 @@
-"""In blocks of collectives, however small, an analysis says what it says of all rows together."""
+"""Read in batches, however small, the rows of communication tell what all rows together tell."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slow import examples, slow
+from slow import examples
 from timing_files import record, write_timing_file
 
 from timing_logger import analysis, read_timings
 from timing_logger.analysis import COLUMNS_OF
-from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.analysis import Analysis, OfCommunication
 from timing_logger.analysis.collectives.bandwidth import BANDWIDTH
 from timing_logger.analysis.collectives.compression import compression_against
 from timing_logger.analysis.collectives.dense_times import DENSE_TIMES
 from timing_logger.analysis.collectives.messages import MESSAGES
 from timing_logger.analysis.collectives.waits_summary import WAITS
 from timing_logger.analysis.tables import opened
-from timing_logger.engine import rows_on_disk
-from timing_logger.engine.block_order import InOrder
-from timing_logger.engine.blocks import answers_in_blocks
+from timing_logger.engine.communication import Wanted, in_one_table, kept_of
 from timing_logger.engine.rows import Query
-from timing_logger.engine.rows_on_disk import RowsOnDisk
-from timing_logger.engine.run import run
+from timing_logger.engine.run import answers_in_batches, run
 from timing_logger.engine.workers import Processes
 from timing_logger.errors import TooLargeError
 from timing_logger.reading.batches import batches_of
@@ -65,17 +60,15 @@ def written(folder: Path, processes: Sequence[Sequence[list[Record]]]) -> Path:
     return folder
 
 
-def in_blocks(
-    found: TimingFiles, rows_per_block: int, *analyses: Analysis[Any, Any]
-) -> tuple[tuple[Any, ...], int]:
-    return answers_in_blocks(analyses, Query(found), Processes(1), rows_per_block)
+def in_batches(found: TimingFiles, *analyses: Analysis[Any]) -> tuple[Any, ...]:
+    return answers_in_batches(analyses, Query(found), Processes(1))
 
 
-def assert_blocks_say_the_same(folder: Path, rows_per_block: int) -> int:
-    """Of all that blocks are made for; returns of how many blocks the waits were made."""
+def assert_batches_say_the_same(folder: Path) -> None:
+    """Of all that rows of communication are kept for."""
     rows = read_timings(folder, incarnations="all", engine="pandas")
     found = timing_files(folder, incarnations="all", columns=COLUMNS_OF["waits"])
-    ((totals, states, flawed), sums_of_messages), n_blocks = in_blocks(found, rows_per_block, WAITS, MESSAGES)
+    (totals, states, flawed), sums_of_messages = in_batches(found, WAITS, MESSAGES)
     assert_same(totals, analysis.summarize_waits(analysis.waits(rows)))
     matched = analysis.match_collectives(rows).drop_duplicates("instance")
     assert states == matched["state"].value_counts().to_dict()
@@ -85,17 +78,16 @@ def assert_blocks_say_the_same(folder: Path, rows_per_block: int) -> int:
     )
     assert_same(sums_of_messages, analysis.summarize_messages(analysis.message_waits(rows)))
     found = timing_files(folder, incarnations="all", columns=COLUMNS_OF["bandwidth"])
-    (of_bandwidth,), _ = in_blocks(found, rows_per_block, BANDWIDTH)
+    (of_bandwidth,) = in_batches(found, BANDWIDTH)
     assert_same(of_bandwidth, analysis.bandwidth(rows))
     found = timing_files(folder, incarnations="all", columns=COLUMNS_OF["compression"])
-    (of_compression,), _ = in_blocks(found, rows_per_block, compression_against(None))
+    (of_compression,) = in_batches(found, compression_against(None))
     assert_same(of_compression, analysis.compression(rows))
     found = timing_files(folder, incarnations="all")
-    flows, _ = in_blocks(found, rows_per_block, FLOWS_OF_COLLECTIVES, FLOWS_OF_MESSAGES)
+    flows = in_batches(found, FLOWS_OF_COLLECTIVES, FLOWS_OF_MESSAGES)
     assert chains(joined_flows(flows)) == chains(
         flows_in(opened(rows), stated_world_size(rows.attrs["files"]))
     )
-    return n_blocks
 
 
 def chains(flows: FlowsOf) -> set[frozenset[tuple[Any, ...]]]:
@@ -107,7 +99,7 @@ def chains(flows: FlowsOf) -> set[frozenset[tuple[Any, ...]]]:
     return set(map(frozenset, found.values()))
 
 
-# -- a run in which everything happens that blocks could tear ---------------------------------------------
+# -- a run in which everything happens that parts could tear ---------------------------------------------
 
 
 def collectives(rank: int, step: int, start_s: float, seq: int, **fields: Any) -> list[Record]:
@@ -169,63 +161,67 @@ def difficult(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(tmp_path_factory.mktemp("run"), processes)
 
 
-@pytest.mark.parametrize("rows_per_block", [slow(8), slow(40), 200, 10**6])
-def test_blocks_say_the_same_of_a_difficult_run(difficult: Path, rows_per_block: int) -> None:
-    n_blocks = assert_blocks_say_the_same(difficult, rows_per_block)
-    assert (n_blocks == 1) == (rows_per_block == 10**6)
+@pytest.fixture
+def batched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of so many bytes."""
+    sized = partial(batches_of, n_bytes=request.param)
+    monkeypatch.setattr("timing_logger.engine.rows.batches_of", sized)
 
 
-@pytest.mark.parametrize(("files_per_batch", "rows_per_block", "least"), [(3, 40, 6), (2, 200, 2)])
-def test_blocks_of_ranks_that_are_kept_together_say_the_same(
-    files_per_batch: int, rows_per_block: int, least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written(tmp_path, [[process(0, range(12))], [process(1, range(12))], [process(2, range(5))]])
-    size = max(path.stat().st_size for path in tmp_path.iterdir())
-    batched = partial(batches_of, n_bytes=files_per_batch * size)
-    monkeypatch.setattr("timing_logger.engine.rows.batches_of", batched)
-    assert assert_blocks_say_the_same(tmp_path, rows_per_block) >= least
-    seen: list[bool] = []
-    looking = replace(WAITS, map=lambda rows: seen.append(is_by_rank(rows)) or WAITS.map(rows))
-    in_blocks(timing_files(tmp_path, columns=COLUMNS_OF["waits"]), rows_per_block, looking)
-    assert all(seen)
+@pytest.mark.parametrize("batched", [1, 40_000, 10**9], indirect=True)
+@pytest.mark.usefixtures("batched")
+def test_batches_say_the_same_of_a_difficult_run(difficult: Path) -> None:
+    assert_batches_say_the_same(difficult)
 
 
-def is_by_rank(rows: pd.DataFrame) -> bool:
-    return rows["rank"].is_monotonic_increasing
-
-
-def test_blocks_take_the_speed_of_full_reductions_from_another_run(difficult: Path) -> None:
+def test_batches_take_the_speed_of_full_reductions_from_another_run(difficult: Path) -> None:
     rows = read_timings(difficult, incarnations="all", engine="pandas")
     found = timing_files(difficult, incarnations="all", columns=COLUMNS_OF["compression"])
     faster = rows.assign(elapsed_ms=rows["elapsed_ms"] / 3)
     expected = analysis.compression(rows, faster)
-    (in_parts,), _ = in_blocks(found, 40, compression_against(DENSE_TIMES.of(faster)))
+    (in_parts,) = in_batches(found, compression_against(DENSE_TIMES.of(faster)))
     assert_same(in_parts, expected)
     assert (expected["break_even"] > analysis.compression(rows)["break_even"]).all()
 
 
-def test_a_block_holds_no_more_rows_than_it_should(difficult: Path) -> None:
-    seen: list[int] = []
-    counting = replace(WAITS, map=lambda rows: seen.append(len(rows)) or WAITS.map(rows))
-    found = timing_files(difficult, incarnations="all", columns=COLUMNS_OF["waits"])
-    in_blocks(found, 40, counting)
-    anew = 27  # rows that cannot be told apart by their numbers stay together
-    assert max(seen) <= 40 + anew
-    assert len(seen) > 3
+def test_only_rows_are_kept_that_some_analysis_wants(difficult: Path) -> None:
+    rows = read_timings(difficult, incarnations="all", engine="pandas")
+    (kept,) = kept_of(rows, Wanted.by([WAITS])).rows
+    assert set(kept["operation"].unique()) == {
+        "ALLREDUCE",
+        "IALLREDUCE",
+        "WAIT",
+        "ALLGATHERV",
+        "BARRIER",
+        "ALLGATHER_TOPK",
+    }
+    (with_bytes,) = kept_of(rows, Wanted.by([WAITS, BANDWIDTH])).rows
+    assert set(with_bytes["operation"].unique()) - set(kept["operation"].unique()) == {"SEND", "RECV"}
+    assert {*COLUMNS_OF["waits"], "rank", "incarnation"} <= {*with_bytes}
+
+
+def test_all_rows_are_given_at_once_process_by_process(difficult: Path) -> None:
+    seen: list[pd.DataFrame] = []
+    looking = OfCommunication(COLUMNS_OF["waits"], lambda rows: seen.append(rows))
+    in_batches(timing_files(difficult, incarnations="all", columns=COLUMNS_OF["waits"]), looking)
+    (rows,) = seen
+    processes = rows[["rank", "incarnation"]].drop_duplicates()
+    assert processes.to_numpy().tolist() == [[0, 1], [0, 2], [1, 1], [2, 1]]
+    assert rows["rank"].is_monotonic_increasing
 
 
 def test_a_life_of_a_rank_without_collectives_counts_as_one(tmp_path: Path) -> None:
     """The second life of rank 0 is not matched with the first of rank 1."""
     steps = [record(seq=seq, group_size=2, elapsed_ms=2.0) for seq in range(4)]
     written(tmp_path, [[[record("FORWARD")], steps], [steps]])
-    assert_blocks_say_the_same(tmp_path, 100)
+    assert_batches_say_the_same(tmp_path)
 
 
-def test_a_rank_of_which_the_first_file_is_lost_is_matched_in_blocks_as_in_the_table(tmp_path: Path) -> None:
+def test_a_rank_of_which_the_first_file_is_lost_is_matched_in_batches_as_in_the_table(tmp_path: Path) -> None:
     steps = [record(seq=seq, group_size=3, elapsed_ms=2.0) for seq in range(4)]
     written(tmp_path, [[steps, steps]] * 3)
     (tmp_path / "timing-rank1.csv").unlink()
-    assert_blocks_say_the_same(tmp_path, 8)
+    assert_batches_say_the_same(tmp_path)
 
 
 @pytest.mark.parametrize("epoch", [None, 0])
@@ -237,23 +233,7 @@ def test_a_rank_that_died_before_iterations_began_anew_stays_with_the_first_pass
         for i in range(18)
     ]
     written(tmp_path, [[steps], [steps[:4]]])
-    assert_blocks_say_the_same(tmp_path, 4)
-
-
-def test_rows_on_disk_are_the_rows(tmp_path: Path) -> None:
-    rows = pd.DataFrame(
-        {
-            "rank": np.arange(5),
-            "seq": pd.array([0, None, 2, None, 4], "Int64"),
-            "operation": pd.Categorical(["SEND", "RECV", "SEND", None, "WAIT"]),
-            "elapsed_ms": [0.1, np.nan, 0.3, 0.4, 0.5],
-        }
-    )
-    stored = RowsOnDisk.write(InOrder(rows, np.arange(5.0), []), tmp_path / "rank0")
-    assert stored.number.tolist() == [0, 1, 2, 3, 4]
-    for first, end in [(0, 5), (1, 4), (2, 2), (5, 5)]:
-        expected = rows.iloc[first:end].reset_index(drop=True)
-        pd.testing.assert_frame_equal(stored.between(first, end), expected)
+    assert_batches_say_the_same(tmp_path)
 
 
 # -- any rows ------------------------------------------------------------------------------------------
@@ -291,46 +271,34 @@ rows = st.builds(
 processes = st.lists(st.lists(st.lists(rows, max_size=12), min_size=1, max_size=2), min_size=1, max_size=3)
 
 
-@given(processes, st.integers(1, 12))
+@given(processes)
 @settings(deadline=None, max_examples=examples(10))
 @pytest.mark.filterwarnings("ignore:.*left out")
-def test_blocks_of_any_size_say_the_same_of_any_rows(
-    ranks: list[list[list[Record]]], rows_per_block: int
+def test_batches_say_the_same_of_any_rows(ranks: list[list[list[Record]]]) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
+        patched.setattr("timing_logger.engine.rows.batches_of", partial(batches_of, n_bytes=1))
+        assert_batches_say_the_same(written(Path(folder), ranks))
+
+
+# -- memory --------------------------------------------------------------------------------------------
+
+
+def test_without_room_for_the_rows_the_error_says_how_to_choose_fewer(
+    difficult: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        assert_blocks_say_the_same(written(Path(folder), ranks), rows_per_block)
+    for module in ("rows", "run"):
+        monkeypatch.setattr(f"timing_logger.engine.{module}.free_memory_bytes", lambda: 1000)
+    with pytest.raises(TooLargeError, match=r"need about .* Choose fewer: --iterations A:B, or --ranks"):
+        run(Query(timing_files(difficult, engine="pyarrow")), WAITS)
 
 
-@pytest.fixture
-def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel's own full device in place of each file; a full folder needs a mount. In one process, which
-    knows of it."""
-    device = Path("/dev/full")
-    if not device.exists():
-        pytest.skip("this system has no /dev/full")
-    write = rows_on_disk._write
-    monkeypatch.setattr(rows_on_disk, "_write", lambda path, content: write(device, content))
-    monkeypatch.setattr("timing_logger.engine.run.usable_cores", lambda: 1)
-
-
-@pytest.mark.usefixtures("full_disk")
-def test_a_full_disk_is_named_with_the_way_out(difficult: Path) -> None:
-    with pytest.raises(TooLargeError, match=r"no room left .* in '.*timing-logger-.*TMPDIR"):
-        in_blocks(timing_files(difficult), 8, WAITS)
-
-
-@pytest.mark.usefixtures("full_disk")
-@pytest.mark.filterwarnings("ignore:.*left out")
-def test_without_room_for_blocks_all_rows_are_looked_at_in_memory(difficult: Path) -> None:
-    result = run(Query(timing_files(difficult, engine="pyarrow")), WAITS)
-    expected = run(Query(timing_files(difficult, engine="pandas")), WAITS)
-    assert (result.engine, result.n_blocks) == ("pyarrow", 0)
-    for found, whole in zip(result.answer[::2], expected.answer[::2], strict=True):
-        assert_same(found, whole)
-
-
-def test_an_analysis_of_collectives_names_what_puts_them_in_order() -> None:
-    columns = {*COLUMNS_OF["bandwidth"]} - {"seq", "group"}
-    with pytest.raises(ValueError, match="columns: group, seq lacking"):
-        Analysis(columns, len, sum, "collective")
-    assert Analysis(columns, len, sum).unit == "process"
+def test_the_rows_of_a_run_are_told_from_those_of_another(difficult: Path) -> None:
+    rows = read_timings(difficult, incarnations="all", engine="pandas")
+    parts = [kept_of(of_rank, Wanted.by([WAITS])) for _, of_rank in rows.groupby("rank")]
+    table = in_one_table(parts)
+    assert table.groupby(["rank", "incarnation"])["run_of_rank"].unique().map(list).tolist() == [
+        [0],
+        [1],
+        [0],
+        [0],
+    ]
