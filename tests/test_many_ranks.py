@@ -10,7 +10,8 @@ from timing_files import record, write_sidecar, write_timing_file
 
 from timing_logger.cli import main
 from timing_logger.reading.named_ranks import listed_ranks, named_ranks
-from timing_logger.report._text_tables import MOST_SHOWN, ends_and_middle
+from timing_logger.report._limits import MOST_LINES
+from timing_logger.report._text_tables import ends_and_middle
 from timing_logger.run_info import Counters
 
 
@@ -37,38 +38,55 @@ def ranks_in(text: str, table: str) -> list[int]:
     return [int(row[at if len(row) > 6 and row[0] == "ALLREDUCE" else 0]) for row in rows]
 
 
-def test_of_more_than_sixteen_ranks_the_ends_and_the_middle_are_shown(
+def test_of_more_than_twenty_ranks_each_operation_shows_the_ends_and_the_middle(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = summary_of(tmp_path, 20, capsys)
-    assert ranks_in(text, "operation") == [19, 0, 8, 17, 18]
-    assert ranks_in(text, "rank ") == [19, 0, 8, 17, 18]
-    assert "Of 20 ranks each operation shows the two that spent least in it" in text
+    text = summary_of(tmp_path, 24, capsys)
+    assert ranks_in(text, "operation") == [23, 0, 10, 21, 22]
+    assert "Of 24 ranks each operation shows the two that spent least in it" in text
+
+
+def test_the_table_of_ranks_begins_with_the_one_that_all_others_waited_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = summary_of(tmp_path, 24, capsys)
+    assert ranks_in(text, "rank ") == [23, *range(22, 3, -1)]
+    assert "Of 24 ranks these are the 20 that others waited for longest" in text
+    assert "4 are left out. --all shows all." in text
+
+
+def test_all_ranks_are_shown_if_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = summary_of(tmp_path, 24, capsys, "--all")
+    assert ranks_in(text, "operation") == list(range(24))
+    assert ranks_in(text, "rank ") == list(range(24))
+    assert "these are the 20" not in text
+    assert "each operation shows" not in text
 
 
 def test_of_many_files_those_that_are_not_complete_are_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = summary_of(tmp_path, 20, capsys)
+    text = summary_of(tmp_path, 24, capsys)
     assert [word for word in text.split() if word.endswith(".csv")] == ["timing-rank3.csv"]
 
 
 def test_ranks_that_are_named_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = summary_of(tmp_path, 20, capsys, "--ranks", "5-9")
+    text = summary_of(tmp_path, 24, capsys, "--ranks", "5-9")
     assert ranks_in(text, "operation") == [5, 6, 7, 8, 9]
     assert "each operation shows" not in text
 
 
-def test_up_to_sixteen_ranks_are_all_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = summary_of(tmp_path, MOST_SHOWN, capsys)
-    assert ranks_in(text, "operation") == list(range(MOST_SHOWN))
+def test_up_to_twenty_ranks_are_all_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = summary_of(tmp_path, MOST_LINES, capsys)
+    assert ranks_in(text, "operation") == list(range(MOST_LINES))
+    assert ranks_in(text, "rank ") == list(range(MOST_LINES))
 
 
 def test_what_is_not_known_is_at_the_far_end() -> None:
-    rows = [{"ms": float(n)} for n in range(20)]
+    rows = [{"ms": float(n)} for n in range(21)]
     rows[7] = {"ms": float("nan")}
     shown = [row["ms"] for row in ends_and_middle(rows, "ms")]
-    assert shown[:4] == [0.0, 1.0, 10.0, 19.0]
+    assert shown[:4] == [0.0, 1.0, 11.0, 20.0]
     assert shown[4] != shown[4]
 
 

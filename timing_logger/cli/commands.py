@@ -86,7 +86,7 @@ def watch(arguments: Namespace) -> Answer:
 
     watcher = Watcher(Path(arguments.logdir), arguments.window)
     try:
-        text = snapshot_text(watcher.snapshot(), terminal_width())
+        text = snapshot_text(watcher.snapshot(), terminal_width(), everything=arguments.all)
     except (NoTimingFilesError, FileNotFoundError):
         if arguments.once:
             raise
@@ -110,7 +110,7 @@ def watch(arguments: Namespace) -> Answer:
                 time.sleep(arguments.interval)
                 # The folder may not be there yet, or be emptied before the next run starts in it.
                 with contextlib.suppress(NoTimingFilesError, FileNotFoundError):
-                    text = snapshot_text(watcher.snapshot(), terminal_width())
+                    text = snapshot_text(watcher.snapshot(), terminal_width(), everything=arguments.all)
                 live.update(Text(text), refresh=True)
     except KeyboardInterrupt:
         return Answer(text if console.is_terminal else "")

@@ -206,6 +206,7 @@ def _add_watch(subparsers: _Commands) -> None:
     watch.add_argument(
         "--window", type=options.seconds, default=30.0, metavar="S", help="seconds of the run to look at (30)"
     )
+    watch.add_argument("--all", action="store_true", help="show all ranks, however many")
     watch.add_argument("--once", action="store_true", help="look once and exit")
     watch.set_defaults(command=commands.watch)
 

@@ -45,6 +45,10 @@ def _fail_on(values: Callable[[str], list[str]], known: Sequence[str], short: st
     return "--fail-on", {"type": values, "metavar": values.__name__.upper(), "default": (), "help": said}
 
 
+def _all(what: str) -> Option:
+    return "--all", {"action": "store_true", "help": f"show all {what}, however many"}
+
+
 # -- how each is answered --------------------------------------------------------------------------------
 # What analyses and reports need is imported where it is asked for: help and completion stay quick.
 
@@ -70,7 +74,9 @@ def _totals(arguments: Namespace) -> Answer:
     asked = ask(arguments, totals_by(arguments.by))
     if arguments.json:
         return Answer(rows_json(operations=asked.answer))
-    return Answer(totals_text(asked.answer, arguments.by, terminal_width()) + asked.how)
+    return Answer(
+        totals_text(asked.answer, arguments.by, terminal_width(), everything=arguments.all) + asked.how
+    )
 
 
 def _stragglers(arguments: Namespace) -> Answer:
@@ -84,7 +90,7 @@ def _stragglers(arguments: Namespace) -> Answer:
     exit_code = BAD_NEWS if said & {*arguments.fail_on} else 0
     if arguments.json:
         return Answer(verdict_json(verdict, slow), exit_code)
-    text = stragglers_text(verdict, slow, terminal_width(), why=arguments.why)
+    text = stragglers_text(verdict, slow, terminal_width(), why=arguments.why, everything=arguments.all)
     return Answer(text + asked.how, exit_code)
 
 
@@ -98,7 +104,7 @@ def _hang(arguments: Namespace) -> Answer:
     exit_code = BAD_NEWS if end.state in arguments.fail_on else 0
     if arguments.json:
         return Answer(hang_json(end), exit_code)
-    return Answer(hang_text(end, terminal_width()) + asked.how, exit_code)
+    return Answer(hang_text(end, terminal_width(), everything=arguments.all) + asked.how, exit_code)
 
 
 def _waits(arguments: Namespace) -> Answer:
@@ -115,7 +121,7 @@ def _waits(arguments: Namespace) -> Answer:
         return Answer(rows_json(account=account, waits=totals, messages=messages, flawed_collectives=flawed))
     width = terminal_width()
     by_operation = waits_text(totals, messages, states, width, everything=arguments.all)
-    said = [account_text(account, width), by_operation]
+    said = [account_text(account, width, everything=arguments.all), by_operation]
     return Answer("\n".join(filter(None, said)) + asked.mixture + asked.clocks + asked.how)
 
 
@@ -127,7 +133,9 @@ def _bandwidth(arguments: Namespace) -> Answer:
     asked = ask(arguments, BANDWIDTH)
     if arguments.json:
         return Answer(rows_json(bandwidth=asked.answer))
-    return Answer(bandwidth_text(asked.answer, terminal_width()) + asked.mixture + asked.how)
+    return Answer(
+        bandwidth_text(asked.answer, terminal_width(), everything=arguments.all) + asked.mixture + asked.how
+    )
 
 
 def _overlap(arguments: Namespace) -> Answer:
@@ -140,7 +148,9 @@ def _overlap(arguments: Namespace) -> Answer:
     found = steps if arguments.by == "iteration" else summarize_overlap(steps)
     if arguments.json:
         return Answer(rows_json(overlap=found, efficiencies=whole))
-    return Answer(overlap_text(found, whole, terminal_width()) + asked.mixture + asked.how)
+    return Answer(
+        overlap_text(found, whole, terminal_width(), everything=arguments.all) + asked.mixture + asked.how
+    )
 
 
 def _compression(arguments: Namespace) -> Answer:
@@ -170,7 +180,7 @@ QUESTIONS = (
                 "type": options.keys, "metavar": "KEYS",
                 "help": f"only totals, by any of {', '.join(options.KEYS)}; several with commas",
             }),
-            ("--all", {"action": "store_true", "help": "all operations and files, not only the longest"}),
+            _all("operations, ranks and files"),
         ],
     ),
     Question(
@@ -185,6 +195,7 @@ QUESTIONS = (
                 "action": "store_true",
                 "help": "add the conditions that decided, with their limits, and each number with its reason",
             }),
+            _all("suspects and windows"),
         ],
     ),
     Question(
@@ -194,7 +205,7 @@ QUESTIONS = (
         "it and what they did last, and whether ranks disagree. Also messages without a partner, and "
         "processes that are gone.",
         _hang,
-        [_fail_on(options.ends, options.ENDS, "the run ended like this")],
+        [_fail_on(options.ends, options.ENDS, "the run ended like this"), _all("ranks")],
         of_iterations=False,  # the end of a run is in its last
     ),
     Question(
@@ -204,7 +215,7 @@ QUESTIONS = (
         "for the last to arrive, how far arrivals lie apart, the transfer itself, and how often the rank was "
         "the last.",
         _waits,
-        [("--all", {"action": "store_true", "help": "all ranks in the tables by operation, however many"})],
+        [_all("ranks")],
     ),
     Question(
         "bandwidth",
@@ -212,6 +223,7 @@ QUESTIONS = (
         "Per operation, group and class of sizes: bandwidths as nccl-tests defines them, with and without "
         "the wait for the last rank.",
         _bandwidth,
+        [_all("groups")],
     ),
     Question(
         "overlap",
@@ -223,6 +235,7 @@ QUESTIONS = (
                 "choices": ["rank", "iteration"], "default": "rank",
                 "help": "one row per rank, with medians (default), or per rank and iteration",
             }),
+            _all("ranks"),
         ],
     ),
     Question(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from timing_logger.analysis import summarize_account, waiting_by_rank
 from timing_logger.analysis.accounting.by_rank import PARTS
 from timing_logger.report._shares import percents
@@ -40,6 +42,17 @@ class AccountFigures(NamedTuple):
         """Return the sum over all ranks, as a row of ``ranks``."""
         figures = ["wall_ms", *PARTS.values()]
         return with_percents(self.ranks[figures].sum().to_frame().T)
+
+    def worst_first(self) -> pd.DataFrame:
+        """Return ``ranks``, those for which others waited longest first, then those that waited longest.
+
+        A rank that holds up all others waits least of all: by its own waiting it would be the last.
+        """
+        whom = self.by_whom().dropna(subset="waited_for").set_index("waited_for")["ms"]
+        waited_for_ms = self.ranks["rank"].map(whom.to_dict()).fillna(0.0)
+        order = np.lexsort((-self.ranks[PARTS["waiting"]].to_numpy(), -waited_for_ms.to_numpy()))
+        found: pd.DataFrame = self.ranks.iloc[order]
+        return found
 
     def by_whom(self) -> pd.DataFrame:
         """Sum all waiting by the rank that was waited for, most first.

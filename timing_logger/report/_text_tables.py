@@ -9,6 +9,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from timing_logger.record import escape_text
+from timing_logger.report._limits import MOST_LINES
 from timing_logger.report._wording import UNKNOWN, fixed
 
 if TYPE_CHECKING:
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from timing_logger.analysis.tables import Record
-
-MOST_SHOWN = 16
-"""The most rows that a table shows in full."""
 
 _AT_EACH_END = 2
 _LINES = "    \n    \n -- \n    \n    \n    \n    \n    \n"  # only a rule below the heads
@@ -187,8 +185,36 @@ def ends_and_middle(rows: Sequence[_RowT], name: str) -> list[_RowT]:
 
     In the latter case the smallest comes first; a NaN counts as more than any number.
     """
-    if len(rows) <= MOST_SHOWN:
+    if len(rows) <= MOST_LINES:
         return list(rows)
     ordered = sorted(rows, key=lambda row: (row[name] != row[name], row[name]))
     middle = (len(rows) - 1) // 2
     return [*ordered[:_AT_EACH_END], ordered[middle], *ordered[-_AT_EACH_END:]]
+
+
+def worst_of(frame: pd.DataFrame, figure: pd.Series[float], everything: bool) -> pd.DataFrame:
+    """Return the rows with the greatest figures, the greatest first; all as they are, if they are few.
+
+    A figure that is not known comes first: it may be the worst.
+    """
+    if everything or len(frame) <= MOST_LINES:
+        return frame
+    order = figure.reset_index(drop=True).sort_values(ascending=False, na_position="first", kind="stable")
+    found: pd.DataFrame = frame.iloc[order.index[:MOST_LINES]]
+    return found
+
+
+def on_left_out(n_rows: int, n_shown: int, rows: str, which: str) -> Iterable[str]:
+    """Yield the sentence that says how many rows are left out, which are shown, and how to see all.
+
+    Args:
+        n_rows: the number of all rows.
+        n_shown: of those that are shown.
+        rows: what the rows are, as ``ranks``.
+        which: what is said of those that are shown, as ``that cost most``.
+    """
+    if n_shown < n_rows:
+        yield (
+            f"Of {n_rows:,} {rows} these are the {n_shown} {which}; {n_rows - n_shown:,} are left out. "
+            "--all shows all."
+        )

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from timing_logger.analysis.accounting.by_rank import PARTS
-from timing_logger.analysis.tables import Record
 from timing_logger.report._account_figures import ALL, AccountFigures
+from timing_logger.report._limits import MOST_LINES
 from timing_logger.report._shares import percents
 from timing_logger.report._text_tables import (
-    MOST_SHOWN,
     Column,
     as_tenths,
-    ends_and_middle,
     fits,
+    on_left_out,
     page,
     paragraph,
     table_text,
@@ -32,14 +31,20 @@ _WHOSE = Column("rank", "rank"), Column("incarnation", "run")
 _WALL = Column("wall_ms", "wall s", lambda ms: fixed(ms / 1e3, 2))
 
 
-def account_text(account: pd.DataFrame, width: int) -> str:
-    """Return the report on what ``analysis.account`` returned; "" if no rank has an account."""
+def account_text(account: pd.DataFrame, width: int, *, everything: bool = True) -> str:
+    """Return the report on what ``analysis.account`` returned; "" if no rank has an account.
+
+    Args:
+        account: the account.
+        width: columns of the terminal.
+        everything: whether to show all ranks, instead of those that others waited for most.
+    """
     figures = AccountFigures.of(account)
     if figures.ranks.empty:
         return ""
     return page(
-        _ranks_table(figures, width),
-        *paragraph(width, *on_parts(figures), *_on_ranks_left_out(figures)),
+        _ranks_table(figures, width, everything),
+        *paragraph(width, *on_parts(figures), *([] if everything else on_ranks_left_out(len(figures.ranks)))),
         *_on_whom(figures, width),
     )
 
@@ -53,13 +58,16 @@ def part_columns(figures: AccountFigures) -> list[Column]:
     return [Column(what, what) for what in PARTS if what not in left_out]
 
 
-def _ranks_table(figures: AccountFigures, width: int) -> str:
+def _ranks_table(figures: AccountFigures, width: int, everything: bool) -> str:
     import pandas as pd
 
-    rows = ends_and_middle(cast("list[Record]", figures.ranks.to_dict("records")), PARTS["waiting"])
-    several = len(figures.ranks) > 1
-    in_all = figures.in_all().assign(rank=ALL).to_dict("records") if several else []
-    shown = pd.DataFrame([*rows, *in_all])
+    ranks = figures.ranks
+    if len(ranks) > MOST_LINES and not everything:
+        worst, rest = figures.worst_first().head(MOST_LINES), figures.worst_first().iloc[MOST_LINES:]
+        others = figures._replace(ranks=rest).in_all().assign(rank=f"{len(rest):,} others")
+        ranks = pd.concat([worst.astype({"rank": object}), others])
+    in_all = figures.in_all().assign(rank=ALL).to_dict("records") if len(figures.ranks) > 1 else []
+    shown = pd.DataFrame([*ranks.to_dict("records"), *in_all])
     return table_text(shown, [*_whose(figures), _WALL, *part_columns(figures)], width)
 
 
@@ -82,12 +90,10 @@ def on_parts(figures: AccountFigures) -> Iterable[str]:
         )
 
 
-def _on_ranks_left_out(figures: AccountFigures) -> Iterable[str]:
-    if len(figures.ranks) > MOST_SHOWN:
-        yield (
-            f"Of {len(figures.ranks)} ranks these are the two that waited least, the middle one, and the two "
-            "that waited most. --json has all."
-        )
+def on_ranks_left_out(n_ranks: int) -> Iterable[str]:
+    """Yield the sentence that says which ranks a table shows that goes by ``AccountFigures.worst_first``."""
+    which = "that others waited for longest, and after them those that waited longest themselves"
+    return on_left_out(n_ranks, min(n_ranks, MOST_LINES), "ranks", which)
 
 
 def on_the_unmatched(figures: AccountFigures) -> Iterable[str]:
@@ -105,7 +111,7 @@ def on_the_unmatched(figures: AccountFigures) -> Iterable[str]:
 def _on_whom(figures: AccountFigures, width: int) -> Iterable[str]:
     if len(figures.ranks) < 2 or figures.waiting.empty:
         return
-    if len(figures.ranks) <= MOST_SHOWN:
+    if len(figures.ranks) <= MOST_LINES:
         yield _matrix(figures, width)
     else:
         yield from (table_text(frame, columns, width) for frame, columns in largest_waits(figures))

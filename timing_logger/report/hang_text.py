@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from timing_logger.record import escape_text
+from timing_logger.report._limits import MOST_LINES
 from timing_logger.report._text_tables import (
-    MOST_SHOWN,
     Column,
     as_tenths,
     as_word,
+    on_left_out,
     page,
     paragraph,
     table_text,
@@ -25,10 +26,10 @@ _RANKS = (
 )  # fmt: skip
 
 
-def hang_text(end: RunEnd, width: int) -> str:
+def hang_text(end: RunEnd, width: int, *, everything: bool = False) -> str:
     """Return the report on the end of a run, whose first sentence names the ranks and the operation.
 
-    Times count back from the run's last sign of life.
+    Times count back from the run's last sign of life. Of many ranks some are shown, if not ``everything`` is.
     """
     import pandas as pd
 
@@ -36,20 +37,23 @@ def hang_text(end: RunEnd, width: int) -> str:
         return page(
             *paragraph(width, "No sidecar tells whether the run came to its end, and no row is open.")
         )
-    shown = [] if end.state in ("ended", "failed") else [_row(end, rank) for rank in _of_interest(end)]
-    left = len(end.ranks) - len(shown)
+    most = len(end.ranks) if everything else MOST_LINES
+    shown = [] if end.state in ("ended", "failed") else [_row(end, rank) for rank in _of_interest(end, most)]
+    n_ranks = len(end.ranks) if shown else 0
     return page(
         *paragraph(width, *end.sentences),
         table_text(pd.DataFrame(shown), _RANKS, width) if shown else "",
-        f"... and {left} ranks more; --json has all." if shown and left else "",
+        *paragraph(
+            width, *on_left_out(n_ranks, len(shown), "ranks", "that explain the hang, and some others")
+        ),
     )
 
 
-def _of_interest(end: RunEnd) -> list[RankEnd]:
-    """Return at most ``MOST_SHOWN`` ranks in order; ranks that explain the hang take precedence."""
+def _of_interest(end: RunEnd, most: int) -> list[RankEnd]:
+    """Return at most so many ranks in order; ranks that explain the hang take precedence."""
     awaited = {*end.culprits, *end.circle, *end.gone}
     first = sorted(end.ranks, key=lambda rank: rank.rank not in awaited)
-    return sorted(first[:MOST_SHOWN], key=lambda rank: rank.rank)
+    return sorted(first[:most], key=lambda rank: rank.rank)
 
 
 def _row(end: RunEnd, rank: RankEnd) -> dict[str, object]:

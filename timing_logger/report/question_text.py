@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from timing_logger.analysis.files import File
 from timing_logger.report._diagnostics import on_different_runs, on_overlap, on_problems
+from timing_logger.report._limits import MOST_LINES, MOST_SETS
 from timing_logger.report._text_tables import (
-    MOST_SHOWN,
     Column,
     as_gb_per_s,
     as_hundredths,
@@ -17,9 +17,11 @@ from timing_logger.report._text_tables import (
     as_tenths,
     as_word,
     ends_and_middle,
+    on_left_out,
     page,
     paragraph,
     table_text,
+    worst_of,
     wrapped,
 )
 from timing_logger.report._wording import count, percent, size
@@ -49,9 +51,13 @@ _TOTALS = (
 )  # fmt: skip
 
 
-def totals_text(totals: pd.DataFrame, by: Sequence[str], width: int) -> str:
-    """Return the report on what ``analysis.summarize`` returned for ``by``."""
-    return page(table_text(totals, [*(_KEYS[name] for name in by), *_TOTALS], width))
+def totals_text(totals: pd.DataFrame, by: Sequence[str], width: int, *, everything: bool = True) -> str:
+    """Return the report on what ``analysis.summarize`` returned for ``by``; of many ranks those with most."""
+    shown = worst_of(totals, totals["total_ms"], everything or "rank" not in by)
+    return page(
+        table_text(shown, [*(_KEYS[name] for name in by), *_TOTALS], width),
+        *paragraph(width, *on_left_out(len(totals), len(shown), "rows", "with most total time")),
+    )
 
 
 # -- bandwidth -----------------------------------------------------------------------------------
@@ -66,16 +72,32 @@ _BANDWIDTH = (
 )  # fmt: skip
 
 
-def bandwidth_text(bandwidth: pd.DataFrame, width: int) -> str:
-    """Return the report on ``analysis.bandwidth``."""
+def bandwidth_text(bandwidth: pd.DataFrame, width: int, *, everything: bool = True) -> str:
+    """Return the report on ``analysis.bandwidth``; of many groups those that are slowest for their sizes."""
+    few = bandwidth["group"].nunique() <= MOST_SETS
+    shown = worst_of(bandwidth, -of_the_fastest(bandwidth), everything or few)
     return page(
-        *_in_one_group(bandwidth, _BANDWIDTH, width),
+        *_in_one_group(shown, _BANDWIDTH, width),
         *paragraph(
             width,
+            *on_left_out(len(bandwidth), len(shown), "rows", SLOWEST_FOR_THEIR_SIZE),
             "Medians; algbw and busbw as nccl-tests defines them (1 GB is 1e9 bytes), from the time that a "
             "rank spent, and from the transfer, which leaves out the wait for the last to arrive.",
         ),
     )
+
+
+SLOWEST_FOR_THEIR_SIZE = "that are slowest beside other groups with the same operation and size"
+
+
+def of_the_fastest(bandwidth: pd.DataFrame) -> pd.Series[float]:
+    """Return the bus bandwidth of each row as a fraction of the fastest one's with its operation and size.
+
+    By bandwidth alone the smallest messages would be the slowest, always.
+    """
+    alike = bandwidth.groupby(["operation", "size_class_bytes"], dropna=False)["busbw_gb_per_s"]
+    found: pd.Series[float] = bandwidth["busbw_gb_per_s"] / alike.transform("max")
+    return found
 
 
 def _in_one_group(frame: pd.DataFrame, columns: Sequence[Column], width: int) -> Iterable[str]:
@@ -122,15 +144,25 @@ def waits_text(
         messages: what ``analysis.summarize_messages`` returned.
         states: the number of collectives in each state of ``analysis.match_collectives``.
         width: columns of the terminal.
-        everything: whether to show all ranks, instead of those that waited least and most in each operation,
-            and all pairs of ranks, instead of those with most waiting.
+        everything: whether to show all ranks, instead of those that waited least and most in each of the
+            operations with most waiting, and all pairs of ranks, instead of those with most waiting.
     """
-    shown, pairs = (totals, messages) if everything else (_least_and_most(totals), _longest(messages))
+    waited_ms = messages[["late_sender_ms", "late_receiver_ms"]].sum(axis=1)
+    pairs = worst_of(messages, waited_ms, everything)
+    shown = totals if everything else _least_and_most(totals)
     return page(
         *_in_one_group(shown, _WAITS, width),
         *paragraph(width, *_on_rows_left_out(totals, shown), *_on_clocks(totals), *_on_matches(states)),
         *(_in_one_group(pairs, _MESSAGES, width) if len(messages) else ()),
-        *(paragraph(width, *_on_pairs_left_out(messages, pairs), _ON_MESSAGES) if len(messages) else ()),
+        *(
+            paragraph(
+                width,
+                *on_left_out(len(messages), len(pairs), "pairs of ranks", "with most waiting"),
+                _ON_MESSAGES,
+            )
+            if len(messages)
+            else ()
+        ),
     )
 
 
@@ -139,29 +171,27 @@ def _least_and_most(totals: pd.DataFrame) -> pd.DataFrame:
     import pandas as pd
 
     by = "wait_ms" if totals["wait_ms"].notna().any() else "clock_free_wait_ms"
-    groups = [rows.to_dict("records") for _, rows in totals.groupby(["operation", "group"], sort=False)]
-    chosen = [record for records in groups for record in ends_and_middle(records, by)]
+    groups = totals.groupby(["operation", "group"], sort=False)
+    is_many = totals["rank"].nunique() > MOST_LINES
+    longest = set(groups[by].sum().sort_values(ascending=False, kind="stable").index[:MOST_SETS])
+    chosen = [
+        record
+        for name, rows in groups
+        if not is_many or name in longest
+        for record in ends_and_middle(rows.to_dict("records"), by)
+    ]
     return totals if len(chosen) == len(totals) else pd.DataFrame(chosen)
 
 
-def _longest(messages: pd.DataFrame) -> pd.DataFrame:
-    waited_ms = messages[["late_sender_ms", "late_receiver_ms"]].sum(axis=1)
-    most = waited_ms.sort_values(ascending=False, kind="stable").index[:MOST_SHOWN]
-    found: pd.DataFrame = messages.loc[sorted(most)]
-    return found
-
-
 def _on_rows_left_out(totals: pd.DataFrame, shown: pd.DataFrame) -> Iterable[str]:
-    if len(shown) < len(totals):
-        yield (
-            f"Of {totals['rank'].nunique()} ranks each operation shows the two that waited least, the middle "
-            "one, and the two that waited most: --all shows all."
-        )
-
-
-def _on_pairs_left_out(messages: pd.DataFrame, shown: pd.DataFrame) -> Iterable[str]:
-    if len(shown) < len(messages):
-        yield f"Of {len(messages)} such rows these are the {len(shown)} with most waiting: --all shows all."
+    if len(shown) == len(totals):
+        return
+    yield (
+        f"Of {totals['rank'].nunique():,} ranks each operation shows the two that waited least, the middle "
+        "one, and the two that waited most; the others are left out. --all shows all."
+    )
+    n_sets, n_shown = (len(frame[["operation", "group"]].drop_duplicates()) for frame in (totals, shown))
+    yield from on_left_out(n_sets, n_shown, "operations of groups", "with most waiting")
 
 
 _ON_MESSAGES = (
@@ -208,18 +238,23 @@ _OVERLAP = (
 )  # fmt: skip
 
 
-def overlap_text(overlap: pd.DataFrame, efficiencies: pd.DataFrame, width: int) -> str:
+def overlap_text(
+    overlap: pd.DataFrame, efficiencies: pd.DataFrame, width: int, *, everything: bool = True
+) -> str:
     """Return the report on exposed and hidden communication.
 
     Args:
         overlap: what ``analysis.summarize_overlap`` or ``overlap`` returned.
         efficiencies: what ``analysis.efficiencies`` returned.
         width: columns of the terminal.
+        everything: whether to show all rows, instead of those with most exposed communication.
     """
+    shown = worst_of(overlap, overlap["exposed_ms"], everything)
     return page(
-        table_text(overlap, _OVERLAP, width),
+        table_text(shown, _OVERLAP, width),
         *paragraph(
             width,
+            *on_left_out(len(overlap), len(shown), "rows", "with most exposed communication"),
             "ms per step, medians where steps are counted. Communication is exposed while the rank does no "
             "work of its own, and hidden while it does. A step lasts until the next one begins.",
             *on_overlap(overlap),

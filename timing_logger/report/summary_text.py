@@ -8,34 +8,38 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
+
 from timing_logger.analysis import Summary, base_operation
-from timing_logger.analysis.accounting.by_rank import PARTS
 from timing_logger.analysis.files import File, FileCounters
 from timing_logger.analysis.operations import BACKEND, WAIT
 from timing_logger.analysis.tables import Record
 from timing_logger.record import escape_text
 from timing_logger.report._account_figures import AccountFigures
 from timing_logger.report._diagnostics import diagnostics, is_complete
+from timing_logger.report._limits import MOST_LINES, MOST_SETS
 from timing_logger.report._text_tables import (
-    MOST_SHOWN,
     Column,
     as_hundredths,
     bar,
     drawn,
     ends_and_middle,
     new_table,
+    on_left_out,
     table_text,
     wrapped,
 )
 from timing_logger.report._wording import count, fixed, or_unknown, percent, seconds, size, yes_or_no
-from timing_logger.report.account_text import most_waited_for, on_the_unmatched, part_columns
+from timing_logger.report.account_text import (
+    most_waited_for,
+    on_ranks_left_out,
+    on_the_unmatched,
+    part_columns,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.table import Table
-
-
-_MOST_OPERATIONS = 8
 
 
 def summary_text(summary: Summary, width: int = 100, *, everything: bool = False) -> str:
@@ -44,23 +48,23 @@ def summary_text(summary: Summary, width: int = 100, *, everything: bool = False
     Args:
         summary: what ``analysis.overview`` returns.
         width: columns of the terminal; from 80 on, only long names are folded.
-        everything: whether to show all operations and files, instead of the longest operations and the files
-            that are not complete.
+        everything: whether to show all operations, ranks and files, instead of the longest operations, the
+            worst of many ranks, and the files that are not complete.
     """
     by_operation = [
         list(rows) for _, rows in groupby(_records(summary.operations), key=lambda row: row["operation"])
     ]
     figures = AccountFigures.of(summary.account)
-    shown = by_operation if everything else by_operation[:_MOST_OPERATIONS]
+    shown = by_operation if everything else by_operation[:MOST_SETS]
     parts = [
         wrapped(_heading(summary), width),
         wrapped(summary.end.warning, width) if summary.end.warning else "",
-        drawn(_operations_table(shown, bar_width=8 if width < 100 else 16), width),
+        drawn(_operations_table(shown, 8 if width < 100 else 16, everything), width),
         _on_operations_left_out(by_operation[len(shown) :]),
-        *(wrapped(line, width) for line in _on_operations(summary, figures)),
-        _ranks_table(summary, figures, width),
+        *(wrapped(line, width) for line in _on_operations(summary, figures, everything)),
+        _ranks_table(summary, figures, width, everything),
         _files(summary, width, everything),
-        "\n".join(wrapped(line, width) for line in diagnostics(summary)),
+        "\n".join(wrapped(line, width) for line in diagnostics(summary, everything=everything)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -76,14 +80,15 @@ def _heading(summary: Summary) -> str:
 # -- tables ------------------------------------------------------------------------------------
 
 
-def _operations_table(by_operation: Sequence[Sequence[Record]], bar_width: int) -> Table:
+def _operations_table(by_operation: Sequence[Sequence[Record]], bar_width: int, everything: bool) -> Table:
     """Draw the ranks of each operation next to each other, so that one that differs is visible."""
     several = _several_incarnations([row for rows in by_operation for row in rows])
     heads = ["count", "bytes", "p50 ms", "p99 ms", "total ms", "", "% wall"]
     table = new_table("operation", *_process_heads(several), *heads)
     table.columns[-2].justify = "left"
     for rows in by_operation:
-        name, group = escape_text(rows[0]["operation"]), ends_and_middle(rows, "total_ms")
+        name = escape_text(rows[0]["operation"])
+        group = rows if everything else ends_and_middle(rows, "total_ms")
         most_ms = max(row["total_ms"] for row in group)
         for i, row in enumerate(group):
             table.add_row(
@@ -96,14 +101,26 @@ def _operations_table(by_operation: Sequence[Sequence[Record]], bar_width: int) 
     return table
 
 
-def _ranks_table(summary: Summary, figures: AccountFigures, width: int) -> str:
-    import pandas as pd
-
+def _ranks_table(summary: Summary, figures: AccountFigures, width: int, everything: bool) -> str:
     ranks = summary.ranks.merge(figures.ranks, on=["rank", "incarnation"], how="left")
-    rows = ends_and_middle(_records(ranks), PARTS["waiting"])
+    is_cut = len(ranks) > MOST_LINES and not everything
+    shown = _worst_first(ranks, figures).head(MOST_LINES) if is_cut else ranks
     head = [Column("rank", "rank"), Column("incarnation", "run"), Column("rows", "rows")]
     head += [Column("iterations", "iterations"), Column("wall_s", "wall s", as_hundredths)]
-    return table_text(pd.DataFrame(rows), [*head, *part_columns(figures)], width) if rows else ""
+    if ranks.empty:
+        return ""
+    note = "\n".join(wrapped(line, width) for line in on_ranks_left_out(len(ranks))) if is_cut else ""
+    table = table_text(shown, [*head, *part_columns(figures)], width)
+    return f"{table}\n\n{note}" if note else table
+
+
+def _worst_first(ranks: pd.DataFrame, figures: AccountFigures) -> pd.DataFrame:
+    """Return the ranks, those without an account first: what they did is not known."""
+    worst = figures.worst_first()
+    place = {key: at for at, key in enumerate(zip(worst["rank"], worst["incarnation"], strict=True))}
+    at = [place.get(key, -1) for key in zip(ranks["rank"], ranks["incarnation"], strict=True)]
+    found: pd.DataFrame = ranks.iloc[np.argsort(at, kind="stable")]
+    return found
 
 
 def _files(summary: Summary, width: int, everything: bool) -> str:
@@ -111,7 +128,11 @@ def _files(summary: Summary, width: int, everything: bool) -> str:
     files = list(zip(summary.files, summary.counters, strict=True))
     chosen = [(file, counters) for file, counters in files if everything or not is_complete(counters)]
     if chosen:
-        return drawn(_files_table(chosen), width)
+        n_shown = len(chosen) if everything else min(len(chosen), MOST_LINES)
+        which = "that come first"
+        note = on_left_out(len(chosen), n_shown, "files that are not complete", which)
+        table = drawn(_files_table(chosen[:n_shown]), width)
+        return "\n\n".join([table, *(wrapped(line, width) for line in note)])
     return f"{count(len(files), 'file')}: closed, every record written." if files else ""
 
 
@@ -148,8 +169,9 @@ def _process_cells(row: Record, several: bool) -> list[str]:
 # -- sentences -----------------------------------------------------------------------------------
 
 
-def _on_operations(summary: Summary, figures: AccountFigures) -> Iterable[str]:
-    yield from _on_many_ranks(len(summary.ranks))
+def _on_operations(summary: Summary, figures: AccountFigures, everything: bool) -> Iterable[str]:
+    if not everything:
+        yield from _on_many_ranks(len(summary.ranks))
     yield from _on_waits(summary)
     yield from _on_backends(summary)
     yield from most_waited_for(figures)
@@ -166,11 +188,11 @@ def _on_operations_left_out(by_operation: Sequence[Sequence[Record]]) -> str:
 
 def _on_many_ranks(n_processes: int) -> Iterable[str]:
     """Yield the sentence that explains which rows such tables show, if ``n_processes`` is large."""
-    if n_processes > MOST_SHOWN:
+    if n_processes > MOST_LINES:
         yield (
-            f"Of {n_processes} ranks each operation shows the two that spent least in it, the middle one, "
-            "and the two that spent most; the table of ranks goes by their waiting. --ranks LIST shows "
-            "the ranks that you name, --json all."
+            f"Of {n_processes:,} ranks each operation shows the two that spent least in it, the middle one, "
+            "and the two that spent most; the others are left out. --all shows all, --ranks LIST those that "
+            "you name."
         )
 
 

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from timing_logger.reading.named_ranks import listed_ranks
+from timing_logger.report._limits import MOST_LINES
 from timing_logger.report._text_tables import (
     Column,
     as_hundredths,
     as_tenths,
     as_word,
+    on_left_out,
     page,
     paragraph,
     table_text,
@@ -44,24 +46,27 @@ _SUSPECTS = (
     Column("share", "of the lost time", percent), Column("likelihood", "likelihood", percent),
 )  # fmt: skip
 
-_MOST_WINDOWS = 12
 
-
-def stragglers_text(verdict: Verdict, windows: pd.DataFrame, width: int, *, why: bool = False) -> str:
+def stragglers_text(
+    verdict: Verdict, windows: pd.DataFrame, width: int, *, why: bool = False, everything: bool = False
+) -> str:
     """Return the verdict in words, the evidence, and the windows in which ranks were slower than their peers.
 
     Args:
-        windows: the windows of the analysis; only the first 12 are shown.
+        windows: the windows of the analysis, those that cost most first.
         width: columns of the terminal.
         why: whether to add the conditions that decided, and the numbers of the policy.
+        everything: whether to show all suspects and windows, however many.
     """
+    most = None if everything else MOST_LINES
+    shown = windows[:most]
     return page(
         *(paragraph(width, verdict.end.warning) if verdict.end.warning else ()),
         *paragraph(width, verdict_sentence(verdict), *filter(None, [what_next(verdict)])),
         *paragraph(width, *evidence_beside_the_end(verdict)),
-        _suspects_text(verdict, width),
-        table_text(windows[:_MOST_WINDOWS], _WINDOWS, width) if len(windows) else "",
-        f"... and {len(windows) - _MOST_WINDOWS} windows more." if len(windows) > _MOST_WINDOWS else "",
+        *_suspects_text(verdict, width, most),
+        table_text(shown, _WINDOWS, width) if len(windows) else "",
+        *paragraph(width, *on_left_out(len(windows), len(shown), "windows", "that cost most")),
         _gates_text(verdict, width, why),
         *(_policy_text(verdict.policy, width) if why else ()),
     )
@@ -93,10 +98,14 @@ def _number_text(number: Number) -> str:
     return f"{'* ' * number.differs}{number.name} {number.value:.4g}{standard}: {number.reason}"
 
 
-def _suspects_text(verdict: Verdict, width: int) -> str:
+def _suspects_text(verdict: Verdict, width: int, most: int | None) -> Iterator[str]:
     if not verdict.suspects:
-        return ""
+        return
     import pandas as pd
 
-    rows = [{**suspect._asdict(), "ranks": listed_ranks(suspect.ranks)} for suspect in verdict.suspects]
-    return table_text(pd.DataFrame(rows), _SUSPECTS, width)
+    shown = verdict.suspects[:most]
+    rows = [{**suspect._asdict(), "ranks": listed_ranks(suspect.ranks)} for suspect in shown]
+    yield table_text(pd.DataFrame(rows), _SUSPECTS, width)
+    yield from paragraph(
+        width, *on_left_out(len(verdict.suspects), len(shown), "suspects", "that come first")
+    )

@@ -24,6 +24,7 @@ from timing_logger.report.html._tables import (
     table_of,
     text,
 )
+from timing_logger.report.question_text import SLOWEST_FOR_THEIR_SIZE, of_the_fastest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -195,7 +196,7 @@ def _ceiling(size_classes: Sequence[float], points: Sequence[Point]) -> list[tup
 
 def _table(bandwidth: pd.DataFrame, crowd: Crowd) -> Table:
     if crowd.is_many:
-        bandwidth = bandwidth.sort_values("busbw_gb_per_s", kind="stable")
+        bandwidth = bandwidth.iloc[of_the_fastest(bandwidth).argsort(kind="stable")]
     columns = {
         "operation": Column("operation", text),
         "group": Column("group", text),
@@ -209,5 +210,5 @@ def _table(bandwidth: pd.DataFrame, crowd: Crowd) -> Table:
         "transfer_algbw_gb_per_s": Column("its algbw GB/s", significant),
         "transfer_busbw_gb_per_s": Column("its busbw GB/s", significant),
     }
-    which = crowd.shown("with the least busbw", "bandwidth --all")
+    which = crowd.shown(SLOWEST_FOR_THEIR_SIZE, "bandwidth --all")
     return table_of(bandwidth, "Bandwidth by operation, group and class of sizes", columns, which)
