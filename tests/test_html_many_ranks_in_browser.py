@@ -83,5 +83,6 @@ def test_a_click_on_a_cell_leads_to_its_iterations_in_the_timeline(
 
 
 def test_the_headings_of_the_heatmap_lead_nowhere(shown: OpenPage) -> None:
-    shown.page.hover("#heatmap-canvas", position={"x": 700, "y": FRAME_PX + HEADING_PX / 2})
+    of_hosts = FRAME_PX + HEADING_PX + FEW_PROCESSES * ROW_PX + HEADING_PX / 2
+    shown.page.hover("#heatmap-canvas", position={"x": 700, "y": of_hosts})
     assert not shown.page.is_visible("#tooltip")
