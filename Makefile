@@ -30,6 +30,7 @@ TEST := $(VENV)/installed-test
 DEV := $(VENV)/installed-dev
 DOCS := $(VENV)/installed-docs
 BENCH := $(VENV)/installed-bench
+BENCH_ANALYSIS := $(VENV)/installed-bench-analysis
 LOCK := $(VENV)/installed-lock
 
 # Open MPI: allowed to run as root in a container, and with more ranks than cores. One thread a
@@ -65,7 +66,7 @@ help:
 	@echo "make docs       build the documentation, with its reference, into site/"
 	@echo "make bench      what recording costs     (on a GPU as well: make bench BENCH_ARGS=--gpu)"
 	@echo "make bench-page the same, written into docs/performance.md and drawn as docs/cost.png"
-	@echo "make bench-analysis what reading and analysing costs (BENCH_ARGS='--millions 8 64' for other sizes)"
+	@echo "make bench-analysis what reading and analysing costs (BENCH_ARGS='--sizes 10000x1000' for other sizes)"
 	@echo "make bench-verdicts how good the verdicts on slow ranks are (1.5 hours; BENCH_ARGS='--quick --seeds 6' for a glance)"
 	@echo "make conformance mpi4py's own tests, plain and timed, on 1 to 4 ranks (half an hour on 2 cores)"
 	@echo "make faults     every promise under real faults, and docs/reliability.md (hours; FAULTS_ARGS=--short for a minute)"
@@ -185,7 +186,7 @@ bench bench-page: $(BENCH)
 	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks/process_group.py $(call SAID,process-group)
 	@$(BIN)/python benchmarks/ddp_step.py $(call SAID,ddp)
 
-bench-analysis: $(TEST)
+bench-analysis: $(BENCH_ANALYSIS)
 	@PYTHONPATH=. $(BIN)/python benchmarks/analysis.py $(BENCH_ARGS)
 
 bench-verdicts: $(TEST)
@@ -247,6 +248,7 @@ HOLDS_test := demo docs test
 HOLDS_dev := demo docs test dev
 HOLDS_docs := docs
 HOLDS_bench := demo bench
+HOLDS_bench-analysis := bench-analysis
 HOLDS_lock := lock
 
 # pip's words go to a log; what it is at is shown every ten seconds.
