@@ -26,6 +26,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 import device_spans
+from _first_round import FirstRound, first_rounds
 from _peers import CALLS, Contender, installed
 
 import timing_logger
@@ -264,6 +265,14 @@ def print_table(title: str, found: dict[str, list[float]]) -> None:
         print_figure("disabled start / empty method call", f"{ratio:.2f}")
 
 
+def print_first_rounds(found: dict[str, FirstRound]) -> None:
+    print(f"{'per call, until the ring has gone round once':{_WIDTH}} {'median ns':>10} {'x floor':>8}")
+    for name, one in found.items():
+        print_row(name, one.blocks, one.floors)
+    for name, one in found.items():
+        print_figure(name.replace("a timed block", "making a logger, ms"), f"{one.made_ms:.0f}")
+
+
 def print_row(name: str, nanoseconds: list[float], floors: list[float]) -> None:
     print(f"{name:{_WIDTH}} {statistics.median(nanoseconds):10.0f} {median_ratio(nanoseconds, floors):8.2f}")
 
@@ -317,6 +326,8 @@ def main() -> None:
                 while_rows_are_written(on), LONG_ROUNDS, LONG_CALLS, between=lambda: on.flush(60)
             )
             print_table("per call, while rows are written", written)
+            if core == "native":
+                print_first_rounds(first_rounds(folder / "first", floor, context_manager))
             gc.enable()
             if on.stats.dropped:
                 raise SystemExit("records were dropped: these figures are worthless")

@@ -162,6 +162,45 @@ def test_a_part_of_a_batch_has_the_lines_of_that_part() -> None:
         batch[5]
 
 
+FAULTS = """
+import resource
+from timing_logger.record import HOST_CLOCK, OK
+from timing_logger.recording.core import new_channel
+
+def faults_of(action):
+    before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+    action()
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before
+
+def put(n):
+    for i in range(n):
+        channel.put((i, None, "", "A", "", None, 0, 1, HOST_CLOCK, "", None, i, None, "T", OK, "", None))
+
+def write():
+    while len(channel):
+        channel.take_packed(8192)
+        channel.release()
+
+channel = new_channel(400_000)
+"""
+
+SLOTS_OF_A_PAGE = 32
+
+
+@needs_native
+@pytest.mark.skipif(sys.platform != "linux", reason="counts the page faults of a thread")
+def test_whoever_writes_records_makes_the_memory_of_the_next_ones_ready() -> None:
+    run = run_python(FAULTS + "put(20_000); write(); print(faults_of(lambda: put(20_000)))")
+    assert int(run.stdout) < 20_000 / SLOTS_OF_A_PAGE / 4, run.stderr
+
+
+@needs_native
+@pytest.mark.skipif(sys.platform != "linux", reason="counts the page faults of a thread")
+def test_a_run_that_records_little_has_little_memory_made_ready() -> None:
+    run = run_python(FAULTS + "put(2000); print(faults_of(write))")
+    assert int(run.stdout) < 2 * 2000 / SLOTS_OF_A_PAGE, run.stderr
+
+
 def test_a_queue_of_a_billion_records_is_native_too_and_needs_memory_for_those_that_wait() -> None:
     sink = MemorySink()
     with TimingLogger(0, None, sinks=[sink], maxsize=10**9) as logger:

@@ -194,6 +194,8 @@ cdef class Channel:
     def release(self):
         """Give the room of all records that were taken to new ones: they are written."""
         ring_release(&self.ring)
+        with nogil:
+            ring_touch_ahead(&self.ring)
 
     def write_oldest(self, int64_t wall_offset_ns, int64_t longest_ns, int descriptor, uint64_t device,
                      uint64_t inode, uint64_t n_bytes):

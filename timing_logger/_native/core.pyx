@@ -61,6 +61,7 @@ cdef extern from "csrc/ring.h" nogil:
     int ring_is_at(const Ring *ring, const char *path)
     int ring_renew(Ring *ring, const char *path)
     void ring_release(Ring *ring)
+    void ring_touch_ahead(Ring *ring)
     int ring_abandon(Ring *ring)
     void ring_move(Ring *to, const Ring *source)
     void ring_close(Ring *ring)

@@ -28,6 +28,8 @@
 #define RING_MOST_SLOTS (1ULL << 37)
 #define RING_MOST_KEPT ((1ULL << 20) + 8192) /* slots of a ring without a file whose memory is kept once they are free */
 
+#define RING_MOST_AHEAD (1ULL << 17) /* slots of it whose memory is made ready at a time: 16 MiB */
+
 #define IS_GROUP (1u << 7)        /* no call but a group: SEQ collectives begun, PEER of them completed */
 #define ELSEWHERE (1u << 15)      /* the record cannot be put into a slot: the process holds it as it is */
 
@@ -40,7 +42,7 @@ typedef struct {
     uint16_t names[N_NAMES];
     uint32_t has;
     uint32_t zero;
-    uint64_t spare[3];
+    uint64_t spare[3]; /* for nobody to read: ring_touch_ahead writes there */
 } Slot; /* two cache lines */
 
 typedef struct {
@@ -62,6 +64,7 @@ typedef struct Ring {
     uint64_t next;        /* the slot of position `head`, which saves a division */
     uint64_t head, taken, released; /* see the header, which shows them to others */
     uint64_t capacity;    /* the most records that wait: as many as that from `taken` to `head` */
+    uint64_t touched;     /* the position up to which the slots have had their memory made ready */
     uint64_t n_overflows; /* records that found no room */
     uint64_t n_unreadable; /* records that were not found again in their slot */
     uint64_t n_names, names_used, valid_standing; /* see the header */
@@ -88,6 +91,10 @@ int ring_renew(Ring *ring, const char *path);
 
 /* Gives the room of all records that were taken to new ones; a very long queue's memory goes back to the system. */
 void ring_release(Ring *ring);
+
+/* Makes the memory of the next slots ready, of a ring without a file: called by whoever writes records, as the first
+ * touch of a page would make the recorder half as slow again. */
+void ring_touch_ahead(Ring *ring);
 
 /* Takes no record any more, forgets those that wait, and lets go of the file. The memory stays, as this process's own,
  * for whoever still points there. Only calls that a forked child may make: see forks.h. */

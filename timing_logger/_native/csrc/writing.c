@@ -75,6 +75,7 @@ uint64_t write_oldest(Ring *ring, const Cells *cells, OpenFile *file, int64_t wa
             n = part_that_stays(file, buffer, done);
         ring_take(ring, n);
         ring->header->released = ring->taken;
+        ring_touch_ahead(ring);
         n_written += n;
         if (done < n_bytes)
             break;
