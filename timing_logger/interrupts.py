@@ -1,8 +1,8 @@
 """What is undone where Ctrl-C ends this process at once, whatever its threads are doing at that moment.
 
 A command cannot wait for its threads to come out of a library's call, and cannot end without its ``with``
-blocks being left either: drafts, temporary folders and worker processes would stay. So each of these is
-listed here for as long as it is there. ``cli.ctrl_c`` installs what ends the process; where that is not
+blocks being left either: drafts, new folders and worker processes would stay. So each of these is listed
+here for as long as it is there. ``cli.ctrl_c`` installs what ends the process; where that is not
 installed, as in a notebook, nothing here has any effect.
 """
 

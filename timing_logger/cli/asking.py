@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import logging
 import shutil
 import warnings
@@ -119,6 +120,7 @@ def _no_logs() -> Iterator[None]:
     try:
         yield
     finally:
+        gc.collect()  # asyncio logs errors that nobody asked for when it drops them
         logging.disable(before)
 
 
