@@ -17,12 +17,15 @@ from timing_files import record, write_timing_file
 
 from timing_logger import analysis, read_timings
 from timing_logger.analysis import COLUMNS_OF
+from timing_logger.analysis.accounting.account import ACCOUNT
 from timing_logger.analysis.analysis import Analysis, OfCommunication
 from timing_logger.analysis.collectives.bandwidth import BANDWIDTH
 from timing_logger.analysis.collectives.compression import compression_against
 from timing_logger.analysis.collectives.dense_times import DENSE_TIMES
 from timing_logger.analysis.collectives.messages import MESSAGES
 from timing_logger.analysis.collectives.waits_summary import WAITS
+from timing_logger.analysis.ranks.overview import OVERVIEW
+from timing_logger.analysis.stragglers.windows import STRAGGLERS
 from timing_logger.analysis.tables import opened
 from timing_logger.engine.communication import Wanted, in_one_table, kept_of
 from timing_logger.engine.rows import Query
@@ -283,13 +286,14 @@ def test_batches_say_the_same_of_any_rows(ranks: list[list[list[Record]]]) -> No
 # -- memory --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("asked", [WAITS, ACCOUNT, OVERVIEW, STRAGGLERS])
 def test_without_room_for_the_rows_the_error_says_how_to_choose_fewer(
-    difficult: Path, monkeypatch: pytest.MonkeyPatch
+    difficult: Path, monkeypatch: pytest.MonkeyPatch, asked: Analysis[Any]
 ) -> None:
     for module in ("rows", "run"):
-        monkeypatch.setattr(f"timing_logger.engine.{module}.free_memory_bytes", lambda: 1000)
+        monkeypatch.setattr(f"timing_logger.engine.{module}.free_memory_bytes", lambda: 1000.0)
     with pytest.raises(TooLargeError, match=r"need about .* Choose fewer: --iterations A:B, or --ranks"):
-        run(Query(timing_files(difficult, engine="pyarrow")), WAITS)
+        run(Query(timing_files(difficult, engine="pyarrow")), asked)
 
 
 def test_the_rows_of_a_run_are_told_from_those_of_another(difficult: Path) -> None:

@@ -142,8 +142,7 @@ def small_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run whose rows do not fit into memory together."""
     folder = write_run(tmp_path / "run")
     needed = TIMES_THE_TABLE * int(read_timings(folder, columns=COLUMNS_OF["overlap"]).memory_usage().sum())
-    for module in ("rows", "run"):
-        monkeypatch.setattr(f"timing_logger.engine.{module}.free_memory_bytes", lambda: 4 * needed // 5)
+    monkeypatch.setattr("timing_logger.engine.rows.free_memory_bytes", lambda: 4 * needed // 5)
     return folder
 
 

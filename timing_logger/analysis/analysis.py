@@ -24,11 +24,14 @@ class ByProcess(Generic[PartT, AnswerT]):
         map: returns what is needed of all rows of some processes. It can be pickled.
         reduce: returns the answer from all parts, which come by rank and incarnation. It may empty them, so
             that nothing is held twice.
+        row_bytes: the memory that the answer takes for each row of communication; 0 if it does not grow with
+            these.
     """
 
     columns: Collection[str]
     map: Callable[[pd.DataFrame], PartT]
     reduce: Callable[[Sequence[PartT]], AnswerT]
+    row_bytes: int = 0
 
     def of(self, timings: pd.DataFrame) -> AnswerT:
         """Return the answer from all rows at once."""
@@ -47,11 +50,13 @@ class OfCommunication(Generic[AnswerT]):
         columns: the columns of timings that are needed, beside ``rank`` and ``incarnation``.
         of: returns the answer from a table with all rows of collectives, and of waits for them.
         others: tells of any other operation whether its rows are needed, too. It can be pickled.
+        row_bytes: the memory that the answer takes for each of these rows.
     """
 
     columns: Collection[str]
     of: Callable[[pd.DataFrame], AnswerT]
     others: Callable[[str], bool] = _no_other
+    row_bytes: int = 500
 
 
 Analysis: TypeAlias = ByProcess[Any, AnswerT] | OfCommunication[AnswerT]

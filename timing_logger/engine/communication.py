@@ -18,7 +18,7 @@ from timing_logger.analysis.columns import (
     RUN_OF_RANK,
 )
 from timing_logger.analysis.epochs import Meaning, epochs_of
-from timing_logger.analysis.operations import is_collective, is_wait
+from timing_logger.analysis.operations import is_collective, is_communication, is_wait
 from timing_logger.analysis.runs import runs_of
 from timing_logger.analysis.tables import Ints, coded_text, dense_codes, each_text, opened, processes_of
 from timing_logger.reading.sources import compact, joined
@@ -62,10 +62,11 @@ class Kept(NamedTuple):
     meaning: Meaning
     rows: list[pd.DataFrame]
 
-    @property
-    def n_bytes(self) -> int:
-        """The memory that the rows take."""
-        return sum(int(rows.memory_usage().sum()) for rows in self.rows)
+
+def n_communication(timings: pd.DataFrame) -> int:
+    """Count the rows of communication, of whatever kind."""
+    frame = opened(timings, ["operation"], by_rank=False, as_recorded=True)
+    return int(each_text(coded_text(frame, "operation"), is_communication).sum())
 
 
 def kept_of(timings: pd.DataFrame, wanted: Wanted) -> Kept:

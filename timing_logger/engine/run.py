@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from timing_logger.analysis.analysis import Analysis, ByProcess, OfCommunication, answers_from
 from timing_logger.engine.cluster import Cluster
-from timing_logger.engine.communication import Kept, Wanted, in_one_table, kept_of
+from timing_logger.engine.communication import Kept, Wanted, in_one_table, kept_of, n_communication
 from timing_logger.engine.rows import TIMES_THE_TABLE, Query, RowsOf, require_room
 from timing_logger.engine.workers import LocalWorkers, Processes, Threads, Workers
 from timing_logger.errors import TooLargeError
@@ -18,8 +18,11 @@ from timing_logger.reading.machine import free_memory_bytes, keep_freed_memory, 
 MAX_THREADS = 4
 """The most files that are read at a time by threads; more are read by processes."""
 
-_MOST_TIMES_THE_FILES = 2
-"""The memory that rows of communication take at most, as a multiple of the size of all files."""
+_KEPT_ROW_BYTES = 150
+"""The memory that a row of communication takes while it is kept."""
+
+_LEAST_LINE_BYTES = 80
+"""The size of a short line of a timing file."""
 
 
 class Result(NamedTuple):
@@ -75,10 +78,14 @@ def _in_memory(query: Query, analyses: Sequence[Analysis[Any]]) -> Result | None
 
 
 class _Part(NamedTuple):
-    """What was made of a batch: a part for each analysis by process, and the rows of communication."""
+    """What was made of a batch: a part for each analysis by process, and the rows of communication.
+
+    ``n_communication`` is how many of these there are, kept or not.
+    """
 
     of_processes: list[Any]
     communication: Kept | None
+    n_communication: int
 
 
 class _Plan(NamedTuple):
@@ -91,7 +98,7 @@ class _Plan(NamedTuple):
     def part_of(self, batch: Sequence[File]) -> _Part:
         rows = self.rows_of(batch)
         kept = kept_of(rows, self.wanted) if self.wanted else None
-        return _Part([one.map(rows) for one in self.by_process], kept)
+        return _Part([one.map(rows) for one in self.by_process], kept, n_communication(rows))
 
 
 def answers_in_batches(analyses: Sequence[Analysis[Any]], query: Query, workers: Workers) -> tuple[Any, ...]:
@@ -103,7 +110,7 @@ def answers_in_batches(analyses: Sequence[Analysis[Any]], query: Query, workers:
     by_process = [one for one in analyses if isinstance(one, ByProcess)]
     comparing = [one for one in analyses if isinstance(one, OfCommunication)]
     plan = _Plan(query.rows_of, by_process, Wanted.by(comparing) if comparing else None)
-    parts = _read(plan, query, workers)
+    parts = _read(plan, _row_bytes(analyses), query, workers)
     begin("answering", len(analyses))
     of_processes = iter(answers_from(steps(by_process), [part.of_processes for part in parts]))
     of_all = iter(())
@@ -113,17 +120,23 @@ def answers_in_batches(analyses: Sequence[Analysis[Any]], query: Query, workers:
     return tuple(next(of_processes if isinstance(one, ByProcess) else of_all) for one in analyses)
 
 
-def _read(plan: _Plan, query: Query, workers: Workers) -> list[_Part]:
+def _read(plan: _Plan, row_bytes: int, query: Query, workers: Workers) -> list[_Part]:
     """Make a part of each batch. If memory may be short, the first batch tells how much all would need."""
     batches = query.batches
     begin("reading", len(batches))
     sizes = [sum(source.n_bytes for source, _ in batch) for batch in batches]
-    if not plan.wanted or TIMES_THE_TABLE * _MOST_TIMES_THE_FILES * sum(sizes) < free_memory_bytes():
+    if row_bytes * (sum(sizes) // _LEAST_LINE_BYTES) < free_memory_bytes():
         return workers.map(plan.part_of, batches)
     first = plan.part_of(batches[0])
-    assert first.communication is not None
-    require_room(TIMES_THE_TABLE * first.communication.n_bytes * sum(sizes) // max(1, sizes[0]))
+    require_room(row_bytes * first.n_communication * sum(sizes) // max(1, sizes[0]))
     return [first, *workers.map(plan.part_of, batches[1:])]
+
+
+def _row_bytes(analyses: Sequence[Analysis[Any]]) -> int:
+    """Return the memory that each row of communication takes while one of the analyses answers."""
+    keeping = [one for one in analyses if one.row_bytes]
+    most = max((one.row_bytes for one in keeping), default=0)
+    return most + _KEPT_ROW_BYTES * max(0, len(keeping) - 1)
 
 
 def _most_workers(query: Query) -> int:

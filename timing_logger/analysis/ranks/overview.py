@@ -304,5 +304,5 @@ def _counters_of(file: File) -> FileCounters:
     }
 
 
-OVERVIEW = ByProcess(COLUMNS_OF["overview"], map_summary, reduce_summary)
+OVERVIEW = ByProcess(COLUMNS_OF["overview"], map_summary, reduce_summary, row_bytes=900)
 """The analysis :func:`overview` in parts."""

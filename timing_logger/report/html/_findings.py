@@ -120,7 +120,7 @@ def _timeline(spans: list[Spans], world_size: int | None, whose: InTimeline | No
     return found
 
 
-PROCESSES = ByProcess(COLUMNS, _map, _reduce)
+PROCESSES = ByProcess(COLUMNS, _map, _reduce, row_bytes=1600)
 """The analysis for the findings about ranks on their own."""
 
 FINDINGS = (PROCESSES, COLLECTIVES)
