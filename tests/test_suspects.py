@@ -19,6 +19,7 @@ from timing_logger import read_timings
 from timing_logger.analysis import stragglers
 from timing_logger.analysis.stragglers.facts.of_ranks import FewSteps
 from timing_logger.analysis.stragglers.facts.reasons import RolesMayWait
+from timing_logger.analysis.stragglers.who import culprits
 from timing_logger.cli import main
 from timing_logger.report import evidence_sentences
 from timing_logger.report.html import report_html
@@ -68,6 +69,15 @@ def test_where_two_are_slow_by_nearly_as_much_neither_is_much_likelier() -> None
     likelihoods = [suspect.likelihood for suspect in stragglers(data_parallel(factor)).suspects]
     assert max(likelihoods) < 0.9
     assert min(likelihoods) > 0.1
+
+
+def test_the_likelihood_is_that_of_drawing_stretches_of_the_run() -> None:
+    rng = np.random.default_rng(5)
+    of_steps = np.where(rng.random(100) < 0.15, 3.0, -0.3) + rng.normal(0, 0.2, 100)
+    starts = rng.integers(0, 100, (20_000, 10))
+    drawn = of_steps[(starts[:, :, None] + np.arange(10)) % 100].sum(axis=(1, 2)) > 0
+    assert culprits._likelihood_above_0(of_steps) == pytest.approx(drawn.mean(), abs=0.01)
+    assert 0.5 < drawn.mean() < 0.95
 
 
 # -- cost ------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +23,8 @@ from timing_logger.analysis.tables import Bools, Floats, Ints
 EXPLAINED = "share of the lost time that is explained"
 
 _MAX_SUSPECTS = 8
+
+_LEVELS = 512  # of the cost of a stretch of steps, from the least to the most
 
 
 class Culprits(NamedTuple):
@@ -217,13 +218,19 @@ def _beyond_rivals(cost_ms: Floats, n_culprits: int) -> list[Floats]:
 def _likelihood_above_0(of_steps: Floats) -> float:
     """Return how likely the sum over as many other steps like these is above 0.
 
-    Sums over stretches of steps are taken for independent draws, and their sum for normal. A stretch is as
-    long as the square root of the run, so that what lasts a few steps is drawn as a whole (the variance of
-    a mean by overlapping batches: Meketon and Schmeiser, Proc. Winter Simulation Conference, 1984).
+    Stretches of the run are drawn independently until they are as many steps: the block bootstrap (Kunsch,
+    Annals of Statistics 17, 1989), of which the whole distribution is computed, by convolution. A stretch is
+    as long as the square root of the run, so that what lasts a few steps is drawn as a whole.
     """
-    n_steps, total = len(of_steps), float(of_steps.sum())
-    length = max(1, round(n_steps**0.5))
+    length = max(1, round(len(of_steps) ** 0.5))
     around = np.cumsum(np.concatenate([[0.0], of_steps, of_steps[: length - 1]]))
-    stretches = around[length:] - around[:-length]
-    sigma = float(np.std(stretches)) * (n_steps / length) ** 0.5
-    return NormalDist(0.0, sigma).cdf(total) if sigma > 0 else float(total > 0)
+    sums = around[length:] - around[:-length]
+    least, most = float(sums.min()), float(sums.max())
+    if least == most:
+        return float(most > 0)
+    n_drawn, width = round(len(of_steps) / length), (most - least) / (_LEVELS - 1)
+    share = np.bincount(np.round((sums - least) / width).astype(np.int64), minlength=_LEVELS) / len(sums)
+    n_sums = n_drawn * (_LEVELS - 1) + 1
+    each = np.fft.irfft(np.fft.rfft(share, 2 * n_sums) ** n_drawn, 2 * n_sums)[:n_sums]
+    above = n_drawn * least + width * np.arange(n_sums) > 0
+    return float(np.clip(round(each[above].sum(), 9), 0.0, 1.0))  # more digits are lost in the sums
