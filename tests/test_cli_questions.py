@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import signal
@@ -18,7 +19,10 @@ from processes import INTERRUPTIBLE_CLI
 from simulated_runs import CLOCK_OFFSETS_S, data_parallel, factors
 from timing_files import record, write_table, write_timing_file
 
+from timing_logger import read_timings
+from timing_logger.analysis.analysis import ByProcess
 from timing_logger.cli import main
+from timing_logger.cli.asking import ask as ask_analyses
 from timing_logger.cli.questions import QUESTIONS
 
 STEPS = 40
@@ -387,3 +391,13 @@ def test_there_is_nothing_to_watch_in_an_empty_folder(
 ) -> None:
     assert main(["watch", str(tmp_path), "--once"]) == 2
     assert "no timing file" in capsys.readouterr().err
+
+
+def test_an_analysis_that_needs_no_iteration_can_be_asked_of_some_iterations(healthy: Path) -> None:
+    arguments = argparse.Namespace(
+        logdir=[str(healthy)], run="latest", world="", engine="auto", ranks=None, iterations=slice(3, 6),
+        scheduler=None,
+    )  # fmt: skip
+    n_rows = ByProcess(columns=("operation", "elapsed_ms"), map=len, reduce=sum)
+    asked = ask_analyses(arguments, n_rows)
+    assert asked.result.answer == (read_timings(healthy)["iteration"].between(3, 5)).sum()

@@ -15,14 +15,14 @@ from timing_files import record
 
 from timing_logger import analysis
 from timing_logger.analysis.accounting.account import ACCOUNT
-from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.analysis import ByProcess
 from timing_logger.analysis.collectives.messages import MESSAGES
 from timing_logger.analysis.ranks.overlap import EFFICIENCIES, OVERLAP
 from timing_logger.analysis.ranks.summarize import totals_by
 from timing_logger.analysis.stragglers.windows import STRAGGLERS
 from timing_logger.record import Record
 
-ANALYSES: list[tuple[Analysis[Any, Any], Any]] = [
+ANALYSES: list[tuple[ByProcess[Any, Any], Any]] = [
     (ACCOUNT, analysis.account),
     (OVERLAP, analysis.overlap),
     (EFFICIENCIES, analysis.efficiencies),

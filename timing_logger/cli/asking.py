@@ -84,7 +84,8 @@ def ask(arguments: argparse.Namespace, *analyses: Analysis[Any]) -> Asked:
     """Run the analyses on the rows and with the engine that the options select."""
     from timing_logger.engine.run import run
 
-    query = selected_rows(arguments, {name for one in analyses for name in one.columns})
+    columns = {name for one in analyses for name in one.columns}
+    query = selected_rows(arguments, columns if arguments.iterations is None else {*columns, "iteration"})
     with _cluster(arguments) as workers:
         return Asked(query, run(query, *analyses, cluster=workers))
 
