@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from timing_logger import _moved
 from timing_logger.recording.global_logger import (
     get_timing_logger,
     init_timing_logger,
@@ -54,8 +53,6 @@ _HOME = {
     "read_timings": "timing_logger.reading.timings",
     "region_timer": "timing_logger.timers",
 }
-
-_moved.install()
 
 
 def __getattr__(name: str) -> Any:
