@@ -1,7 +1,7 @@
 """The schema: the fields of one timed operation, and how they are written as a line of CSV.
 
-This is the only place that knows the columns, their order and their units. The first ten columns and their
-order are a contract with existing readers.
+The columns, their order and their units are stated here; the writers in C (``csrc``) follow. The first ten
+columns and their order are a contract with existing readers.
 
 A line is always one physical line of UTF-8. Text that could break a line or run as a formula is escaped with
 backslashes (:func:`escape_text`), reversibly (:func:`unescape_text`). A value that its column cannot hold is

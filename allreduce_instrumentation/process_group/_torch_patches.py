@@ -1,8 +1,8 @@
 """Replaces process groups in torch's registries, and the functions that make groups and batch messages.
 
-Private functions and registries of torch are changed only here; ``_python_calls`` replaces the methods
-of ``ProcessGroup``. A group is registered by name, by tag and as a key of several dictionaries. It is
-replaced by a timed one in all of them before the caller gets it.
+Of this package, only this module changes private functions and registries of torch; ``_python_calls``
+replaces the methods of ``ProcessGroup``. A group is registered by name, by tag and as a key of several
+dictionaries. It is replaced by a timed one in all of them before the caller gets it.
 """
 
 from __future__ import annotations

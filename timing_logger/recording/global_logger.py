@@ -1,4 +1,4 @@
-"""The process's logger: the only module with the global state of the package."""
+"""The process's logger: made once, had from anywhere, closed once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queries to torch about devices: the only module that uses its device API.
+"""The queries to torch about devices: the only module of ``timing_logger`` that uses its device API.
 
 Only the generic part of that API is used (``torch.Event``, ``torch.accelerator``), so CUDA, ROCm and XPU work
 alike. The one thing without a generic name is the capture mode of a thread. Tests replace

@@ -1,0 +1,293 @@
+"""What the documentation says that only one place does, is done nowhere else: read from the syntax trees.
+
+What is said of imports between packages is in the contracts of ``pyproject.toml`` (``test_layers.py``).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+LOGGER, INSTRUMENTATION = "timing_logger", "allreduce_instrumentation"
+RECORDING = [
+    INSTRUMENTATION,
+    *(
+        f"{LOGGER}/{name}"
+        for name in ("autologging", "integrations", "profilers", "recording", "sinks", "timers")
+    ),
+]
+READING = [f"{LOGGER}/{name}" for name in ("analysis", "cli", "engine", "reading", "report")]
+TIMES = {"end_counter", "elapsed_ms", "timestamp", "issue_counter", "start_s", "end_s", "begin_s"}
+
+
+class _WhatRuns(ast.NodeTransformer):
+    """Leaves out what only a type checker looks at: annotations, and what is imported for them."""
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        return None if ast.unparse(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.annotation = None
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        return self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        node.annotation = ast.Constant(None)
+        return self.generic_visit(node)
+
+
+@cache
+def running(file: Path) -> list[ast.AST]:
+    return list(ast.walk(_WhatRuns().visit(ast.parse(file.read_text(encoding="utf-8")))))
+
+
+def files_of(*places: str) -> list[Path]:
+    files = [file for place in places for file in sorted((ROOT / place).rglob("*.py"))]
+    assert files
+    return files
+
+
+def where(does: Callable[[ast.AST], bool], *places: str) -> set[str]:
+    """Return the files in these folders in which some node of the syntax tree ``does`` it."""
+    return {str(file.relative_to(ROOT)) for file in files_of(*places) if any(map(does, running(file)))}
+
+
+def called(node: ast.AST) -> str:
+    """Return what a node calls, such as ``signal.signal``; "" if it is no call."""
+    return ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+
+
+def imported(file: Path) -> Iterator[str]:
+    for node in running(file):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield f"{node.module}"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def importing(modules: set[str], *places: str) -> set[str]:
+    """Return the files in these folders that import one of the modules, or something of it."""
+    return {
+        str(file.relative_to(ROOT))
+        for file in files_of(*places)
+        if any(
+            name == module or name.startswith(f"{module}.") for name in imported(file) for module in modules
+        )
+    }
+
+
+def dotted(places: list[str]) -> set[str]:
+    return {place.replace("/", ".") for place in places}
+
+
+# -- the two halves -----------------------------------------------------------------------------------------
+
+
+def test_only_the_command_run_reaches_from_the_reading_half_into_the_recording_half() -> None:
+    assert importing(dotted(RECORDING), *READING) == {
+        "timing_logger/cli/end_of_run.py",
+        "timing_logger/cli/launch.py",
+    }
+
+
+def test_what_both_halves_share_imports_neither() -> None:
+    shared = {f"{file.relative_to(ROOT)}" for file in (ROOT / LOGGER).glob("*.py")}
+    halves = dotted([*RECORDING, *READING])
+    assert importing(halves, LOGGER) & shared == {"timing_logger/__init__.py", "timing_logger/__main__.py"}
+
+
+def test_exceptions_that_are_defined_elsewhere_are_caught_by_the_package() -> None:
+    defined = {
+        node.name
+        for file in files_of(LOGGER, INSTRUMENTATION)
+        for node in running(file)
+        if file.name != "errors.py" and isinstance(node, ast.ClassDef)
+        for base in node.bases
+        if ast.unparse(base).endswith(("Error", "Exception"))
+    }
+    caught = {
+        ast.unparse(name)
+        for file in files_of(LOGGER, INSTRUMENTATION)
+        for node in running(file)
+        if isinstance(node, ast.ExceptHandler) and node.type is not None
+        for name in ast.walk(node.type)
+        if isinstance(name, ast.Name)
+    }
+    assert defined - caught == {"PartlyWritten"}  # for sinks of others; caught as what it is, an OSError
+
+
+# -- recording ----------------------------------------------------------------------------------------------
+
+
+def test_only_delivery_calls_a_sink_and_only_the_flush_thread_has_a_delivery() -> None:
+    def calls_a_sink(node: ast.AST) -> bool:
+        owner, _, method = called(node).rpartition(".")
+        return owner.rpartition(".")[2].strip("_") in {"sink", "sinks"} and method in {
+            "write",
+            "sync",
+            "close",
+        }
+
+    recording = f"{LOGGER}/recording"
+    assert where(calls_a_sink, recording) == {"timing_logger/recording/delivery.py"}
+    assert where(lambda node: called(node) == "Delivery", recording) == {"timing_logger/recording/flusher.py"}
+
+
+def test_recording_never_imports_torch() -> None:
+    assert importing({"torch"}, f"{LOGGER}/recording", f"{LOGGER}/sinks") == set()
+
+
+def test_only_accelerator_asks_torch_about_devices_in_timing_logger() -> None:
+    names = {"Event", "Stream", "accelerator", "cuda", "device", "get_device_module", "mps", "xpu"}
+
+    def asks(node: ast.AST) -> bool:
+        return (
+            isinstance(node, ast.Attribute)
+            and node.attr in names
+            and ast.unparse(node.value).endswith("torch")
+        )
+
+    assert where(asks, LOGGER) == {"timing_logger/recording/device/accelerator.py"}
+
+
+def test_timing_waits_for_a_device_only_where_a_value_of_an_interval_is_asked_for() -> None:
+    def waits(node: ast.AST) -> bool:
+        return called(node).endswith(".synchronize")
+
+    assert where(waits, LOGGER) == {"timing_logger/recording/device/intervals.py"}
+
+
+def test_only_the_exit_and_who_asks_for_it_set_a_handler_of_signals_in_a_training_process() -> None:
+    def sets(node: ast.AST) -> bool:
+        return called(node) in {"signal.signal", "signal.set_wakeup_fd", "signal.sigaction"}
+
+    assert where(sets, *RECORDING) == {
+        "timing_logger/recording/lifecycle.py",
+        "timing_logger/recording/termination.py",
+    }
+
+
+def test_nothing_calls_synchronise_clocks_by_itself() -> None:
+    assert where(lambda node: called(node).endswith("synchronise_clocks"), LOGGER, INSTRUMENTATION) == set()
+
+
+def test_only_torch_patches_changes_private_names_of_torch_in_allreduce_instrumentation() -> None:
+    def changes(node: ast.AST) -> bool:
+        if isinstance(node, ast.Call):
+            return called(node) == "setattr" and _is_of_torch(f"{ast.unparse(node.args[0])}._")
+        return isinstance(node, (ast.Assign, ast.Delete)) and any(
+            map(_is_of_torch, map(ast.unparse, node.targets))
+        )
+
+    assert where(changes, INSTRUMENTATION) == {"allreduce_instrumentation/process_group/_torch_patches.py"}
+
+
+def _is_of_torch(target: str) -> bool:
+    """Whether a target is a private name of a module of torch, or an entry in the names of one."""
+    owner, _, name = target.replace("vars(", "").partition(".")
+    return owner.partition(")")[0] in {"c10d", "c10d_in_c", "dist", "torch"} and (
+        target.startswith("vars(") or "_" in {part[:1] for part in name.split(".")}
+    )
+
+
+def test_no_algorithm_of_all_reduce_has_a_clock_or_a_logger() -> None:
+    for name in ("dense", "topk", "gtopk", "oktopk"):
+        file = ROOT / INSTRUMENTATION / "allreducers" / f"{name}.py"
+        assert not {"time", "timing_logger"} & {module.partition(".")[0] for module in imported(file)}
+        handed_on = [
+            keyword.value
+            for node in running(file)
+            if called(node) == "reduce_over_ranks" and isinstance(node, ast.Call)
+            for keyword in node.keywords
+        ]
+        loggers = [
+            node for node in running(file) if isinstance(node, ast.Name) and node.id == "timing_logger"
+        ]
+        assert loggers
+        assert all(logger in handed_on for logger in loggers)
+
+
+# -- reading and judging ------------------------------------------------------------------------------------
+
+
+def test_analyses_and_reports_know_nothing_of_the_parts_of_a_file() -> None:
+    def knows(node: ast.AST) -> bool:
+        return (isinstance(node, ast.Name) and node.id in {"FilePart", "parts_of"}) or (
+            isinstance(node, ast.Constant) and node.value == "parts"
+        )
+
+    assert where(knows, f"{LOGGER}/analysis", f"{LOGGER}/report") == set()
+
+
+def test_only_the_matcher_makes_instances_of_collectives() -> None:
+    assert where(lambda node: called(node) == "Instances", LOGGER) == {
+        "timing_logger/analysis/collectives/matching.py"
+    }
+
+
+def test_the_matcher_reads_no_instant_but_the_start_that_orders_a_ranks_own_rows() -> None:
+    places = [
+        ROOT / LOGGER / "analysis" / "collectives" / f"{name}.py" for name in ("matching", "generations")
+    ]
+    named = {node.value for file in places for node in running(file) if isinstance(node, ast.Constant)}
+    assert "start_counter" in named
+    assert named & TIMES == set()
+
+
+def test_only_run_end_of_tells_how_a_run_ended() -> None:
+    def tells(node: ast.AST) -> bool:
+        return called(node) == "RunEnd" and ast.unparse(node) != "RunEnd(state='unknown')"
+
+    assert where(tells, LOGGER) == {"timing_logger/analysis/hangs/diagnosis.py"}
+
+
+def test_no_analysis_but_that_of_hangs_has_pandas_go_over_rows_one_by_one() -> None:
+    def goes(node: ast.AST) -> bool:
+        return called(node).rpartition(".")[2] in {"iterrows", "itertuples", "apply", "to_dicts"}
+
+    assert {file.split("/")[2] for file in where(goes, f"{LOGGER}/analysis")} <= {"hangs"}
+
+
+def test_an_analysis_opens_no_file_starts_nothing_and_asks_no_clock() -> None:
+    modules = {
+        "io",
+        "os",
+        "random",
+        "shutil",
+        "signal",
+        "socket",
+        "subprocess",
+        "tempfile",
+        "threading",
+        "time",
+    }
+    assert importing(modules, f"{LOGGER}/analysis") == set()
+    assert where(lambda node: called(node) == "open", f"{LOGGER}/analysis") == set()
+
+
+def test_a_page_of_the_report_has_no_time_of_writing_and_no_random_name() -> None:
+    assert importing({"datetime", "random", "secrets", "time", "uuid"}, f"{LOGGER}/report/html") == set()
+
+
+def test_the_scripts_of_the_report_write_text_nodes_only() -> None:
+    scripts = list((ROOT / LOGGER / "report" / "html" / "static").glob("*.js"))
+    assert scripts
+    for script in scripts:
+        for way in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "DOMParser", "eval("):
+            assert way not in script.read_text(encoding="utf-8"), script
+
+
+# -- what is built ------------------------------------------------------------------------------------------
+
+
+def test_setup_py_states_no_fact_of_the_package() -> None:
+    (setup,) = [node for node in running(ROOT / "setup.py") if called(node) == "setup"]
+    assert isinstance(setup, ast.Call)
+    assert {keyword.arg for keyword in setup.keywords} == {"cmdclass", "ext_modules"}
