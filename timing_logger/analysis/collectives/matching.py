@@ -1,4 +1,4 @@
-"""Match the rows that are parts of the same collective (an instance), without looking at any clock.
+"""Match the rows that are parts of the same collective (an instance): no clocks of two ranks are compared.
 
 Ranks number the collectives of a group alike, so (group, seq) names one. Rows without a number are
 matched by their order in the group, counted from 0 in each step: a lost row spoils only its own step.
