@@ -247,6 +247,7 @@ def _wait_for(condition: Any, limit_s: float = 60.0) -> None:
 # -- the command and the library ----------------------------------------------------------------------------
 
 
+@pytest.mark.serial  # three ranks: beside other tests they share two cores, and others are late, too
 def test_the_late_rank_of_an_mpi_program_is_named(environment: dict[str, str], tmp_path: Path) -> None:
     job_command = ["mpiexec", "-n", "3", sys.executable, HERE / "unchanged_programs" / "mpi.py"]
     command = [*RUN, "--log-dir", tmp_path / "logs", "--", *job_command]
