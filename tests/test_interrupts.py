@@ -105,6 +105,7 @@ def test_the_death_of_a_command_ends_its_worker_processes(folder: Path, tmp_path
         os.kill(started.process.pid, signal.SIGKILL)
         started.process.wait(LIMIT_S)
         wait_for_end_of_session(started.process.pid)
+        assert of_session(started.process.pid) == []
 
 
 def test_an_interrupt_while_libraries_are_imported_is_no_traceback(folder: Path, tmp_path: Path) -> None:

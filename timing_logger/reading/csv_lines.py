@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from timing_logger.reading.content import Content
 from timing_logger.record import COLUMNS, FIELDS, HOST_CLOCK, OK, Kind, unescape_text
 
 BARE_COLUMNS = COLUMNS[:10]
@@ -102,23 +103,6 @@ class Parsed(NamedTuple):
             len(self.frame), self.n_bytes, self.cut, self.bad_lines, self.bad_examples, self.replaced,
             self.parts, self.headers,
         )  # fmt: skip
-
-
-class Content(NamedTuple):
-    """What was read of a timing file, without its rows; the other attributes are as of :class:`Parsed`.
-
-    Attributes:
-        n_rows: the number of rows.
-    """
-
-    n_rows: int
-    n_bytes: int
-    cut: str
-    bad_lines: int = 0
-    bad_examples: Sequence[str] = ()
-    replaced: int = 0
-    parts: Sequence[dict[str, Any]] = ()
-    headers: Sequence[int] = ()
 
 
 class UnknownHeader(ValueError):

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from timing_logger.reading.csv_lines import Content, UnknownHeader, parse_sound_lines
+from timing_logger.reading.content import Content
+from timing_logger.reading.csv_lines import UnknownHeader, parse_sound_lines
 from timing_logger.reading.inflight import KEY_COLUMNS, has_inflight, without_replaced
 from timing_logger.reading.plain_files import PLAIN_HEADERS, parse_plain_lines
 from timing_logger.reading.sources import ParquetSource, Source, compact

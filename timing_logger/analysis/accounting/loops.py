@@ -205,18 +205,10 @@ class _Walk:
 
 def ranked(
     line: list[int], gives: Ragged, needs: Ragged, before: list[int], end_s: list[float]
-) -> tuple[list[int], list[int], int]:
-    """Rank the nodes of all lines, and the meetings, so that each comes after what it needs.
+) -> tuple[list[int], list[int]]:
+    """Rank nodes and meetings as ``waves.ranked`` does, but one after the other.
 
-    Args:
-        line: the line of each node; those of a line follow each other, in the order of time.
-        gives, needs: for each node the meetings to which it gives, and those that it needs.
-        before: the meeting that each meeting comes after; -1 for none.
-        end_s: when each node was left, in seconds.
-
-    Returns:
-        The rank of each node; that of each meeting; and the number of nodes that had to come before something
-        that they need, as the rows contradict each other. Nodes of one rank are of different lines.
+    Where rows contradict each other, the node that was left first goes on without what it needs.
     """
     n = len(line)
     (gives_at, given), (needs_at, needed) = gives, needs
@@ -227,12 +219,10 @@ def ranked(
     waiting: dict[int, list[int]] = {}
     ready = [node for node in range(n) if node == 0 or line[node] != line[node - 1]]
     stuck: set[int] = set()
-    forced = 0
     while ready or stuck:
         if not ready:
             ready.append(min(stuck, key=end_s.__getitem__))
             stuck.discard(ready[0])
-            forced += 1
             for meeting in needed[needs_at[ready[0]] : needs_at[ready[0] + 1]]:
                 to_come[meeting] = min(to_come[meeting], 0)
         node = ready.pop()
@@ -260,4 +250,4 @@ def ranked(
                     stuck.difference_update(freed)
                     ready += freed
             node += 1
-    return of_node, of_meeting, forced
+    return of_node, of_meeting

@@ -60,8 +60,9 @@ class Replay:
         self._slot = self._segments.of_node * len(program.start_s) + line  # of each line in each segment
         each = dense_codes(line, self._segments.of_node)
         ranks = ranked(each, gives, needs, self._segments.before, program.end_s)
-        self._ranks = list(_ranks(program, self._segments.before, *ranks[:2]))
+        self._ranks = list(_ranks(program, self._segments.before, *ranks))
         self._by_step = np.argsort(program.step, kind="stable")
+        self._whole: Replay | None = None
 
     def with_times(self, took_s: Floats, late_s: Floats) -> Replay:
         """Return what plays the same program with other times of its meetings.
@@ -73,6 +74,7 @@ class Replay:
         other = copy(self)
         done = self._program.done._replace(took_s=took_s)
         other._program = self._program._replace(done=done, late_s=late_s)
+        other._whole = None
         return other
 
     def ends_s(self, own_s: Floats) -> Floats:
@@ -111,7 +113,8 @@ class Replay:
                 done_s[rank.gives] = np.maximum(done_s[rank.gives], came_s)
         met_s = done_s[segments.cuts]
         if (left_s[segments.waits] > met_s[:, None] + late_s[segments.waits] + _SAME_S).any():
-            return Replay(program, in_segments=False)._played(own_s)  # some line came late by itself
+            self._whole = self._whole or Replay(program, in_segments=False)
+            return self._whole._played(own_s)  # some line came late by itself
         since_s = np.concatenate([np.zeros((1, own_s.shape[1])), np.cumsum(met_s, axis=0)])
         return self._ends_of_steps(left_s + since_s[segments.of_node])
 

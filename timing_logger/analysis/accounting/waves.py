@@ -17,7 +17,7 @@ _ENOUGH_NODES = 32
 _FIRST_LOOK = 64  # waves, after which it is looked whether they are long enough
 
 
-def ranked(line: Ints, gives: Lists, needs: Lists, before: Ints, end_s: Floats) -> tuple[Ints, Ints, int]:
+def ranked(line: Ints, gives: Lists, needs: Lists, before: Ints, end_s: Floats) -> tuple[Ints, Ints]:
     """Rank the nodes of all lines, and the meetings, so that each comes after what it needs.
 
     Args:
@@ -27,16 +27,15 @@ def ranked(line: Ints, gives: Lists, needs: Lists, before: Ints, end_s: Floats) 
         end_s: when each node was left, in seconds.
 
     Returns:
-        The rank of each node; that of each meeting; and the number of nodes that had to come before something
-        that they need, as the rows contradict each other. Nodes of one rank are of different lines.
+        The rank of each node, and that of each meeting. Nodes of one rank are of different lines.
     """
     found = _Waves(line, gives, needs, before).ranks()
     if found is not None:
-        return (*found, 0)
-    of_nodes, of_meetings, n_forced = ranked_one_by_one(
+        return found
+    of_nodes, of_meetings = ranked_one_by_one(
         line.tolist(), gives.ragged(), needs.ragged(), before.tolist(), end_s.tolist()
     )
-    return np.array(of_nodes, np.int64), np.array(of_meetings, np.int64), n_forced
+    return np.array(of_nodes, np.int64), np.array(of_meetings, np.int64)
 
 
 class _Waves:
