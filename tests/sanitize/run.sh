@@ -11,9 +11,10 @@ shift
 here=$PWD/tests/sanitize
 built=$PWD/build/sanitize
 
-# Everything that touches a ring, without jobs of mpiexec, what takes minutes even so, and a limit on the memory that
-# a sanitizer maps.
-left_out="not job and not five_hundred and not dataloader and not memory_the_system_refuses"
+# Everything that touches a ring, without jobs of mpiexec, what takes minutes even so, a limit on the memory that a
+# sanitizer maps, and counts of page faults, of which a sanitizer has its own.
+left_out="not job and not five_hundred and not dataloader and not memory_the_system_refuses and not made_ready"
+left_out+=" and not memory_of_the_next_ones_ready"
 recording=(test_native_core.py test_record.py test_logger.py test_sampling.py test_open_calls.py test_inflight_rows.py
     faults/test_recovery.py faults/test_living.py faults/test_accounting.py faults/test_flush.py faults/test_fork.py
     faults/test_exit.py faults/test_fork_early.py test_misused_spans.py test_cores_agree.py)
