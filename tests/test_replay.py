@@ -20,7 +20,7 @@ from timing_logger.analysis.accounting.nodes import WAIT
 from timing_logger.analysis.accounting.part import map_communication
 from timing_logger.analysis.accounting.program import Program, program_of
 from timing_logger.analysis.accounting.replay import Replay
-from timing_logger.analysis.accounting.run import blocked_rows
+from timing_logger.analysis.accounting.run import tied_rows
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.stragglers.cost.prices import Prices, Slowed
 from timing_logger.analysis.stragglers.times.step_times import step_times
@@ -32,13 +32,13 @@ class Played(NamedTuple):
     lines: Lines
 
     def lasts_ms(self, own_s: Floats) -> float:
-        return 1e3 * float(Replay(self.program).ends_s(own_s[:, None])[-1, 0])
+        return 1e3 * float(Replay(self.program).ends_s([own_s])[-1, 0])
 
 
 def played(timings: pd.DataFrame) -> Played:
     frame = opened(timings, COLUMNS_OF["account"])
     rows, lines = joined_rows([map_communication(frame, processes_of(frame), np.full(len(frame), -1))])
-    run = blocked_rows(met(rows, lines, None, None))
+    run = tied_rows(met(rows, lines, None, None))
     return Played(program_of(run, lines, 0 * numbers(rows, "start_counter"), 1), lines)
 
 

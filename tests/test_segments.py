@@ -22,7 +22,7 @@ def cut(program: Program) -> Segments:
 
 
 def both_ways(program: Program, own_s: Floats) -> tuple[Floats, Floats]:
-    at_once, one_by_one = (Replay(program, in_segments=how).ends_s(own_s) for how in (True, False))
+    at_once, one_by_one = (Replay(program, in_segments=how).ends_s(own_s.T) for how in (True, False))
     return at_once, one_by_one
 
 
@@ -70,4 +70,4 @@ def test_a_line_that_would_come_late_by_itself_is_played_as_a_whole() -> None:
     own_s[cut(program).waits[7, 2]] = 0.5  # work between coming and waiting, which was none
     at_once, one_by_one = both_ways(program, own_s)
     assert at_once == pytest.approx(one_by_one)
-    assert at_once[-1] > Replay(program).ends_s(program.own_s[:, None])[-1] + 0.4
+    assert at_once[-1] > Replay(program).ends_s([program.own_s])[-1] + 0.4

@@ -11,7 +11,7 @@ from timing_logger.analysis.accounting.holds import holds_of
 from timing_logger.analysis.accounting.loops import UNKNOWN, origins
 from timing_logger.analysis.accounting.ties import Needs
 from timing_logger.analysis.instants import instants
-from timing_logger.analysis.tables import Bools, Floats, Ints
+from timing_logger.analysis.tables import Bools, Floats, Ints, in_few_bytes
 
 TRANSFER, WAITING, NOT_MATCHED = range(3)
 """What a line that was blocked did in a stretch of time."""
@@ -71,4 +71,5 @@ def blocked_times(
     rank_of_line = np.full(len(first), NO_RANK)
     rank_of_line[line] = axis.frame["rank"].to_numpy()
     rank = np.where(waits & (leads_to >= 0), rank_of_line[leads_to], NO_RANK)
-    return Blocked(found.row[hold], begins_s, ends_s, what, rank)
+    row, what, rank = (in_few_bytes(values) for values in (found.row[hold], what, rank))
+    return Blocked(row, begins_s, ends_s, what, rank)

@@ -9,7 +9,7 @@ import numpy as np
 from timing_logger.analysis.accounting.lines import PROCESS
 from timing_logger.analysis.accounting.message_times import links_of, message_times
 from timing_logger.analysis.accounting.part import BLOCKS
-from timing_logger.analysis.accounting.run import BlockedRows
+from timing_logger.analysis.accounting.run import TiedRows
 from timing_logger.analysis.grouping import least_of_each, quantiles
 from timing_logger.analysis.instants import instants
 from timing_logger.analysis.tables import Bools, Floats, Ints
@@ -33,7 +33,7 @@ class Done(NamedTuple):
     at_s: Floats
 
 
-def meeting_times(run: BlockedRows, end_s: Floats, gives: Lists, needs: Lists) -> Done:
+def meeting_times(run: TiedRows, end_s: Floats, gives: Lists, needs: Lists) -> Done:
     """Return the times of all meetings of a program.
 
     Args:
@@ -56,7 +56,7 @@ def meeting_times(run: BlockedRows, end_s: Floats, gives: Lists, needs: Lists) -
     return Done(took_s, before, at_s)
 
 
-def _in_background(run: BlockedRows, n: int) -> tuple[Bools, Floats]:
+def _in_background(run: TiedRows, n: int) -> tuple[Bools, Floats]:
     """Tell of each meeting whether it went on beside the lines, and when its rows say that it ended."""
     _, end_s, _ = instants(run.axis.frame)
     beside = ~run.axis.frame[BLOCKS].to_numpy()[run.ties.row]
@@ -65,7 +65,7 @@ def _in_background(run: BlockedRows, n: int) -> tuple[Bools, Floats]:
     return np.bincount(meeting, minlength=n) > 0, ended_s
 
 
-def _one_after_the_other(run: BlockedRows, in_background: Bools, done_s: Floats) -> Ints:
+def _one_after_the_other(run: TiedRows, in_background: Bools, done_s: Floats) -> Ints:
     """Return for each collective in the background the one before it in its group; -1 for none."""
     parts = run.met.parts
     found = np.full(len(done_s), -1)
@@ -80,7 +80,7 @@ def _one_after_the_other(run: BlockedRows, in_background: Bools, done_s: Floats)
     return found
 
 
-def _at_most_usual(run: BlockedRows, took_s: Floats) -> Floats:
+def _at_most_usual(run: TiedRows, took_s: Floats) -> Floats:
     """Return the times, those of messages whose rows do not show them as their link usually takes at most."""
     messages = run.met.messages
     if not len(messages.send):

@@ -16,7 +16,7 @@ from timing_logger.analysis.collectives.problems import Problem, find_problems
 from timing_logger.analysis.columns import RUN_OF_RANK
 from timing_logger.analysis.grouping import any_row_of
 from timing_logger.analysis.runs import runs_of
-from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, new_column
+from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, in_few_bytes, new_column
 from timing_logger.reading.sources import compact, joined
 
 if TYPE_CHECKING:
@@ -78,8 +78,18 @@ def met(rows: Frame, lines: Lines, step: Floats | None, world_size: int | None) 
     found = find_instances(frame, step)
     problems = find_problems(frame, found)
     usable = ((problems & ~Problem.MISSING) == 0) & (found.n_parts >= 2)
-    return Meetings(
-        frame, found.only(usable), problems[usable] == 0, find_messages(frame, world_size, exchanges=True)
+    messages = find_messages(frame, world_size, exchanges=True)
+    return Meetings(frame, _in_few_bytes(found.only(usable)), problems[usable] == 0, messages)
+
+
+def _in_few_bytes(parts: Instances) -> Instances:
+    return parts._replace(
+        row=in_few_bytes(parts.row),
+        instance=in_few_bytes(parts.instance),
+        communicator=in_few_bytes(parts.communicator),
+        rank=in_few_bytes(parts.rank),
+        operation=in_few_bytes(parts.operation),
+        step=in_few_bytes(parts.step),
     )
 
 

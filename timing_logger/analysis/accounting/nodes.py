@@ -10,12 +10,21 @@ from timing_logger.analysis.accounting.holds import apart
 from timing_logger.analysis.accounting.lines import LINE, PROCESS, Lines
 from timing_logger.analysis.accounting.loops import Ragged
 from timing_logger.analysis.accounting.part import BLOCKS
-from timing_logger.analysis.accounting.run import BlockedRows
+from timing_logger.analysis.accounting.run import TiedRows
 from timing_logger.analysis.accounting.ties import Ties, needs_of
 from timing_logger.analysis.grouping import first_above
 from timing_logger.analysis.instants import instants
 from timing_logger.analysis.operations import is_communication
-from timing_logger.analysis.tables import Bools, Floats, Ints, coded_text, dense_codes, each_text, numbers
+from timing_logger.analysis.tables import (
+    Bools,
+    Floats,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    in_few_bytes,
+    numbers,
+)
 
 ISSUE, WAIT, END, JOIN = range(4)
 """The kinds of nodes: a line begins something, waits, comes to its end, or joins the run."""
@@ -33,11 +42,13 @@ class Lists(NamedTuple):
     def by(cls, owner: Ints, values: Ints, n: int) -> Lists:
         """Return the lists of ``n`` owners."""
         order = np.argsort(owner, kind="stable")
-        return cls(np.searchsorted(owner[order], np.arange(n + 1)), values[order])
+        at = np.searchsorted(owner[order], np.arange(n + 1))
+        return cls(in_few_bytes(at), in_few_bytes(values[order]))
 
     def pairs(self) -> tuple[Ints, Ints]:
         """Return each owner, ascending, with each of its numbers."""
-        return np.repeat(np.arange(len(self.at) - 1), np.diff(self.at)), self.values
+        owner = np.arange(len(self.at) - 1, dtype=self.at.dtype)
+        return np.repeat(owner, np.diff(self.at)), self.values
 
     def ragged(self) -> Ragged:
         """Return the lists for a loop: as one list of numbers, since many small ones take long to make."""
@@ -54,7 +65,7 @@ class Nodes(NamedTuple):
     end_s: Floats
 
 
-def nodes_of(run: BlockedRows, lines: Lines) -> tuple[Nodes, Floats]:
+def nodes_of(run: TiedRows, lines: Lines) -> tuple[Nodes, Floats]:
     """Return the nodes of a run, line by line in the order of time, and when each line began.
 
     Args:
@@ -66,10 +77,11 @@ def nodes_of(run: BlockedRows, lines: Lines) -> tuple[Nodes, Floats]:
     every = zip(waits, _issues(run, waits), ends, strict=True)
     nodes = Nodes._make(np.concatenate(column) for column in every)
     order = np.lexsort((nodes.kind, nodes.begin_s, nodes.line))
-    return Nodes._make(column[order] for column in nodes), start_s
+    line, kind, row = (in_few_bytes(column)[order] for column in nodes[:3])
+    return Nodes(line, kind, row, nodes.begin_s[order], nodes.end_s[order]), start_s
 
 
-def _waits(run: BlockedRows) -> Nodes:
+def _waits(run: TiedRows) -> Nodes:
     """Return a node for each row that blocked its line.
 
     Of rows that cover the same time, as those of one call that waits for several operations, the one that
@@ -84,7 +96,7 @@ def _waits(run: BlockedRows) -> Nodes:
     return Nodes(line[row].astype(np.int64), np.full(len(row), WAIT), row, begins_s, ends_s)
 
 
-def _issues(run: BlockedRows, waits: Nodes) -> Nodes:
+def _issues(run: TiedRows, waits: Nodes) -> Nodes:
     """Return a node for each row that others may need to have come, as any but a ``WAIT``.
 
     What begins while its line waits, as in a call that does several things, or in a thread that serves
@@ -101,7 +113,7 @@ def _issues(run: BlockedRows, waits: Nodes) -> Nodes:
     return Nodes(on, np.full(len(row), ISSUE), row, at_s, at_s)
 
 
-def _issuing_line(run: BlockedRows, line: Ints, blocks: Bools, process: Ints, row: Ints) -> Ints:
+def _issuing_line(run: TiedRows, line: Ints, blocks: Bools, process: Ints, row: Ints) -> Ints:
     """Return the line that begins each row: of one in the background the line that waits for it."""
     ties = run.ties
     waiting = ties.needs & blocks[ties.row] & ~ties.gives
@@ -131,7 +143,7 @@ def _before_any_wait(line: Ints, at_s: Floats, waits: Nodes) -> Floats:
     return found
 
 
-def _ends(run: BlockedRows, lines: Lines) -> tuple[Floats, Nodes]:
+def _ends(run: TiedRows, lines: Lines) -> tuple[Floats, Nodes]:
     """Return when each line began, and a node for the end of each process."""
     start_s, _, _ = instants(run.axis.frame)
     process = run.axis.frame[PROCESS].to_numpy().astype(np.int64)

@@ -15,9 +15,18 @@ from timing_logger.analysis.accounting.joining import with_joins
 from timing_logger.analysis.accounting.lines import Lines, is_set_up
 from timing_logger.analysis.accounting.meeting_times import Done, meeting_times
 from timing_logger.analysis.accounting.nodes import WAIT, Lists, Nodes, meetings_of, nodes_of
-from timing_logger.analysis.accounting.run import BlockedRows
+from timing_logger.analysis.accounting.run import TiedRows
 from timing_logger.analysis.operations import base_operation
-from timing_logger.analysis.tables import Bools, Floats, Ints, coded_text, dense_codes, numbers, renamed
+from timing_logger.analysis.tables import (
+    Bools,
+    Floats,
+    Ints,
+    coded_text,
+    dense_codes,
+    in_few_bytes,
+    numbers,
+    renamed,
+)
 
 
 class Program(NamedTuple):
@@ -53,7 +62,7 @@ class Program(NamedTuple):
     n_steps: int
 
 
-def program_of(run: BlockedRows, lines: Lines, step: Floats, n_steps: int) -> Program:
+def program_of(run: TiedRows, lines: Lines, step: Floats, n_steps: int) -> Program:
     """Return the program of a run.
 
     Args:
@@ -77,7 +86,7 @@ def program_of(run: BlockedRows, lines: Lines, step: Floats, n_steps: int) -> Pr
     )  # fmt: skip
 
 
-def calls_of(program: Program, run: BlockedRows) -> Ints:
+def calls_of(program: Program, run: TiedRows) -> Ints:
     """Return for each node a number of what is called: its kind, operation and number of ranks."""
     frame = run.axis.frame
     operation, _ = renamed(coded_text(frame, "operation"), base_operation)
@@ -86,9 +95,10 @@ def calls_of(program: Program, run: BlockedRows) -> Ints:
     of_row = np.where(has_row, program.row, 0)
     if not len(frame):
         return program.kind
-    return dense_codes(
+    codes = dense_codes(
         program.kind, np.where(has_row, operation[of_row], -1), np.where(has_row, size[of_row], np.nan)
     )
+    return in_few_bytes(codes)
 
 
 def _late_s(nodes: Nodes, needs: Lists, done: Done) -> Floats:
@@ -98,7 +108,7 @@ def _late_s(nodes: Nodes, needs: Lists, done: Done) -> Floats:
     return np.where(nodes.kind == WAIT, np.maximum(nodes.end_s - could_s, 0.0), 0.0)
 
 
-def _unknown_s(nodes: Nodes, run: BlockedRows, late_s: Floats, n_lines: int) -> Floats:
+def _unknown_s(nodes: Nodes, run: TiedRows, late_s: Floats, n_lines: int) -> Floats:
     is_known = np.append(is_set_up(run.axis.frame), True)  # the last stands for no row
     is_known[run.ties.row] = True
     unknown = (nodes.kind == WAIT) & ~is_known[nodes.row]
@@ -108,15 +118,12 @@ def _unknown_s(nodes: Nodes, run: BlockedRows, late_s: Floats, n_lines: int) -> 
 def _steps(nodes: Nodes, step: Floats) -> Ints:
     """Return the position of each node's step; outside of any step that of the node before on its line."""
     own = np.where(nodes.row >= 0, step[nodes.row] if len(step) else np.nan, np.nan)
-    place = np.arange(len(own))
-    known = ~np.isnan(own)
-    before = np.maximum.accumulate(np.where(known, place, -1))
-    after = np.minimum.accumulate(np.where(known, place, len(own))[::-1])[::-1]
-    has_before = (before >= 0) & (nodes.line[before] == nodes.line)
-    has_after = (
-        (after < len(own)) & (nodes.line[np.minimum(after, len(own) - 1)] == nodes.line)
-        if len(own)
-        else known
-    )
-    from_ = np.where(has_before, before, np.where(has_after, after, -1))
-    return np.where(from_ >= 0, np.nan_to_num(own[from_]), 0.0).astype(np.int64)
+    known = np.flatnonzero(~np.isnan(own))
+    if not len(known):
+        return in_few_bytes(np.zeros(len(own), np.int64))
+    n_before = np.searchsorted(known, np.arange(len(own)), side="right")
+    from_ = known[np.maximum(n_before - 1, 0)]
+    lacks = nodes.line[from_] != nodes.line  # nothing before it on its line is of a step, but perhaps after
+    from_[lacks] = known[np.minimum(n_before[lacks], len(known) - 1)]
+    found = np.where(nodes.line[from_] == nodes.line, own[from_], 0.0)
+    return in_few_bytes(found.astype(np.int64))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import copy
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from timing_logger.analysis.accounting.program import Program
 from timing_logger.analysis.accounting.segments import Segments, segments_of
 from timing_logger.analysis.accounting.waves import ranked
-from timing_logger.analysis.tables import Floats, Ints, dense_codes
+from timing_logger.analysis.tables import Floats, Ints, dense_codes, in_few_bytes
 
 _SAME_S = 1e-9
 """By how much instants may differ that are the same, as sums of the same times in another order."""
@@ -57,11 +58,12 @@ class Replay:
             if in_segments
             else Segments.whole(len(line), before)
         )
-        self._slot = self._segments.of_node * len(program.start_s) + line  # of each line in each segment
-        each = dense_codes(line, self._segments.of_node)
+        slot = self._segments.of_node.astype(np.int64) * len(program.start_s) + line
+        self._slot = in_few_bytes(slot)  # of each line in each segment
+        each = in_few_bytes(dense_codes(line, self._segments.of_node))
         ranks = ranked(each, gives, needs, self._segments.before, program.end_s)
-        self._ranks = list(_ranks(program, self._segments.before, *ranks))
-        self._by_step = np.argsort(program.step, kind="stable")
+        self._ranks = list(_ranks(program, self._segments.before, *map(in_few_bytes, ranks)))
+        self._by_step = in_few_bytes(np.argsort(program.step, kind="stable"))
         self._whole: Replay | None = None
 
     def with_times(self, took_s: Floats, late_s: Floats) -> Replay:
@@ -77,18 +79,21 @@ class Replay:
         other._whole = None
         return other
 
-    def ends_s(self, own_s: Floats) -> Floats:
+    def ends_s(self, own_s: Iterable[Floats]) -> Floats:
         """Return when each step, and all before it, would have ended with other times of the lines.
 
         Args:
-            own_s: for each node and each time that the run is played how long its line is on its own account
-                before it (nodes x times), in seconds.
+            own_s: for each time that the run is played: how long the line of each node is on its own account
+                before it, in seconds.
 
         Returns:
             In seconds, steps x times.
         """
-        at_once = max(1, _AT_ONCE // max(1, len(own_s)))
-        parts = [self._played(own_s[:, i : i + at_once]) for i in range(0, own_s.shape[1], at_once)]
+        at_once = max(1, _AT_ONCE // max(1, len(self._slot)))
+        times = iter(own_s)
+        parts = []
+        while some := list(islice(times, at_once)):
+            parts.append(self._played(np.stack(some, axis=1)))
         return np.concatenate(parts, axis=1)
 
     def _played(self, own_s: Floats) -> Floats:
@@ -142,7 +147,7 @@ class Replay:
 def _ranks(program: Program, before: Ints, of_node: Ints, of_meeting: Ints) -> Iterator[_Rank]:
     n_ranks = max(1, int(of_node.max(initial=-1)) + 1)
     meetings, nodes = _split(of_meeting, n_ranks), _split(of_node, n_ranks)
-    place = np.empty(len(of_node), np.int64)  # of each node among those of its rank
+    place = np.empty_like(of_node)  # of each node among those of its rank
     place[np.concatenate(nodes)] = np.concatenate([np.arange(len(its)) for its in nodes])
     (giving, given), (needing, needed) = program.gives.pairs(), program.needs.pairs()
     needs = _grouped(of_node[needing], place[needing], needed, n_ranks)
@@ -154,7 +159,7 @@ def _ranks(program: Program, before: Ints, of_node: Ints, of_meeting: Ints) -> I
 
 def _split(rank: Ints, n_ranks: int) -> list[Ints]:
     """Return the positions of each rank; a rank beyond the last counts as that."""
-    order = np.argsort(rank, kind="stable")
+    order = in_few_bytes(np.argsort(rank, kind="stable"))
     return np.split(order, np.searchsorted(rank[order], np.arange(1, n_ranks)))
 
 
@@ -168,7 +173,7 @@ def _grouped(rank: Ints, key: Ints, values: Ints, n_ranks: int) -> Iterator[tupl
     first = np.flatnonzero((np.diff(rank, prepend=-1) != 0) | (np.diff(key, prepend=-1) != 0))
     at = np.searchsorted(rank, np.arange(n_ranks))
     key_at = np.searchsorted(rank[first], np.arange(1, n_ranks))
-    begins = first - at[rank[first]]
+    begins = in_few_bytes(first - at[rank[first]])
     yield from zip(
         np.split(key[first], key_at), np.split(values, at[1:]), np.split(begins, key_at), strict=True
     )

@@ -19,22 +19,20 @@ from timing_logger.analysis.tables import Bools, Ints
 from timing_logger.reading.lacking import stated_world_size
 
 
-class BlockedRows(NamedTuple):
-    """The rows of communication of a run, and what lines did while these blocked them.
+class TiedRows(NamedTuple):
+    """The rows of communication of a run, and what they waited for.
 
     Attributes:
         met: the rows, and what they are parts of.
         axis: the rows on the time axis of all ranks.
         ties: the ties of rows to what they meet in.
         needs: what the rows waited for.
-        blocked: what the lines did.
     """
 
     met: Meetings
     axis: OneAxis
     ties: Ties
     needs: Needs
-    blocked: Blocked
 
 
 class AccountOfRun(NamedTuple):
@@ -44,12 +42,14 @@ class AccountOfRun(NamedTuple):
         lines: the lines of control of all processes.
         spent: for each part how its lines spent the time in which they were not blocked, and the number of
             the first of them.
-        rows: the rows of communication, and what the lines did in them.
+        rows: the rows of communication.
+        blocked: what the lines did in them.
     """
 
     lines: Lines
     spent: list[tuple[Spent, int]]
-    rows: BlockedRows
+    rows: TiedRows
+    blocked: Blocked
 
 
 def account_of(parts: Sequence[AccountPart], files: Sequence[File]) -> AccountOfRun:
@@ -63,19 +63,25 @@ def account_of(parts: Sequence[AccountPart], files: Sequence[File]) -> AccountOf
     first = first_numbers([part.lines for part in communication])[LINE].tolist()
     rows, lines = joined_rows(communication)
     spent = list(zip((part.spent for part in parts), first, strict=True))
-    return AccountOfRun(lines, spent, blocked_rows(met(rows, lines, None, world_size_of(lines.rank, files))))
+    tied = tied_rows(met(rows, lines, None, world_size_of(lines.rank, files)))
+    return AccountOfRun(lines, spent, tied, blocked_in(tied))
 
 
-def blocked_rows(meetings: Meetings) -> BlockedRows:
-    """Tell what lines did while rows of communication blocked them."""
+def tied_rows(meetings: Meetings) -> TiedRows:
+    """Tell what rows of communication waited for."""
     frame = meetings.frame
     axis = on_one_axis(frame, frame[PROCESS].to_numpy(), meetings.parts, meetings.messages)
     ties = ties_of(axis.frame, meetings.parts, meetings.messages)
     needs = _comparable(needs_of(ties, instants(axis.frame)[0]), axis.clocks)
-    line = frame[LINE].to_numpy().astype(np.int64)
-    is_whole = _whole(meetings, ties)
-    blocked = blocked_times(axis, needs, is_whole, line, frame[HOLDS].to_numpy(), frame[BLOCKS].to_numpy())
-    return BlockedRows(meetings, axis, ties, needs, blocked)
+    return TiedRows(meetings, axis, ties, needs)
+
+
+def blocked_in(rows: TiedRows) -> Blocked:
+    """Tell what lines did while rows of communication blocked them."""
+    frame = rows.met.frame
+    line, holds, blocks = (frame[name].to_numpy() for name in (LINE, HOLDS, BLOCKS))
+    is_whole = _whole(rows.met, rows.ties)
+    return blocked_times(rows.axis, rows.needs, is_whole, line.astype(np.int64), holds, blocks)
 
 
 def _comparable(needs: Needs, clocks: Ints) -> Needs:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.accounting.nodes import Lists
-from timing_logger.analysis.tables import Bools, Ints
+from timing_logger.analysis.tables import Bools, Ints, in_few_bytes
 
 
 class Segments(NamedTuple):
@@ -34,7 +34,7 @@ class Segments(NamedTuple):
     def whole(cls, n_nodes: int, before: Ints) -> Segments:
         """Return the whole program as one segment."""
         none = np.zeros(0, np.int64)
-        return cls(np.zeros(n_nodes, np.int64), none, none.reshape(0, 0), before)
+        return cls(in_few_bytes(np.zeros(n_nodes, np.int64)), none, none.reshape(0, 0), before)
 
 
 class _Meetings(NamedTuple):
@@ -76,7 +76,7 @@ def segments_of(line: Ints, is_free: Bools, gives: Lists, needs: Lists, before: 
     goes_across = _across(meetings, before, follows, len(cuts))
     number = np.append(0, np.cumsum(~goes_across))
     before = np.where(follows & (number[meetings.first] == number[meetings.last[before]]), before, -1)
-    return Segments(number[of_node], cuts[~goes_across], waits[~goes_across], before)
+    return Segments(in_few_bytes(number)[of_node], cuts[~goes_across], waits[~goes_across], before)
 
 
 def _met_by_all(line: Ints, is_free: Bools, gives: Lists, needs: Lists, n_meetings: int) -> tuple[Ints, Ints]:

@@ -94,7 +94,7 @@ def _columns(
 
 
 def _blocked(run: AccountOfRun, called: Ints) -> _Times:
-    blocked = run.rows.blocked
+    blocked = run.blocked
     line = run.rows.met.frame[LINE].to_numpy().astype(np.int64)[blocked.row]
     ones = np.ones(len(line), np.int64)
     return _Times(line, blocked.what + 2, called[blocked.row] + 1, blocked.rank, ones, blocked.ms)

@@ -14,7 +14,7 @@ import numpy as np
 
 from timing_logger.analysis.accounting.nodes import WAIT
 from timing_logger.analysis.accounting.program import Program
-from timing_logger.analysis.tables import Bools, Floats, Ints, dense_codes
+from timing_logger.analysis.tables import Bools, Floats, Ints, dense_codes, in_few_bytes
 
 
 class OwnClock(NamedTuple):
@@ -54,23 +54,32 @@ def own_clocks(program: Program, call: Ints, role: Ints) -> OwnClock:
         role: for each line its role.
     """
     begins = (np.diff(program.line, prepend=-1) != 0) | (np.diff(program.step, prepend=-1) != 0)
-    part = np.cumsum(begins) - 1
-    total_s = np.cumsum(program.own_s)
-    first = np.flatnonzero(np.diff(part, prepend=-1))
-    since_s = total_s - (total_s - program.own_s)[first][part]
-    alike = _alike(part, call)
-    begins_something = program.kind != WAIT  # what is done already when it is waited for has no wait
-    signature = _signature(part, call, begins_something)
-    peers = dense_codes(program.step, role[program.line], signature, call, alike)
-    n_peers = (np.bincount(peers)[peers] if len(peers) else peers) - 1
+    part = in_few_bytes(np.cumsum(begins) - 1)
+    since_s, peers = _since_s(program.own_s, part), _peers(program, call, role, part)
+    n_peers = in_few_bytes(np.bincount(peers) - 1)[peers]
     last = _last_with_peers(part, n_peers)
     usual_s, others_s = (since_s + (found - since_s)[last] for found in _medians(since_s, peers))
     return OwnClock(since_s, usual_s, others_s, n_peers[last], part)
 
 
+def _since_s(own_s: Floats, part: Ints) -> Floats:
+    total_s = np.cumsum(own_s)
+    first = np.flatnonzero(np.diff(part, prepend=-1))
+    since_s: Floats = total_s - (total_s - own_s)[first][part]
+    return since_s
+
+
+def _peers(program: Program, call: Ints, role: Ints, part: Ints) -> Ints:
+    """Return for each node a number that is that of its peers."""
+    alike = _alike(part, call)
+    begins_something = program.kind != WAIT  # what is done already when it is waited for has no wait
+    signature = _signature(part, call, begins_something)
+    return in_few_bytes(dense_codes(program.step, role[program.line], signature, call, alike))
+
+
 def _last_with_peers(part: Ints, n_peers: Ints) -> Ints:
     """Return for each node the last one up to it in its part that has peers; itself where there is none."""
-    place = np.arange(len(part))
+    place = np.arange(len(part), dtype=part.dtype)
     last = np.maximum.accumulate(np.where(n_peers > 0, place, -1)) if len(part) else place
     return np.where((last >= 0) & (part[last] == part), last, place)
 
@@ -97,12 +106,12 @@ def _medians(values: Floats, group: Ints) -> tuple[Floats, Floats]:
 
     Of an even number it is the lower of the two in the middle, as in ``peers.peer_medians``.
     """
-    order = np.lexsort((values, group))
+    order = in_few_bytes(np.lexsort((values, group)))
     ascending = values[order]
-    first = np.flatnonzero(np.diff(group[order], prepend=-1))
-    n = np.diff(first, append=len(order))
+    first = in_few_bytes(np.flatnonzero(np.diff(group[order], prepend=-1)))
+    n = np.diff(first, append=order.dtype.type(len(order)))
     begin, size = np.repeat(first, n), np.repeat(n, n)
-    place = np.arange(len(order)) - begin
+    place = np.arange(len(order), dtype=order.dtype) - begin
     median = ascending[begin + (size - 1) // 2]
     middle = (size - 2) // 2
     middle = np.where(middle >= place, middle + 1, middle)

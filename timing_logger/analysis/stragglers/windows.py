@@ -166,5 +166,5 @@ def _reduce(
     return verdict_and_windows(reduce_judgement(parts, roles, policy=policy), of_pandas())
 
 
-STRAGGLERS = ByProcess(COLUMNS_OF["stragglers"], map_judgement, _reduce, row_bytes=1200)
+STRAGGLERS = ByProcess(COLUMNS_OF["stragglers"], map_judgement, _reduce, row_bytes=800)
 """The analysis :func:`stragglers_and_windows` in parts."""

@@ -5,7 +5,7 @@ Compare Lin et al., Understanding stragglers in large model training using what-
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from timing_logger.analysis.accounting.program import Program
 from timing_logger.analysis.accounting.replay import Replay
 from timing_logger.analysis.accounting.usual import OwnClock, own_clocks
 from timing_logger.analysis.grouping import quantiles
-from timing_logger.analysis.tables import Bools, Floats, Ints
+from timing_logger.analysis.tables import Bools, Floats, Ints, in_few_bytes
 
 
 class Slowed(NamedTuple):
@@ -46,7 +46,7 @@ class Prices:
                 differs by chance.
         """
         self._program, self._replay = program, Replay(program)
-        self._column = column_of_line[program.line]
+        self._column = in_few_bytes(column_of_line)[program.line]
         self._clock = own_clocks(program, call, role_of_line)
         self._parts = _Parts.of(self._column, self._clock, min_alike)
         self._length_s: dict[tuple[tuple[int, bytes], ...], float] = {}
@@ -92,8 +92,8 @@ class Prices:
         keys = [tuple((column, steps.tobytes()) for column, steps in chosen) for chosen in sets]
         new = {key: chosen for key, chosen in zip(keys, sets, strict=True) if key not in self._length_s}
         if new:
-            own_s = np.stack([self._own_s(chosen) for chosen in new.values()], axis=1)
-            self._length_s.update(zip(new, self._replay.ends_s(own_s)[-1].tolist(), strict=True))
+            ends_s = self._replay.ends_s(self._own_s(chosen) for chosen in new.values())
+            self._length_s.update(zip(new, ends_s[-1].tolist(), strict=True))
         return np.array([self._length_s[key] for key in keys])
 
     def _own_s(self, chosen: Sequence[Slowed]) -> Floats:
@@ -111,20 +111,20 @@ class Prices:
         Returns:
             In ms.
         """
-        clock, own_s = self._clock, []
-        for one in ones:
-            as_it_was_s = np.where(self._is_in([one]), clock.since_s, clock.usual_s)
-            for since_s in (as_it_was_s, self._like_peers_s([one], clock.usual_s)):
-                own_s.append(clock.own_s(since_s)[:, None])
-        length_s = self._replay.ends_s(np.concatenate(own_s, axis=1))[-1]
+        length_s = self._replay.ends_s(own_s for one in ones for own_s in self._with_and_without(one))[-1]
         harm_ms: Floats = 1e3 * (length_s[::2] - length_s[1::2])
         return harm_ms
+
+    def _with_and_without(self, one: Slowed) -> Iterator[Floats]:
+        """Yield own times of a run in which all are as usual but one rank, and of one in which it is, too."""
+        clock = self._clock
+        yield clock.own_s(np.where(self._is_in([one]), clock.since_s, clock.usual_s))
+        yield clock.own_s(self._like_peers_s([one], clock.usual_s))
 
     def lost_ms(self) -> float:
         """Return by how much the run would be shorter if all ranks took what is usual among their peers."""
         clock = self._clock
-        both = np.stack([self._program.own_s, clock.own_s(clock.usual_s)], axis=1)
-        recorded_s, usual_s = self._replay.ends_s(both)[-1]
+        recorded_s, usual_s = self._replay.ends_s([self._program.own_s, clock.own_s(clock.usual_s)])[-1]
         return 1e3 * float(recorded_s - usual_s)
 
     def _like_peers_s(self, chosen: Sequence[Slowed], others_s: Floats) -> Floats:
@@ -145,7 +145,7 @@ class Prices:
             In ms.
         """
         other = self._replay.with_times(took_s, late_s)
-        other_s = float(other.ends_s(self._program.own_s[:, None])[-1, 0])
+        other_s = float(other.ends_s([self._program.own_s])[-1, 0])
         return 1e3 * (float(self._lengths_s([[]])[0]) - other_s)
 
     def _is_in(self, chosen: Sequence[Slowed]) -> Bools:

@@ -13,7 +13,7 @@ from timing_logger.analysis.accounting.lines import PROCESS, joined_lines
 from timing_logger.analysis.accounting.meetings import joined_rows, met, steps_by_place
 from timing_logger.analysis.accounting.part import CommunicationPart, map_communication
 from timing_logger.analysis.accounting.program import Program, calls_of, program_of
-from timing_logger.analysis.accounting.run import blocked_rows
+from timing_logger.analysis.accounting.run import blocked_in, tied_rows
 from timing_logger.analysis.accounting.ties import Ties
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.epochs import epochs_of
@@ -235,7 +235,7 @@ def reduce_step_times(parts: Sequence[StepTimesPart], world_size: int | None = N
     """Compute the times by step and rank from the parts of all processes, as from all their rows at once.
 
     Args:
-        parts: as ``map_step_times`` returned them, in ascending order of their processes.
+        parts: as ``map_step_times`` returned them, in ascending order of their processes; they are emptied.
         world_size: the number of ranks in the run; None if unknown.
     """
     has_iterations = any(part.has_iterations for part in parts)
@@ -243,6 +243,8 @@ def reduce_step_times(parts: Sequence[StepTimesPart], world_size: int | None = N
         parts = [part if part.has_iterations else part.without_steps() for part in parts]
     numbering, number = _numbered_together(parts)
     found = [steps._replace(iterations=next(number)) for part in parts for steps in part.processes]
+    for part in parts:
+        part.processes.clear()
     phases = sorted({name for part in parts for name in part.operations if needs_no_other_rank(name)})
     return _assembled(found, parts, phases, numbering, has_iterations, world_size)
 
@@ -261,7 +263,7 @@ def _numbered_together(parts: Sequence[StepTimesPart]) -> tuple[Numbering, Itera
 
 
 def _assembled(
-    found: Sequence[RankSteps],
+    found: list[RankSteps],
     parts: Sequence[StepTimesPart],
     phases: list[str],
     numbering: Numbering,
@@ -280,16 +282,17 @@ def _assembled(
         for i, phase in enumerate(phases):
             phase_ms[i, at, column] = steps.work_ms.get(phase, 0.0)
     self_ms = phase_ms.sum(axis=0)
-    communicated, played = _communication(
+    unlogged_ms = list({steps.rank: steps.unlogged_ms for steps in found}.values())
+    recorded_every = _recorded_every(found) if has_iterations else 1
+    found.clear()  # from here on all is in the arrays, and the rows of communication need the memory
+    waits, transfers, played = _communication(
         parts, columns, rows, (ranks, shape), world_size, by_step=has_iterations
     )
     return StepTimes(
-        ranks, iterations, phases, phase_ms, np.where(self_ms > 0, self_ms, np.nan),
-        waits_by_step(communicated), gap_ms, blocked_ms, transfers_by_step(communicated),
-        from_gaps=False, has_iterations=has_iterations, numbering=numbering,
-        unlogged_ms=list({steps.rank: steps.unlogged_ms for steps in found}.values()),
-        on_device=any(part.on_device for part in parts), played=played, wall_ms=_wall_ms(parts),
-        recorded_every=_recorded_every(found) if has_iterations else 1,
+        ranks, iterations, phases, phase_ms, np.where(self_ms > 0, self_ms, np.nan), waits, gap_ms,
+        blocked_ms, transfers, from_gaps=False, has_iterations=has_iterations, numbering=numbering,
+        unlogged_ms=unlogged_ms, on_device=any(part.on_device for part in parts), played=played,
+        wall_ms=_wall_ms(parts), recorded_every=recorded_every,
     )  # fmt: skip
 
 
@@ -312,8 +315,10 @@ def _wall_ms(parts: Sequence[StepTimesPart]) -> float:
 def _communication(
     parts: Sequence[StepTimesPart], columns: Sequence[int], steps: Sequence[Ints],
     of: tuple[Sequence[int], Shape], world_size: int | None, *, by_step: bool,
-) -> tuple[Communication, Played]:  # fmt: skip
+) -> tuple[Waits, Transfers, Played]:  # fmt: skip
     """Match the rows of communication, and tell what ranks did in them.
+
+    The parts lose these rows.
 
     Args:
         parts: the parts of the run.
@@ -328,8 +333,15 @@ def _communication(
     meetings = met(rows, lines, step if by_step else np.full(len(step), np.nan), world_size)
     column_of = np.array(columns, np.int64)
     ranks, shape = np.array(of[0], np.int64), of[1]
-    blocked = blocked_rows(meetings)
-    program = program_of(blocked, lines, step, max(1, shape.steps))
+    tied = tied_rows(meetings)
+    waits, transfers = _waits_and_transfers(
+        Communication(tied, blocked_in(tied), step, column_of[rows[PROCESS].to_numpy()], ranks, shape)
+    )
+    program = program_of(tied, lines, step, max(1, shape.steps))
     column_of_line, restarts = column_of[lines.process], len(columns) > len(ranks)
-    played = Played(program, calls_of(program, blocked), column_of_line, blocked.ties, restarts)
-    return Communication(blocked, step, column_of[rows[PROCESS].to_numpy()], ranks, shape), played
+    played = Played(program, calls_of(program, tied), column_of_line, tied.ties, restarts)
+    return waits, transfers, played
+
+
+def _waits_and_transfers(communicated: Communication) -> tuple[Waits, Transfers]:
+    return waits_by_step(communicated), transfers_by_step(communicated)

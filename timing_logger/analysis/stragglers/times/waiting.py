@@ -6,14 +6,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.accounting.blocked import NO_RANK, NOT_MATCHED, TRANSFER, WAITING
+from timing_logger.analysis.accounting.blocked import NO_RANK, NOT_MATCHED, TRANSFER, WAITING, Blocked
 from timing_logger.analysis.accounting.lines import is_set_up
 from timing_logger.analysis.accounting.part import BLOCKS
-from timing_logger.analysis.accounting.run import BlockedRows
+from timing_logger.analysis.accounting.run import TiedRows
 from timing_logger.analysis.grouping import any_row_of, greatest_of_each
 from timing_logger.analysis.instants import instants
 from timing_logger.analysis.operations import SYNCHRONISING, base_operation
-from timing_logger.analysis.tables import Bools, Floats, Ints, coded_text, dense_codes, each_text
+from timing_logger.analysis.tables import (
+    Bools,
+    Floats,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    in_few_bytes,
+)
 
 
 class Shape(NamedTuple):
@@ -27,14 +35,16 @@ class Communication(NamedTuple):
     """The rows of communication of a run, placed in arrays by step and rank.
 
     Attributes:
-        rows: the rows, and what lines did while these blocked them.
+        rows: the rows.
+        blocked: what lines did while these blocked them.
         step: for each row the position of its step; NaN outside of any step.
         column: for each row the column of its rank.
         ranks: the rank of each column, ascending.
         shape: of arrays by step and rank.
     """
 
-    rows: BlockedRows
+    rows: TiedRows
+    blocked: Blocked
     step: Floats
     column: Ints
     ranks: Ints
@@ -125,19 +135,21 @@ class _Stretches(NamedTuple):
 
     @classmethod
     def of(cls, of: Communication) -> _Stretches:
-        blocked, shape = of.rows.blocked, of.shape
+        blocked, shape = of.blocked, of.shape
         row, what, by = blocked.row, blocked.what, of.column[blocked.row]
         inside = ~np.isnan(of.step[row])
         waits = inside & (what == WAITING)
         to_rank = waits & (blocked.rank != NO_RANK)
         owner = np.where(to_rank, np.searchsorted(of.ranks, blocked.rank), shape.ranks)
         step = np.where(inside, of.step[row], 0).astype(np.int64)
+        numbers = step, by, owner, step * shape.ranks + by, step * shape.ranks + owner
+        step, by, owner, cell, owner_cell = (in_few_bytes(values) for values in numbers)
         unmatched = inside & (what == NOT_MATCHED)
         named = coded_text(of.rows.axis.frame, "operation")
         together = each_text(named, lambda name: base_operation(name) in SYNCHRONISING)
         return cls(
-            row, step, by, owner, step * shape.ranks + by, step * shape.ranks + owner, blocked.ms,
-            inside & ~unmatched, waits, to_rank & (owner != by), inside & (what == TRANSFER) & together[row],
+            row, step, by, owner, cell, owner_cell, blocked.ms, inside & ~unmatched, waits,
+            to_rank & (owner != by), inside & (what == TRANSFER) & together[row],
             unmatched & ~is_set_up(of.rows.axis.frame)[row], shape,
         )  # fmt: skip
 
@@ -177,12 +189,13 @@ def _pending_ms(of: Communication) -> Floats:
 
 
 def _varying_ms(of: Communication, owner: Ints, by: Ints, step: Ints, ms: Floats) -> Floats:
-    pair = dense_codes(owner, by)
-    key = dense_codes(pair, step)
-    one = any_row_of(key)
-    in_step_ms, pair = np.bincount(key, ms, minlength=len(one)), pair[one]
-    order = np.lexsort((-in_step_ms, pair))
-    in_step_ms, pair, owner = in_step_ms[order], pair[order], owner[one][order]
+    order = np.lexsort((step, by, owner))
+    owner, by, step = owner[order], by[order], step[order]
+    is_new_pair = (np.diff(owner, prepend=-1) != 0) | (np.diff(by, prepend=-1) != 0)
+    is_new = is_new_pair | (np.diff(step, prepend=-1) != 0)
+    in_step_ms = np.bincount(np.cumsum(is_new) - 1, ms[order])
+    owner, pair = owner[is_new], np.cumsum(is_new_pair)[is_new]
+    in_step_ms = in_step_ms[np.lexsort((-in_step_ms, pair))]
     first = np.flatnonzero(np.diff(pair, prepend=-1))
     n = np.diff(first, append=len(pair))
     middle = of.shape.steps // 2
