@@ -84,5 +84,5 @@ def _reduce(parts: Sequence[PartOfAccount]) -> pd.DataFrame:
     return found
 
 
-ACCOUNT = ByProcess(COLUMNS_OF["account"], _map, _reduce, row_bytes=900)
+ACCOUNT = ByProcess(COLUMNS_OF["account"], _map, _reduce, row_bytes=700)
 """The analysis :func:`account` in parts: a part holds the rows of communication, and sums of all others."""

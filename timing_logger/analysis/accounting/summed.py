@@ -19,6 +19,7 @@ from timing_logger.analysis.tables import (
     Schema,
     coded_text,
     dense_codes,
+    in_few_bytes,
     like,
     nullable_integers,
 )
@@ -47,6 +48,17 @@ class _Times(NamedTuple):
     n: Ints
     ms: Floats
 
+    def summed(self) -> _Times:
+        """Sum the times of each line in which it did the same; the result is in the order of all these."""
+        key = dense_codes(self.line, self.what, self.operation, self.rank)
+        one = any_row_of(key)
+        n, ms = (sums(values, key, len(one)) for values in (self.n, self.ms))
+        return self.only(one)._replace(n=n.astype(np.int64), ms=ms)
+
+    def only(self, wanted: Ints) -> _Times:
+        """Return the entries at these positions."""
+        return _Times._make(values[wanted] for values in self)
+
 
 def account_table(run: AccountOfRun, frame: nw.DataFrame[IntoDataFrameT]) -> IntoDataFrameT:
     """Return the table that ``account`` returns, in the library of ``frame``."""
@@ -54,50 +66,46 @@ def account_table(run: AccountOfRun, frame: nw.DataFrame[IntoDataFrameT]) -> Int
     called, names = coded_text(run.rows.met.frame, "operation")
     names = ["", *names, *sorted({name for spent, _ in run.spent for name in spent.operation})]
     code_of = {name: code for code, name in reversed([*enumerate(names)])}
-    parts = [_blocked(run, called), *(_not_blocked(spent, first, code_of) for spent, first in run.spent)]
-    each = _Times._make(np.concatenate(column) for column in zip(*parts, strict=True))
-    key = dense_codes(each.line, each.what, each.operation, each.rank)
-    n_keys = int(key.max(initial=-1)) + 1
-    ms, n = sums(each.ms, key, n_keys), sums(each.n, key, n_keys)
-    one = any_row_of(key)
-    order = one[np.lexsort((-ms, each.line[one]))]
-    columns = _columns(lines, each, names, order, n[key[order]].astype(np.int64), ms[key[order]])
+    parts = [
+        _blocked(run, called).summed(),
+        *(_not_blocked(spent, first, code_of) for spent, first in run.spent),
+    ]
+    each = _Times._make(np.concatenate(column) for column in zip(*parts, strict=True)).summed()
+    each = each.only(np.lexsort((-each.ms, each.line)))
+    columns = _columns(lines, each, names)
     table = nw.from_native(like(frame, _SCHEMA, list(zip(*columns, strict=True))), eager_only=True)
-    for_whom = np.where(each.rank[order] == NO_RANK, np.nan, each.rank[order])
+    for_whom = np.where(each.rank == NO_RANK, np.nan, each.rank)
     return table.with_columns(nullable_integers(table, "waited_for", for_whom)).select(*_COLUMNS).to_native()
 
 
-def _columns(
-    lines: Lines, each: _Times, names: list[str], order: Ints, n: Ints, ms: Floats
-) -> list[list[object]]:
+def _columns(lines: Lines, each: _Times, names: list[str]) -> list[list[object]]:
     """Return the columns of the table, as ``_SCHEMA`` names them.
 
     Args:
         lines: all lines.
-        each: the times.
+        each: the times; one row of the table for each.
         names: the operations by their codes.
-        order: for each row of the table an entry of ``each``.
-        n, ms: of each row of the table.
     """
-    line = each.line[order]
+    line = each.line
     return [
         lines.rank[line].tolist(),
         lines.incarnation[line].tolist(),
         [lines.thread[one] for one in line.tolist()],
         lines.is_main[line].tolist(),
-        [WHAT[what] for what in each.what[order].tolist()],
-        [names[operation] for operation in each.operation[order].tolist()],
-        n.tolist(),
-        ms.tolist(),
-        (ms / lines.wall_ms[line]).tolist(),
+        [WHAT[what] for what in each.what.tolist()],
+        [names[operation] for operation in each.operation.tolist()],
+        each.n.tolist(),
+        each.ms.tolist(),
+        (each.ms / lines.wall_ms[line]).tolist(),
     ]
 
 
 def _blocked(run: AccountOfRun, called: Ints) -> _Times:
     blocked = run.blocked
-    line = run.rows.met.frame[LINE].to_numpy().astype(np.int64)[blocked.row]
-    ones = np.ones(len(line), np.int64)
-    return _Times(line, blocked.what + 2, called[blocked.row] + 1, blocked.rank, ones, blocked.ms)
+    line = run.rows.met.frame[LINE].to_numpy()[blocked.row]
+    ones = in_few_bytes(np.ones(len(line), np.int64))
+    operation = in_few_bytes(called)[blocked.row] + 1
+    return _Times(line, blocked.what + 2, operation, blocked.rank, ones, blocked.ms)
 
 
 def _not_blocked(spent: Spent, first_line: int, code_of: dict[str, int]) -> _Times:

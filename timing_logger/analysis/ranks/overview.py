@@ -145,12 +145,14 @@ def reduce_summary(parts: Sequence[SummaryPart]) -> Summary:
         pd.concat(tables, ignore_index=True) for tables in zip(*(part[:3] for part in parts), strict=True)
     )
     ranks = ranks.sort_values(["rank", "incarnation"], ignore_index=True)
-    steps = joined_steps([part.steps for part in parts])
+    spread = spread_of_steps(
+        nw.from_native(ranks), joined_steps([part.steps for part in parts]), ranks["wall_s"].to_numpy()
+    )
     files = [file for part in parts for file in part.files]
     return Summary(
         operations=_most_first(operations),
         ranks=ranks,
-        spread=spread_of_steps(nw.from_native(ranks), steps, ranks["wall_s"].to_numpy()),
+        spread=spread,
         statuses=_counted_together(statuses, operations),
         counters=compare_counters(files),
         files=files,
@@ -304,5 +306,5 @@ def _counters_of(file: File) -> FileCounters:
     }
 
 
-OVERVIEW = ByProcess(COLUMNS_OF["overview"], map_summary, reduce_summary, row_bytes=900)
+OVERVIEW = ByProcess(COLUMNS_OF["overview"], map_summary, reduce_summary, row_bytes=700)
 """The analysis :func:`overview` in parts."""

@@ -22,6 +22,7 @@ from timing_logger.analysis.tables import (
     coded_text,
     dense_codes,
     each_text,
+    in_few_bytes,
     numbers,
 )
 from timing_logger.record import OK
@@ -74,14 +75,14 @@ def synchronised_steps(frame: Frame) -> SynchronisedSteps:
     names = [(operation[1][operation[0][i]], group[1][group[0][i]]) for i in one_of_name]
     return SynchronisedSteps(
         names=names,
-        name=name[one],
-        rank=rank[one],
-        incarnation=incarnation[one],
+        name=in_few_bytes(name[one]),
+        rank=in_few_bytes(rank[one]),
+        incarnation=in_few_bytes(incarnation[one]),
         epoch=epoch[one],
         iteration=iteration[one],
         seq=seq[one],
         group_size=greatest_of_each(numbers(frame, "group_size")[row], key, len(one)),
-        n_rows=np.bincount(key, minlength=len(one)),
+        n_rows=in_few_bytes(np.bincount(key, minlength=len(one))),
         total_bytes=sums(numbers(frame, "message_size_bytes")[row], key, len(one)),
         time_ms=sums(elapsed_ms[row], key, len(one)),
     )
@@ -92,7 +93,7 @@ def joined_steps(parts: Sequence[SynchronisedSteps]) -> SynchronisedSteps:
     names = sorted({name for part in parts for name in part.names})
     place = {name: i for i, name in enumerate(names)}
     moved = [
-        part._replace(name=np.array([place[name] for name in part.names], np.int64)[part.name])
+        part._replace(name=in_few_bytes(np.array([place[name] for name in part.names], np.int64))[part.name])
         for part in parts
     ]
     columns = (np.concatenate(values) for values in zip(*(part[1:] for part in moved), strict=True))
