@@ -13,11 +13,11 @@ import pytest
 from simulated_runs import _row, _table
 
 from timing_logger.analysis import account
+from timing_logger.analysis.step_times.step_times import step_times
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.cost.prices import Slowed
 from timing_logger.analysis.stragglers.cost.pricing import pricing_of
 from timing_logger.analysis.stragglers.policy import STANDARD
-from timing_logger.analysis.stragglers.times.step_times import step_times
 
 ROOT = Path(__file__).parent.parent
 picture = SimpleNamespace(**runpy.run_path(str(ROOT / "website" / "account_picture.py")))

@@ -109,7 +109,7 @@ def test_a_group_made_anew_under_its_old_name_changes_no_verdict(logged: list[st
 
 def test_the_verdict_waits_where_the_waits_are() -> None:
     """Also where the size of the group is not stated, or rows have no number."""
-    from timing_logger.analysis.stragglers.times.step_times import step_times
+    from timing_logger.analysis.step_times.step_times import step_times
 
     timings = data_parallel(factors(30, 4, noise=0.2), noise=0.03)
     for spoilt in (

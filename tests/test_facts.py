@@ -15,6 +15,7 @@ from simulated_runs import data_parallel, factors
 
 import timing_logger
 from timing_logger.analysis import Gate, RunEnd, stragglers
+from timing_logger.analysis.step_times.step_times import step_times
 from timing_logger.analysis.steps import StepRange
 from timing_logger.analysis.stragglers.case import Case, Judgement
 from timing_logger.analysis.stragglers.facts import Fact, code_of, plain_fact
@@ -72,7 +73,6 @@ from timing_logger.analysis.stragglers.facts.reasons import (
     UntimedCalls,
 )
 from timing_logger.analysis.stragglers.policy import STANDARD
-from timing_logger.analysis.stragglers.times.step_times import step_times
 from timing_logger.report import evidence_sentences, verdict_json
 from timing_logger.report.evidence_text import sentence
 from timing_logger.report.why_text import reason
@@ -213,7 +213,7 @@ def judged(timings: Any) -> Judgement:
 # -- no sentences in the analysis --------------------------------------------------------------------------
 
 ANALYSIS = Path(timing_logger.__file__).parent / "analysis" / "stragglers"
-OF_NUMBERS = ("policy.py", "policy_numbers.py")
+OF_NUMBERS = ("policy.py",)
 """The numbers of the policy have their reasons beside them."""
 
 

@@ -11,8 +11,8 @@ import pytest
 from straggler_trace import load, readers
 
 from timing_logger.analysis import stragglers, windows
+from timing_logger.analysis.step_times.step_times import step_times
 from timing_logger.analysis.stragglers.facts.of_ranks import PassingOn
-from timing_logger.analysis.stragglers.times.step_times import step_times
 
 TRACE = Path(
     os.environ.get("TIMING_LOGGER_STRAGGLER_TRACE")

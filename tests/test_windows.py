@@ -16,17 +16,20 @@ from slow import examples
 
 from timing_logger.analysis import scores, windows
 from timing_logger.analysis.operations import needs_no_other_rank
+from timing_logger.analysis.series.change_points import change_points, change_points_of_each
+from timing_logger.analysis.series.noise import noise_of
+from timing_logger.analysis.series.peers import peer_medians
+from timing_logger.analysis.step_times.self_time import exclusive_ms
+from timing_logger.analysis.step_times.step_times import step_times
 from timing_logger.analysis.stragglers.policy import STANDARD
 from timing_logger.analysis.stragglers.scores import individual_score
-from timing_logger.analysis.stragglers.slow.change_points import change_points, change_points_of_each
-from timing_logger.analysis.stragglers.slow.noise import noise_of
-from timing_logger.analysis.stragglers.slow.peers import peer_medians
-from timing_logger.analysis.stragglers.times.self_time import exclusive_ms
-from timing_logger.analysis.stragglers.times.step_times import step_times
 
 
 def of_self_time(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["phase"] == "SELF_TIME"].reset_index(drop=True)
+
+
+SEARCH = STANDARD.change_search
 
 
 # -- scores ----------------------------------------------------------------------------------------
@@ -154,7 +157,7 @@ def test_tables_come_back_in_the_library_they_came_in_and_typed_when_empty() -> 
 def test_both_ends_of_a_clear_window_are_found_within_two_steps(start: int, length: int, seed: int) -> None:
     series = np.random.default_rng(seed).normal(0, 0.05, start + length + 40)
     series[start : start + length] += 0.5
-    found = change_points(series, STANDARD, cap=0.29, min_sigma=0.02)
+    found = change_points(series, SEARCH, cap=0.29, min_sigma=0.02)
     assert min(abs(at - start) for at in found) <= 2
     assert min(abs(at - start - length) for at in found) <= 2
 
@@ -164,7 +167,7 @@ def test_in_300_noisy_windows_not_one_end_is_more_than_two_steps_off() -> None:
     for _ in range(300):
         series = rng.normal(0, 0.1, 200)
         series[60:85] += 0.4
-        found = change_points(series, STANDARD, cap=0.29, min_sigma=0.02)
+        found = change_points(series, SEARCH, cap=0.29, min_sigma=0.02)
         assert max(min(abs(at - end) for at in found) for end in (60, 85)) <= 2
 
 
@@ -178,13 +181,13 @@ def test_no_level_is_shorter_than_3_steps_whatever_spikes_there_are(
     start, end = sorted(rng.integers(0, length, 2))
     series[start:end] += 0.4
     series[[at % length for at in spikes]] += 2.0
-    found = change_points(series, STANDARD, cap=0.29, min_sigma=0.02)
+    found = change_points(series, SEARCH, cap=0.29, min_sigma=0.02)
     assert min(np.diff([0, *found, length])) >= 3
 
 
 def test_noise_has_next_to_no_change_points() -> None:
     rng = np.random.default_rng(5)
-    found = [change_points(rng.normal(0, 0.1, 300), STANDARD, cap=0.29, min_sigma=0.02) for _ in range(100)]
+    found = [change_points(rng.normal(0, 0.1, 300), SEARCH, cap=0.29, min_sigma=0.02) for _ in range(100)]
     assert sum(map(bool, found)) <= 2
 
 
@@ -192,8 +195,8 @@ def test_ranks_that_are_looked_at_together_change_where_each_does_alone() -> Non
     series = np.random.default_rng(6).normal(0, 0.1, (20, 150))
     for i in range(0, 20, 3):
         series[i, 5 * i : 100] += 0.3
-    together = change_points_of_each(series, STANDARD, cap=0.29, min_sigma=0.02)
-    assert together == [change_points(each, STANDARD, cap=0.29, min_sigma=0.02) for each in series]
+    together = change_points_of_each(series, SEARCH, cap=0.29, min_sigma=0.02)
+    assert together == [change_points(each, SEARCH, cap=0.29, min_sigma=0.02) for each in series]
     assert [bool(found) for found in together] == [i % 3 == 0 for i in range(20)]
 
 
@@ -221,7 +224,7 @@ def test_of_no_steps_at_all_no_noise_is_known() -> None:
 
 def test_series_too_short_to_have_two_levels_have_no_change_point() -> None:
     for length in range(6):
-        assert change_points(np.arange(float(length)), STANDARD, cap=9, min_sigma=0.02) == []
+        assert change_points(np.arange(float(length)), SEARCH, cap=9, min_sigma=0.02) == []
 
 
 # -- self time, peers, waits -----------------------------------------------------------------------------

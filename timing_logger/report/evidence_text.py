@@ -6,6 +6,7 @@ import math
 from functools import singledispatch
 
 from timing_logger.analysis import Gate, Verdict
+from timing_logger.analysis.step_times.step_times import UNLOGGED
 from timing_logger.analysis.stragglers.facts import Fact
 from timing_logger.analysis.stragglers.facts.of_all_ranks import (
     AllSlower,
@@ -44,7 +45,6 @@ from timing_logger.analysis.stragglers.facts.of_ranks import (
     VaryAlone,
 )
 from timing_logger.analysis.stragglers.facts.reasons import OneRank
-from timing_logger.analysis.stragglers.times.step_times import UNLOGGED
 from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.report._wording import count
 from timing_logger.report.why_text import reason

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from timing_logger.analysis import Policy, Verdict
-    from timing_logger.analysis.stragglers.policy_numbers import Number
+    from timing_logger.analysis.stragglers.policy import Number
 
 _WINDOWS = (
     Column("rank", "rank"), Column("phase", "phase", as_word), Column("labels", "role", as_word),

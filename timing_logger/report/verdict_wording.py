@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from timing_logger.analysis import Gate, Verdict
-from timing_logger.analysis.stragglers.times.step_times import UNLOGGED
+from timing_logger.analysis.step_times.step_times import UNLOGGED
 from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.record import escape_text
 from timing_logger.report._wording import count, fixed, seconds

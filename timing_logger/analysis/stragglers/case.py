@@ -9,11 +9,11 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from timing_logger.analysis.hangs.result import RunEnd
+from timing_logger.analysis.series.peers import members
+from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.stragglers.facts.of_all_ranks import EndedBadly
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.result import Verdict
-from timing_logger.analysis.stragglers.slow.peers import members
-from timing_logger.analysis.stragglers.times.step_times import StepTimes
 from timing_logger.analysis.tables import Ints
 
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from timing_logger.analysis.series.peers import column_medians, n_known_steps
+from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.facts import Fact
 from timing_logger.analysis.stragglers.facts.of_ranks import (
@@ -30,8 +32,6 @@ from timing_logger.analysis.stragglers.facts.of_ranks import (
 )
 from timing_logger.analysis.stragglers.facts.reasons import OneRank
 from timing_logger.analysis.stragglers.slow.candidate import Candidate, phase_of
-from timing_logger.analysis.stragglers.slow.peers import column_medians, n_known_steps
-from timing_logger.analysis.stragglers.times.step_times import StepTimes
 from timing_logger.analysis.stragglers.who.lockstep import Party
 
 _WORTH_NAMING = 0.1  # of the waiting in the slow steps

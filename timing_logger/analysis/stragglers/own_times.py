@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+from timing_logger.analysis.step_times.step_times import UNLOGGED, StepTimes
 from timing_logger.analysis.stragglers.all_ranks.all_slower import all_slower
 from timing_logger.analysis.stragglers.all_ranks.systemic import diffuse, whole_role
 from timing_logger.analysis.stragglers.case import Case, Judgement
@@ -21,7 +22,6 @@ from timing_logger.analysis.stragglers.evidence import (
 from timing_logger.analysis.stragglers.facts.of_ranks import Costliest, Gate, HostOrWork, SlowPhase
 from timing_logger.analysis.stragglers.result import Verdict, VerdictKind
 from timing_logger.analysis.stragglers.slow.candidate import Candidate, phase_of, unlogged_between
-from timing_logger.analysis.stragglers.times.step_times import UNLOGGED, StepTimes
 from timing_logger.analysis.stragglers.who.culprits import EXPLAINED, Culprits, culprits
 from timing_logger.analysis.stragglers.who.hosts import may_be_its_work
 from timing_logger.analysis.stragglers.who.lockstep import Party

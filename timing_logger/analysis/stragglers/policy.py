@@ -1,20 +1,55 @@
-"""The policy by which a run is judged: every number that decides a verdict, and why it is what it is."""
+"""The policy by which a run is judged: every number that decides a verdict, and why it is what it is.
+
+Each number has a default, a range and a reason, and is checked when a policy is made.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import pairwise
+import math
+from collections.abc import Callable
+from dataclasses import Field, dataclass, field, fields
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, NamedTuple, cast
 
-from timing_logger.analysis.stragglers.policy_numbers import (
-    Number,
-    between,
-    check_numbers,
-    count,
-    factor,
-    numbers_of,
-    positive,
-    share,
-)
+from timing_logger.analysis.series.change_points import Search
+from timing_logger.errors import ConfigurationError
+
+
+def _number(
+    range_: str, has: Callable[[float], bool], kind: type, default: float, reason: str, *, about: str = ""
+) -> Any:
+    """Make the field of a number; ``about`` is what this one and those that follow are about."""
+    its = {"range": range_, "has": has, "kind": kind, "reason": reason, "about": about}
+    return field(default=default, metadata=its)
+
+
+share = partial(_number, "a number from 0 to 1", lambda number: 0 <= number <= 1, Real)
+between = partial(_number, "a number between 0 and 1, both excluded", lambda number: 0 < number < 1, Real)
+positive = partial(_number, "a finite number above 0", lambda number: 0 < number < math.inf, Real)
+factor = partial(_number, "a finite number above 1", lambda number: 1 < number < math.inf, Real)
+count = partial(_number, "a whole number from 1 on", lambda number: number >= 1, Integral)
+
+
+class Number(NamedTuple):
+    """A number of a policy.
+
+    Attributes:
+        name: the name of its field.
+        value: what it is.
+        standard: what it is in the standard policy.
+        reason: why it is what it is there.
+    """
+
+    name: str
+    value: float
+    standard: float
+    reason: str
+
+    @property
+    def differs(self) -> bool:
+        """Whether it is another than in the standard policy."""
+        return self.value != self.standard
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,11 +62,10 @@ class Policy:
         ConfigurationError: a number is out of its range.
     """
 
-    # -- what is slow, and what is chance --
-
     min_score_gap: float = between(
         0.10,
         "A rank whose peers are quicker by less of its time matters too little, however certain that is.",
+        about="What is slow, and what is chance",
     )
     flagged_score: float = between(
         0.75, "What takes a third longer than the best is bad. A single step as long stands out."
@@ -82,15 +116,14 @@ class Policy:
     min_compared_stretches: int = count(
         8, "A run tells how far levels wander in stretches of which it has as many, and of no longer ones."
     )
-
     min_step_share: float = share(
         0.01, "Steps that take a smaller part of a long one (the third quartile) cost nothing, and are noise."
     )
 
-    # -- what a rank must be to be named --
-
     min_slow_steps: int = count(
-        20, "Slow in fewer steps, a rank had a bad moment. A run of fewer steps must make do with all it has."
+        20,
+        "Slow in fewer steps, a rank had a bad moment. A run of fewer steps must make do with all it has.",
+        about="What a rank must be to be named",
     )
     min_costly_slow_steps: int = count(
         10, "Fewer slow steps are enough if they cost more: 1 / (share of the run), but no fewer than these."
@@ -120,10 +153,10 @@ class Policy:
         0.5, "Beside a rank that is named, another may be named that is slower by this share of what matters."
     )
 
-    # -- who it is --
-
     min_explained_share: float = share(
-        0.80, "Named ranks explain most of the time that is lost to slow ranks. Else there are others."
+        0.80,
+        "Named ranks explain most of the time that is lost to slow ranks. Else there are others.",
+        about="Who it is",
     )
     min_probably_explained_share: float = share(
         0.60, "A probable culprit explains more than all the others together."
@@ -147,7 +180,6 @@ class Policy:
     min_shared_steps_share: float = share(
         0.5, "Slow steps of another rank that mostly are those of the first belong to what is slow there."
     )
-
     max_apart_correlation: float = between(
         0.4, "Ranks whose times vary together less where they are not slow do not wait for each other there."
     )
@@ -155,10 +187,10 @@ class Policy:
         0.5, "If fewer ranks of a host are slow as one, what they share need not be their host."
     )
 
-    # -- what it costs, and what is known --
-
     max_replay_error_share: float = share(
-        0.02, "A run that is played again and does not last as long as it did prices nobody."
+        0.02,
+        "A run that is played again and does not last as long as it did prices nobody.",
+        about="What it costs, and what is known",
     )
     min_alike_ranks: int = count(
         3, "So many ranks that did the same show how much one of them differs by chance."
@@ -176,10 +208,10 @@ class Policy:
         0.5, "More than this share of all waiting is most of it: then it is waiting for one rank."
     )
 
-    # -- roles, all ranks, and none in particular --
-
     min_slower_ranks_share: float = share(
-        0.75, "All ranks are slower than in their past if so many are: the others may have had a bad past."
+        0.75,
+        "All ranks are slower than in their past if so many are: the others may have had a bad past.",
+        about="Roles, all ranks, and none in particular",
     )
     min_common_stretches: int = count(
         4, "All ranks together are one series: how far it wanders is told by fewer stretches than of many."
@@ -191,10 +223,10 @@ class Policy:
         0.25, "A run that loses more to the slowest rank of each step is not healthy, whoever it is."
     )
 
-    # -- transfers --
-
     min_transfer_times: float = factor(
-        1.5, "A transfer that takes so many times the usual is slow: transfers vary more than work does."
+        1.5,
+        "A transfer that takes so many times the usual is slow: transfers vary more than work does.",
+        about="Transfers",
     )
     min_transfer_cost_share: float = share(
         0.05, "Slow transfers that cost less of the run are lost among what networks do by themselves."
@@ -226,29 +258,40 @@ class Policy:
     )
 
     def __post_init__(self) -> None:
-        check_numbers(self)
+        for one in fields(self):
+            _check(one, getattr(self, one.name))
+
+    @property
+    def change_search(self) -> Search:
+        """How changes of level are looked for."""
+        return Search(
+            self.min_level_steps, self.min_change_z, self.min_change_z_growth,
+            self.interval_length_ratio, self.interval_shift_share,
+        )  # fmt: skip
 
     def numbers(self) -> dict[str, list[Number]]:
         """Return the numbers with their reasons, by what they are about."""
-        numbers = numbers_of(self)
-        begins = [[number.name for number in numbers].index(name) for name in _FIRST_ABOUT.values()]
-        spans = pairwise([*begins, len(numbers)])
-        return {about: numbers[slice(*span)] for about, span in zip(_FIRST_ABOUT, spans, strict=True)}
+        found: dict[str, list[Number]] = {}
+        about = ""
+        for one in fields(self):
+            about, standard = one.metadata["about"] or about, cast("float", one.default)
+            number = Number(one.name, getattr(self, one.name), standard, one.metadata["reason"])
+            found.setdefault(about, []).append(number)
+        return found
 
     def differences(self) -> dict[str, float]:
         """Return the numbers that are others than in the standard policy, by name."""
-        return {number.name: number.value for number in numbers_of(self) if number.differs}
+        values = {one: getattr(self, one.name) for one in fields(self)}
+        return {one.name: value for one, value in values.items() if value != one.default}
 
 
-_FIRST_ABOUT = {
-    "What is slow, and what is chance": "min_score_gap",
-    "What a rank must be to be named": "min_slow_steps",
-    "Who it is": "min_explained_share",
-    "What it costs, and what is known": "max_replay_error_share",
-    "Roles, all ranks, and none in particular": "min_slower_ranks_share",
-    "Transfers": "min_transfer_times",
-}
-"""What numbers are about, and the first of them."""
+def _check(one: Field[Any], value: object) -> None:
+    """Raise unless a value is a number in the range of its field; True and False are no numbers."""
+    is_number = isinstance(value, one.metadata["kind"]) and not isinstance(value, bool)
+    if not (is_number and one.metadata["has"](value)):
+        is_not = f"{one.name}: {value!r} is not {one.metadata['range']}."
+        raise ConfigurationError(f"{is_not} Leave it out for the default, {one.default:g}.")
+
 
 STANDARD = Policy()
 """The policy by which runs are judged unless another is given."""

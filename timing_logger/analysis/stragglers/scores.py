@@ -9,9 +9,9 @@ import numpy as np
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.series.peers import column_medians, relative_scores
 from timing_logger.analysis.stragglers.case import Judgement
 from timing_logger.analysis.stragglers.policy import STANDARD, Policy
-from timing_logger.analysis.stragglers.slow.peers import column_medians, relative_scores
 from timing_logger.analysis.stragglers.verdict import judgement_of
 from timing_logger.analysis.stragglers.windows import phases_of
 from timing_logger.analysis.tables import Floats, Schema, like, opened

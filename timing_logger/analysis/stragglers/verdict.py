@@ -19,6 +19,12 @@ from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.analysis.hangs.result import RunEnd
 from timing_logger.analysis.roles import roles_of
 from timing_logger.analysis.runs import different_runs
+from timing_logger.analysis.step_times.step_times import (
+    StepTimes,
+    StepTimesPart,
+    map_step_times,
+    reduce_step_times,
+)
 from timing_logger.analysis.stragglers.all_ranks.coverage import (
     inconclusive_ranks,
     not_explained,
@@ -33,12 +39,6 @@ from timing_logger.analysis.stragglers.network.unlike_links import why_unlike
 from timing_logger.analysis.stragglers.own_times import by_own_times
 from timing_logger.analysis.stragglers.policy import STANDARD, Policy
 from timing_logger.analysis.stragglers.result import Verdict
-from timing_logger.analysis.stragglers.times.step_times import (
-    StepTimes,
-    StepTimesPart,
-    map_step_times,
-    reduce_step_times,
-)
 from timing_logger.analysis.tables import of_pandas
 from timing_logger.reading.lacking import Lack, lacking, lacking_in_words, stated_world_size
 

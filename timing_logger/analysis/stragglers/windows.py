@@ -11,13 +11,13 @@ from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.analysis import ByProcess
 from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.series.peers import log_ratios, peer_medians, relative_scores
+from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.steps import StepRange
 from timing_logger.analysis.stragglers.case import Case, Judgement
 from timing_logger.analysis.stragglers.policy import STANDARD, Policy
 from timing_logger.analysis.stragglers.result import Verdict
-from timing_logger.analysis.stragglers.slow.peers import log_ratios, peer_medians, relative_scores
 from timing_logger.analysis.stragglers.slow.slow_steps import slow_steps
-from timing_logger.analysis.stragglers.times.step_times import StepTimes
 from timing_logger.analysis.stragglers.verdict import (
     JudgementPart,
     judgement_of,

@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.series.change_points import change_points
+from timing_logger.analysis.series.noise import Noise, noise_of, robust_sigma, sigma_of
+from timing_logger.analysis.series.peers import column_medians, log_ratios, row_medians
+from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.facts.of_all_ranks import AllSlower, Slowing
 from timing_logger.analysis.stragglers.facts.of_ranks import Gate
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.result import Verdict
-from timing_logger.analysis.stragglers.slow.change_points import change_points
-from timing_logger.analysis.stragglers.slow.noise import Noise, noise_of, robust_sigma, sigma_of
-from timing_logger.analysis.stragglers.slow.peers import column_medians, log_ratios, row_medians
-from timing_logger.analysis.stragglers.times.step_times import StepTimes
 from timing_logger.analysis.tables import Floats, Ints
 
 
@@ -61,7 +61,7 @@ def all_slower(case: Case) -> Verdict | None:
 def _spans(own: Floats, policy: Policy) -> list[tuple[int, int]]:
     """Divide the steps where the typical rank's level changes."""
     typical, cap = row_medians(own), -float(np.log(policy.flagged_score))
-    changes = change_points(typical, policy, cap=cap, min_sigma=policy.min_noise_sigma)
+    changes = change_points(typical, policy.change_search, cap=cap, min_sigma=policy.min_noise_sigma)
     return list(pairwise([0, *changes, len(typical)]))
 
 

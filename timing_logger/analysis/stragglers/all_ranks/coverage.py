@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.files import File, sidecar_of
+from timing_logger.analysis.series.peers import peer_medians
+from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.cost.pricing import Pricing
 from timing_logger.analysis.stragglers.facts.reasons import (
@@ -26,8 +28,6 @@ from timing_logger.analysis.stragglers.facts.reasons import (
     RolesMayWait,
     UntimedCalls,
 )
-from timing_logger.analysis.stragglers.slow.peers import peer_medians
-from timing_logger.analysis.stragglers.times.step_times import StepTimes
 from timing_logger.analysis.tables import Floats, known
 
 _MOST_NAMED = 3

@@ -6,20 +6,20 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from timing_logger.analysis.stragglers.all_ranks.coverage import most_of
-from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.facts.of_all_ranks import LostToSlowest, SlowRole
-from timing_logger.analysis.stragglers.facts.of_ranks import Gate
-from timing_logger.analysis.stragglers.result import Verdict
-from timing_logger.analysis.stragglers.slow.peers import (
+from timing_logger.analysis.series.peers import (
     column_medians,
     log_ratios,
     peer_medians,
     relative_scores,
     row_medians,
 )
+from timing_logger.analysis.step_times.step_times import StepTimes
+from timing_logger.analysis.stragglers.all_ranks.coverage import most_of
+from timing_logger.analysis.stragglers.case import Case
+from timing_logger.analysis.stragglers.facts.of_all_ranks import LostToSlowest, SlowRole
+from timing_logger.analysis.stragglers.facts.of_ranks import Gate
+from timing_logger.analysis.stragglers.result import Verdict
 from timing_logger.analysis.stragglers.slow.slow_steps import SlowSteps, slow_steps
-from timing_logger.analysis.stragglers.times.step_times import StepTimes
 from timing_logger.analysis.tables import Floats, Ints
 
 

@@ -8,11 +8,11 @@ from typing import Protocol
 import numpy as np
 
 from timing_logger.analysis.accounting.program import Program
+from timing_logger.analysis.series.peers import column_medians, row_medians
+from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.cost.prices import Prices, Slowed
 from timing_logger.analysis.stragglers.slow.candidate import Candidate
-from timing_logger.analysis.stragglers.slow.peers import column_medians, row_medians
-from timing_logger.analysis.stragglers.times.step_times import StepTimes
 from timing_logger.analysis.tables import Floats, Ints
 
 

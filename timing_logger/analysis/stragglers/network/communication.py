@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from timing_logger.analysis.step_times.step_times import StepTimes
+from timing_logger.analysis.step_times.transfers import MESSAGE, Link
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.cost.pricing import Pricing
 from timing_logger.analysis.stragglers.facts import Fact
@@ -33,8 +35,6 @@ from timing_logger.analysis.stragglers.network.transfer_prices import (
     saved_ms,
 )
 from timing_logger.analysis.stragglers.result import Verdict
-from timing_logger.analysis.stragglers.times.step_times import StepTimes
-from timing_logger.analysis.stragglers.times.transfers import MESSAGE, Link
 from timing_logger.analysis.tables import Ints
 
 _MIN_PART = 0.02  # of the cost of the costliest link: cheaper links do not help to locate the trouble

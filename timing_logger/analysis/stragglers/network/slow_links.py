@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.series.change_points import change_points
+from timing_logger.analysis.series.noise import usual_of
+from timing_logger.analysis.series.peers import column_medians, log_ratios, peer_medians
+from timing_logger.analysis.step_times.step_times import StepTimes
+from timing_logger.analysis.step_times.transfers import MESSAGE, Link, Transfers
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.facts.of_all_ranks import Than
 from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.stragglers.slow.change_points import change_points
-from timing_logger.analysis.stragglers.slow.noise import usual_of
-from timing_logger.analysis.stragglers.slow.peers import column_medians, log_ratios, peer_medians
 from timing_logger.analysis.stragglers.slow.slow_steps import SlowSteps, slow_steps
-from timing_logger.analysis.stragglers.times.step_times import StepTimes
-from timing_logger.analysis.stragglers.times.transfers import MESSAGE, Link, Transfers
 from timing_logger.analysis.tables import Floats, Ints
 
 
@@ -142,7 +142,7 @@ def _slower_than_before(series: Floats, policy: Policy) -> Iterator[_Found]:
     if not _may_have_grown(series, policy):
         return
     cap, min_sigma = float(np.log(policy.max_transfer_times)), policy.min_transfer_noise_sigma
-    changes = change_points(series, policy, cap=cap, min_sigma=min_sigma)
+    changes = change_points(series, policy.change_search, cap=cap, min_sigma=min_sigma)
     yield from _grown(series, list(pairwise([0, *changes, len(series)])), policy)
 
 

@@ -13,10 +13,11 @@ import numpy as np
 
 from timing_logger.analysis.accounting.nodes import WAIT
 from timing_logger.analysis.grouping import quantiles
+from timing_logger.analysis.step_times.communication import Played
+from timing_logger.analysis.step_times.step_times import StepTimes
+from timing_logger.analysis.step_times.transfers import Transfers
 from timing_logger.analysis.stragglers.cost.pricing import Pricing
 from timing_logger.analysis.stragglers.network.slow_links import SlowLink
-from timing_logger.analysis.stragglers.times.step_times import Played, StepTimes
-from timing_logger.analysis.stragglers.times.transfers import Transfers
 from timing_logger.analysis.tables import Bools, Floats, Ints
 
 

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.series.peers import column_medians
+from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.cost.pricing import Pricing
 from timing_logger.analysis.stragglers.facts.reasons import UnlikeLinks
@@ -18,8 +20,6 @@ from timing_logger.analysis.stragglers.network.communication import transfer_of
 from timing_logger.analysis.stragglers.network.slow_links import SlowLink, families
 from timing_logger.analysis.stragglers.network.transfer_prices import saved_ms
 from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.stragglers.slow.peers import column_medians
-from timing_logger.analysis.stragglers.times.step_times import StepTimes
 from timing_logger.analysis.tables import Floats, Ints
 
 _SAME_SIZE = 0.01  # messages whose mean sizes differ by less are equally large

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from timing_logger.analysis.series.noise import robust_sigma
+from timing_logger.analysis.series.peers import peer_medians
+from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.stragglers.facts.of_ranks import Gate
 from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.stragglers.slow.noise import robust_sigma
-from timing_logger.analysis.stragglers.slow.peers import peer_medians
 from timing_logger.analysis.stragglers.slow.slow_steps import SlowSteps, z_of_chance
-from timing_logger.analysis.stragglers.times.step_times import StepTimes
 from timing_logger.analysis.tables import Floats, Ints, known
 
 WAITED = "share of its extra time that others waited"

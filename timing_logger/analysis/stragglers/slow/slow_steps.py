@@ -11,9 +11,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.stragglers.slow.change_points import change_points_of_each
-from timing_logger.analysis.stragglers.slow.noise import (
+from timing_logger.analysis.series.change_points import change_points_of_each
+from timing_logger.analysis.series.noise import (
     Noise,
     known_rows,
     noise_of,
@@ -21,7 +20,8 @@ from timing_logger.analysis.stragglers.slow.noise import (
     sigma_of,
     usual_sigmas_of,
 )
-from timing_logger.analysis.stragglers.slow.peers import column_medians
+from timing_logger.analysis.series.peers import column_medians
+from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.tables import Bools, Floats, Ints
 
 Kind = Literal["persistent", "ongoing", "bounded", "intermittent"]
@@ -126,8 +126,12 @@ def _changes(ratios: Floats, ruler: _Ruler) -> list[list[int]]:
     found: list[list[int]] = [[] for _ in ratios.T]
     for columns, series in known_rows(ratios):
         changes = change_points_of_each(
-            series, policy, cap=ruler.flagged, min_sigma=policy.min_noise_sigma, noise=ruler.noise
-        )
+            series,
+            policy.change_search,
+            cap=ruler.flagged,
+            min_sigma=policy.min_noise_sigma,
+            noise=ruler.noise,
+        )  # fmt: skip
         for column, its in zip(columns.tolist(), changes, strict=True):
             found[column] = its
     return found

@@ -7,6 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.series.peers import (
+    column_medians,
+    log_ratios,
+    n_known_steps,
+    peer_medians,
+    relative_scores,
+)
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.cost.prices import Slowed
 from timing_logger.analysis.stragglers.cost.pricing import Pricing
@@ -18,13 +25,6 @@ from timing_logger.analysis.stragglers.slow.candidate import (
     Candidate,
     gates_of,
     least_z,
-)
-from timing_logger.analysis.stragglers.slow.peers import (
-    column_medians,
-    log_ratios,
-    n_known_steps,
-    peer_medians,
-    relative_scores,
 )
 from timing_logger.analysis.stragglers.slow.slow_steps import SlowSteps, slow_steps
 from timing_logger.analysis.tables import Bools, Floats, Ints, known

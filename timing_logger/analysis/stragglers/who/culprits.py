@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.cost.pricing import Pricing
 from timing_logger.analysis.stragglers.facts.of_ranks import Gate
 from timing_logger.analysis.stragglers.result import Suspect
 from timing_logger.analysis.stragglers.slow.candidate import Candidate, phase_of
-from timing_logger.analysis.stragglers.times.step_times import StepTimes
 from timing_logger.analysis.stragglers.who.candidates import candidates
 from timing_logger.analysis.stragglers.who.hosts import with_hosts
 from timing_logger.analysis.stragglers.who.lockstep import Party, bond_of, parties

@@ -12,13 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from timing_logger.analysis.roles import NO_ROLE
-from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.cost.prices import Slowed
-from timing_logger.analysis.stragglers.cost.pricing import Pricing
-from timing_logger.analysis.stragglers.facts.of_ranks import Gate
-from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.stragglers.slow.candidate import LONGER, WAITED, Candidate, gates_of
-from timing_logger.analysis.stragglers.slow.peers import (
+from timing_logger.analysis.series.peers import (
     column_medians,
     log_ratios,
     n_known_steps,
@@ -26,6 +20,12 @@ from timing_logger.analysis.stragglers.slow.peers import (
     relative_scores,
     row_medians,
 )
+from timing_logger.analysis.stragglers.case import Case
+from timing_logger.analysis.stragglers.cost.prices import Slowed
+from timing_logger.analysis.stragglers.cost.pricing import Pricing
+from timing_logger.analysis.stragglers.facts.of_ranks import Gate
+from timing_logger.analysis.stragglers.policy import Policy
+from timing_logger.analysis.stragglers.slow.candidate import LONGER, WAITED, Candidate, gates_of
 from timing_logger.analysis.stragglers.slow.slow_steps import SlowSteps
 from timing_logger.analysis.stragglers.who.candidates import slow_together
 from timing_logger.analysis.stragglers.who.lockstep import Bond, Party, vary_together

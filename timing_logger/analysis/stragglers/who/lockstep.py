@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from timing_logger.analysis.series.noise import MAD_TO_SIGMA
+from timing_logger.analysis.series.peers import column_medians, log_ratios, peer_medians
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.facts.of_ranks import BondKind
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.slow.candidate import Candidate, phase_of
-from timing_logger.analysis.stragglers.slow.noise import MAD_TO_SIGMA
-from timing_logger.analysis.stragglers.slow.peers import column_medians, log_ratios, peer_medians
 from timing_logger.analysis.tables import Floats, Ints, known
 
 _MOST_OTHERS = 8  # a few ranks show how far two apart vary, however many there are

@@ -19,7 +19,7 @@ from timing_logger.analysis.collectives.waits import transfer_times_ms, with_byt
 from timing_logger.analysis.grouping import any_row_of
 from timing_logger.analysis.instants import durations_ms
 from timing_logger.analysis.operations import ALL_TO_ALL, goes_on
-from timing_logger.analysis.stragglers.times.waiting import Communication
+from timing_logger.analysis.step_times.communication import Communication
 from timing_logger.analysis.tables import Bools, Floats, Ints, coded_text, dense_codes, each_text, numbers
 
 MESSAGE = "SEND"

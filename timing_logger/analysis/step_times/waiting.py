@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.accounting.blocked import NO_RANK, NOT_MATCHED, TRANSFER, WAITING, Blocked
+from timing_logger.analysis.accounting.blocked import NO_RANK, NOT_MATCHED, TRANSFER, WAITING
 from timing_logger.analysis.accounting.lines import is_set_up
 from timing_logger.analysis.accounting.part import BLOCKS
-from timing_logger.analysis.accounting.run import TiedRows
 from timing_logger.analysis.grouping import any_row_of, greatest_of_each
 from timing_logger.analysis.instants import instants
 from timing_logger.analysis.operations import SYNCHRONISING, base_operation
+from timing_logger.analysis.step_times.communication import Communication, Shape
 from timing_logger.analysis.tables import (
     Bools,
     Floats,
@@ -22,33 +22,6 @@ from timing_logger.analysis.tables import (
     each_text,
     in_few_bytes,
 )
-
-
-class Shape(NamedTuple):
-    """The shape of arrays by step and rank."""
-
-    steps: int
-    ranks: int
-
-
-class Communication(NamedTuple):
-    """The rows of communication of a run, placed in arrays by step and rank.
-
-    Attributes:
-        rows: the rows.
-        blocked: what lines did while these blocked them.
-        step: for each row the position of its step; NaN outside of any step.
-        column: for each row the column of its rank.
-        ranks: the rank of each column, ascending.
-        shape: of arrays by step and rank.
-    """
-
-    rows: TiedRows
-    blocked: Blocked
-    step: Floats
-    column: Ints
-    ranks: Ints
-    shape: Shape
 
 
 class Waits(NamedTuple):

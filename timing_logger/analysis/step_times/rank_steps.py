@@ -12,8 +12,8 @@ from timing_logger.analysis.grouping import greatest_of_each
 from timing_logger.analysis.intervals import union_lengths
 from timing_logger.analysis.operations import is_collective, needs_no_other_rank
 from timing_logger.analysis.step_durations import iterations_since
+from timing_logger.analysis.step_times.self_time import covered_s, exclusive_ms
 from timing_logger.analysis.steps import Numbering
-from timing_logger.analysis.stragglers.times.self_time import covered_s, exclusive_ms
 from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, Rows, coded_text, each_text, numbers
 from timing_logger.record import OK
 
@@ -132,10 +132,6 @@ def rank_steps(rows: WorkRows, rank: int, numbering: Numbering) -> RankSteps:
     return RankSteps(rank, steps, work_ms, gap_ms, stands_for, 1000 * blocked_s, _unlogged_ms(later))
 
 
-def _since(iterations: Ints) -> Floats:
-    return iterations_since(iterations.astype(np.float64), np.zeros(len(iterations), np.int64))
-
-
 def _alone_ms(rows: WorkRows, held: Bools) -> Floats:
     """Return the time of each row without that of the rows inside it; NaN for rows that are not ``held``."""
     alone = np.full(len(held), np.nan)
@@ -149,7 +145,7 @@ def _stands_for(rows: WorkRows, at: Ints, iterations: Ints) -> Floats:
     A loop that communicates in every 40th iteration only has no row in the others, if its own work is not
     recorded. Then the collectives are numbered without a gap, and nothing is missing.
     """
-    since = _since(iterations)
+    since = iterations_since(iterations.astype(np.float64), np.zeros(len(iterations), np.int64))
     row = np.flatnonzero(~np.isnan(rows.number))
     row = row[np.lexsort((rows.number[row], rows.group[row]))]
     of_one_group = rows.group[row[1:]] == rows.group[row[:-1]]

@@ -9,21 +9,17 @@ from typing import NamedTuple
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.accounting.lines import PROCESS, joined_lines
-from timing_logger.analysis.accounting.meetings import joined_rows, met, steps_by_place
 from timing_logger.analysis.accounting.part import CommunicationPart, map_communication
-from timing_logger.analysis.accounting.program import Program, calls_of, program_of
-from timing_logger.analysis.accounting.run import blocked_in, tied_rows
-from timing_logger.analysis.accounting.ties import Ties
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.epochs import epochs_of
 from timing_logger.analysis.grouping import n_earlier_alike, rows_of_each
 from timing_logger.analysis.operations import needs_no_other_rank
 from timing_logger.analysis.rounds import rounds_of
+from timing_logger.analysis.step_times.communication import Places, Played, Shape, placed, played_of, wall_ms
+from timing_logger.analysis.step_times.rank_steps import RankSteps, WorkRows, rank_steps
+from timing_logger.analysis.step_times.transfers import Transfers, transfers_by_step
+from timing_logger.analysis.step_times.waiting import Waits, waits_by_step
 from timing_logger.analysis.steps import Numbering, StepRange, numbered_by_epoch, steps_of
-from timing_logger.analysis.stragglers.times.rank_steps import RankSteps, WorkRows, rank_steps
-from timing_logger.analysis.stragglers.times.transfers import Transfers, transfers_by_step
-from timing_logger.analysis.stragglers.times.waiting import Communication, Shape, Waits, waits_by_step
 from timing_logger.analysis.tables import (
     Bools,
     Floats,
@@ -42,24 +38,6 @@ _FOLLOW_A_RULE = 0.75  # of the steps: then what most of them stand for is what 
 
 UNLOGGED = "UNLOGGED"
 """The phase of the time for which a rank has no row, neither of work nor of communication."""
-
-
-class Played(NamedTuple):
-    """A run as a program that can be played again.
-
-    Attributes:
-        program: its steps are those of the arrays by step and rank.
-        call: for each node a number of what is called.
-        column_of_line: for each line the column of its rank.
-        ties: the ties of rows of communication to the meetings of the program.
-        restarts: whether some rank was started again: its runs are no one program.
-    """
-
-    program: Program
-    call: Ints
-    column_of_line: Ints
-    ties: Ties
-    restarts: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,29 +248,32 @@ def _assembled(
     has_iterations: bool,
     world_size: int | None,
 ) -> StepTimes:
-    ranks = sorted({steps.rank for steps in found})
-    columns = [ranks.index(steps.rank) for steps in found]
+    ranks, column = np.unique(np.array([steps.rank for steps in found], np.int64), return_inverse=True)
     iterations = np.unique(np.concatenate([np.zeros(0, np.int64), *(steps.iterations for steps in found)]))
     rows = [np.searchsorted(iterations, steps.iterations) for steps in found]
     shape = Shape(len(iterations), len(ranks))
     phase_ms = np.full((len(phases), *shape), np.nan)
     gap_ms, blocked_ms = np.full((2, *shape), np.nan)
-    for steps, at, column in zip(found, rows, columns, strict=True):
-        gap_ms[at, column], blocked_ms[at, column] = steps.gap_ms, steps.blocked_ms
+    for steps, at, its in zip(found, rows, column, strict=True):
+        gap_ms[at, its], blocked_ms[at, its] = steps.gap_ms, steps.blocked_ms
         for i, phase in enumerate(phases):
-            phase_ms[i, at, column] = steps.work_ms.get(phase, 0.0)
+            phase_ms[i, at, its] = steps.work_ms.get(phase, 0.0)
     self_ms = phase_ms.sum(axis=0)
     unlogged_ms = list({steps.rank: steps.unlogged_ms for steps in found}.values())
     recorded_every = _recorded_every(found) if has_iterations else 1
     found.clear()  # from here on all is in the arrays, and the rows of communication need the memory
-    waits, transfers, played = _communication(
-        parts, columns, rows, (ranks, shape), world_size, by_step=has_iterations
+    places = Places(ranks, column, rows, shape)
+    communication, lines = placed(
+        [part.communication for part in parts], places, world_size, by_step=has_iterations
     )
+    waits, transfers = waits_by_step(communication), transfers_by_step(communication)
+    tied, step = communication.rows, communication.step
+    del communication  # the program needs the memory of what lines did while they were blocked
     return StepTimes(
-        ranks, iterations, phases, phase_ms, np.where(self_ms > 0, self_ms, np.nan), waits, gap_ms,
-        blocked_ms, transfers, from_gaps=False, has_iterations=has_iterations, numbering=numbering,
-        unlogged_ms=unlogged_ms, on_device=any(part.on_device for part in parts), played=played,
-        wall_ms=_wall_ms(parts), recorded_every=recorded_every,
+        ranks.tolist(), iterations, phases, phase_ms, np.where(self_ms > 0, self_ms, np.nan), waits,
+        gap_ms, blocked_ms, transfers, from_gaps=False, has_iterations=has_iterations,
+        numbering=numbering, unlogged_ms=unlogged_ms, on_device=any(part.on_device for part in parts),
+        played=played_of(tied, step, lines, places), wall_ms=wall_ms(lines), recorded_every=recorded_every,
     )  # fmt: skip
 
 
@@ -304,44 +285,3 @@ def _recorded_every(found: Sequence[RankSteps]) -> int:
         return 1
     usual = int(np.median(stands_for))
     return usual if np.mean(stands_for == usual) > _FOLLOW_A_RULE else 1
-
-
-def _wall_ms(parts: Sequence[StepTimesPart]) -> float:
-    lines = joined_lines([part.communication.lines for part in parts])
-    of_rank = dense_codes(lines.rank[lines.is_main])
-    return float(np.bincount(of_rank, lines.wall_ms[lines.is_main]).max(initial=0.0))
-
-
-def _communication(
-    parts: Sequence[StepTimesPart], columns: Sequence[int], steps: Sequence[Ints],
-    of: tuple[Sequence[int], Shape], world_size: int | None, *, by_step: bool,
-) -> tuple[Waits, Transfers, Played]:  # fmt: skip
-    """Match the rows of communication, and tell what ranks did in them.
-
-    The parts lose these rows.
-
-    Args:
-        parts: the parts of the run.
-        columns: for each process the column of its rank in arrays by step and rank.
-        steps: for each process the row of each of its steps in those arrays.
-        of: the rank of each column, and the shape of the arrays.
-        world_size: the number of ranks in the run; None if unknown.
-        by_step: whether collectives without a number are matched step by step.
-    """
-    rows, lines = joined_rows([part.communication for part in parts])
-    step = steps_by_place(rows, steps)
-    meetings = met(rows, lines, step if by_step else np.full(len(step), np.nan), world_size)
-    column_of = np.array(columns, np.int64)
-    ranks, shape = np.array(of[0], np.int64), of[1]
-    tied = tied_rows(meetings)
-    waits, transfers = _waits_and_transfers(
-        Communication(tied, blocked_in(tied), step, column_of[rows[PROCESS].to_numpy()], ranks, shape)
-    )
-    program = program_of(tied, lines, step, max(1, shape.steps))
-    column_of_line, restarts = column_of[lines.process], len(columns) > len(ranks)
-    played = Played(program, calls_of(program, tied), column_of_line, tied.ties, restarts)
-    return waits, transfers, played
-
-
-def _waits_and_transfers(communicated: Communication) -> tuple[Waits, Transfers]:
-    return waits_by_step(communicated), transfers_by_step(communicated)

@@ -1,1 +1,0 @@
-"""The times of a run by step and rank: own work, waits, transfers."""
