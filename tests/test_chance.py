@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from timing_logger.analysis.stragglers.slow import slow_steps
+from timing_logger.analysis.series import chance
 
 
 def chances(events: Bools) -> npt.NDArray[np.float64]:
-    return slow_steps.chances(events, np.ones_like(events), 2)
+    return chance.chances(events, np.ones_like(events), 2)
 
 
 Bools = npt.NDArray[np.bool_]
@@ -53,7 +53,7 @@ def test_a_rank_that_could_not_have_had_one_is_not_among_those_that_might() -> N
     events = apart(10, 30, 50, rank=2, ranks=4)
     counts = np.ones_like(events)
     counts[:, 1] = False
-    assert slow_steps.chances(events, counts, 2)[2] == pytest.approx(4 * 3.0**-3)
+    assert chance.chances(events, counts, 2)[2] == pytest.approx(4 * 3.0**-3)
 
 
 @settings(max_examples=10, deadline=None)

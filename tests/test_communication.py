@@ -12,7 +12,7 @@ import pytest
 from simulated_runs import _row, _table
 
 from timing_logger.analysis import Verdict, stragglers
-from timing_logger.analysis.stragglers.facts.of_all_ranks import OthersInAllSlow
+from timing_logger.analysis.stragglers.facts import OthersInAllSlow
 from timing_logger.report import evidence_sentences, verdict_sentence
 from timing_logger.report.html.page import report_html
 from timing_logger.report.why_text import reason

@@ -18,29 +18,46 @@ from timing_logger.analysis import Gate, RunEnd, stragglers
 from timing_logger.analysis.step_times.step_times import step_times
 from timing_logger.analysis.steps import StepRange
 from timing_logger.analysis.stragglers.case import Case, Judgement
-from timing_logger.analysis.stragglers.facts import Fact, code_of, plain_fact
-from timing_logger.analysis.stragglers.facts.of_all_ranks import (
-    AllSlower,
+from timing_logger.analysis.stragglers.facts import (
+    CallCount,
+    DeviceClockHides,
+    DifferentRuns,
+    EachAlone,
     EndedBadly,
     EveryRankInSlow,
-    LostToSlowest,
+    Fact,
+    FewCompared,
+    LeavesLate,
     MostlyTransfers,
     NobodyInAllSlow,
+    NoRows,
+    NoSelfTime,
+    OneRank,
+    OneWaitedFor,
     OnHost,
     OnlyInAllSlow,
     OthersInAllSlow,
-    SlowRole,
+    RanksLacking,
+    Reason,
+    RolesMayWait,
     SlowTransfers,
     Transfer,
+    UnlikeLinks,
+    UntimedCalls,
+    code_of,
+    plain_fact,
 )
-from timing_logger.analysis.stragglers.facts.of_ranks import (
+from timing_logger.analysis.stragglers.policy import STANDARD
+from timing_logger.analysis.stragglers.rank_facts import (
     ActAsOne,
+    AllSlower,
     AloneInRole,
     Costliest,
     EpochsCounted,
     ExplainedWithout,
     FewSteps,
     HostOrWork,
+    LostToSlowest,
     MostWaitedFor,
     NotNamed,
     PassingOn,
@@ -51,28 +68,11 @@ from timing_logger.analysis.stragglers.facts.of_ranks import (
     Slowness,
     SlowPhase,
     SlowRank,
+    SlowRole,
     StepsCounted,
     TwoRanks,
     VaryAlone,
 )
-from timing_logger.analysis.stragglers.facts.reasons import (
-    CallCount,
-    DeviceClockHides,
-    DifferentRuns,
-    EachAlone,
-    FewCompared,
-    LeavesLate,
-    NoRows,
-    NoSelfTime,
-    OneRank,
-    OneWaitedFor,
-    RanksLacking,
-    Reason,
-    RolesMayWait,
-    UnlikeLinks,
-    UntimedCalls,
-)
-from timing_logger.analysis.stragglers.policy import STANDARD
 from timing_logger.report import evidence_sentences, verdict_json
 from timing_logger.report.evidence_text import sentence
 from timing_logger.report.why_text import reason

@@ -26,7 +26,7 @@ from timing_logger.analysis import (
     summarize_ranks,
     windows,
 )
-from timing_logger.analysis.stragglers.facts.of_ranks import FewSteps
+from timing_logger.analysis.stragglers.rank_facts import FewSteps
 from timing_logger.cli import main
 from timing_logger.errors import TableError
 from timing_logger.record import NS_PER_S

@@ -6,7 +6,7 @@ import pytest
 from policy_runs import leaving
 
 from timing_logger.analysis import stragglers
-from timing_logger.analysis.stragglers.facts.reasons import LeavesLate
+from timing_logger.analysis.stragglers.facts import LeavesLate
 from timing_logger.report.verdict_wording import verdict_sentence
 
 

@@ -23,7 +23,7 @@ from timing_logger.analysis.accounting.replay import Replay
 from timing_logger.analysis.accounting.run import tied_rows
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.step_times.step_times import step_times
-from timing_logger.analysis.stragglers.cost.prices import Prices, Slowed
+from timing_logger.analysis.stragglers.who.prices import Prices, Slowed
 from timing_logger.analysis.tables import Floats, numbers, opened, processes_of
 
 

@@ -24,7 +24,7 @@ from timing_logger.analysis import (
     waits,
     windows,
 )
-from timing_logger.analysis.stragglers.facts.of_ranks import EpochsCounted
+from timing_logger.analysis.stragglers.rank_facts import EpochsCounted
 from timing_logger.cli import main
 from timing_logger.engine.live import Watcher
 from timing_logger.report import evidence_sentences, snapshot_text

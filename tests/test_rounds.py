@@ -11,7 +11,7 @@ from simulated_runs import _row, _table
 
 from timing_logger.analysis import stragglers
 from timing_logger.analysis.rounds import rounds_of
-from timing_logger.analysis.stragglers.facts.of_ranks import StepsCounted
+from timing_logger.analysis.stragglers.rank_facts import StepsCounted
 from timing_logger.analysis.stragglers.verdict import map_judgement, reduce_judgement
 from timing_logger.analysis.tables import opened
 

@@ -12,7 +12,7 @@ from straggler_trace import load, readers
 
 from timing_logger.analysis import stragglers, windows
 from timing_logger.analysis.step_times.step_times import step_times
-from timing_logger.analysis.stragglers.facts.of_ranks import PassingOn
+from timing_logger.analysis.stragglers.rank_facts import PassingOn
 
 TRACE = Path(
     os.environ.get("TIMING_LOGGER_STRAGGLER_TRACE")

@@ -13,14 +13,14 @@ from simulated_runs import PHASES_MS, _row, _table, data_parallel, factors, pipe
 from slow import slow
 
 from timing_logger.analysis import Verdict, stragglers, windows
-from timing_logger.analysis.stragglers.facts.of_ranks import (
+from timing_logger.analysis.stragglers.facts import OneRank
+from timing_logger.analysis.stragglers.rank_facts import (
     FewSteps,
     SelfTimeBetween,
     SelfTimeUnknown,
     StepsCounted,
     TwoRanks,
 )
-from timing_logger.analysis.stragglers.facts.reasons import OneRank
 from timing_logger.report import evidence_sentences
 
 TEN_COLUMNS = [

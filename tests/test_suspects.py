@@ -17,9 +17,9 @@ from timing_files import write_table
 
 from timing_logger import read_timings
 from timing_logger.analysis import stragglers
-from timing_logger.analysis.stragglers.facts.of_ranks import FewSteps
-from timing_logger.analysis.stragglers.facts.reasons import RolesMayWait
-from timing_logger.analysis.stragglers.who import culprits
+from timing_logger.analysis.series.chance import likelihood_above_0
+from timing_logger.analysis.stragglers.facts import RolesMayWait
+from timing_logger.analysis.stragglers.rank_facts import FewSteps
 from timing_logger.cli import main
 from timing_logger.report import evidence_sentences
 from timing_logger.report.html import report_html
@@ -76,7 +76,7 @@ def test_the_likelihood_is_that_of_drawing_stretches_of_the_run() -> None:
     of_steps = np.where(rng.random(100) < 0.15, 3.0, -0.3) + rng.normal(0, 0.2, 100)
     starts = rng.integers(0, 100, (20_000, 10))
     drawn = of_steps[(starts[:, :, None] + np.arange(10)) % 100].sum(axis=(1, 2)) > 0
-    assert culprits._likelihood_above_0(of_steps) == pytest.approx(drawn.mean(), abs=0.01)
+    assert likelihood_above_0(of_steps) == pytest.approx(drawn.mean(), abs=0.01)
     assert 0.5 < drawn.mean() < 0.95
 
 

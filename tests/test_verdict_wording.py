@@ -8,7 +8,7 @@ import pytest
 
 from timing_logger.analysis import Gate, RunEnd, Verdict
 from timing_logger.analysis.hangs.stuck_groups import StuckGroup
-from timing_logger.analysis.stragglers.facts.reasons import NoRows, OneRank
+from timing_logger.analysis.stragglers.facts import NoRows, OneRank
 from timing_logger.analysis.stragglers.result import Suspect
 from timing_logger.report.verdict_wording import headline, particulars, side_of_limit, what_next
 

@@ -22,7 +22,7 @@ from timing_logger.analysis.series.peers import peer_medians
 from timing_logger.analysis.step_times.self_time import exclusive_ms
 from timing_logger.analysis.step_times.step_times import step_times
 from timing_logger.analysis.stragglers.policy import STANDARD
-from timing_logger.analysis.stragglers.scores import individual_score
+from timing_logger.analysis.stragglers.windows import individual_score
 
 
 def of_self_time(table: pd.DataFrame) -> pd.DataFrame:

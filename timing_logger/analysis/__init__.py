@@ -31,12 +31,11 @@ from timing_logger.analysis.ranks.overview import (
 )
 from timing_logger.analysis.ranks.spread import spread_between_ranks
 from timing_logger.analysis.ranks.summarize import summarize
-from timing_logger.analysis.stragglers.facts.of_ranks import Gate
 from timing_logger.analysis.stragglers.policy import Policy
+from timing_logger.analysis.stragglers.rank_facts import Gate
 from timing_logger.analysis.stragglers.result import Suspect, Verdict
-from timing_logger.analysis.stragglers.scores import scores
 from timing_logger.analysis.stragglers.verdict import stragglers
-from timing_logger.analysis.stragglers.windows import stragglers_and_windows, windows
+from timing_logger.analysis.stragglers.windows import scores, stragglers_and_windows, windows
 
 __all__ = [
     "COLUMNS_OF",

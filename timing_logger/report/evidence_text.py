@@ -7,29 +7,29 @@ from functools import singledispatch
 
 from timing_logger.analysis import Gate, Verdict
 from timing_logger.analysis.step_times.step_times import UNLOGGED
-from timing_logger.analysis.stragglers.facts import Fact
-from timing_logger.analysis.stragglers.facts.of_all_ranks import (
-    AllSlower,
+from timing_logger.analysis.stragglers.facts import (
     EndedBadly,
     EveryRankInSlow,
-    LostToSlowest,
+    Fact,
     MostlyTransfers,
     NobodyInAllSlow,
+    OneRank,
     OnHost,
     OnlyInAllSlow,
     OthersInAllSlow,
-    SlowRole,
     SlowTransfers,
     Transfer,
 )
-from timing_logger.analysis.stragglers.facts.of_ranks import (
+from timing_logger.analysis.stragglers.rank_facts import (
     ActAsOne,
+    AllSlower,
     AloneInRole,
     Costliest,
     EpochsCounted,
     ExplainedWithout,
     FewSteps,
     HostOrWork,
+    LostToSlowest,
     MostWaitedFor,
     NotNamed,
     PassingOn,
@@ -40,11 +40,11 @@ from timing_logger.analysis.stragglers.facts.of_ranks import (
     Slowness,
     SlowPhase,
     SlowRank,
+    SlowRole,
     StepsCounted,
     TwoRanks,
     VaryAlone,
 )
-from timing_logger.analysis.stragglers.facts.reasons import OneRank
 from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.report._wording import count
 from timing_logger.report.why_text import reason

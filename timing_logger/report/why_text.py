@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import singledispatch
 
-from timing_logger.analysis.stragglers.facts import Fact
-from timing_logger.analysis.stragglers.facts.of_all_ranks import Transfer
-from timing_logger.analysis.stragglers.facts.reasons import (
+from timing_logger.analysis.stragglers.facts import (
     DeviceClockHides,
     DifferentRuns,
     EachAlone,
+    Fact,
     FewCompared,
     LeavesLate,
     NoRows,
@@ -19,6 +18,7 @@ from timing_logger.analysis.stragglers.facts.reasons import (
     OneWaitedFor,
     RanksLacking,
     RolesMayWait,
+    Transfer,
     UnlikeLinks,
     UntimedCalls,
 )

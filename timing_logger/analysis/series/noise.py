@@ -53,7 +53,7 @@ def sigma_of(differences: Floats) -> float:
 
     A change of level is only one difference of many.
     """
-    return robust_sigma(differences) / 2**0.5
+    return float(sigmas_of(differences[None])[0])
 
 
 def sigmas_of(differences: Floats) -> Floats:

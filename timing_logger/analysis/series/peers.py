@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from timing_logger.analysis.tables import Floats, Ints
-
-
-def members(ranks: Sequence[int], roles: Mapping[int, str]) -> dict[str, Ints]:
-    """Return the columns of the ranks of each role.
-
-    Args:
-        ranks: the rank of each column.
-        roles: the role of each rank.
-    """
-    return {
-        role: np.array([i for i, rank in enumerate(ranks) if roles[rank] == role], dtype=np.int64)
-        for role in sorted({roles[rank] for rank in ranks})
-    }
+from timing_logger.analysis.series.noise import MAD_TO_SIGMA
+from timing_logger.analysis.tables import Floats
 
 
 def peer_medians(times: Floats) -> Floats:
@@ -49,6 +36,11 @@ def log_ratios(times: Floats, baseline: Floats) -> Floats:
     return np.log(np.where(usable, times, np.nan) / np.where(usable, baseline, np.nan))
 
 
+def peer_ratios(times: Floats) -> Floats:
+    """Return log(time / median of the other ranks), steps x ranks of one role; NaN where unknown."""
+    return log_ratios(times, peer_medians(times))
+
+
 def relative_scores(times: Floats) -> Floats:
     """Return for each rank the least median time of all ranks divided by its own, in (0, 1].
 
@@ -58,9 +50,9 @@ def relative_scores(times: Floats) -> Floats:
         times: steps x ranks of one role.
     """
     medians = column_medians(times)
-    known = medians[~np.isnan(medians)]
-    least = known.min() if len(known) else np.nan
-    return least / np.where(medians > 0, medians, np.nan)
+    least = np.fmin.reduce(medians, initial=np.nan)
+    found: Floats = least / np.where(medians > 0, medians, np.nan)
+    return found
 
 
 def n_known_steps(times: Floats) -> int:
@@ -81,3 +73,31 @@ def row_medians(values: Floats) -> Floats:
     ascending = np.sort(values, axis=1)
     n_known = (~np.isnan(values)).sum(axis=1, keepdims=True)
     return np.take_along_axis(ascending, np.maximum((n_known - 1) // 2, 0), axis=1)[:, 0]
+
+
+def correlations(series: Floats, column: int, min_known: int) -> Floats:
+    """Return the correlation of each column with a given one, from their differences between steps.
+
+    It is computed from robust spreads, 1 - var(x - y) / (var(x) + var(y)). Differences do not depend on the
+    level of a rank. The correlation is 0 where too little is known or nothing varies.
+
+    Args:
+        series: steps x ranks; NaN where unknown.
+        column: the column that the others are compared with.
+        min_known: the least number of known differences between steps.
+    """
+    differences = np.diff(series, axis=0)
+    mine = differences[:, [column]]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        apart = variances(differences - mine)
+        together = variances(np.where(np.isnan(mine), np.nan, differences)) + variances(
+            np.where(np.isnan(differences), np.nan, mine)
+        )
+        found = 1 - apart / together
+    known = (~np.isnan(differences - mine)).sum(axis=0)
+    return np.where((known >= min_known) & np.isfinite(found), found, 0.0)
+
+
+def variances(differences: Floats) -> Floats:
+    """Return the robust variance of each column, from its absolute deviations from 0."""
+    return (MAD_TO_SIGMA * column_medians(np.abs(differences))) ** 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -87,6 +87,10 @@ class StepTimes:
         """Return the range from the first to the last of the steps at these positions."""
         return self.numbering.step_range(self.iterations[steps])
 
+    def ranks_of(self, columns: Iterable[int]) -> tuple[int, ...]:
+        """Return the ranks of these columns, in their order."""
+        return tuple(self.ranks[column] for column in columns)
+
     def rows_cover(self, share: float) -> bool:
         """Tell whether rows of own work cover this share of the time without communication on every rank."""
         work_ms = self.phase_ms.sum(axis=0)
@@ -110,10 +114,13 @@ class StepTimes:
         """How long the run lasted, in ms: from the first row to the last on the rank that was there longest.
 
         Processes of a rank that follow each other count together, without the time between them. Without
-        instants in the rows, it is the sum of the steps, each as long as its slowest rank works.
+        instants in the rows, it is ``slowest_ms``.
         """
-        if self.wall_ms > 0:
-            return self.wall_ms
+        return self.wall_ms if self.wall_ms > 0 else self.slowest_ms
+
+    @property
+    def slowest_ms(self) -> float:
+        """The sum of the steps, in ms, each as long as its slowest rank works."""
         return float(np.nansum(np.fmax.reduce(self.self_ms, axis=1, initial=np.nan)))
 
     def share_of_run(self, cost_ms: float) -> float:

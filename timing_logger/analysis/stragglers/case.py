@@ -8,10 +8,11 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
+
 from timing_logger.analysis.hangs.result import RunEnd
-from timing_logger.analysis.series.peers import members
 from timing_logger.analysis.step_times.step_times import StepTimes
-from timing_logger.analysis.stragglers.facts.of_all_ranks import EndedBadly
+from timing_logger.analysis.stragglers.facts import EndedBadly
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.result import Verdict
 from timing_logger.analysis.tables import Ints
@@ -36,13 +37,17 @@ class Case:
     @cached_property
     def by_role(self) -> dict[str, Ints]:
         """The columns of the ranks of each role."""
-        return members(self.times.ranks, self.roles)
+        return self._columns_by(self.roles)
 
     @cached_property
     def by_host(self) -> dict[str, Ints]:
         """The columns of the ranks of each host; empty unless the host of every rank is known."""
-        ranks = self.times.ranks
-        return members(ranks, self.hosts) if all(self.hosts.get(rank) for rank in ranks) else {}
+        known = all(self.hosts.get(rank) for rank in self.times.ranks)
+        return self._columns_by(self.hosts) if known else {}
+
+    def _columns_by(self, names: Mapping[int, str]) -> dict[str, Ints]:
+        of_columns = np.array([names[rank] for rank in self.times.ranks], np.object_)
+        return {name: np.flatnonzero(of_columns == name) for name in sorted(set(of_columns))}
 
     def with_times(self, times: StepTimes) -> Case:
         """Return the case of the same ranks with other times."""

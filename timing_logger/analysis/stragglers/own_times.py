@@ -2,29 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
+from timing_logger.analysis.series.peers import column_medians, n_known_steps
 from timing_logger.analysis.step_times.step_times import UNLOGGED, StepTimes
-from timing_logger.analysis.stragglers.all_ranks.all_slower import all_slower
-from timing_logger.analysis.stragglers.all_ranks.systemic import diffuse, whole_role
 from timing_logger.analysis.stragglers.case import Case, Judgement
-from timing_logger.analysis.stragglers.cost.pricing import Pricing, waited_for_ms
-from timing_logger.analysis.stragglers.evidence import (
-    as_one,
-    few_steps,
-    how_slow_together,
-    passed_on,
-    waited_for,
-    what_it_rests_on,
-    why_not,
+from timing_logger.analysis.stragglers.facts import Fact, OneRank
+from timing_logger.analysis.stragglers.rank_facts import (
+    ActAsOne,
+    AloneInRole,
+    Costliest,
+    EpochsCounted,
+    ExplainedWithout,
+    FewSteps,
+    Gate,
+    HostOrWork,
+    MostWaitedFor,
+    NotNamed,
+    PassingOn,
+    SelfTimeBetween,
+    SelfTimeOfRows,
+    SelfTimeUnknown,
+    SlowHost,
+    Slowness,
+    SlowPhase,
+    SlowRank,
+    StepsCounted,
+    TwoRanks,
+    VaryAlone,
 )
-from timing_logger.analysis.stragglers.facts.of_ranks import Costliest, Gate, HostOrWork, SlowPhase
 from timing_logger.analysis.stragglers.result import Verdict, VerdictKind
-from timing_logger.analysis.stragglers.slow.candidate import Candidate, phase_of, unlogged_between
+from timing_logger.analysis.stragglers.who.candidates import Candidate, phase_of, unlogged_between
 from timing_logger.analysis.stragglers.who.culprits import EXPLAINED, Culprits, culprits
 from timing_logger.analysis.stragglers.who.hosts import may_be_its_work
 from timing_logger.analysis.stragglers.who.lockstep import Party
+from timing_logger.analysis.stragglers.who.pricing import Pricing, waited_for_ms
+from timing_logger.analysis.stragglers.whole_run.all_slower import all_slower
+from timing_logger.analysis.stragglers.whole_run.systemic import diffuse, whole_role
+
+_WORTH_NAMING = 0.1  # of the waiting in the slow steps
 
 
 def by_own_times(case: Case, pricing: Pricing) -> Judgement:
@@ -83,12 +103,12 @@ def _outdone(by_rows: _Found, by_gaps: _Found) -> bool:
 
 def _verdict(case: Case, found: Culprits) -> Verdict:
     verdict = _of_whom(case, found)
-    few = few_steps(case, nobody_is_slow=True) if verdict.verdict == "healthy" else ()
+    few = _few_steps(case, nobody_is_slow=True) if verdict.verdict == "healthy" else ()
     return replace(
         verdict,
         suspects=found.suspects,
         cost_share=case.times.share_of_run(verdict.cost_ms),
-        evidence=(*verdict.evidence, *few, *what_it_rests_on(case)),
+        evidence=(*verdict.evidence, *few, *_what_it_rests_on(case)),
     )
 
 
@@ -97,7 +117,7 @@ def _of_whom(case: Case, found: Culprits) -> Verdict:
     times = case.times
     if found.named:
         return _of_ranks(case, found)
-    refused = tuple(why_not(times, candidate, found.last_gate) for candidate in found.found[:3])
+    refused = tuple(_why_not(times, candidate, found.last_gate) for candidate in found.found[:3])
     of_many = whole_role(case) or all_slower(case)
     if of_many is None and found.probable is not None:
         return _probably(case, found, found.probable)
@@ -111,7 +131,7 @@ def _of_ranks(case: Case, found: Culprits) -> Verdict:
     times = case.times
     party, first, gate = found.named[0], found.named[0].first, found.last_gate
     columns = tuple(dict.fromkeys(one.column for each in found.named for one in each.candidates))
-    ranks = tuple(times.ranks[column] for column in columns)
+    ranks = times.ranks_of(columns)
     is_role = may_be_its_work(case, party)
     others = [candidate for candidate in found.found if times.ranks[candidate.column] not in ranks]
     return replace(
@@ -120,13 +140,13 @@ def _of_ranks(case: Case, found: Culprits) -> Verdict:
         bond=party.bond.kind if set(columns) == set(party.columns) else "",
         gates=(*first.gates, *((gate,) if gate else ())),
         evidence=(
-            *(fact for each in found.named for fact in how_slow_together(times, each)),
+            *(fact for each in found.named for fact in _how_slow_together(times, each)),
             *((HostOrWork(),) if is_role else ()),
             _slow_phase(times, first),
-            *waited_for(times, first),
-            *passed_on(times, first, columns),
-            *(why_not(times, candidate, gate) for candidate in others[:3]),
-            *few_steps(case, nobody_is_slow=False),
+            *_waited_for(times, first),
+            *_passed_on(times, first, columns),
+            *(_why_not(times, candidate, gate) for candidate in others[:3]),
+            *_few_steps(case, nobody_is_slow=False),
         ),
     )
 
@@ -146,11 +166,11 @@ def _probably(case: Case, found: Culprits, party: Party) -> Verdict:
         bond=party.bond.kind,
         gates=(*first.gates, share),
         evidence=(
-            why_not(times, first, share if not share.passed else None),
-            *as_one(times, party),
+            _why_not(times, first, share if not share.passed else None),
+            *_as_one(times, party),
             Costliest(suspect.likelihood),
-            *(why_not(times, candidate, None) for candidate in others[:3]),
-            *few_steps(case, nobody_is_slow=False),
+            *(_why_not(times, candidate, None) for candidate in others[:3]),
+            *_few_steps(case, nobody_is_slow=False),
         ),
     )
 
@@ -169,3 +189,103 @@ def _about(times: StepTimes, first: Candidate, kind: VerdictKind, found: Culprit
         score=first.score,
         cost_ms=found.cost_ms,
     )
+
+
+# -- what it rests on -----------------------------------------------------------------------------------
+
+
+def _waited_for(times: StepTimes, candidate: Candidate) -> tuple[Fact, ...]:
+    """Return how much of the waiting in its slow steps was for a candidate; nothing if others had more."""
+    for_it_ms = np.nansum(times.waits.for_it_ms[candidate.slow.steps], axis=0)
+    most_ms, total_ms = for_it_ms.max(initial=0.0), for_it_ms.sum()
+    if not most_ms > 0 or for_it_ms[candidate.column] < most_ms:
+        return ()
+    return (MostWaitedFor(times.ranks[candidate.column], float(most_ms / total_ms)),)
+
+
+def _passed_on(times: StepTimes, candidate: Candidate, named: Sequence[int]) -> tuple[Fact, ...]:
+    """Return the ranks that are waited for without being slow: they pass on the delay of another rank.
+
+    The ranks in the columns ``named`` are slow themselves.
+
+    A wait leads through them to the rank that is slow, unless rows do not tell what they waited for.
+    """
+    steps = candidate.slow.steps
+    for_it_ms = np.nansum(times.waits.for_it_ms[steps], axis=0)
+    levels = column_medians(times.self_ms[steps])
+    is_waited_for = (for_it_ms > 0) & (for_it_ms >= _WORTH_NAMING * for_it_ms.sum())
+    longest_ms = np.nansum(times.waits.longest_ms[steps], axis=0)
+    may_have_waited = times.waits.unmatched_ms[steps].sum(axis=0) > longest_ms
+    late = np.flatnonzero(is_waited_for & may_have_waited & (levels < levels[candidate.column]))
+    late = np.setdiff1d(late, named)
+    return (PassingOn(times.ranks_of(late)),) if len(late) else ()
+
+
+def _how_slow_together(times: StepTimes, party: Party) -> tuple[Fact, ...]:
+    """Return how slow a party is, when, and what makes its ranks slow as one."""
+    slowness = _slowness(times, party.first)
+    if party.bond.kind == "host":
+        return (SlowHost(party.bond.host, slowness), *_as_one(times, party))
+    return (SlowRank(times.ranks[party.first.column], slowness), *_as_one(times, party))
+
+
+def _slowness(times: StepTimes, candidate: Candidate) -> Slowness:
+    slow = candidate.slow
+    return Slowness(float(np.exp(slow.level)), slow.kind, times.step_range(slow.steps), len(slow.steps))
+
+
+def _why_not(times: StepTimes, candidate: Candidate, last_gate: Gate | None) -> Fact:
+    """Return how slow a candidate is, and the gates at which it failed.
+
+    Args:
+        times: the times of the run.
+        candidate: the candidate.
+        last_gate: the gate that was checked after those of the candidate, if any.
+    """
+    rank, slowness = times.ranks[candidate.column], _slowness(times, candidate)
+    failed = tuple(gate for gate in candidate.gates if not gate.passed)
+    if failed:
+        return NotNamed(rank, slowness, failed)
+    if last_gate is None:
+        return SlowRank(rank, slowness)
+    if last_gate.passed:
+        return ExplainedWithout(rank, slowness, last_gate.value)
+    return NotNamed(rank, slowness, (last_gate,))
+
+
+def _as_one(times: StepTimes, party: Party) -> tuple[Fact, ...]:
+    """Return what makes the ranks of a party slow as one, and what was looked at; nothing for one rank."""
+    if party.is_alone:
+        return ()
+    bond, ranks = party.bond, times.ranks_of(party.columns)
+    alike = ActAsOne(ranks, bond.kind, bond.n_hosts, bond.host, bond.host_ranks, bond.together)
+    if bond.together is not False:
+        return (alike,)
+    return (alike, VaryAlone(phase_of(times, party.first)[0]))
+
+
+def _few_steps(case: Case, *, nobody_is_slow: bool) -> tuple[Fact, ...]:
+    """Return that the run has few steps; nothing if it has enough to name any rank."""
+    recorded = n_known_steps(case.times.self_ms)
+    return (FewSteps(recorded, nobody_is_slow),) if 0 < recorded < case.policy.min_slow_steps else ()
+
+
+def _what_it_rests_on(case: Case) -> tuple[Fact, ...]:
+    """Return the source of self times, and what limits the comparison of ranks."""
+    times = case.times
+    alone = tuple(role for role, columns in case.by_role.items() if len(columns) == 1)
+    unknown = _unknown_ranks(times)
+    return (
+        SelfTimeBetween() if times.from_gaps else SelfTimeOfRows(tuple(times.phases)),
+        *((SelfTimeUnknown(unknown),) if unknown else ()),
+        *((AloneInRole(alone),) if len(times.ranks) > 1 and alone else ()),
+        *((OneRank(),) if len(times.ranks) == 1 else ()),
+        *((TwoRanks(),) if len(times.ranks) == 2 and not alone else ()),
+        *(() if times.has_iterations else (StepsCounted(),)),
+        *((EpochsCounted(),) if times.numbering.counted else ()),
+    )
+
+
+def _unknown_ranks(times: StepTimes) -> tuple[int, ...]:
+    """Return the ranks without any known self time: one of which nothing is known is not a healthy one."""
+    return tuple(rank for i, rank in enumerate(times.ranks) if np.isnan(times.self_ms[:, i]).all())

@@ -8,10 +8,9 @@ from typing import Literal, NamedTuple, TypedDict, cast
 
 from timing_logger.analysis.hangs.result import RunEnd, RunEndDict, plain_fields
 from timing_logger.analysis.steps import StepRange
-from timing_logger.analysis.stragglers.facts import Fact, plain_fact
-from timing_logger.analysis.stragglers.facts.of_ranks import BondKind, Gate
-from timing_logger.analysis.stragglers.facts.reasons import Reason
+from timing_logger.analysis.stragglers.facts import Fact, Reason, plain_fact
 from timing_logger.analysis.stragglers.policy import STANDARD, Policy
+from timing_logger.analysis.stragglers.rank_facts import BondKind, Gate
 
 VerdictKind = Literal["healthy", "rank", "suspect", "role", "group-wide", "communication", "diffuse", "hang"]
 

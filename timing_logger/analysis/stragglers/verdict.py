@@ -25,20 +25,23 @@ from timing_logger.analysis.step_times.step_times import (
     map_step_times,
     reduce_step_times,
 )
-from timing_logger.analysis.stragglers.all_ranks.coverage import (
-    inconclusive_ranks,
-    not_explained,
-    why_inconclusive,
-    why_untimed,
-)
 from timing_logger.analysis.stragglers.case import Case, Judgement
-from timing_logger.analysis.stragglers.cost.pricing import Pricing, pricing_of
-from timing_logger.analysis.stragglers.facts.reasons import DifferentRuns, RanksLacking, Reason, UntimedCalls
-from timing_logger.analysis.stragglers.network.communication import mostly_transfers, slow_communication
-from timing_logger.analysis.stragglers.network.unlike_links import why_unlike
+from timing_logger.analysis.stragglers.facts import DifferentRuns, RanksLacking, Reason, UntimedCalls
 from timing_logger.analysis.stragglers.own_times import by_own_times
 from timing_logger.analysis.stragglers.policy import STANDARD, Policy
 from timing_logger.analysis.stragglers.result import Verdict
+from timing_logger.analysis.stragglers.who.pricing import Pricing, pricing_of
+from timing_logger.analysis.stragglers.whole_run.communication import (
+    mostly_transfers,
+    slow_communication,
+    why_unlike,
+)
+from timing_logger.analysis.stragglers.whole_run.coverage import (
+    inconclusive_ranks,
+    why_inconclusive,
+    why_untimed,
+)
+from timing_logger.analysis.stragglers.whole_run.systemic import not_explained
 from timing_logger.analysis.tables import of_pandas
 from timing_logger.reading.lacking import Lack, lacking, lacking_in_words, stated_world_size
 
@@ -99,24 +102,29 @@ def judgement_on(case: Case, files: Sequence[File]) -> Judgement:
     if mixed := different_runs(files):
         verdict = _unjudged(Verdict(verdict="healthy"), DifferentRuns(mixed), case.times)
         return Judgement(case, verdict, are_comparable=False)
-    pricing, hosts, untimed = pricing_of(case), hosts_of(files), why_untimed(files)
+    pricing, untimed = pricing_of(case), why_untimed(files)
     found = by_own_times(case, pricing)
     pricing = pricing.on(found.case.times)
-    verdict = _rather_communication(found.verdict, case.times, slow_communication(case, hosts, pricing))
+    verdict = _rather_communication(found.verdict, case.times, slow_communication(case, pricing))
     verdict = _as_far_as_known(verdict, found.case, lacking(files), pricing, untimed)
-    if verdict.verdict == "healthy" and verdict.judged and (why := why_unlike(case, hosts, pricing)):
-        verdict = _unjudged(verdict, why, case.times)
     if verdict.verdict == "healthy" and verdict.judged:
-        verdict = _rather_communication(verdict, case.times, mostly_transfers(case))
-    if verdict.verdict == "healthy" and verdict.judged:
-        verdict = replace(verdict, **not_explained(case.times)._asdict())
+        verdict = _if_nobody_is_slow(verdict, case, pricing)
     every = case.times.recorded_every
     verdict = replace(verdict, recorded_every=every, cost_ms=every * verdict.cost_ms)
-    return found._replace(verdict=replace(verdict, hosts=_hosts_of(verdict, hosts)))
+    return found._replace(verdict=replace(verdict, hosts=_hosts_of(verdict, case.hosts)))
 
 
 def _unjudged(verdict: Verdict, why: Reason, times: StepTimes) -> Verdict:
     return replace(verdict, judged=False, why=why, unjudged_ranks=tuple(times.ranks))
+
+
+def _if_nobody_is_slow(verdict: Verdict, case: Case, pricing: Pricing) -> Verdict:
+    """Return what is said of a healthy run whose links differ, or that mostly transfers, or waits."""
+    if why := why_unlike(case, pricing):
+        return _unjudged(verdict, why, case.times)
+    if mostly := mostly_transfers(case):
+        return _rather_communication(verdict, case.times, mostly)
+    return replace(verdict, **not_explained(case.times)._asdict())
 
 
 def _hosts_of(verdict: Verdict, hosts: Mapping[int, str]) -> tuple[str, ...]:

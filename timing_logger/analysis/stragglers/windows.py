@@ -1,4 +1,4 @@
-"""Find the windows of iterations in which a rank is slower than its peers, per rank and phase."""
+"""Tables beside the verdict: when each rank was slower than its peers, by phase, and how it scores."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.analysis import ByProcess
 from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.series.peers import log_ratios, peer_medians, relative_scores
+from timing_logger.analysis.series.peers import column_medians, log_ratios, peer_medians, relative_scores
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.steps import StepRange
 from timing_logger.analysis.stragglers.case import Case, Judgement
 from timing_logger.analysis.stragglers.policy import STANDARD, Policy
 from timing_logger.analysis.stragglers.result import Verdict
-from timing_logger.analysis.stragglers.slow.slow_steps import slow_steps
 from timing_logger.analysis.stragglers.verdict import (
     JudgementPart,
     judgement_of,
     map_judgement,
     reduce_judgement,
 )
+from timing_logger.analysis.stragglers.who.slow_steps import slow_steps
 from timing_logger.analysis.tables import (
     Floats,
     Frame,
@@ -38,7 +38,7 @@ from timing_logger.analysis.tables import (
 SELF_TIME = "SELF_TIME"
 """The name for all phases of a rank together: the time that it spent on its own account."""
 
-_SCHEMA: Schema = {
+_OF_WINDOWS: Schema = {
     "rank": nw.Int64, "phase": nw.String, "labels": nw.String, "kind": nw.String,
     "first_iteration": nw.Int64, "last_iteration": nw.Int64, "iterations": nw.Int64,
     "ratio": nw.Float64, "score": nw.Float64, "cost_ms": nw.Float64,
@@ -112,7 +112,7 @@ def verdict_and_windows(judgement: Judgement, frame: Frame) -> StragglersAndWind
         for window in _rows(case, phase, phase_ms[:, columns], columns, role)
     ]
     found.sort(key=lambda window: (-window.figures[-1], window.figures))
-    table = like(frame, _SCHEMA, [window.figures for window in found])
+    table = like(frame, _OF_WINDOWS, [window.figures for window in found])
     if times.numbering.restarts:
         table = _with_epochs(table, [window.span for window in found])
     return StragglersAndWindows(verdict, table)
@@ -125,8 +125,8 @@ def _with_epochs(table: IntoDataFrameT, spans: Sequence[StepRange]) -> IntoDataF
         nullable_integers(frame, name, values)
         for name, values in zip(("first_epoch", "last_epoch"), epochs.T, strict=True)
     )
-    before = list(_SCHEMA)[: list(_SCHEMA).index("iterations")]
-    columns = [*before, "first_epoch", "last_epoch", *list(_SCHEMA)[len(before) :]]
+    before = list(_OF_WINDOWS)[: list(_OF_WINDOWS).index("iterations")]
+    columns = [*before, "first_epoch", "last_epoch", *list(_OF_WINDOWS)[len(before) :]]
     return frame.with_columns(first, last).select(*columns).to_native()
 
 
@@ -137,7 +137,7 @@ def phases_of(times: StepTimes) -> Iterator[tuple[str, Floats]]:
 
 
 class _Window(NamedTuple):
-    """A row of the table of windows, as ``_SCHEMA`` says, and the range of its steps."""
+    """A row of the table of windows, as ``_OF_WINDOWS`` says, and the range of its steps."""
 
     figures: tuple[int, str, str, str, int | None, int | None, int, float, float, float]
     span: StepRange
@@ -168,3 +168,78 @@ def _reduce(
 
 STRAGGLERS = ByProcess(COLUMNS_OF["stragglers"], map_judgement, _reduce, row_bytes=800)
 """The analysis :func:`stragglers_and_windows` in parts."""
+
+
+# -- scores ----------------------------------------------------------------------------------------------
+
+_OF_SCORES: Schema = {
+    "rank": nw.Int64, "phase": nw.String, "labels": nw.String, "steps": nw.Int64, "median_ms": nw.Float64,
+    "score": nw.Float64, "individual_score": nw.Float64, "flagged": nw.Boolean,
+}  # fmt: skip
+
+
+def scores(
+    timings: IntoDataFrameT, *, roles: Mapping[int, object] | None = None, policy: Policy = STANDARD
+) -> IntoDataFrameT:
+    """Score each rank against its peers and against its own past, for each phase.
+
+    Args:
+        timings: as ``read_timings`` returns.
+        roles: the role of each rank, see :func:`timing_logger.analysis.stragglers`.
+        policy: the numbers that decide: ``min_past_steps`` are the 20 steps below, ``flagged_score`` 0.75.
+
+    Returns:
+        One row for each phase and rank; ``SELF_TIME``, all phases together, comes first.
+
+    Columns:
+        rank, phase, labels: as :func:`timing_logger.analysis.windows` has them.
+        steps: number of steps in which the time is known.
+        median_ms: median of the time over these steps.
+        score: relative score, the least median of the role divided by the rank's own, in (0, 1]; NaN if
+            the ranks look like those of different runs.
+        individual_score: the least median of 20 successive steps in the past divided by that of the last
+            20; above 1 if the rank is quicker than ever. NaN with fewer than 40 steps.
+        flagged: whether either score is below 0.75.
+    """
+    return scores_of(judgement_of(timings, roles, policy=policy), opened(timings, COLUMNS_OF["stragglers"]))
+
+
+def scores_of(judgement: Judgement, frame: nw.DataFrame[IntoDataFrameT]) -> IntoDataFrameT:
+    """Compute :func:`scores` from the times of a judgement, in the library of ``frame``."""
+    case, times = judgement.case, judgement.case.times
+    found = [
+        (times.ranks[column], phase, role, *row)
+        for phase, phase_ms in phases_of(times)
+        for role, columns in case.by_role.items()
+        for column, row in zip(columns, _score_rows(phase_ms[:, columns], judgement), strict=True)
+    ]
+    return like(frame, _OF_SCORES, found)
+
+
+def _score_rows(phase_ms: Floats, judgement: Judgement) -> Iterator[tuple[object, ...]]:
+    policy = judgement.case.policy
+    medians, bad = column_medians(phase_ms), policy.flagged_score
+    relative = relative_scores(phase_ms) if judgement.are_comparable else np.full(len(medians), np.nan)
+    for own_ms, median_ms, score in zip(phase_ms.T, medians, relative, strict=True):
+        own_ms = own_ms[~np.isnan(own_ms)]
+        individual = individual_score(own_ms, policy.min_past_steps)
+        flagged = bool(score < bad or individual < bad)
+        yield len(own_ms), float(median_ms), float(score), individual, flagged
+
+
+def individual_score(own_ms: Floats, n_steps: int) -> float:
+    """Divide the best past median by the current median, each of ``n_steps`` successive steps.
+
+    Args:
+        own_ms: the known times of one rank in ms, in the order of steps.
+        n_steps: the number of steps of a median.
+
+    Returns:
+        The score; NaN if there are fewer than twice ``n_steps`` steps.
+    """
+    past, current = own_ms[:-n_steps], own_ms[-n_steps:]
+    n_blocks = len(past) // n_steps
+    if not n_blocks or not np.median(current) > 0:
+        return float("nan")
+    blocks = past[len(past) - n_blocks * n_steps :].reshape(n_blocks, n_steps)
+    return float(np.median(blocks, axis=1).min() / np.median(current))

@@ -1,1 +1,1 @@
-"""Who is slow: candidates, ranks that are slow as one, hosts, culprits."""
+"""Which ranks are slow: slow steps, candidates, their cost, those that act as one, hosts, culprits."""

@@ -1,12 +1,15 @@
-"""Find the ranks that are slow, and check the gates that each must pass to be named or suspected."""
+"""Find the ranks that are slow in some steps, and check the gates that each must pass to be named."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.series.noise import robust_sigma
 from timing_logger.analysis.series.peers import (
     column_medians,
     log_ratios,
@@ -14,84 +17,129 @@ from timing_logger.analysis.series.peers import (
     peer_medians,
     relative_scores,
 )
+from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.cost.prices import Slowed
-from timing_logger.analysis.stragglers.cost.pricing import Pricing
-from timing_logger.analysis.stragglers.facts.of_ranks import Gate
 from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.stragglers.slow.candidate import (
-    LONGER,
-    WAITED,
-    Candidate,
-    gates_of,
-    least_z,
-)
-from timing_logger.analysis.stragglers.slow.slow_steps import SlowSteps, slow_steps
+from timing_logger.analysis.stragglers.rank_facts import Gate
+from timing_logger.analysis.stragglers.who.slow_steps import SlowSteps, least_z, slow_together
 from timing_logger.analysis.tables import Bools, Floats, Ints, known
 
+WAITED = "share of its extra time that others waited"
+LONGER = "share of the run that it adds"
+STEPS = "slow steps"
+GAP = "part of its time by which its peers are quicker"
+PEERS = "z among the peers"
+Z = "z over the steps"
+COST = "share of the run that it costs"
 
-def candidates(case: Case, pricing: Pricing) -> list[Candidate]:
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A rank that is slow in some steps, and the times of its role.
+
+    Attributes:
+        slow: the slow steps; ``slow.column`` is the column of the rank within its role.
+        role: the role of the rank.
+        column: the column of the rank among all ranks.
+        columns: the columns of all ranks of its role.
+        ratios: log(time / peer median) of the role, steps x ranks.
+        excess_ms: one entry per slow step: time beyond the peer median.
+        score: relative score in the slow steps.
+        gates: the conditions for naming the rank, except the lost time that it explains.
+        policy: the numbers that decide.
+        waited_share: the share of the run that others waited for the rank, at least; 0 if that is unknown.
+    """
+
+    slow: SlowSteps
+    role: str
+    column: int
+    columns: Ints
+    ratios: Floats
+    excess_ms: Floats
+    score: float
+    gates: tuple[Gate, ...]
+    policy: Policy
+    waited_share: float = 0.0
+
+    @property
+    def may_be_named(self) -> bool:
+        """Whether the rank passes all gates."""
+        return all(gate.passed for gate in self.gates)
+
+    @property
+    def may_be_named_beside_another(self) -> bool:
+        """Whether the rank may be named once another rank is.
+
+        It passes all gates, except that its score may be closer to that of its peers (``half_gap_share``).
+        """
+        failed, part = [gate for gate in self.gates if not gate.passed], self.policy.half_gap_share
+        return all(gate.name == GAP and gate.value >= part * gate.bound for gate in failed)
+
+    @property
+    def may_be_suspected(self) -> bool:
+        """Whether the rank may be suspected.
+
+        It may be slow in rather few steps, or by no more than its peers differ among themselves. A rank that
+        costs the run visibly (``visible_cost_share``) may also be slow by little (``suspected_score_gap``),
+        and others may wait for a smaller part of its delay, if that is visible.
+        """
+        policy = self.policy
+        for_long = len(self.slow.steps) >= policy.min_costly_slow_steps
+        visible = any(gate.name == COST and gate.value >= policy.visible_cost_share for gate in self.gates)
+        least_gap = policy.suspected_score_gap if for_long and visible else np.inf
+        minor = (
+            STEPS,
+            PEERS,
+            *((Z,) if self.slow.are_single else ()),
+            *((WAITED,) if self.is_waited_for else ()),
+        )
+        failed = [gate for gate in self.gates if not gate.passed and gate.name not in minor]
+        is_slow = all(gate.name == GAP and gate.value >= least_gap for gate in failed)
+        return is_slow and (for_long or self.lasted or self.slow.are_single)
+
+    @property
+    def is_by_little(self) -> bool:
+        """Whether the rank is slower than its peers by less than matters, unless it costs the run visibly."""
+        return not self._passed(GAP)
+
+    @property
+    def lasted(self) -> bool:
+        """Whether the rank was slow in enough steps to be named."""
+        return self._passed(Z) if self.slow.are_single else self._passed(STEPS)
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether other ranks wait for this rank, or it is unknown whether they do."""
+        is_visibly = self.waited_share >= self.policy.visible_cost_share
+        return is_visibly or (self._passed(WAITED) and self._passed(LONGER))
+
+    @property
+    def is_dear(self) -> bool:
+        """Whether its time beyond its peers is enough of the run, if others wait for all of it."""
+        return self._passed(COST)
+
+    def _passed(self, name: str) -> bool:
+        return all(gate.passed for gate in self.gates if gate.name == name)
+
+    @property
+    def cost_ms(self) -> float:
+        """The time in ms that the rank spent in its slow steps beyond the peer median."""
+        return float(np.maximum(self.excess_ms, 0.0).sum())
+
+
+def candidates(case: Case) -> list[Candidate]:
     """Find every rank that is slow against its peers in some steps; the costliest first.
 
-    Args:
-        case: the run to be judged.
-        pricing: what slow ranks cost.
-
-    Returns:
-        One candidate for each set of slow steps that belong together; a rank may have several.
+    There is one for each set of slow steps that belong together; a rank may have several.
     """
-    policy = case.policy
     found = [
         _candidate(case, role, slow)
         for name, columns in case.by_role.items()
         if len(columns) > 1
         for role in [_Role.of(case, name, columns)]
-        for slow in [*slow_together(role.ratios, policy), *_alone(case, role)]
+        for slow in [*slow_together(role.ratios, case.policy), *_alone(case, role)]
     ]
-    return sorted(_with_waiting(case, found, pricing), key=lambda candidate: -candidate.cost_ms)
-
-
-def _with_waiting(case: Case, found: list[Candidate], pricing: Pricing) -> list[Candidate]:
-    """Add to the gates of candidates that are not too cheap that others wait for them.
-
-    If nobody does, the time of a rank delays nobody, or its peers log less than it does.
-    """
-    dear = [one for one in found if one.is_dear]
-    if not dear:
-        return found
-    harm_ms = pricing.harm_ms([Slowed(one.column, one.slow.steps) for one in dear]).tolist()
-    of = {id(one): ms for one, ms in zip(dear, harm_ms, strict=True) if not np.isnan(ms)}
-    gated = _adding if pricing.plays_again else _waited_for
-    return [gated(case, one, of[id(one)]) if id(one) in of else one for one in found]
-
-
-def _adding(case: Case, one: Candidate, harm_ms: float) -> Candidate:
-    gate = Gate.at_least(LONGER, case.times.share_of_run(harm_ms), case.policy.min_cost_share)
-    return replace(one, gates=(*one.gates, gate))
-
-
-def _waited_for(case: Case, one: Candidate, harm_ms: float) -> Candidate:
-    gate = Gate.at_least(WAITED, harm_ms / one.cost_ms, case.policy.min_waited_share)
-    return replace(one, gates=(*one.gates, gate), waited_share=case.times.share_of_run(harm_ms))
-
-
-def slow_together(ratios: Floats, policy: Policy) -> list[SlowSteps]:
-    """Return the slow steps of each rank of a role, and of one with several stretches all of them.
-
-    Args:
-        ratios: log(time / peer median), steps x ranks.
-        policy: the numbers that decide.
-    """
-    found = slow_steps(ratios, policy, gap_share=policy.half_gap_share, suspected=True)
-    together, certain = [], [slow for slow in found if slow.z >= least_z(slow, policy)]
-    for column in sorted({slow.column for slow in certain}):
-        its = [slow for slow in certain if slow.column == column]
-        steps = np.unique(np.concatenate([slow.steps for slow in its]))
-        longest = max(len(slow.steps) for slow in its)
-        if len(its) >= policy.min_bursts and longest < (1 - policy.edge_steps_share) * len(steps):
-            level = float(np.median([slow.level for slow in its]))
-            together.append(SlowSteps(column, steps, "intermittent", level, max(slow.z for slow in its)))
-    return found + together
+    return sorted(found, key=lambda candidate: -candidate.cost_ms)
 
 
 def _alone(case: Case, role: _Role) -> list[SlowSteps]:
@@ -154,3 +202,92 @@ def _candidate(case: Case, role: _Role, slow: SlowSteps) -> Candidate:
     gates = gates_of(slow, levels, scores, cost_share, role.n_steps, policy)
     score = float(scores[slow.column])
     return Candidate(slow, role.name, column, role.columns, role.ratios, excess_ms, score, gates, policy)
+
+
+# -- gates ----------------------------------------------------------------------------------------------
+
+
+def gates_of(
+    slow: SlowSteps, levels: Floats, scores: Floats, cost_share: float, n_steps: int, policy: Policy
+) -> tuple[Gate, ...]:
+    """Return the conditions for naming one of several ranks, or of several hosts, that do the same.
+
+    Args:
+        slow: its slow steps; ``slow.column`` is its place in ``levels`` and ``scores``.
+        levels: the median of log(time / peer median) of each in these steps.
+        scores: the relative score of each in these steps.
+        cost_share: which share of the run its time beyond its peers is.
+        n_steps: the number of steps that are known.
+        policy: the numbers that decide.
+    """
+    return (
+        Gate.at_least(Z, slow.z, least_z(slow, policy)),
+        *_spread_gate(levels, slow.column, policy),
+        Gate.at_least(GAP, _gap(scores, slow.column), _least_gap(n_steps, policy)),
+        Gate.at_least(COST, cost_share, policy.min_cost_share),
+        *(() if slow.are_single else (_steps_gate(slow, n_steps, cost_share, policy),)),
+    )
+
+
+def _gap(scores: Floats, column: int) -> float:
+    """Return by which fraction of its time a rank would be quicker at the median score of its peers."""
+    peers = known(np.delete(scores, column))
+    return float(1 - scores[column] / np.median(peers)) if len(peers) else float("nan")
+
+
+def _spread_gate(levels: Floats, column: int, policy: Policy) -> Sequence[Gate]:
+    """Compare the rank's level with the spread of its peers; no gate if too few peers are known."""
+    peers = known(np.delete(levels, column))
+    if len(peers) < policy.min_peers_for_spread:
+        return ()
+    z = (levels[column] - float(np.median(peers))) / max(policy.min_noise_sigma, robust_sigma(peers))
+    return (Gate.at_least(PEERS, z, policy.min_z),)
+
+
+def _least_gap(n_steps: int, policy: Policy) -> float:
+    return policy.min_score_gap if n_steps >= policy.few_steps else policy.min_score_gap_of_few
+
+
+def _steps_gate(slow: SlowSteps, n_steps: int, cost_share: float, policy: Policy) -> Gate:
+    needed = n_steps_needed(cost_share, policy.min_costly_slow_steps, policy.min_slow_steps, n_steps)
+    return Gate.at_least(STEPS, len(slow.steps), needed)
+
+
+def n_steps_needed(cost_share: float, least: int, most: int, n_steps: int) -> int:
+    """Return how many slow steps are enough: fewer, the more of the run they cost.
+
+    Args:
+        cost_share: which share of the run they cost.
+        least: what is needed however much they cost.
+        most: what is enough however little they cost.
+        n_steps: the number of steps that are known: no more are needed.
+    """
+    needed = max(least, 1 / cost_share) if cost_share > 0 else most
+    return math.ceil(min(most, needed, n_steps))
+
+
+# -- in which phase it loses its time -------------------------------------------------------------------
+
+
+def phase_of(times: StepTimes, candidate: Candidate) -> tuple[str, float]:
+    """Return the phase with the most time beyond the peers, and its fraction of all time beyond them."""
+    steps = candidate.slow.steps
+    beyond_ms = []
+    for phase_ms in times.phase_ms[:, :, candidate.columns]:
+        beyond = phase_ms[steps, candidate.slow.column] - peer_medians(phase_ms)[steps, candidate.slow.column]
+        beyond_ms.append(float(np.nansum(beyond)))
+    most = int(np.argmax(beyond_ms))
+    total = sum(max(0.0, ms) for ms in beyond_ms)
+    return times.phases[most], beyond_ms[most] / total if total > 0 else float("nan")
+
+
+def unlogged_between(times: StepTimes, candidate: Candidate) -> tuple[str, ...]:
+    """Return the operations between which a candidate has most time without a row, beyond its peers."""
+    own_ms = times.unlogged_ms[candidate.column]
+    peers_ms = [times.unlogged_ms[column] for column in candidate.columns if column != candidate.column]
+    beyond_ms = [
+        (ms - float(np.median([peer_ms.get(pair, 0.0) for peer_ms in peers_ms])), pair)
+        for pair, ms in own_ms.items()
+    ]
+    most_ms, pair = max(beyond_ms, default=(0.0, ()))
+    return pair if most_ms > 0 else ()

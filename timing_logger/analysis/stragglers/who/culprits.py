@@ -9,22 +9,20 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.series.chance import likelihood_above_0
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.cost.pricing import Pricing
-from timing_logger.analysis.stragglers.facts.of_ranks import Gate
+from timing_logger.analysis.stragglers.rank_facts import Gate
 from timing_logger.analysis.stragglers.result import Suspect
-from timing_logger.analysis.stragglers.slow.candidate import Candidate, phase_of
-from timing_logger.analysis.stragglers.who.candidates import candidates
+from timing_logger.analysis.stragglers.who.candidates import Candidate, candidates, phase_of
 from timing_logger.analysis.stragglers.who.hosts import with_hosts
 from timing_logger.analysis.stragglers.who.lockstep import Party, bond_of, parties
+from timing_logger.analysis.stragglers.who.pricing import Pricing, with_waiting
 from timing_logger.analysis.tables import Bools, Floats, Ints
 
 EXPLAINED = "share of the lost time that is explained"
 
 _MAX_SUSPECTS = 8
-
-_LEVELS = 512  # of the cost of a stretch of steps, from the least to the most
 
 
 class Culprits(NamedTuple):
@@ -65,7 +63,7 @@ def culprits(case: Case, pricing: Pricing) -> Culprits:
         pricing: what slow ranks cost.
     """
     least_share = case.policy.min_cost_share
-    found = candidates(case, pricing)
+    found = with_waiting(case, candidates(case), pricing)
     bound = [replace(party, bond=bond_of(case, party)) for party in parties(case, found)]
     parted = with_hosts(case, bound, pricing)
     chosen, last_gate = _fewest_that_explain(case, parted, found, pricing)
@@ -161,7 +159,7 @@ def _suspects(
     likelihood, times = likelihoods(case, minded, n_culprits), case.times
     return tuple(
         Suspect(
-            tuple(times.ranks[column] for column in columns),
+            times.ranks_of(columns),
             phase_of(times, party.first)[0],
             _share(pricing, party, found),
             min(likelihood[columns], party.first.slow.likelihood),
@@ -193,7 +191,7 @@ def likelihoods(case: Case, parties: Sequence[Party], n_culprits: int) -> dict[t
         cost_ms[steps, at] = np.fmax(cost_ms[steps, at], party.first.excess_ms)
     beyond_enough_ms = cost_ms - case.policy.min_cost_share * times.run_ms / len(cost_ms)
     sure = [
-        min(_likelihood_above_0(beyond_enough_ms[:, at]), _likelihood_above_0(beyond_rival_ms))
+        min(likelihood_above_0(beyond_enough_ms[:, at]), likelihood_above_0(beyond_rival_ms))
         for at, beyond_rival_ms in enumerate(_beyond_rivals(cost_ms, n_culprits))
     ]
     return dict(zip(columns, sure, strict=True))
@@ -213,24 +211,3 @@ def _beyond_rivals(cost_ms: Floats, n_culprits: int) -> list[Floats]:
         rival_ms = cost_ms[:, others[n_culprits - 1]] if len(others) >= n_culprits else -1.0
         found.append(own_ms - rival_ms)
     return found
-
-
-def _likelihood_above_0(of_steps: Floats) -> float:
-    """Return how likely the sum over as many other steps like these is above 0.
-
-    Stretches of the run are drawn independently until they are as many steps: the block bootstrap (Kunsch,
-    Annals of Statistics 17, 1989), of which the whole distribution is computed, by convolution. A stretch is
-    as long as the square root of the run, so that what lasts a few steps is drawn as a whole.
-    """
-    length = max(1, round(len(of_steps) ** 0.5))
-    around = np.cumsum(np.concatenate([[0.0], of_steps, of_steps[: length - 1]]))
-    sums = around[length:] - around[:-length]
-    least, most = float(sums.min()), float(sums.max())
-    if least == most:
-        return float(most > 0)
-    n_drawn, width = round(len(of_steps) / length), (most - least) / (_LEVELS - 1)
-    share = np.bincount(np.round((sums - least) / width).astype(np.int64), minlength=_LEVELS) / len(sums)
-    n_sums = n_drawn * (_LEVELS - 1) + 1
-    each = np.fft.irfft(np.fft.rfft(share, 2 * n_sums) ** n_drawn, 2 * n_sums)[:n_sums]
-    above = n_drawn * least + width * np.arange(n_sums) > 0
-    return float(np.clip(round(each[above].sum(), 9), 0.0, 1.0))  # more digits are lost in the sums

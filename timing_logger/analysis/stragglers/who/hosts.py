@@ -17,18 +17,20 @@ from timing_logger.analysis.series.peers import (
     log_ratios,
     n_known_steps,
     peer_medians,
+    peer_ratios,
     relative_scores,
     row_medians,
 )
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.cost.prices import Slowed
-from timing_logger.analysis.stragglers.cost.pricing import Pricing
-from timing_logger.analysis.stragglers.facts.of_ranks import Gate
 from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.stragglers.slow.candidate import LONGER, WAITED, Candidate, gates_of
-from timing_logger.analysis.stragglers.slow.slow_steps import SlowSteps
-from timing_logger.analysis.stragglers.who.candidates import slow_together
-from timing_logger.analysis.stragglers.who.lockstep import Bond, Party, vary_together
+from timing_logger.analysis.stragglers.rank_facts import Gate
+from timing_logger.analysis.stragglers.who.candidates import (
+    Candidate,
+    gates_of,
+)
+from timing_logger.analysis.stragglers.who.lockstep import Bond, Party, shared_steps, vary_together
+from timing_logger.analysis.stragglers.who.pricing import Pricing, slowed, waiting_gate
+from timing_logger.analysis.stragglers.who.slow_steps import SlowSteps, slow_together
 from timing_logger.analysis.tables import Floats, Ints
 
 
@@ -48,8 +50,7 @@ def with_hosts(case: Case, parted: Sequence[Party], pricing: Pricing) -> list[Pa
 
 
 def _is_part(party: Party, host: Party, case: Case) -> bool:
-    steps = party.first.slow.steps
-    shared = len(np.intersect1d(steps, host.first.slow.steps)) / len(steps)
+    shared = shared_steps(host.first, party.first)
     return set(party.columns) <= set(host.columns) and shared >= case.policy.min_shared_steps_share
 
 
@@ -101,22 +102,16 @@ def _slow_of_hosts(ratios: Floats, policy: Policy) -> list[SlowSteps]:
 
 
 def _gated(case: Case, party: Party, pricing: Pricing) -> Party:
-    """Add to the gates of a host that others wait for it; no gate if that is unknown."""
-    waiting = _waiting_gate(case, party, pricing)
-    gates = (*party.first.gates, *waiting)
-    return replace(party, candidates=tuple(replace(one, gates=gates) for one in party.candidates))
+    """Add to the gates of a host that others wait for it; no gate if that is unknown.
 
-
-def _waiting_gate(case: Case, party: Party, pricing: Pricing) -> tuple[Gate, ...]:
-    """Hold the ranks of a host together against what others do: one of them hides the others."""
-    times, policy, ones = case.times, case.policy, party.candidates
-    if pricing.plays_again:
-        share = times.share_of_run(pricing.saved_ms(ones, ones))
-        return (Gate.at_least(LONGER, share, policy.min_cost_share),)
-    harm_ms = pricing.harm_ms([Slowed(one.column, one.slow.steps) for one in ones])
-    if np.isnan(harm_ms).any():
-        return ()
-    return (Gate.at_least(WAITED, float(harm_ms.sum()) / party.first.cost_ms, policy.min_waited_share),)
+    The ranks of a host are held together against what others do: one of them hides the others.
+    """
+    ones = party.candidates
+    ms = pricing.saved_ms(ones, ones) if pricing.plays_again else float(pricing.harm_ms(slowed(ones)).sum())
+    if np.isnan(ms):
+        return party
+    gates = (*party.first.gates, waiting_gate(case, party.first, ms, pricing))
+    return replace(party, candidates=tuple(replace(one, gates=gates) for one in ones))
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +147,7 @@ class _Hosts:
             by_role.append(typical_ms / row_medians(typical_ms)[:, None])
         stacked = np.stack(by_role)
         relative = column_medians(stacked.reshape(len(by_role), -1)).reshape(stacked.shape[1:])
-        return cls(names, columns, relative, log_ratios(relative, peer_medians(relative)), baseline_ms)
+        return cls(names, columns, relative, peer_ratios(relative), baseline_ms)
 
     def is_one_of_several(self, case: Case, host: int) -> bool:
         """Tell whether a host has several ranks, and leaves each role as many on other hosts."""
@@ -200,7 +195,6 @@ def _candidate(
 ) -> Candidate:
     """Return a rank of a slow host, with the slow steps and the gates of the host."""
     role, of_role = next((role, its) for role, its in case.by_role.items() if column in its)
-    within, its_ms = int(np.searchsorted(of_role, column)), case.times.self_ms[:, of_role]
-    ratios = log_ratios(its_ms, peer_medians(its_ms))
-    of_rank = slow._replace(column=within)
+    ratios = peer_ratios(case.times.self_ms[:, of_role])
+    of_rank = slow._replace(column=int(np.searchsorted(of_role, column)))
     return Candidate(of_rank, role, column, of_role, ratios, excess_ms, score, gates, case.policy)

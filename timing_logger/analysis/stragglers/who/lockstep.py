@@ -14,12 +14,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from timing_logger.analysis.series.noise import MAD_TO_SIGMA
-from timing_logger.analysis.series.peers import column_medians, log_ratios, peer_medians
+from timing_logger.analysis.series.peers import column_medians, correlations, peer_ratios, variances
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.facts.of_ranks import BondKind
 from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.stragglers.slow.candidate import Candidate, phase_of
+from timing_logger.analysis.stragglers.rank_facts import BondKind
+from timing_logger.analysis.stragglers.who.candidates import Candidate, phase_of
 from timing_logger.analysis.tables import Floats, Ints, known
 
 _MOST_OTHERS = 8  # a few ranks show how far two apart vary, however many there are
@@ -96,18 +95,14 @@ def parties(case: Case, found: Sequence[Candidate]) -> list[Party]:
             continue
         partners = _partners(ratios, candidate, case.policy) if candidate.may_be_suspected else []
         others = [i for i in range(at + 1, len(found)) if found[i].column in partners] if partners else []
-        taken |= {i for i in others if _shared_steps(candidate, found[i]) >= least}
-        parted.append(Party((candidate, *(_stand_in(candidate, column) for column in partners))))
+        taken |= {i for i in others if shared_steps(candidate, found[i]) >= least}
+        parted.append(Party((candidate, *(replace(candidate, column=column) for column in partners))))
     return parted
 
 
-def _shared_steps(candidate: Candidate, other: Candidate) -> float:
+def shared_steps(candidate: Candidate, other: Candidate) -> float:
     """Return which part of the slow steps of ``other`` are slow steps of the candidate."""
     return len(np.intersect1d(candidate.slow.steps, other.slow.steps)) / len(other.slow.steps)
-
-
-def _stand_in(candidate: Candidate, column: int) -> Candidate:
-    return replace(candidate, column=column)
 
 
 def _partners(ratios: Floats, candidate: Candidate, policy: Policy) -> list[int]:
@@ -141,37 +136,8 @@ def _all_ratios(case: Case) -> Floats:
     """Return log(time / median of the rank's own peers), steps x ranks."""
     ratios = np.full(case.times.self_ms.shape, np.nan)
     for columns in case.by_role.values():
-        own_ms = case.times.self_ms[:, columns]
-        ratios[:, columns] = log_ratios(own_ms, peer_medians(own_ms))
+        ratios[:, columns] = peer_ratios(case.times.self_ms[:, columns])
     return ratios
-
-
-def correlations(series: Floats, column: int, min_known: int) -> Floats:
-    """Return the correlation of each column with a given one, from their differences between steps.
-
-    It is computed from robust spreads, 1 - var(x - y) / (var(x) + var(y)). Differences do not depend on the
-    level of a rank. The correlation is 0 where too little is known or nothing varies.
-
-    Args:
-        series: steps x ranks; NaN where unknown.
-        column: the column that the others are compared with.
-        min_known: the least number of known differences between steps.
-    """
-    differences = np.diff(series, axis=0)
-    mine = differences[:, [column]]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        apart = variances(differences - mine)
-        together = variances(np.where(np.isnan(mine), np.nan, differences)) + variances(
-            np.where(np.isnan(differences), np.nan, mine)
-        )
-        found = 1 - apart / together
-    known = (~np.isnan(differences - mine)).sum(axis=0)
-    return np.where((known >= min_known) & np.isfinite(found), found, 0.0)
-
-
-def variances(differences: Floats) -> Floats:
-    """Return the robust variance of each column, from its absolute deviations from 0."""
-    return (MAD_TO_SIGMA * column_medians(np.abs(differences))) ** 2
 
 
 # -- what makes them act as one -------------------------------------------------------------------------

@@ -13,10 +13,10 @@ from timing_logger.analysis.series.noise import Noise, noise_of, robust_sigma, s
 from timing_logger.analysis.series.peers import column_medians, log_ratios, row_medians
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.facts.of_all_ranks import AllSlower, Slowing
-from timing_logger.analysis.stragglers.facts.of_ranks import Gate
 from timing_logger.analysis.stragglers.policy import Policy
+from timing_logger.analysis.stragglers.rank_facts import AllSlower, Gate, Slowing
 from timing_logger.analysis.stragglers.result import Verdict
+from timing_logger.analysis.stragglers.who.candidates import COST, STEPS
 from timing_logger.analysis.tables import Floats, Ints
 
 
@@ -88,8 +88,8 @@ def _verdict(case: Case, found: _Slower) -> Verdict | None:
     gates = (
         Gate.below("individual score, median of the ranks", score, bad),
         Gate.at_least("share of the ranks below it", share, policy.min_slower_ranks_share),
-        Gate.at_least("slow steps", len(found.steps), policy.min_slow_steps),
-        Gate.at_least("share of the run that it costs", cost_share, policy.min_cost_share),
+        Gate.at_least(STEPS, len(found.steps), policy.min_slow_steps),
+        Gate.at_least(COST, cost_share, policy.min_cost_share),
     )
     if not all(gate.passed for gate in gates):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -11,8 +12,9 @@ from timing_logger.analysis.accounting.program import Program
 from timing_logger.analysis.series.peers import column_medians, row_medians
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.cost.prices import Prices, Slowed
-from timing_logger.analysis.stragglers.slow.candidate import Candidate
+from timing_logger.analysis.stragglers.rank_facts import Gate
+from timing_logger.analysis.stragglers.who.candidates import LONGER, WAITED, Candidate
+from timing_logger.analysis.stragglers.who.prices import Prices, Slowed
 from timing_logger.analysis.tables import Floats, Ints
 
 
@@ -98,12 +100,12 @@ class ByReplay:
 
     def saved_ms(self, chosen: Sequence[Candidate], found: Sequence[Candidate]) -> float:
         """Return by how much the run would be shorter, in ms, with the chosen ranks like their peers."""
-        return float(self._prices.saved_ms([_slowed(chosen)])[0])
+        return float(self._prices.saved_ms([slowed(chosen)])[0])
 
     def explained(self, chosen: Sequence[Candidate], found: Sequence[Candidate]) -> float:
         """Return which fraction of the time lost to slow ranks the chosen explain; NaN if none is lost."""
-        lasting = [candidate for candidate in found if candidate.lasted and candidate.is_waited_for]
-        regained, lost = self._prices.saved_ms([_slowed(chosen), _slowed([*chosen, *lasting])])
+        lasting = _lasting(found)
+        regained, lost = self._prices.saved_ms([slowed(chosen), slowed([*chosen, *lasting])])
         return float(regained / lost) if lost > 0 else float("nan")
 
     def price_of_all_ms(self, column: int) -> float:
@@ -119,7 +121,8 @@ class ByReplay:
         return self
 
 
-def _slowed(chosen: Sequence[Candidate]) -> list[Slowed]:
+def slowed(chosen: Sequence[Candidate]) -> list[Slowed]:
+    """Return the candidates' columns and slow steps."""
     return [Slowed(candidate.column, candidate.slow.steps) for candidate in chosen]
 
 
@@ -157,12 +160,26 @@ class BySteps:
 
         That is no more than others waited for them, if this is known.
         """
-        most_ms = self.harm_ms([Slowed(one.column, one.slow.steps) for one in chosen]).sum()
-        return float(np.fmin(_saved_ms(self._times, chosen, found), most_ms))
+        actual = waited_for_ms(self._times, found, chosen)
+        saved_ms = _slowest(actual) - _slowest(actual / np.exp(_levels(self._times, chosen)))
+        return float(np.fmin(saved_ms, self.harm_ms(slowed(chosen)).sum()))
 
     def explained(self, chosen: Sequence[Candidate], found: Sequence[Candidate]) -> float:
-        """Return which fraction of the time lost to slow ranks the chosen explain; NaN if none is lost."""
-        return _explained(self._times, chosen, found)
+        """Return which fraction of the time lost to slow ranks the chosen explain; NaN if none is lost.
+
+        That is the time that would not be lost if the chosen ranks were like their peers. The lost time is
+        the difference to a run in which no rank is systematically slow; some rank is still the slowest of
+        each step by chance. Only steps count in which a chosen rank was slow, or another was in enough steps:
+        a short stretch elsewhere, as during warm-up, does not keep a slow rank from being named.
+        """
+        times, lasting = self._times, _lasting(found)
+        steps = np.unique(np.concatenate([candidate.slow.steps for candidate in (*chosen, *lasting)]))
+        actual = _at_most_usual(waited_for_ms(times, found, chosen))[steps]
+        without_chosen = actual / np.exp(_levels(times, chosen)[steps])
+        without_any = actual / np.exp(_all_levels(times, chosen, lasting, steps)[steps])
+        lost = _slowest(actual) - _slowest(without_any)
+        regained = _slowest(actual) - _slowest(without_chosen)
+        return float(regained / lost) if lost > 0 else float("nan")
 
     def price_of_all_ms(self, column: int) -> float:
         """Return how long the one that waited longest waited for a rank, in ms."""
@@ -177,36 +194,8 @@ class BySteps:
         return BySteps(times)
 
 
-def _explained(times: StepTimes, chosen: Sequence[Candidate], candidates: Sequence[Candidate]) -> float:
-    """Return the fraction of the time lost to slow ranks that the chosen ones explain.
-
-    That is the time that would not be lost if the chosen ranks were like their peers. The lost time is the
-    difference to a run in which no rank is systematically slow; some rank is still the slowest of each step
-    by chance. Only steps count in which a chosen rank was slow, or another was in enough steps: a short
-    stretch elsewhere, as during warm-up, does not keep a slow rank from being named.
-
-    Args:
-        times: the times of the run.
-        chosen: the candidates that are taken to be like their peers.
-        candidates: all candidates.
-
-    Returns:
-        The fraction; NaN if no time is lost.
-    """
-    lasting = [candidate for candidate in candidates if candidate.lasted and candidate.is_waited_for]
-    steps = np.unique(np.concatenate([candidate.slow.steps for candidate in (*chosen, *lasting)]))
-    actual = _at_most_usual(waited_for_ms(times, candidates, chosen))[steps]
-    without_chosen = actual / np.exp(_levels(times, chosen)[steps])
-    without_any = actual / np.exp(_all_levels(times, chosen, lasting, steps)[steps])
-    lost = _slowest(actual) - _slowest(without_any)
-    regained = _slowest(actual) - _slowest(without_chosen)
-    return float(regained / lost) if lost > 0 else float("nan")
-
-
-def _saved_ms(times: StepTimes, chosen: Sequence[Candidate], candidates: Sequence[Candidate]) -> float:
-    """Return how much shorter the recorded steps would be, in ms, with the chosen ranks like their peers."""
-    actual = waited_for_ms(times, candidates, chosen)
-    return _slowest(actual) - _slowest(actual / np.exp(_levels(times, chosen)))
+def _lasting(found: Sequence[Candidate]) -> list[Candidate]:
+    return [candidate for candidate in found if candidate.lasted and candidate.is_waited_for]
 
 
 def waited_for_ms(
@@ -257,3 +246,38 @@ def _all_levels(
     named = sorted({candidate.column for candidate in chosen})
     levels[:, named] = mine[:, named]
     return levels
+
+
+# -- do others wait for them? ---------------------------------------------------------------------------
+
+
+def with_waiting(case: Case, found: list[Candidate], pricing: Pricing) -> list[Candidate]:
+    """Add to the gates of candidates that are not too cheap that others wait for them.
+
+    If nobody does, the time of a rank delays nobody, or its peers log less than it does.
+    """
+    dear = [one for one in found if one.is_dear]
+    if not dear:
+        return found
+    harm_ms = pricing.harm_ms(slowed(dear)).tolist()
+    of = {id(one): ms for one, ms in zip(dear, harm_ms, strict=True) if not np.isnan(ms)}
+    return [_waited_for(case, one, of[id(one)], pricing) if id(one) in of else one for one in found]
+
+
+def _waited_for(case: Case, one: Candidate, ms: float, pricing: Pricing) -> Candidate:
+    share = 0.0 if pricing.plays_again else case.times.share_of_run(ms)
+    return replace(one, gates=(*one.gates, waiting_gate(case, one, ms, pricing)), waited_share=share)
+
+
+def waiting_gate(case: Case, one: Candidate, ms: float, pricing: Pricing) -> Gate:
+    """Return the condition that others wait for a candidate.
+
+    Args:
+        case: the run to be judged.
+        one: the candidate.
+        ms: by how much the run is longer for it, or how long others waited for it.
+        pricing: what says so.
+    """
+    if pricing.plays_again:
+        return Gate.at_least(LONGER, case.times.share_of_run(ms), case.policy.min_cost_share)
+    return Gate.at_least(WAITED, ms / one.cost_ms, case.policy.min_waited_share)

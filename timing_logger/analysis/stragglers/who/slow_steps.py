@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.series.chance import chances, z_of_chance
 from timing_logger.analysis.series.change_points import change_points_of_each
 from timing_logger.analysis.series.noise import (
     Noise,
@@ -27,11 +28,6 @@ from timing_logger.analysis.tables import Bools, Floats, Ints
 Kind = Literal["persistent", "ongoing", "bounded", "intermittent"]
 
 _MEDIAN_ERROR = 1.2533  # the standard error of a median is that of the mean times sqrt(pi / 2)
-
-_MOST_BLOCKS = 4096
-"""The most blocks into which a run is divided; the time that the test takes grows with their square."""
-
-_LEAST_CHANCE = 1e-15  # a smaller one is lost in rounding
 
 
 class SlowSteps(NamedTuple):
@@ -118,6 +114,30 @@ def slow_steps(
     ]
     most = policy.max_suspected_chance if suspected else policy.max_chance
     return stretches + _recurring(ratios, stretches, ruler, most)
+
+
+def slow_together(ratios: Floats, policy: Policy) -> list[SlowSteps]:
+    """Return the slow steps of each rank of a role, and of one with several stretches all of them.
+
+    Args:
+        ratios: log(time / peer median), steps x ranks.
+        policy: the numbers that decide.
+    """
+    found = slow_steps(ratios, policy, gap_share=policy.half_gap_share, suspected=True)
+    together, certain = [], [slow for slow in found if slow.z >= least_z(slow, policy)]
+    for column in sorted({slow.column for slow in certain}):
+        its = [slow for slow in certain if slow.column == column]
+        steps = np.unique(np.concatenate([slow.steps for slow in its]))
+        longest = max(len(slow.steps) for slow in its)
+        if len(its) >= policy.min_bursts and longest < (1 - policy.edge_steps_share) * len(steps):
+            level = float(np.median([slow.level for slow in its]))
+            together.append(SlowSteps(column, steps, "intermittent", level, max(slow.z for slow in its)))
+    return found + together
+
+
+def least_z(slow: SlowSteps, policy: Policy) -> float:
+    """Return the least z of slow steps that are certain; single ones are gathered by chance as seldom."""
+    return z_of_chance(policy.max_chance) if slow.are_single else policy.min_z
 
 
 def _changes(ratios: Floats, ruler: _Ruler) -> list[list[int]]:
@@ -210,70 +230,3 @@ def _least_of_slow(ratios: Floats, ruler: _Ruler) -> float:
     sigmas = np.sort(usual_sigmas_of(ratios))
     sigma = float(sigmas[(len(sigmas) - 1) // 2])  # of two ranks one seems to vary where only the other does
     return max(ruler.flagged, ruler.policy.min_z * sigma)
-
-
-# -- are they gathered by chance? -----------------------------------------------------------------------
-
-
-def chances(events: Bools, counts: Bools, block_times: int) -> Floats:
-    """Return for each rank how likely any of the ranks has as many events as it, if all are equal.
-
-    Events are compared by a permutation test (E. J. G. Pitman, 1937): if ranks are equal, those that had an
-    event in a block of steps might as well have been any others of them. So the number of a rank's blocks
-    with an event is a sum of independent draws, each with the share of the ranks that had one in that block;
-    its distribution (Poisson binomial) is computed exactly, by convolution.
-
-    Events of a rank that follow each other are one: what lasts for several steps has one cause.
-
-    Args:
-        events: steps x ranks.
-        counts: whether the rank could have had an event in the step; of the same shape.
-        block_times: how many times as long as a usual event a block of steps is.
-
-    Returns:
-        One probability per rank, at most 1: for ``k`` events that only one of ``n`` ranks had it is
-        ``n ** (1 - k)``.
-    """
-    length = max(block_times * _usual_length(events), -(-len(events) // _MOST_BLOCKS))
-    had, could = _in_blocks(events, length), _in_blocks(counts, length)
-    share = had.sum(axis=1) / np.maximum(could.sum(axis=1), 1)
-    at_least = _at_least(share[(share > 0) & (share < 1)])
-    beyond = had.sum(axis=0) - int((share == 1).sum())
-    found: Floats = events.shape[1] * at_least[np.clip(beyond, 0, len(at_least) - 1)]
-    return np.minimum(found, 1.0)
-
-
-def _in_blocks(of_steps: Bools, length: int) -> Bools:
-    """Tell of each block of steps whether any of them is marked; one column per rank."""
-    n_ranks = of_steps.shape[1]
-    whole = np.zeros((-(-len(of_steps) // length) * length, n_ranks), np.bool_)
-    whole[: len(of_steps)] = of_steps
-    found: Bools = whole.reshape(-1, length, n_ranks).max(axis=1)
-    return found
-
-
-def _usual_length(events: Bools) -> int:
-    """Return for how many steps events usually last, at least one."""
-    begins = events & ~np.vstack([np.zeros((1, events.shape[1]), np.bool_), events[:-1]])
-    n_runs = int(begins.sum())
-    return max(1, round(int(events.sum()) / n_runs)) if n_runs else 1
-
-
-def _at_least(share: Floats) -> Floats:
-    """Return for k = 0, 1, ... how likely at least k of independent events come about.
-
-    Args:
-        share: the probability of each.
-    """
-    exactly = np.zeros(len(share) + 1)
-    exactly[0] = 1.0
-    for n, p in enumerate(share.tolist(), start=1):
-        exactly[1 : n + 1] = exactly[1 : n + 1] * (1 - p) + exactly[:n] * p
-        exactly[0] *= 1 - p
-    found: Floats = np.cumsum(exactly[::-1])[::-1]
-    return found
-
-
-def z_of_chance(chance: float) -> float:
-    """Return how many standard deviations normal noise exceeds with this probability."""
-    return NormalDist().inv_cdf(1 - max(chance, _LEAST_CHANCE))

@@ -1,4 +1,7 @@
-"""Facts on slow ranks: how slow, in what, who waits for them, what ties them; and on the rows read."""
+"""Facts on ranks: how slow, in what, who waits for them, what ties them; and by what they were compared.
+
+Facts are dataclasses and no named tuples, so that two kinds with the same values are not equal.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,9 @@ from typing import Literal, NamedTuple
 from timing_logger.analysis.steps import StepRange
 
 BondKind = Literal["", "host", "part of host", "waiting", "something"]
+
+Slowing = Literal["together", "little by little"]
+"""How all ranks became slower: at once, or in a growth that went on."""
 
 
 class Gate(NamedTuple):
@@ -177,11 +183,53 @@ class Costliest:
     likelihood: float
 
 
-OfRanks = (
-    SlowRank | SlowHost | NotNamed | ExplainedWithout | ActAsOne | VaryAlone | HostOrWork | SlowPhase
-    | MostWaitedFor | PassingOn | Costliest
-)  # fmt: skip
-"""A fact on slow ranks."""
+# -- all ranks, or a role ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SlowRole:
+    """All ranks of a role are slower than the other roles.
+
+    Attributes:
+        role: the role; "" if it has no name.
+        ranks: its ranks.
+        times_as_long: the time of its typical rank divided by the median of the other roles.
+    """
+
+    role: str
+    ranks: tuple[int, ...]
+    times_as_long: float
+
+
+@dataclass(frozen=True)
+class AllSlower:
+    """Most ranks became slower than in their own best past.
+
+    Attributes:
+        ranks_share: the fraction of the ranks that did.
+        times_as_long: the time of the typical rank divided by that of its best past.
+        how: how they became slower.
+    """
+
+    ranks_share: float
+    times_as_long: float
+    how: Slowing
+
+
+@dataclass(frozen=True)
+class LostToSlowest:
+    """Time is lost to the slowest rank of each step.
+
+    Attributes:
+        lost_share: the fraction of the time that is lost.
+        ranks: those to which most of it is; empty if to no one in particular.
+    """
+
+    lost_share: float
+    ranks: tuple[int, ...]
+
+
+# -- what was compared -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -242,8 +290,9 @@ class FewSteps:
     nobody_is_slow: bool
 
 
-OfRows = (
-    SelfTimeBetween | SelfTimeOfRows | SelfTimeUnknown | AloneInRole | TwoRanks | StepsCounted
-    | EpochsCounted | FewSteps
+RankFact = (
+    SlowRank | SlowHost | NotNamed | ExplainedWithout | ActAsOne | VaryAlone | HostOrWork | SlowPhase
+    | MostWaitedFor | PassingOn | Costliest | SlowRole | AllSlower | LostToSlowest | SelfTimeBetween
+    | SelfTimeOfRows | SelfTimeUnknown | AloneInRole | TwoRanks | StepsCounted | EpochsCounted | FewSteps
 )  # fmt: skip
-"""A fact on the rows."""
+"""A fact on ranks."""

@@ -7,17 +7,19 @@ behind a rank's own work costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.series.peers import column_medians
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.step_times.transfers import MESSAGE, Link
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.cost.pricing import Pricing
-from timing_logger.analysis.stragglers.facts import Fact
-from timing_logger.analysis.stragglers.facts.of_all_ranks import (
+from timing_logger.analysis.stragglers.facts import (
     EveryRankInSlow,
+    Fact,
     MostlyTransfers,
     NobodyInAllSlow,
     OnHost,
@@ -25,37 +27,41 @@ from timing_logger.analysis.stragglers.facts.of_all_ranks import (
     OthersInAllSlow,
     SlowTransfers,
     Transfer,
+    UnlikeLinks,
 )
-from timing_logger.analysis.stragglers.facts.of_ranks import Gate
-from timing_logger.analysis.stragglers.network.slow_links import SlowLink, family_of, slow_links
-from timing_logger.analysis.stragglers.network.transfer_prices import (
+from timing_logger.analysis.stragglers.policy import Policy
+from timing_logger.analysis.stragglers.rank_facts import Gate
+from timing_logger.analysis.stragglers.result import Verdict
+from timing_logger.analysis.stragglers.who.candidates import n_steps_needed
+from timing_logger.analysis.stragglers.who.pricing import Pricing
+from timing_logger.analysis.stragglers.whole_run.slow_links import (
+    SlowLink,
     blocked_at_most,
     excess_ms,
+    families,
+    family_of,
     lost_ms,
     saved_ms,
+    slow_links,
 )
-from timing_logger.analysis.stragglers.result import Verdict
-from timing_logger.analysis.tables import Ints
+from timing_logger.analysis.tables import Floats, Ints
 
+_SAME_SIZE = 0.01  # messages whose mean sizes differ by less are equally large
 _MIN_PART = 0.02  # of the cost of the costliest link: cheaper links do not help to locate the trouble
 
 
-def slow_communication(case: Case, hosts: Mapping[int, str], pricing: Pricing) -> Verdict | None:
+def slow_communication(case: Case, pricing: Pricing) -> Verdict | None:
     """Return the verdict that transfers are slow; None where they are not, or cost too little.
 
     Args:
         case: the run to be judged.
-        hosts: the host of each rank, as far as known.
         pricing: what slow transfers cost.
     """
-    found = [slow for slow in slow_links(case, hosts) if _is_enough(case, slow)]
+    found = [slow for slow in slow_links(case) if _is_enough(case, slow)]
     if not found:
         return None
     cost_ms = saved_ms(case.times, found, pricing)
-    gates = _cost_gates(case, cost_ms)
-    if not all(gate.passed for gate in gates):
-        return None
-    return _verdict(case, found, cost_ms, gates, hosts)
+    return _verdict(case, found, cost_ms) if _cost_enough(case, cost_ms) else None
 
 
 def _is_enough(case: Case, slow: SlowLink) -> bool:
@@ -66,9 +72,9 @@ def _is_enough(case: Case, slow: SlowLink) -> bool:
     times, policy = case.times, case.policy
     most, least = policy.min_transfer_steps, policy.min_costly_transfer_steps
     cost_share = times.share_of_run(float(lost_ms(times, [slow]).sum()))
-    needed = max(least, 1 / cost_share) if cost_share > 0 else most
+    needed = n_steps_needed(cost_share, least, most, _recorded(times, slow))
     n_transfers = int(times.transfers.n[slow.steps, slow.link].sum())
-    return len(slow.steps) >= min(most, needed, _recorded(times, slow)) and n_transfers >= least
+    return len(slow.steps) >= needed and n_transfers >= least
 
 
 def _recorded(times: StepTimes, slow: SlowLink) -> int:
@@ -87,9 +93,7 @@ def _cost_gates(case: Case, cost_ms: float) -> tuple[Gate, Gate]:
     )
 
 
-def _verdict(
-    case: Case, found: Sequence[SlowLink], cost_ms: float, gates: Sequence[Gate], hosts: Mapping[int, str]
-) -> Verdict:
+def _verdict(case: Case, found: Sequence[SlowLink], cost_ms: float) -> Verdict:
     times = case.times
     cost_of_link = np.nansum(excess_ms(times, found) * times.transfers.n, axis=0)
     worst = max(found, key=lambda slow: cost_of_link[slow.link])
@@ -103,12 +107,15 @@ def _verdict(
         **times.step_range(steps)._asdict(), slow_steps=len(steps),
         score=usual / took,
         cost_ms=cost_ms,
-        gates=(Gate.at_least("times as long", took / usual, case.policy.min_transfer_times), *gates),
+        gates=(
+            Gate.at_least("times as long", took / usual, case.policy.min_transfer_times),
+            *_cost_gates(case, cost_ms),
+        ),
         evidence=(
             SlowTransfers(
                 transfer_of(times, link), took, usual, worst.than, len(worst.steps), _recorded(times, worst)
             ),
-            *_in_common(times, slow, hosts),
+            *_in_common(case, slow),
         ),
     )  # fmt: skip
 
@@ -156,34 +163,113 @@ def transfer_of(times: StepTimes, link: Link) -> Transfer:
     size = link.size_class_bytes if link.size_class_bytes >= 0 else None
     if link.operation != MESSAGE:
         return Transfer(link.operation, link.group, None, None, size)
-    sender, receiver = (times.ranks[column] for column in link.columns)
+    sender, receiver = times.ranks_of(link.columns)
     return Transfer(link.operation, link.group, sender, receiver, size)
 
 
-def _in_common(times: StepTimes, slow: Sequence[int], hosts: Mapping[int, str]) -> Iterator[Fact]:
+def _in_common(case: Case, slow: Sequence[int]) -> Iterator[Fact]:
     """Yield facts on the ranks that all slow links share, and whether others of their kind do too."""
+    times = case.times
     takes_part = times.transfers.takes_part(len(times.ranks))
-    alike = _same_family(times, slow, hosts)
+    alike = _same_family(case, slow)
     everywhere = takes_part[slow].all(axis=0)
-    ranks = _ranks(times, np.flatnonzero(everywhere & ~takes_part[alike].any(axis=0)))
+    ranks = times.ranks_of(np.flatnonzero(everywhere & ~takes_part[alike].any(axis=0)))
     if 0 < len(ranks) < len(times.ranks):
         yield OnlyInAllSlow(ranks)
-        its_hosts = {hosts.get(rank, "") for rank in ranks}
+        its_hosts = {case.hosts.get(rank, "") for rank in ranks}
         if len(its_hosts) == 1 and (host := its_hosts.pop()):
             yield OnHost(host)
     elif takes_part[slow].any(axis=0).all():
         yield EveryRankInSlow()
     elif everywhere.any():
-        yield OthersInAllSlow(_ranks(times, np.flatnonzero(everywhere)))
+        yield OthersInAllSlow(times.ranks_of(np.flatnonzero(everywhere)))
     else:
         yield NobodyInAllSlow()
 
 
-def _ranks(times: StepTimes, columns: Ints) -> tuple[int, ...]:
-    return tuple(times.ranks[column] for column in columns)
-
-
-def _same_family(times: StepTimes, slow: Sequence[int], hosts: Mapping[int, str]) -> list[int]:
-    family = [family_of(times, link, hosts) for link in times.transfers.links]
+def _same_family(case: Case, slow: Sequence[int]) -> list[int]:
+    family = [family_of(case, link) for link in case.times.transfers.links]
     families = {family[i] for i in slow}
     return [i for i in range(len(family)) if family[i] in families and i not in set(slow)]
+
+
+# -- of which nothing is usual ---------------------------------------------------------------------------
+
+
+class _Unlike(NamedTuple):
+    """Links of one family that are slow, and the others, by their numbers."""
+
+    slow: Ints
+    quick: Ints
+
+
+def why_unlike(case: Case, pricing: Pricing) -> UnlikeLinks | None:
+    """Return the costliest links that do the same and differ, without anything to say which is usual.
+
+    Half of them are slower than the rest, and they have no rank in common: groups of the same ranks may be of
+    another kind, and meant to be slower. None if there are no such links, or they cost too little.
+
+    Args:
+        case: the run to be judged.
+        pricing: what slow transfers cost.
+    """
+    found = [
+        (cost_ms, unlike)
+        for members in families(case)
+        for unlike in _unlike(case, members)
+        if _cost_enough(case, cost_ms := _cost_ms(case.times, unlike, pricing))
+    ]
+    return _as_fact(case.times, *max(found, key=itemgetter(0))) if found else None
+
+
+def _unlike(case: Case, members: Ints) -> Iterator[_Unlike]:
+    """Yield the slow half, or more, of a family whose slow links are slower throughout."""
+    transfers, policy = case.times.transfers, case.policy
+    level_ms = column_medians(transfers.mean_ms[:, members])
+    slow = level_ms >= policy.min_transfer_times * level_ms.min()
+    found = _Unlike(members[slow], members[~slow])
+    if 2 * len(found.slow) < len(members) or not len(found.slow):
+        return
+    if _are_alike(case.times, found) and _is_steady(transfers.mean_ms, found, policy):
+        yield found
+
+
+def _are_alike(times: StepTimes, found: _Unlike) -> bool:
+    """Tell whether links of both kinds have equally large messages, and no rank in common."""
+    takes_part = times.transfers.takes_part(len(times.ranks))
+    if (takes_part[found.slow].any(axis=0) & takes_part[found.quick].any(axis=0)).any():
+        return False
+    sizes = column_medians(times.transfers.mean_bytes[:, np.concatenate(found)])
+    return bool(sizes.max() - sizes.min() <= _SAME_SIZE * sizes.max())
+
+
+def _is_steady(mean_ms: Floats, found: _Unlike, policy: Policy) -> bool:
+    """Tell whether in most steps all slow links are slower than all quick ones."""
+    with np.errstate(invalid="ignore"):
+        slower = mean_ms[:, found.slow].min(axis=1) > mean_ms[:, found.quick].max(axis=1)
+    known = ~np.isnan(mean_ms[:, np.concatenate(found)]).any(axis=1)
+    enough = int(known.sum()) >= policy.min_transfer_steps
+    return enough and bool(slower[known].mean() >= policy.min_slower_steps_share)
+
+
+def _cost_ms(times: StepTimes, unlike: _Unlike, pricing: Pricing) -> float:
+    """Return by how much the run would be shorter if the slow links were like the quick ones."""
+    mean_ms = times.transfers.mean_ms
+    usual_ms = column_medians(mean_ms[:, unlike.quick].T)
+    found = []
+    for link in unlike.slow.tolist():
+        steps = np.flatnonzero(mean_ms[:, link] > usual_ms)
+        found.append(SlowLink(link, steps, usual_ms[steps], "others"))
+    return saved_ms(times, found, pricing)
+
+
+def _cost_enough(case: Case, cost_ms: float) -> bool:
+    return all(gate.passed for gate in _cost_gates(case, cost_ms))
+
+
+def _as_fact(times: StepTimes, cost_ms: float, unlike: _Unlike) -> UnlikeLinks:
+    took, usual = (float(np.median(column_medians(times.transfers.mean_ms[:, links]))) for links in unlike)
+    slow, quick = (
+        tuple(transfer_of(times, times.transfers.links[i]) for i in links.tolist()) for links in unlike
+    )
+    return UnlikeLinks(slow, quick, took / usual, times.share_of_run(cost_ms))

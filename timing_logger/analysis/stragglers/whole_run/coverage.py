@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import starmap
-from typing import NamedTuple
 
 import numpy as np
 
 from timing_logger.analysis.files import File, sidecar_of
 from timing_logger.analysis.series.peers import peer_medians
-from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.cost.pricing import Pricing
-from timing_logger.analysis.stragglers.facts.reasons import (
+from timing_logger.analysis.stragglers.facts import (
     CallCount,
     DeviceClockHides,
     EachAlone,
@@ -28,9 +25,8 @@ from timing_logger.analysis.stragglers.facts.reasons import (
     RolesMayWait,
     UntimedCalls,
 )
-from timing_logger.analysis.tables import Floats, known
-
-_MOST_NAMED = 3
+from timing_logger.analysis.stragglers.who.pricing import Pricing
+from timing_logger.analysis.tables import known
 
 
 def inconclusive_ranks(case: Case) -> tuple[int, ...]:
@@ -139,47 +135,3 @@ def _why_late_to_leave(case: Case) -> LeavesLate | None:
     if not late_ms.sum() >= policy.min_late_to_leave_share * waited_ms[column]:
         return None
     return LeavesLate(times.ranks[column], float(np.mean(late_ms)), part)
-
-
-class NotExplained(NamedTuple):
-    """Waiting that nothing explains, as in ``Verdict``."""
-
-    not_explained: float
-    waited_for: tuple[int, ...]
-    recurring: float
-    recurring_for: tuple[int, ...]
-    unmatched: float
-
-
-def not_explained(times: StepTimes) -> NotExplained:
-    """Return how much of a run in which nothing was found ranks waited all the same, and for whom."""
-    waits = times.waits
-    return NotExplained(
-        _part(times, waits.varying_ms),
-        most_of(times.ranks, waits.varying_ms),
-        _part(times, waits.recurring_ms),
-        most_of(times.ranks, waits.recurring_ms),
-        _part(times, waits.unmatched_ms),
-    )
-
-
-def _part(times: StepTimes, waited_ms: Floats) -> float:
-    return times.share_of_run(float(waited_ms.sum()) / max(1, len(times.ranks)))
-
-
-def most_of(ranks: Sequence[int], lost_ms: Floats) -> tuple[int, ...]:
-    """Return the fewest ranks to which most of a time goes, the most first.
-
-    None if it takes more than three, or than a third of the ranks: then it goes to no rank in particular.
-
-    Args:
-        ranks: the rank of each entry of ``lost_ms``, which may have one more, for what is of no rank.
-        lost_ms: what goes to each.
-    """
-    most = min(_MOST_NAMED, max(1, len(ranks) // 3))
-    order = np.argsort(-lost_ms, kind="stable")[:most]
-    enough = np.cumsum(lost_ms[order]) > lost_ms.sum() / 2
-    if not enough.any():
-        return ()
-    fewest = order[: int(np.argmax(enough)) + 1].tolist()
-    return tuple(ranks[column] for column in fewest) if max(fewest) < len(ranks) else ()

@@ -1,26 +1,30 @@
-"""Find the links that are slow: against their own past, others of their kind, or what they usually take.
+"""Find slow links, by their own past, by others of their kind or by what is usual, and what they cost.
 
 Times are compared for equally many bytes: what has more to transfer may take longer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.accounting.nodes import WAIT
+from timing_logger.analysis.grouping import quantiles
 from timing_logger.analysis.series.change_points import change_points
 from timing_logger.analysis.series.noise import usual_of
 from timing_logger.analysis.series.peers import column_medians, log_ratios, peer_medians
+from timing_logger.analysis.step_times.communication import Played
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.step_times.transfers import MESSAGE, Link, Transfers
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.facts.of_all_ranks import Than
+from timing_logger.analysis.stragglers.facts import Than
 from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.stragglers.slow.slow_steps import SlowSteps, slow_steps
-from timing_logger.analysis.tables import Floats, Ints
+from timing_logger.analysis.stragglers.who.pricing import Pricing
+from timing_logger.analysis.stragglers.who.slow_steps import SlowSteps, slow_steps
+from timing_logger.analysis.tables import Bools, Floats, Ints
 
 
 class SlowLink(NamedTuple):
@@ -39,14 +43,9 @@ class SlowLink(NamedTuple):
     than: Than
 
 
-def slow_links(case: Case, hosts: Mapping[int, str]) -> Iterator[SlowLink]:
-    """Yield every link that is slow in some steps, once for each way to tell.
-
-    Args:
-        case: the run to be judged.
-        hosts: the host of each rank, as far as known.
-    """
-    yield from _slower_than_others(case, hosts)
+def slow_links(case: Case) -> Iterator[SlowLink]:
+    """Yield every link that is slow in some steps, once for each way to tell."""
+    yield from _slower_than_others(case)
     extra = _times_as_large(case.times.transfers.mean_bytes)
     for i, mean_ms in enumerate(case.times.transfers.mean_ms.T):
         at = np.flatnonzero(~np.isnan(mean_ms))
@@ -83,9 +82,9 @@ def _times_as_large(mean_bytes: Floats) -> Floats:
 # -- against others of their kind ------------------------------------------------------------------------
 
 
-def _slower_than_others(case: Case, hosts: Mapping[int, str]) -> Iterator[SlowLink]:
+def _slower_than_others(case: Case) -> Iterator[SlowLink]:
     times, policy = case.times, case.policy
-    for members in families(times, hosts):
+    for members in families(case):
         if len(members) < policy.min_alike_links:
             continue
         extra = _times_as_large(times.transfers.mean_bytes[:, members].T).T
@@ -114,20 +113,20 @@ def _persistently(ratios: Floats, policy: Policy) -> Iterator[SlowSteps]:
             yield slow
 
 
-def families(times: StepTimes, hosts: Mapping[int, str]) -> Iterator[Ints]:
+def families(case: Case) -> Iterator[Ints]:
     """Yield the links of each family, by their numbers."""
     found: dict[object, list[int]] = {}
-    for i, link in enumerate(times.transfers.links):
-        found.setdefault(family_of(times, link, hosts), []).append(i)
+    for i, link in enumerate(case.times.transfers.links):
+        found.setdefault(family_of(case, link), []).append(i)
     yield from map(np.array, found.values())
 
 
-def family_of(times: StepTimes, link: Link, hosts: Mapping[int, str]) -> object:
+def family_of(case: Case, link: Link) -> object:
     """Return the key of a link's family: links that do the same between other ranks, on equally many hosts.
 
     Transfers within a host and between hosts differ, so they are not compared.
     """
-    on = {hosts.get(times.ranks[column], "") for column in link.columns}
+    on = {case.hosts.get(rank, "") for rank in case.times.ranks_of(link.columns)}
     return *link.family, len(on)
 
 
@@ -176,3 +175,93 @@ def _now_and_then(series: Floats, policy: Policy) -> Iterator[_Found]:
     n_bursts = int((np.diff(slow, prepend=False) & slow).sum())
     if n_bursts >= policy.min_bursts:
         yield np.flatnonzero(slow), usual, "usual"
+
+
+# -- what they cost --------------------------------------------------------------------------------------
+
+
+def saved_ms(times: StepTimes, found: Sequence[SlowLink], pricing: Pricing) -> float:
+    """Return by how much a run would be shorter, in ms, if its slow links had taken what is usual.
+
+    The run is played again with each slow transfer as quick as usual. Where its rows do not allow that, what
+    the transfers took beyond the usual is summed instead, as far as a rank was blocked for it.
+    """
+    played_ms = float("nan")
+    if times.played is not None:
+        usual = _as_usual(times.played, times.transfers, _usual_s(times.transfers, found))
+        played_ms = pricing.saved_by_transfers_ms(*usual)
+    return float(lost_ms(times, found).sum()) if np.isnan(played_ms) else played_ms
+
+
+def lost_ms(times: StepTimes, found: Sequence[SlowLink]) -> Floats:
+    """Return for each step the longest time in ms for which a rank was blocked in what is slow."""
+    return blocked_at_most(times, excess_ms(times, found) * times.transfers.n)
+
+
+def excess_ms(times: StepTimes, found: Sequence[SlowLink]) -> Floats:
+    """Return the time of a transfer beyond the usual in ms, steps x links; 0 where it is not slow."""
+    excess = np.zeros(times.transfers.mean_ms.shape)
+    for slow in found:
+        beyond_ms = times.transfers.mean_ms[slow.steps, slow.link] - slow.usual_ms
+        excess[slow.steps, slow.link] = np.fmax(excess[slow.steps, slow.link], beyond_ms)
+    return excess
+
+
+def blocked_at_most(times: StepTimes, of_links_ms: Floats) -> Floats:
+    """Return for each step the longest time in ms that a rank was blocked in these transfers.
+
+    A rank's time in its links is limited to the time in which it was blocked in the step.
+    """
+    takes_part = times.transfers.takes_part(len(times.ranks))
+    of_ranks_ms = np.fmin(of_links_ms @ takes_part, np.nan_to_num(times.blocked_ms))
+    most: Floats = np.max(of_ranks_ms, axis=1, initial=0.0)
+    return most
+
+
+def _usual_s(transfers: Transfers, found: Sequence[SlowLink]) -> Floats:
+    """Return for each meeting the usual time in s where it is slow; infinity where it is not."""
+    usual_s = np.full(transfers.mean_ms.shape, np.inf)
+    for slow in found:
+        usual_s[slow.steps, slow.link] = np.fmin(usual_s[slow.steps, slow.link], slow.usual_ms / 1e3)
+    has_link = transfers.link >= 0
+    of_meeting = np.full(len(has_link), np.inf)
+    of_meeting[has_link] = usual_s[transfers.step[has_link], transfers.link[has_link]]
+    return of_meeting
+
+
+def _as_usual(played: Played, transfers: Transfers, usual_s: Floats) -> tuple[Floats, Floats]:
+    """Return how long each meeting takes, and how much later each node is left, with usual transfers.
+
+    What a call took beyond its meeting, as a send that does not wait for its receiver, is limited to what
+    such calls of the link take where it is not slow.
+    """
+    program, ties = played.program, played.ties
+    tie, node = _waits_of_ties(played)
+    meeting = ties.meeting[tie]
+    is_slow = np.isfinite(usual_s[meeting])
+    ordinary_s = _ordinary_late_s(
+        program.late_s[node], 2 * transfers.link[meeting] + ties.needs[tie], is_slow
+    )
+    limit_s = np.where(np.isnan(ordinary_s), usual_s[meeting], ordinary_s)
+    least_s = np.full(len(program.late_s), -np.inf)
+    np.maximum.at(least_s, node[is_slow], limit_s[is_slow])
+    late_s = np.where(np.isfinite(least_s), np.minimum(program.late_s, least_s), program.late_s)
+    return np.minimum(program.done.took_s, usual_s), late_s
+
+
+def _waits_of_ties(played: Played) -> tuple[Ints, Ints]:
+    """Return the ties of rows in which a line waits, and for each the node in which it does."""
+    program, ties = played.program, played.ties
+    waits = np.flatnonzero(program.kind == WAIT)
+    node_of_row = np.full(int(max(ties.row.max(initial=-1), program.row.max(initial=-1))) + 1, -1)
+    node_of_row[program.row[waits]] = waits
+    tie = np.flatnonzero(node_of_row[ties.row] >= 0)
+    return tie, node_of_row[ties.row[tie]]
+
+
+def _ordinary_late_s(late_s: Floats, kind: Ints, is_slow: Bools) -> Floats:
+    """Return the median of each kind over what is not slow; NaN where all of it is."""
+    kind = kind - kind.min(initial=0)
+    n_kinds = int(kind.max(initial=-1)) + 1
+    ordinary: Floats = quantiles(np.where(is_slow, np.nan, late_s), kind, n_kinds, [0.5])[0][kind]
+    return ordinary

@@ -1,26 +1,28 @@
-"""Find verdicts that name no single rank: a slow role, diffuse losses, or a healthy run."""
+"""Find what no single rank explains: a slow role, time that ranks lose in turn, and waiting that is left."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from timing_logger.analysis.series.peers import (
     column_medians,
-    log_ratios,
     peer_medians,
+    peer_ratios,
     relative_scores,
     row_medians,
 )
 from timing_logger.analysis.step_times.step_times import StepTimes
-from timing_logger.analysis.stragglers.all_ranks.coverage import most_of
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.facts.of_all_ranks import LostToSlowest, SlowRole
-from timing_logger.analysis.stragglers.facts.of_ranks import Gate
+from timing_logger.analysis.stragglers.rank_facts import Gate, LostToSlowest, SlowRole
 from timing_logger.analysis.stragglers.result import Verdict
-from timing_logger.analysis.stragglers.slow.slow_steps import SlowSteps, slow_steps
+from timing_logger.analysis.stragglers.who.candidates import STEPS
+from timing_logger.analysis.stragglers.who.slow_steps import SlowSteps, slow_steps
 from timing_logger.analysis.tables import Floats, Ints
+
+_MOST_NAMED = 3
 
 
 def whole_role(case: Case) -> Verdict | None:
@@ -64,7 +66,7 @@ def _slower_in(phase_ms: Floats, role: int) -> Ints:
 
 def _slow_roles(case: Case, role_ms: Floats, only: int | None = None) -> list[Verdict]:
     """Return the verdicts on slow roles, by times in ms (steps x roles); ``only`` selects one role."""
-    slow_of_all = slow_steps(log_ratios(role_ms, peer_medians(role_ms)), case.policy)
+    slow_of_all = slow_steps(peer_ratios(role_ms), case.policy)
     found = [_role_verdict(case, role_ms, slow) for slow in slow_of_all if only in (None, slow.column)]
     return [verdict for verdict in found if verdict is not None]
 
@@ -82,12 +84,12 @@ def _role_verdict(case: Case, role_ms: Floats, slow: SlowSteps) -> Verdict | Non
     covered, least = _covered(times, columns, role_ms[:, slow.column]), policy.min_role_work_share
     gates = (
         Gate.below("score of the role", score, policy.flagged_score),
-        Gate.at_least("slow steps", len(slow.steps), needed),
+        Gate.at_least(STEPS, len(slow.steps), needed),
         Gate("share of its time that these rows cover", covered, least, not covered < least),
     )
     if not all(gate.passed for gate in gates):
         return None
-    ranks = tuple(times.ranks[column] for column in columns)
+    ranks = times.ranks_of(columns)
     beyond_ms = role_ms[slow.steps, slow.column] - peer_medians(role_ms)[slow.steps, slow.column]
     return Verdict(
         verdict="role", ranks=ranks, labels=role, phase=_longest_phase(times, slow.steps, columns),
@@ -123,10 +125,10 @@ def diffuse(case: Case, without_owner: bool) -> Verdict:
             explain too little.
     """
     times, most = case.times, case.policy.max_lost_share
-    lost = _lost_share(times, case.by_role)
+    late_ms, slowest_ms = _late_ms(case), times.slowest_ms
+    lost = float(late_ms.sum()) / slowest_ms if slowest_ms > 0 else float("nan")
     too_much = lost > most
     gate = Gate("share of the time lost to the slowest of each step", lost, most, too_much)
-    late_ms = _late_ms(times, case.by_role)
     matters = times.share_of_run(float(late_ms.sum())) >= case.policy.visible_cost_share
     if not matters or (not too_much and not without_owner):
         return Verdict(verdict="healthy", gates=(gate,))
@@ -137,13 +139,9 @@ def diffuse(case: Case, without_owner: bool) -> Verdict:
     )  # fmt: skip
 
 
-def _lost_share(times: StepTimes, by_role: Mapping[str, Ints]) -> float:
-    total_ms = float(np.nansum(np.fmax.reduce(times.self_ms, axis=1, initial=np.nan)))
-    return float(_late_ms(times, by_role).sum()) / total_ms if total_ms > 0 else float("nan")
-
-
-def _late_ms(times: StepTimes, by_role: Mapping[str, Ints]) -> Floats:
+def _late_ms(case: Case) -> Floats:
     """Return for each rank how much longer it took than the typical rank where it was the slowest."""
+    times, by_role = case.times, case.by_role
     lost_ms = np.zeros(len(times.ranks))
     known = np.flatnonzero(~np.isnan(times.self_ms).all(axis=1))
     if not by_role or not len(known):
@@ -153,3 +151,50 @@ def _late_ms(times: StepTimes, by_role: Mapping[str, Ints]) -> Floats:
     beyond_ms = np.nan_to_num(times.self_ms[known, slowest] - typical_ms[known])
     np.add.at(lost_ms, slowest, beyond_ms)
     return lost_ms
+
+
+# -- for whom ranks waited ------------------------------------------------------------------------------
+
+
+class NotExplained(NamedTuple):
+    """Waiting that nothing explains, as in ``Verdict``."""
+
+    not_explained: float
+    waited_for: tuple[int, ...]
+    recurring: float
+    recurring_for: tuple[int, ...]
+    unmatched: float
+
+
+def not_explained(times: StepTimes) -> NotExplained:
+    """Return how much of a run in which nothing was found ranks waited all the same, and for whom."""
+    waits = times.waits
+    return NotExplained(
+        _part(times, waits.varying_ms),
+        most_of(times.ranks, waits.varying_ms),
+        _part(times, waits.recurring_ms),
+        most_of(times.ranks, waits.recurring_ms),
+        _part(times, waits.unmatched_ms),
+    )
+
+
+def _part(times: StepTimes, waited_ms: Floats) -> float:
+    return times.share_of_run(float(waited_ms.sum()) / max(1, len(times.ranks)))
+
+
+def most_of(ranks: Sequence[int], lost_ms: Floats) -> tuple[int, ...]:
+    """Return the fewest ranks to which most of a time goes, the most first.
+
+    None if it takes more than three, or than a third of the ranks: then it goes to no rank in particular.
+
+    Args:
+        ranks: the rank of each entry of ``lost_ms``, which may have one more, for what is of no rank.
+        lost_ms: what goes to each.
+    """
+    most = min(_MOST_NAMED, max(1, len(ranks) // 3))
+    order = np.argsort(-lost_ms, kind="stable")[:most]
+    enough = np.cumsum(lost_ms[order]) > lost_ms.sum() / 2
+    if not enough.any():
+        return ()
+    fewest = order[: int(np.argmax(enough)) + 1].tolist()
+    return tuple(ranks[column] for column in fewest) if max(fewest) < len(ranks) else ()

@@ -1,1 +1,0 @@
-"""What slow ranks and transfers cost: by playing the run again, or step by step."""

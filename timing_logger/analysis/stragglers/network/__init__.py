@@ -1,1 +1,0 @@
-"""Find slow transfers, links and communication."""

@@ -1,1 +1,0 @@
-"""Tell whether a rank is slower than its peers: levels, single steps, chance, gates."""
