@@ -83,9 +83,14 @@ class AccountPart(NamedTuple):
     spent: Spent
 
 
-def map_account(frame: Frame) -> AccountPart:
-    """Reduce the rows of whole processes, in a table that ``opened`` returned, to what an account needs."""
-    process, place = processes_of(frame), np.full(len(frame), -1)
+def map_account(frame: Frame, place: Ints | None = None) -> AccountPart:
+    """Reduce the rows of whole processes, in a table that ``opened`` returned, to what an account needs.
+
+    Args:
+        frame: the rows.
+        place: as for :func:`map_communication`; None where no steps are asked for.
+    """
+    process, place = processes_of(frame), np.full(len(frame), -1) if place is None else place
     lines, roles = lines_of(frame, process)
     communication = _communication(frame, process, place, (lines, roles))
     return AccountPart(communication, _spent(frame, rest_of(frame, lines, roles)))

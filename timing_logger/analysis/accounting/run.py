@@ -59,12 +59,15 @@ def account_of(parts: Sequence[AccountPart], files: Sequence[File]) -> AccountOf
         parts: as ``map_account`` returned them, in ascending order of their processes; they lose their rows.
         files: ``attrs["files"]`` of ``read_timings``.
     """
-    communication = [part.communication for part in parts]
-    first = first_numbers([part.lines for part in communication])[LINE].tolist()
-    rows, lines = joined_rows(communication)
-    spent = list(zip((part.spent for part in parts), first, strict=True))
+    rows, lines = joined_rows([part.communication for part in parts])
     tied = tied_rows(met(rows, lines, None, world_size_of(lines.rank, files)))
-    return AccountOfRun(lines, spent, tied, blocked_in(tied))
+    return AccountOfRun(lines, spent_of(parts), tied, blocked_in(tied))
+
+
+def spent_of(parts: Sequence[AccountPart]) -> list[tuple[Spent, int]]:
+    """Return how lines spent the time in which they were not blocked, as in :class:`AccountOfRun`."""
+    first = first_numbers([part.communication.lines for part in parts])[LINE].tolist()
+    return list(zip((part.spent for part in parts), first, strict=True))
 
 
 def tied_rows(meetings: Meetings) -> TiedRows:

@@ -104,7 +104,7 @@ class SummaryPart(NamedTuple):
         operations, ranks, statuses: as in :class:`Summary`, of these processes.
         steps: sums by step of the operations that synchronise all ranks.
         last: the last rows of each process.
-        account: what the account needs.
+        account: what the account needs; None if it is known from elsewhere.
         files, left_out: attributes of the timings.
     """
 
@@ -113,17 +113,20 @@ class SummaryPart(NamedTuple):
     statuses: pd.DataFrame
     steps: SynchronisedSteps
     last: pd.DataFrame
-    account: PartOfAccount
+    account: PartOfAccount | None
     files: list[File]
     left_out: list[dict[str, str]]
 
 
-def map_summary(timings: pd.DataFrame, last: pd.DataFrame | None = None) -> SummaryPart:
+def map_summary(
+    timings: pd.DataFrame, last: pd.DataFrame | None = None, *, with_account: bool = True
+) -> SummaryPart:
     """Reduce the rows of whole processes, such as those of one file, to what a summary needs.
 
     Args:
         timings: the rows.
         last: what ``last_rows`` returned of them, if it was asked already.
+        with_account: False if the account of the run will be known from elsewhere.
     """
     return SummaryPart(
         operations=summarize(timings).astype({"operation": "str"}),
@@ -131,14 +134,22 @@ def map_summary(timings: pd.DataFrame, last: pd.DataFrame | None = None) -> Summ
         statuses=summarize_statuses(timings),
         steps=synchronised_steps(opened(timings, COLUMNS_OF["overview"])),
         last=last_rows(timings) if last is None else last,
-        account=ACCOUNT.map(timings),
+        account=ACCOUNT.map(timings) if with_account else None,
         files=timings.attrs.get("files", []),
         left_out=timings.attrs.get("left_out", []),
     )
 
 
-def reduce_summary(parts: Sequence[SummaryPart]) -> Summary:
-    """Summarize a run by the parts of all its processes, with the same result as by all rows at once."""
+def reduce_summary(
+    parts: Sequence[SummaryPart], end: RunEnd | None = None, account: pd.DataFrame | None = None
+) -> Summary:
+    """Summarize a run by the parts of all its processes, with the same result as by all rows at once.
+
+    Args:
+        parts: as ``map_summary`` returned them.
+        end: the end of the run where it is known already; None to find it.
+        account: the account of the run where it is known already; None to find it.
+    """
     import pandas as pd
 
     operations, ranks, statuses = (
@@ -158,8 +169,10 @@ def reduce_summary(parts: Sequence[SummaryPart]) -> Summary:
         files=files,
         left_out=parts[0].left_out,
         different_runs=different_runs(files),
-        end=run_end_of([part.last for part in parts], files),
-        account=ACCOUNT.reduce([part.account for part in parts]),
+        end=end or run_end_of([part.last for part in parts], files),
+        account=ACCOUNT.reduce([part.account for part in parts if part.account])
+        if account is None
+        else account,
     )
 
 

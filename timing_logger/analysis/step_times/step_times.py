@@ -4,35 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.accounting.part import CommunicationPart, map_communication
-from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.epochs import epochs_of
-from timing_logger.analysis.grouping import n_earlier_alike, rows_of_each
+from timing_logger.analysis.accounting.lines import Lines
+from timing_logger.analysis.accounting.part import (
+    AccountPart,
+)
+from timing_logger.analysis.accounting.run import AccountOfRun, spent_of
+from timing_logger.analysis.accounting.summed import account_table
 from timing_logger.analysis.operations import needs_no_other_rank
-from timing_logger.analysis.rounds import rounds_of
-from timing_logger.analysis.step_times.communication import Places, Played, Shape, placed, played_of, wall_ms
-from timing_logger.analysis.step_times.rank_steps import RankSteps, WorkRows, rank_steps
+from timing_logger.analysis.step_times.communication import (
+    Communication,
+    Places,
+    Played,
+    Shape,
+    placed,
+    played_of,
+    wall_ms,
+)
+from timing_logger.analysis.step_times.part import StepTimesPart, map_step_times
+from timing_logger.analysis.step_times.rank_steps import RankSteps
 from timing_logger.analysis.step_times.transfers import Transfers, transfers_by_step
 from timing_logger.analysis.step_times.waiting import Waits, waits_by_step
-from timing_logger.analysis.steps import Numbering, StepRange, numbered_by_epoch, steps_of
+from timing_logger.analysis.steps import Numbering, StepRange, numbered_by_epoch
 from timing_logger.analysis.tables import (
-    Bools,
     Floats,
-    Frame,
     Ints,
-    coded_text,
-    dense_codes,
-    each_text,
-    opened,
-    processes_of,
+    of_pandas,
 )
 from timing_logger.reading.lacking import stated_world_size
-from timing_logger.record import DEVICE_CLOCK
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _FOLLOW_A_RULE = 0.75  # of the steps: then what most of them stand for is what was chosen to be recorded
 
@@ -63,6 +69,7 @@ class StepTimes:
         played: the run as a program that can be played again.
         wall_ms: how long the run lasted on the rank that was there longest; NaN if unknown.
         recorded_every: how many iterations a recorded step stands for: 10 where every 10th is recorded.
+        account: the account of the run, as ``account`` returns it; None where it was not asked for.
     """
 
     ranks: list[int]
@@ -82,6 +89,7 @@ class StepTimes:
     played: Played | None = None
     wall_ms: float = float("nan")
     recorded_every: int = 1
+    account: pd.DataFrame | None = None
 
     def step_range(self, steps: Ints) -> StepRange:
         """Return the range from the first to the last of the steps at these positions."""
@@ -136,84 +144,6 @@ def step_times(timings: IntoDataFrameT) -> StepTimes:
     """
     files = getattr(timings, "attrs", {}).get("files", [])
     return reduce_step_times([map_step_times(timings)], stated_world_size(files))
-
-
-class StepTimesPart(NamedTuple):
-    """What the step times of a run need of some of its processes.
-
-    Attributes:
-        processes: the times of each process by step, in the order of rank and incarnation.
-        epochs: for each process the epoch of each of its steps; NaN where none is known.
-        communication: their lines of control, and rows of communication.
-        numbering: what the numbers of their steps mean.
-        operations: names of their operations.
-        has_iterations: whether iterations are recorded; else steps are counted from 0.
-        on_device: whether rows of own work are on the device's clock.
-    """
-
-    processes: list[RankSteps]
-    epochs: list[Floats]
-    communication: CommunicationPart
-    numbering: Numbering
-    operations: list[str]
-    has_iterations: bool
-    on_device: bool
-
-    def without_steps(self) -> StepTimesPart:
-        """Return the part as if its processes had recorded no step."""
-        processes = [steps.without_steps() for steps in self.processes]
-        return self._replace(processes=processes, epochs=[epochs[:0] for epochs in self.epochs])
-
-
-def map_step_times(timings: IntoDataFrameT) -> StepTimesPart:
-    """Reduce the rows of whole processes, such as those of one file, to what the step times need."""
-    frame = opened(timings, COLUMNS_OF["stragglers"])
-    rank = frame["rank"].to_numpy().astype(np.int64)
-    process = processes_of(frame)
-    has_iterations = frame["iteration"].count() > 0
-    number, numbering = steps_of(frame)
-    if not has_iterations:
-        number = _counted(process, frame)
-    rows, epoch = WorkRows.of(frame, number), epochs_of(frame).of_row
-    found, epochs, place = [], [], np.full(len(frame), -1)
-    for chosen in rows_of_each(process):
-        steps = rank_steps(rows.only(chosen), int(rank[chosen][0]), numbering)
-        found.append(steps)
-        at = _places(number[chosen], steps.iterations)
-        epochs.append(_epoch_of_each(at, epoch[chosen], len(steps.iterations)))
-        place[chosen] = at
-    communication = map_communication(frame, process, place)
-    on_device = _works_on_device(frame, rows)
-    return StepTimesPart(found, epochs, communication, numbering, rows.operations, has_iterations, on_device)
-
-
-def _counted(process: Ints, frame: Frame) -> Floats:
-    """Return the round of each row; in a process without rounds the number of earlier rows of its kind."""
-    number = rounds_of(frame, process)
-    has_rounds = np.bincount(process, ~np.isnan(number)) > 0
-    kind = dense_codes(process, coded_text(frame, "operation")[0], coded_text(frame, "layer_name")[0])
-    earlier = n_earlier_alike(kind, np.arange(len(kind), dtype=np.float64))
-    return np.where(has_rounds[process], number, earlier)
-
-
-def _places(number: Floats, iterations: Ints) -> Ints:
-    """Return the position of each row's step among the steps of its process; -1 outside of any step."""
-    inside = ~np.isnan(number)
-    place = np.full(len(number), -1)
-    place[inside] = np.searchsorted(iterations, number[inside])
-    return place
-
-
-def _epoch_of_each(place: Ints, epoch: Floats, n_steps: int) -> Floats:
-    """Return the epoch of each step of a process: that of any of its rows."""
-    found = np.full(n_steps, np.nan)
-    found[place[place >= 0]] = epoch[place >= 0]
-    return found
-
-
-def _works_on_device(frame: Frame, rows: WorkRows) -> bool:
-    on_device: Bools = each_text(coded_text(frame, "clock"), DEVICE_CLOCK.__eq__)
-    return bool((rows.operations_are(needs_no_other_rank) & on_device).any())
 
 
 def reduce_step_times(parts: Sequence[StepTimesPart], world_size: int | None = None) -> StepTimes:
@@ -274,6 +204,7 @@ def _assembled(
         [part.communication for part in parts], places, world_size, by_step=has_iterations
     )
     waits, transfers = waits_by_step(communication), transfers_by_step(communication)
+    account = _account(parts, lines, communication)
     tied, step = communication.rows, communication.step
     del communication  # the program needs the memory of what lines did while they were blocked
     return StepTimes(
@@ -281,7 +212,18 @@ def _assembled(
         gap_ms, blocked_ms, transfers, from_gaps=False, has_iterations=has_iterations,
         numbering=numbering, unlogged_ms=unlogged_ms, on_device=any(part.on_device for part in parts),
         played=played_of(tied, step, lines, places), wall_ms=wall_ms(lines), recorded_every=recorded_every,
+        account=account,
     )  # fmt: skip
+
+
+def _account(
+    parts: Sequence[StepTimesPart], lines: Lines, communication: Communication
+) -> pd.DataFrame | None:
+    with_spent = [AccountPart(part.communication, part.spent) for part in parts if part.spent is not None]
+    if len(with_spent) < len(parts):
+        return None
+    run = AccountOfRun(lines, spent_of(with_spent), communication.rows, communication.blocked)
+    return cast("pd.DataFrame", account_table(run, of_pandas()))
 
 
 def _recorded_every(found: Sequence[RankSteps]) -> int:

@@ -19,10 +19,9 @@ from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.analysis.hangs.result import RunEnd
 from timing_logger.analysis.roles import roles_of
 from timing_logger.analysis.runs import different_runs
+from timing_logger.analysis.step_times.part import StepTimesPart, map_step_times
 from timing_logger.analysis.step_times.step_times import (
     StepTimes,
-    StepTimesPart,
-    map_step_times,
     reduce_step_times,
 )
 from timing_logger.analysis.stragglers.case import Case, Judgement
@@ -196,9 +195,14 @@ class JudgementPart(NamedTuple):
     last: pd.DataFrame
 
 
-def map_judgement(timings: IntoDataFrameT) -> JudgementPart:
-    """Reduce the rows of whole processes, such as those of one file, to what a judgement needs."""
-    times = map_step_times(timings)
+def map_judgement(timings: IntoDataFrameT, *, with_account: bool = False) -> JudgementPart:
+    """Reduce the rows of whole processes, such as those of one file, to what a judgement needs.
+
+    Args:
+        timings: the rows.
+        with_account: whether the account of the run is asked for, too.
+    """
+    times = map_step_times(timings, with_account=with_account)
     roles = roles_of(timings, [process.rank for process in times.processes], None)
     return JudgementPart(times, roles, getattr(timings, "attrs", {}).get("files", []), last_rows(timings))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from timing_logger.analysis import Summary, Verdict
 from timing_logger.analysis.analysis import ByProcess
+from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.ranks.overlap import OVERLAP, OverlapPart
 from timing_logger.analysis.ranks.overview import SummaryPart, map_summary, reduce_summary
 from timing_logger.analysis.stragglers.verdict import JudgementPart, map_judgement, reduce_judgement
@@ -76,11 +77,11 @@ class _Part(NamedTuple):
 
 
 def _map(timings: pd.DataFrame) -> _Part:
-    stragglers = map_judgement(timings)
+    stragglers = map_judgement(timings, with_account=True)
     return _Part(
         n_rows=len(timings),
         began=timings["timestamp"].min(),
-        overview=map_summary(timings, stragglers.last),
+        overview=map_summary(timings, stragglers.last, with_account=False),
         stragglers=stragglers,
         overlap=OVERLAP.map(timings),
         spans=spans_of(timings),
@@ -90,15 +91,17 @@ def _map(timings: pd.DataFrame) -> _Part:
 def _reduce(parts: Sequence[_Part]) -> Processes:
     n_rows, began, overview, stragglers, overlap, spans = map(list, zip(*parts, strict=True))
     del parts
-    world_size = stated_world_size([file for part in stragglers for file in part.files])
+    files = [file for part in stragglers for file in part.files]
+    world_size = stated_world_size(files)
     n_processes = sum(len(part.ranks) for part in overview)
     # The timeline of few ranks draws all of them: their spans, most of the memory in use, can be freed first.
     early = _timeline(spans, world_size, None) if n_processes <= FEW_PROCESSES else None
-    summary = reduce_summary(overview)
-    judgement = reduce_judgement(stragglers, end=summary.end)
+    end = run_end_of([part.last for part in stragglers], files)
+    judgement = reduce_judgement(stragglers, end=end)
     verdict, windows = verdict_and_windows(judgement, of_pandas())
-    own = OwnTimes.of(judgement)
+    own, account = OwnTimes.of(judgement), judgement.case.times.account
     del judgement  # of its times the page needs one array
+    summary = reduce_summary(overview, end, account)
     crowd = Crowd.of(summary, verdict, own)
     return Processes(
         n_rows=sum(n_rows),
