@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from crowds import SLOW, crowd, data_in
+from many_ranks import write_many_ranks
 from small_run import visible_text
 from test_html_report import unpacked
 
 from timing_logger.analysis import RunEnd
+from timing_logger.engine.rows import Query
+from timing_logger.reading.timings import read_timings, timing_files
 from timing_logger.report._limits import (
     BANDS,
     FEW_PROCESSES,
@@ -25,9 +29,10 @@ from timing_logger.report._limits import (
 )
 from timing_logger.report.html import _heatmap, _timeline, report_html
 from timing_logger.report.html._crowd import Crowd, at_distances
-from timing_logger.report.html._findings import Findings
+from timing_logger.report.html._findings import Findings, findings_in_files
 from timing_logger.report.html._heatmap import heatmap
 from timing_logger.report.html._scatter import bandwidth_chart
+from timing_logger.report.html.page import write_findings
 
 N_RANKS = 400
 MOST_BYTES = 3_000_000
@@ -223,6 +228,15 @@ def test_a_timeline_of_some_ranks_made_in_parts_is_that_of_all_rows(monkeypatch:
     assert _timeline.timeline_of(parts, None, whose) == _timeline.timeline_of(
         [_timeline.spans_of(run)], None, whose
     )
+
+
+def test_a_page_of_many_files_of_which_some_are_read_again_is_that_of_all_rows(tmp_path: Path) -> None:
+    write_many_ranks(tmp_path / "run", FEW_PROCESSES + 16, 100)
+    files = timing_files(tmp_path / "run")
+    found, _ = findings_in_files(Query(files))
+    write_findings(found, tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text() == report_html(read_timings(tmp_path / "run"))
+    assert len(found.timeline.whose.ranks) < FEW_PROCESSES
 
 
 # -- tables and charts ---------------------------------------------------------------------------------

@@ -30,7 +30,8 @@ from timing_logger.reading.selection import select
 from timing_logger.reading.timings import read_timings, timing_files
 from timing_logger.record import COLUMNS
 from timing_logger.report.html import _timeline, report_html, write_report
-from timing_logger.report.html._findings import FINDINGS, Findings
+from timing_logger.report.html._collectives import COLLECTIVES
+from timing_logger.report.html._findings import PROCESSES, Findings
 from timing_logger.report.html._packing import as_script_data
 from timing_logger.report.html.page import write_findings
 
@@ -105,8 +106,8 @@ def test_a_page_made_in_parts_is_that_of_all_rows(
     expected = tmp_path / "whole.html"
     write_report(select(rows, **{"ranks": None, "iterations": None, **options}), expected)
     query = Query(timing_files(folder, incarnations="all"), **options)
-    found = answers_in_batches(FINDINGS, query, Processes(1))
-    write_findings(Findings.joined(*found), tmp_path / "parts.html")
+    processes, collectives = answers_in_batches((PROCESSES, COLLECTIVES), query, Processes(1))
+    write_findings(Findings(**vars(processes), **vars(collectives)), tmp_path / "parts.html")
     assert (tmp_path / "parts.html").read_text() == expected.read_text()
 
 

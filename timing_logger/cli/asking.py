@@ -86,7 +86,7 @@ def ask(arguments: argparse.Namespace, *analyses: Analysis[Any]) -> Asked:
 
     columns = {name for one in analyses for name in one.columns}
     query = selected_rows(arguments, columns if arguments.iterations is None else {*columns, "iteration"})
-    with _cluster(arguments) as workers:
+    with cluster_of(arguments) as workers:
         return Asked(query, run(query, *analyses, cluster=workers))
 
 
@@ -96,13 +96,13 @@ def ask_of(logdir: str, arguments: argparse.Namespace, analysis: Analysis[Answer
     from timing_logger.engine.run import run
 
     found = _files([logdir], "latest", "", arguments, analysis.columns)
-    with _cluster(arguments) as workers:
+    with cluster_of(arguments) as workers:
         answer: AnswerT = run(Query(found), analysis, cluster=workers).answer
     return answer
 
 
 @contextlib.contextmanager
-def _cluster(arguments: argparse.Namespace) -> Iterator[Cluster | None]:
+def cluster_of(arguments: argparse.Namespace) -> Iterator[Cluster | None]:
     """Yield the cluster that the options name, or None."""
     from timing_logger.engine.cluster import cluster
 

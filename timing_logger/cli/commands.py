@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from timing_logger.cli.asking import Answer, ask, selected_rows, terminal_width
+from timing_logger.cli.asking import Answer, Asked, cluster_of, selected_rows, terminal_width
 from timing_logger.cli.ctrl_c import raised
 from timing_logger.progress import begin, told_of
 
@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 
 def report(arguments: Namespace) -> Answer:
     """Write the HTML report."""
-    from timing_logger.report.html._findings import FINDINGS, Findings
+    from timing_logger.report.html._findings import findings_in_files
     from timing_logger.report.html.page import write_findings
 
-    asked = ask(arguments, *FINDINGS)
+    query = selected_rows(arguments, None)
+    with cluster_of(arguments) as workers:
+        findings, result = findings_in_files(query, workers)
     begin("writing", 1)
-    write_findings(Findings.joined(*asked.result.answers), arguments.output)
+    write_findings(findings, arguments.output)
+    asked = Asked(query, result)
     said = f"{arguments.output}: {_size_of(arguments.output)}. It opens in a browser, also offline.\n"
     return Answer(said + asked.how)
 

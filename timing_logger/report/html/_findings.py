@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from timing_logger.analysis import Summary, Verdict
@@ -14,6 +15,9 @@ from timing_logger.analysis.ranks.overview import SummaryPart, map_summary, redu
 from timing_logger.analysis.stragglers.verdict import JudgementPart, map_judgement, reduce_judgement
 from timing_logger.analysis.stragglers.windows import verdict_and_windows
 from timing_logger.analysis.tables import of_pandas, opened
+from timing_logger.engine.cluster import Cluster
+from timing_logger.engine.rows import Query
+from timing_logger.engine.run import Result, run
 from timing_logger.reading.lacking import stated_world_size
 from timing_logger.record import COLUMNS
 from timing_logger.report._limits import FEW_PROCESSES
@@ -36,7 +40,8 @@ class Processes:
         summary, verdict, windows, overlap: the results of the analyses.
         own: the times that the verdict compared.
         crowd: the ranks, and which of many the page shows by name.
-        timeline: the timeline of all rows, or of those of some of many ranks.
+        timeline: the timeline of all rows, or of those of some of many ranks; one that lacks its rows if the
+            parts had none.
     """
 
     n_rows: int
@@ -47,12 +52,32 @@ class Processes:
     own: OwnTimes
     overlap: pd.DataFrame
     crowd: Crowd
-    timeline: Timeline
+    timeline: Timeline | WithoutRows
+
+
+class WithoutRows(NamedTuple):
+    """A timeline of which only the rows are lacking.
+
+    Attributes:
+        parts: the parts of all processes, without rows.
+        world_size: the number of ranks of the run; None if unknown.
+        whose: the ranks to draw; None for all.
+    """
+
+    parts: list[Spans]
+    world_size: int | None
+    whose: InTimeline | None
+
+    def drawn(self, spans: Sequence[Spans]) -> Timeline:
+        """Return the timeline with the rows of these ranks."""
+        return timeline_of(self.parts, self.world_size, self.whose, spans)
 
 
 @dataclass(frozen=True)
 class Findings(Collectives, Processes):
     """All findings that a page is drawn from."""
+
+    timeline: Timeline
 
     @classmethod
     def of(cls, timings: pd.DataFrame) -> Findings:
@@ -60,11 +85,7 @@ class Findings(Collectives, Processes):
         attrs = timings.attrs
         timings = opened(timings).to_native()  # with every column that any analysis needs
         timings.attrs = attrs
-        return cls.joined(PROCESSES.of(timings), COLLECTIVES.of(timings))
-
-    @classmethod
-    def joined(cls, processes: Processes, collectives: Collectives) -> Findings:
-        return cls(**vars(processes), **vars(collectives))
+        return cls(**vars(PROCESSES.of(timings)), **vars(COLLECTIVES.of(timings)))
 
 
 class _Part(NamedTuple):
@@ -76,7 +97,7 @@ class _Part(NamedTuple):
     spans: Spans
 
 
-def _map(timings: pd.DataFrame) -> _Part:
+def _map(timings: pd.DataFrame, *, with_spans: bool) -> _Part:
     stragglers = map_judgement(timings, with_account=True)
     return _Part(
         n_rows=len(timings),
@@ -84,18 +105,18 @@ def _map(timings: pd.DataFrame) -> _Part:
         overview=map_summary(timings, stragglers.last, with_account=False),
         stragglers=stragglers,
         overlap=OVERLAP.map(timings),
-        spans=spans_of(timings),
+        spans=spans_of(timings, with_rows=with_spans),
     )
 
 
-def _reduce(parts: Sequence[_Part]) -> Processes:
+def _reduce(parts: Sequence[_Part], *, with_spans: bool) -> Processes:
     n_rows, began, overview, stragglers, overlap, spans = map(list, zip(*parts, strict=True))
     del parts
     files = [file for part in stragglers for file in part.files]
     world_size = stated_world_size(files)
     n_processes = sum(len(part.ranks) for part in overview)
     # The timeline of few ranks draws all of them: their spans, most of the memory in use, can be freed first.
-    early = _timeline(spans, world_size, None) if n_processes <= FEW_PROCESSES else None
+    early = _timeline(spans, world_size, None) if with_spans and n_processes <= FEW_PROCESSES else None
     end = run_end_of([part.last for part in stragglers], files)
     judgement = reduce_judgement(stragglers, end=end)
     verdict, windows = verdict_and_windows(judgement, of_pandas())
@@ -112,7 +133,7 @@ def _reduce(parts: Sequence[_Part]) -> Processes:
         own=own,
         overlap=OVERLAP.reduce(overlap),
         crowd=crowd,
-        timeline=early or _timeline(spans, world_size, crowd.in_timeline()),
+        timeline=early or (_timeline if with_spans else WithoutRows)(spans, world_size, crowd.in_timeline()),
     )
 
 
@@ -123,8 +144,37 @@ def _timeline(spans: list[Spans], world_size: int | None, whose: InTimeline | No
     return found
 
 
-PROCESSES = ByProcess(COLUMNS, _map, _reduce, row_bytes=1600)
+def _processes(*, with_spans: bool) -> ByProcess[_Part, Processes]:
+    return ByProcess(
+        COLUMNS, partial(_map, with_spans=with_spans), partial(_reduce, with_spans=with_spans), row_bytes=900
+    )
+
+
+PROCESSES = _processes(with_spans=True)
 """The analysis for the findings about ranks on their own."""
 
-FINDINGS = (PROCESSES, COLLECTIVES)
-"""The analyses whose answers are the arguments of ``Findings.joined``."""
+_MANY_PROCESSES = _processes(with_spans=False)
+
+_SPANS = ByProcess(COLUMNS, spans_of, list)
+
+
+def findings_in_files(query: Query, cluster: Cluster | None = None) -> tuple[Findings, Result]:
+    """Return the findings about the chosen rows of timing files, and how they were read.
+
+    Args:
+        query: the files, with all columns, and the chosen rows. Of many files those of the ranks in the
+            timeline are read again, when it is known which these are: all spans would need much memory.
+        cluster: who reads; None for this machine's cores.
+
+    Raises:
+        ConfigurationError: one of the chosen ranks has no file.
+        TooLargeError: memory has no room for the rows of communication.
+    """
+    are_many = len(query.files) > FEW_PROCESSES
+    result = run(query, _MANY_PROCESSES if are_many else PROCESSES, COLLECTIVES, cluster=cluster)
+    processes, collectives = (vars(answer) for answer in result.answers)
+    timeline = processes.pop("timeline")
+    if isinstance(timeline, WithoutRows):
+        theirs = replace(query, ranks=timeline.whose.ranks) if timeline.whose else query
+        timeline = timeline.drawn(run(theirs, _SPANS, cluster=cluster).answer)
+    return Findings(**processes, **collectives, timeline=timeline), result

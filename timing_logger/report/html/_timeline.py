@@ -107,9 +107,9 @@ class Spans(NamedTuple):
     """The part of a timeline that comes from some of the processes.
 
     Attributes:
-        rows: the rows that may be drawn, on either axis, in their order. ``begin_s`` and ``duration_s`` are
-            on the axis of all ranks; the columns with ``own_`` are on an axis that begins at the process's
-            first row.
+        rows: the rows that may be drawn, on either axis, in their order; none if they will be read when it is
+            known which. ``begin_s`` and ``duration_s`` are on the axis of all ranks; the columns with
+            ``own_`` are on an axis that begins at the process's first row.
         n_rows: the number of all rows of these processes.
         common, own: the rows that have a place on each of these axes.
         is_common: whether these processes are on the axis of all ranks.
@@ -127,8 +127,13 @@ def timeline(timings: pd.DataFrame) -> Timeline:
     return timeline_of([spans_of(timings)])
 
 
-def spans_of(timings: pd.DataFrame) -> Spans:
-    """Return the part of a timeline that comes from complete processes, such as those of one file."""
+def spans_of(timings: pd.DataFrame, *, with_rows: bool = True) -> Spans:
+    """Return the part of a timeline that comes from complete processes, such as those of one file.
+
+    Args:
+        timings: all rows of these processes.
+        with_rows: False to count the rows, without keeping any.
+    """
     uncertainty = timings.get("clock_uncertainty_s")
     is_common = "start_s" in timings and uncertainty is not None and not uncertainty.isna().any()
     own_begin_s, own_duration_s = _interval_s(timings, "start_counter", "end_counter")
@@ -136,7 +141,11 @@ def spans_of(timings: pd.DataFrame) -> Spans:
         _interval_s(timings, "start_s", "end_s") if is_common else (own_begin_s, own_duration_s)
     )
     common, own = _with_place(begin_s, duration_s), _with_place(own_begin_s, own_duration_s)
-    kept = np.union1d(_may_be_drawn(timings, common, duration_s), _may_be_drawn(timings, own, own_duration_s))
+    kept = (
+        np.union1d(_may_be_drawn(timings, common, duration_s), _may_be_drawn(timings, own, own_duration_s))
+        if with_rows
+        else common[:0]
+    )
     rows = timings[_DRAWN].iloc[kept].reset_index(drop=True).apply(_narrow).assign(
         begin_s=begin_s[kept], duration_s=duration_s[kept],
         own_begin_s=(own_begin_s - _first_of_process(timings, own_begin_s, own))[kept],
@@ -148,7 +157,10 @@ def spans_of(timings: pd.DataFrame) -> Spans:
 
 
 def timeline_of(
-    parts: Sequence[Spans], world_size: int | None = None, whose: InTimeline | None = None
+    parts: Sequence[Spans],
+    world_size: int | None = None,
+    whose: InTimeline | None = None,
+    drawn: Sequence[Spans] | None = None,
 ) -> Timeline:
     """Return the timeline of all parts. Each rank begins at its own first row if not all share an axis.
 
@@ -156,6 +168,7 @@ def timeline_of(
         parts: as ``spans_of`` returned them.
         world_size: the number of ranks of the run; None if unknown.
         whose: the ranks to draw; None for all.
+        drawn: parts with the rows of these ranks; None if ``parts`` have them.
     """
     is_common = all(part.is_common for part in parts)
     placed = [part.common if is_common else part.own for part in parts]
@@ -163,7 +176,8 @@ def timeline_of(
     n_theirs = n_placed if whose is None else sum(one.of_these(whose.ranks) for one in placed)
     if not n_theirs:
         return Timeline(0, 0, 0.0, n_rows - n_placed, is_common, [], whose, None)
-    spans = _drawn([part.rows for part in parts], "" if is_common else "own_", whose)
+    rows = [part.rows for part in (parts if drawn is None else drawn)]
+    spans = _drawn(rows, "" if is_common else "own_", whose)
     if is_common:
         spans["begin_s"] -= min(one.first_s for one in placed if one.n_rows)
     data = _data(spans, is_common, world_size, whose)
