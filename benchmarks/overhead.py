@@ -31,12 +31,12 @@ from _peers import CALLS, Contender, installed
 
 import timing_logger
 from timing_logger import TimingLogger
+from timing_logger.compat import RegionTimers
+from timing_logger.compat.cuda_timers import CUDATimerCollection
 from timing_logger.record import HOST_CLOCK, OK
 from timing_logger.recording.channel import MOST_AT_ONCE
 from timing_logger.recording.core import new_channel
 from timing_logger.sinks.csv import CsvSink
-from timing_logger.timers import RegionTimers
-from timing_logger.timers.cuda_timers import CUDATimerCollection
 
 ROUNDS = 200
 LONG_CALLS, LONG_ROUNDS = 50_000, 40

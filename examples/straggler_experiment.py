@@ -22,7 +22,7 @@ import torch
 from mpi4py import MPI
 from torch import nn
 
-from timing_logger import CudaEventProfiler
+from timing_logger.compat import CudaEventProfiler
 
 BATCH, WIDTH = 32, 256
 COMMON_PHASES = ("host_to_device", "training_step", "all_reduce", "training_metrics")

@@ -19,7 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-from timing_logger import RuntimeProfiler, init_timing_logger, shutdown_timing_logger
+from timing_logger import init_timing_logger, shutdown_timing_logger
+from timing_logger.compat import RuntimeProfiler
 
 FEATURES, CLASSES, BATCH_SIZE = 64, 10, 32
 BATCHES_PER_STEP = 2

@@ -14,10 +14,7 @@ ROOT = Path(__file__).parent.parent
 LOGGER, INSTRUMENTATION = "timing_logger", "allreduce_instrumentation"
 RECORDING = [
     INSTRUMENTATION,
-    *(
-        f"{LOGGER}/{name}"
-        for name in ("autologging", "integrations", "profilers", "recording", "sinks", "timers")
-    ),
+    *(f"{LOGGER}/{name}" for name in ("autologging", "compat", "integrations", "recording", "sinks")),
 ]
 READING = [f"{LOGGER}/{name}" for name in ("analysis", "cli", "engine", "reading", "report")]
 TIMES = {"end_counter", "elapsed_ms", "timestamp", "issue_counter", "start_s", "end_s", "begin_s"}

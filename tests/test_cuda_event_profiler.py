@@ -20,8 +20,8 @@ from processes import run_python
 from scripted_device import ScriptedAccelerator
 
 from timing_logger import TimingLogger
+from timing_logger.compat.cuda_event_profiler import CudaEventProfiler, CudaEventProfilerConfig
 from timing_logger.errors import ConfigurationError, LogPathError
-from timing_logger.profilers.cuda_events import CudaEventProfiler, CudaEventProfilerConfig
 from timing_logger.recording.flusher import Flusher
 from timing_logger.sinks.memory import MemorySink
 
@@ -227,7 +227,7 @@ def test_an_exception_in_the_middle_of_training_loses_no_row(tmp_path: Path) -> 
     run = run_python(
         """
         import sys
-        from timing_logger.profilers.cuda_events import CudaEventProfiler
+        from timing_logger.compat.cuda_event_profiler import CudaEventProfiler
         profiler = CudaEventProfiler(True, sys.argv[1], 0, {"record_every_n_steps": 1})
         for step in range(100):
             with profiler.record("training_step", step):
@@ -260,7 +260,7 @@ def test_closing_again_is_harmless_and_what_comes_later_is_counted_and_told(tmp_
     run = run_python(
         """
         import sys
-        from timing_logger.profilers.cuda_events import CudaEventProfiler
+        from timing_logger.compat.cuda_event_profiler import CudaEventProfiler
         profiler = CudaEventProfiler(True, sys.argv[1], 0)
         for _ in range(2):
             with profiler.record("training_step", 0):

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from scripted_device import ScriptedAccelerator
 
+from timing_logger.compat.cuda_timers import CUDATimer, CUDATimerCollection
 from timing_logger.errors import ConfigurationError, TimerNotStartedError
-from timing_logger.timers.cuda_timers import CUDATimer, CUDATimerCollection
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from processes import run_python
+
+import timing_logger
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ["timing_logger", "allreduce_instrumentation"]
@@ -43,17 +46,29 @@ def test_every_public_name_can_be_had(package: str) -> None:
     assert run.returncode == 0, run.stderr
 
 
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_reference_lists_what_the_package_itself_offers(package: str) -> None:
+    page = (ROOT / "website" / "pages" / "api" / "index.md").read_text(encoding="utf-8")
+    rows = re.findall(rf"^\| `{package}` \| [^|]+ \| (.*) \|$", page, re.MULTILINE)
+    assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(import_module(package).__all__)
+
+
 MOVED = {
     "timing_logger.converting": ("convert", "timing_logger"),
     "timing_logger.global_logger": ("get_timing_logger", "timing_logger"),
     "timing_logger.logger": ("TimingLogger", "timing_logger"),
     "timing_logger.sampling": ("StepPolicy", "timing_logger.recording.sampling"),
     "timing_logger.watching": ("Watcher", "timing_logger.engine.live"),
+    "timing_logger.profilers.cuda_events": ("CudaEventProfilerConfig", "timing_logger.compat"),
+    "timing_logger.profilers.runtime": ("RuntimeProfiler", "timing_logger.compat"),
+    "timing_logger.timers": ("REGION", "timing_logger.compat"),
+    "timing_logger.timers.cuda_timers": ("CUDATimer", "timing_logger.compat"),
+    "timing_logger.timers.regions": ("RegionTimers", "timing_logger.compat"),
 }
 
 
 @pytest.mark.parametrize("module", MOVED)
-def test_what_had_another_place_in_the_first_version_is_found_there_with_a_warning_of_the_new(
+def test_what_had_another_place_in_an_earlier_version_is_found_there_with_a_warning_of_the_new(
     module: str,
 ) -> None:
     name, home = MOVED[module]
@@ -66,9 +81,36 @@ def test_what_had_another_place_in_the_first_version_is_found_there_with_a_warni
 
 
 @pytest.mark.parametrize("module", MOVED)
-def test_a_module_of_the_first_version_has_no_other_names(module: str) -> None:
+def test_a_module_of_an_earlier_version_has_no_other_names(module: str) -> None:
     with pytest.raises(ImportError, match="cannot import name 'nothing'"):
         exec(f"from {module} import nothing")
+
+
+MOVED_NAMES = {
+    name: ("timing_logger.compat", name)
+    for name in ("CUDATimer", "CUDATimerCollection", "CudaEventProfiler", "RuntimeProfiler", "region_timer")
+}
+
+
+@pytest.mark.parametrize("old", MOVED_NAMES)
+def test_a_name_that_the_package_offered_earlier_is_still_had_with_one_warning_of_its_place(old: str) -> None:
+    home, name = MOVED_NAMES[old]
+    moved = f"^timing_logger.{old} has moved: from {home} import {name}$"
+    with pytest.warns(DeprecationWarning, match=moved) as said:
+        exec(f"from timing_logger import {old} as found", its := {})
+    assert its["found"] is getattr(import_module(home), name)
+    assert [warning.filename for warning in said] == ["<string>"]
+
+
+@pytest.mark.parametrize("old", MOVED_NAMES)
+def test_a_name_that_has_moved_is_no_longer_offered(old: str) -> None:
+    assert old not in dir(timing_logger)
+
+
+@pytest.mark.parametrize("module", ["timing_logger", "timing_logger.compat"])
+def test_importing_what_is_offered_now_warns_of_nothing(module: str) -> None:
+    run = run_python(f"import warnings; warnings.simplefilter('error'); from {module} import *")
+    assert run.returncode == 0, run.stderr
 
 
 def test_nothing_is_put_into_the_way_of_the_programs_own_imports() -> None:

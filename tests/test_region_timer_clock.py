@@ -14,9 +14,9 @@ import pytest
 from processes import run_python
 from scripted_device import ScriptedAccelerator
 
-from timing_logger.timers import RegionTimer, RegionTimers
-from timing_logger.timers._interval_sums import FOLD_EVERY, KEPT
-from timing_logger.timers._region_timer import MOST_OPEN
+from timing_logger.compat import RegionTimer, RegionTimers
+from timing_logger.compat.region_timers._interval_sums import FOLD_EVERY, KEPT
+from timing_logger.compat.region_timers._timer import MOST_OPEN
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def test_a_child_forked_while_somebody_folds_goes_on_by_itself() -> None:
     run = run_python(
         """
         import os
-        from timing_logger.timers import region_timer
+        from timing_logger.compat import region_timer
         timer = region_timer("forward", timer_type="cpu")
         with timer.sums._folding:  # in the child its holder is a thread that does not exist there
             child = os.fork()
@@ -204,7 +204,7 @@ def test_exceptions_from_a_signal_handler_leave_a_timer_that_works() -> None:
     run = run_python(
         """
         import random, signal
-        from timing_logger import region_timer
+        from timing_logger.compat import region_timer
 
         class Timeout(Exception):
             pass

@@ -18,11 +18,11 @@ from scripted_device import ScriptedAccelerator
 
 from timing_logger import TimingLogger
 from timing_logger.analysis.operations import is_communication
+from timing_logger.compat import REGION, RegionTimer, RegionTimers, region_timer
+from timing_logger.compat.region_timers._interval_sums import FOLD_EVERY
 from timing_logger.errors import ConfigurationError, TimerNotStartedError
 from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink
-from timing_logger.timers import REGION, RegionTimer, RegionTimers, region_timer
-from timing_logger.timers._interval_sums import FOLD_EVERY
 
 WORK_NS = 1_000_000_000
 """The scripted device's work between two marks."""
@@ -449,7 +449,7 @@ def test_in_another_process_a_pickled_timer_is_the_one_of_that_name() -> None:
     run = run_python(
         """
         import pickle, sys
-        from timing_logger import region_timer
+        from timing_logger.compat import region_timer
         timer = pickle.loads(bytes.fromhex(sys.argv[1]))
         with timer:
             pass

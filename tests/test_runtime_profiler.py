@@ -24,9 +24,9 @@ from scripted_device import ScriptedAccelerator
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 from timing_logger import TimingLogger
+from timing_logger.compat.runtime_profiler import RuntimeProfiler
+from timing_logger.compat.runtime_profiler._options import RuntimeArguments
 from timing_logger.errors import ConfigurationError
-from timing_logger.profilers._runtime_options import RuntimeArguments
-from timing_logger.profilers.runtime import RuntimeProfiler
 from timing_logger.record import Record
 from timing_logger.recording import flusher as _flusher
 from timing_logger.recording.clock import perf_counter_ns
@@ -702,7 +702,7 @@ def test_a_window_that_is_not_due_is_not_written_at_close(benches: list[Bench]) 
 def test_what_is_due_is_written_at_exit_by_a_program_that_does_not_close() -> None:
     run = run_python(
         """
-        from timing_logger.profilers.runtime import RuntimeProfiler
+        from timing_logger.compat.runtime_profiler import RuntimeProfiler
 
         class Printer:
             def add_scalar(self, tag, value, step):

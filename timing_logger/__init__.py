@@ -1,4 +1,9 @@
-"""Asynchronous communication-timing logger for distributed training."""
+"""Asynchronous communication-timing logger for distributed training.
+
+Here is what a program needs on its first day: the names in ``__all__``. Communication that times itself is in
+``allreduce_instrumentation``, timers and profilers of other systems are in ``timing_logger.compat``, and what
+judges the timings is in ``timing_logger.analysis``.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +21,12 @@ from timing_logger.which_core import NOTE as core_note
 
 if TYPE_CHECKING:
     from timing_logger.autologging.start import autolog
-    from timing_logger.profilers.cuda_events import CudaEventProfiler
-    from timing_logger.profilers.runtime import RuntimeProfiler
     from timing_logger.reading import read_timings
     from timing_logger.reading.converting import convert
-    from timing_logger.timers import region_timer
-    from timing_logger.timers.cuda_timers import CUDATimer, CUDATimerCollection
 
     __version__: str
 
 __all__ = [
-    "CUDATimer",
-    "CUDATimerCollection",
-    "CudaEventProfiler",
-    "RuntimeProfiler",
     "TimingLogger",
     "autolog",
     "convert",
@@ -38,24 +35,31 @@ __all__ = [
     "get_timing_logger",
     "init_timing_logger",
     "read_timings",
-    "region_timer",
     "shutdown_timing_logger",
 ]
 
 # These names are imported on first access, so that a process that only records does not import the rest.
 _HOME = {
-    "CUDATimer": "timing_logger.timers.cuda_timers",
-    "CUDATimerCollection": "timing_logger.timers.cuda_timers",
-    "CudaEventProfiler": "timing_logger.profilers.cuda_events",
-    "RuntimeProfiler": "timing_logger.profilers.runtime",
     "autolog": "timing_logger.autologging.start",
     "convert": "timing_logger.reading.converting",
     "read_timings": "timing_logger.reading.timings",
-    "region_timer": "timing_logger.timers",
+}
+
+# Names of version 0.2 that are elsewhere now.
+_MOVED = {
+    "CUDATimer": "timing_logger.compat",
+    "CUDATimerCollection": "timing_logger.compat",
+    "CudaEventProfiler": "timing_logger.compat",
+    "RuntimeProfiler": "timing_logger.compat",
+    "region_timer": "timing_logger.compat",
 }
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MOVED:
+        from timing_logger._moved import moved_name  # which a program with the new names does not need
+
+        return moved_name(f"{__name__}.{name}", _MOVED[name], name)
     if name == "__version__":
         value = _version_installed()
     elif name in _HOME:

@@ -9,8 +9,8 @@ import torch
 from _recordings import recording
 from _scenarios import run
 
-from timing_logger.timers import RegionTimers
-from timing_logger.timers.cuda_timers import CUDATimer
+from timing_logger.compat import RegionTimers
+from timing_logger.compat.cuda_timers import CUDATimer
 
 
 def failure() -> list[str]:

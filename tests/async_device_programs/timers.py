@@ -17,14 +17,14 @@ from torch import Stream
 from allreduce_instrumentation.allreducers._timed_compressor import TimedCompressor
 from allreduce_instrumentation.compressors import TopK
 from allreduce_instrumentation.copies import copy_to_device, copy_to_host
+from timing_logger.compat import RegionTimers
+from timing_logger.compat.cuda_event_profiler import CudaEventProfiler
+from timing_logger.compat.cuda_timers import CUDATimer, CUDATimerCollection
+from timing_logger.compat.region_timers._interval_sums import FOLD_EVERY
+from timing_logger.compat.runtime_profiler import RuntimeProfiler
 from timing_logger.errors import ConfigurationError
 from timing_logger.integrations._phases import Phases
-from timing_logger.profilers.cuda_events import CudaEventProfiler
-from timing_logger.profilers.runtime import RuntimeProfiler
 from timing_logger.recording.device.stream_marks import MOST_INTERVALS
-from timing_logger.timers import RegionTimers
-from timing_logger.timers._interval_sums import FOLD_EVERY
-from timing_logger.timers.cuda_timers import CUDATimer, CUDATimerCollection
 
 device = torch.asyncdev
 HERE = torch.device("asyncdev", 0)

@@ -98,7 +98,8 @@ def test_a_forked_child_is_timed_by_the_host() -> None:
     run = run_python(
         """
         import os, torch
-        from timing_logger import CUDATimer, TimingLogger
+        from timing_logger import TimingLogger
+        from timing_logger.compat import CUDATimer
         from timing_logger.sinks.memory import MemorySink
 
         def timed():

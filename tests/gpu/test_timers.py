@@ -9,15 +9,14 @@ import pytest
 import torch
 from spinning import Known, spin
 
-from timing_logger import (
+from timing_logger import TimingLogger, read_timings
+from timing_logger.compat import (
     CudaEventProfiler,
     CUDATimer,
     CUDATimerCollection,
+    RegionTimers,
     RuntimeProfiler,
-    TimingLogger,
-    read_timings,
 )
-from timing_logger.timers import RegionTimers
 
 
 @pytest.fixture(autouse=True)

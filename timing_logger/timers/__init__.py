@@ -1,6 +1,9 @@
-"""Timers for regions of a program; for rows of communication see :class:`timing_logger.TimingLogger`."""
+"""The package of this name in version 0.2: its names are in ``timing_logger.compat`` now."""
 
-from timing_logger.timers.cuda_timers import CUDATimer, CUDATimerCollection
-from timing_logger.timers.regions import REGION, RegionTimer, RegionTimers, region_timer
+from __future__ import annotations
 
-__all__ = ["REGION", "CUDATimer", "CUDATimerCollection", "RegionTimer", "RegionTimers", "region_timer"]
+from timing_logger._moved import moved
+from timing_logger.timers import cuda_timers as cuda_timers
+from timing_logger.timers import regions as regions
+
+__getattr__ = moved(__name__, "timing_logger.compat")

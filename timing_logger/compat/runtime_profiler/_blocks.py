@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from timing_logger.profilers._loader_names import LoaderNames
-from timing_logger.profilers._scalar_windows import ScalarWindows
+from timing_logger.compat.runtime_profiler._loader_names import LoaderNames
+from timing_logger.compat.runtime_profiler._scalar_windows import ScalarWindows
 from timing_logger.record import HOST_CLOCK, OK
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.device.intervals import Columns, Interval, open_interval, wait_for_stream

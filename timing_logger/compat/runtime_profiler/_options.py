@@ -23,7 +23,7 @@ _PLACES = {
 
 
 class RuntimeArguments(TypedDict, total=False):
-    """The arguments of :class:`timing_logger.profilers.runtime.RuntimeProfiler`."""
+    """The arguments of :class:`timing_logger.compat.RuntimeProfiler`."""
 
     writer: ScalarWriter | Sequence[ScalarWriter] | None
     profile_training: bool
@@ -37,7 +37,7 @@ class RuntimeArguments(TypedDict, total=False):
 
 @dataclass(slots=True, kw_only=True)
 class RuntimeOptions:
-    """The options of a profiler; see :class:`timing_logger.profilers.runtime.RuntimeProfiler` for meanings.
+    """The options of a profiler; see :class:`timing_logger.compat.RuntimeProfiler` for meanings.
 
     Raises:
         ConfigurationError: a value is of the wrong type or out of range, or contradicts another.

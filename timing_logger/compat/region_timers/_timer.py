@@ -1,4 +1,4 @@
-"""The timer of one named region of a program; ``timing_logger.timers`` creates them."""
+"""The timer of one named region of a program; ``RegionTimers`` creates them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import ParamSpec, TypeVar
 
+from timing_logger.compat.region_timers._interval_sums import IntervalSums
+from timing_logger.compat.region_timers._settings import Settings, check_timeable
 from timing_logger.errors import ConfigurationError, TimerNotStartedError
 from timing_logger.record import NS_PER_MS, NS_PER_S, OK
 from timing_logger.recording.channel import AtomicCounter
 from timing_logger.recording.device.intervals import HostInterval, Interval, open_interval, wait_for_stream
 from timing_logger.recording.logger import TimingLogger
-from timing_logger.timers._interval_sums import IntervalSums
-from timing_logger.timers._region_settings import Settings, check_timeable
 
 REGION = "REGION"
 """The operation of a region's row.
