@@ -311,7 +311,7 @@ def main() -> None:
     parser.add_argument("--no-peers", action="store_true", help="only what this project does")
     parser.add_argument("--draw", type=Path, metavar="FILE", help="a picture of the first table")
     options = parser.parse_args()
-    core = timing_logger.core
+    core = timing_logger.recording_core
     print(f"{platform.python_implementation()} {platform.python_version()}, {core} core")
     off = TimingLogger(0, enabled=False)
     with tempfile.TemporaryDirectory() as made:

@@ -89,7 +89,7 @@ def test_a_module_of_an_earlier_version_has_no_other_names(module: str) -> None:
 MOVED_NAMES = {
     name: ("timing_logger.compat", name)
     for name in ("CUDATimer", "CUDATimerCollection", "CudaEventProfiler", "RuntimeProfiler", "region_timer")
-}
+} | {name: ("timing_logger", f"recording_{name}") for name in ("core", "core_note")}
 
 
 @pytest.mark.parametrize("old", MOVED_NAMES)
@@ -105,6 +105,12 @@ def test_a_name_that_the_package_offered_earlier_is_still_had_with_one_warning_o
 @pytest.mark.parametrize("old", MOVED_NAMES)
 def test_a_name_that_has_moved_is_no_longer_offered(old: str) -> None:
     assert old not in dir(timing_logger)
+
+
+def test_an_error_can_be_caught_by_its_name_in_the_package() -> None:
+    program = "import timing_logger\ntry: timing_logger.TimingLogger(-1)\n"
+    run = run_python(program + "except timing_logger.errors.ConfigurationError: print('caught')")
+    assert run.stdout == "caught\n", run.stderr
 
 
 @pytest.mark.parametrize("module", ["timing_logger", "timing_logger.compat"])

@@ -93,7 +93,7 @@ torch.optim.SGD([weight], lr=0.1).step()
 """
     command = [sys.executable, "-c", program]
     job = timed(tmp_path / "any", command)
-    assert f"(recorded by the {timing_logger.core} core)" in said_by_the_command(job)
+    assert f"(recorded by the {timing_logger.recording_core} core)" in said_by_the_command(job)
     job = timed(tmp_path / "python", command, TIMING_LOGGER_CORE="python")
     assert "(recorded by the python core)" in said_by_the_command(job)
     assert "rank 0 recorded with the python core: a record takes several times as long" in job.stderr

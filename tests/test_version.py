@@ -39,7 +39,7 @@ def test_the_command_line_has_the_version_that_is_installed(capsys: pytest.Captu
         main(["--version"])
     said = capsys.readouterr().out
     assert said.startswith(
-        f"timing-logger {version('timing_logger')}. Records with the {timing_logger.core} core"
+        f"timing-logger {version('timing_logger')}. Records with the {timing_logger.recording_core} core"
     )
 
 

@@ -21,7 +21,7 @@ needs_native = pytest.mark.skipif(
 
 
 def core_with(
-    value: str, program: str = "import timing_logger; print(timing_logger.core)"
+    value: str, program: str = "import timing_logger; print(timing_logger.recording_core)"
 ) -> subprocess.CompletedProcess[str]:
     return run_python(program, environment={"TIMING_LOGGER_CORE": value})
 
@@ -57,7 +57,7 @@ def test_where_python_runs_without_its_global_lock_nothing_switches_it_on(
 
 
 def test_the_package_says_which_core_runs() -> None:
-    assert timing_logger.core == which_core.NAME
+    assert timing_logger.recording_core == which_core.NAME
 
 
 def without_the_native_core(program: str) -> str:
@@ -75,13 +75,13 @@ def test_the_version_says_that_no_native_core_is_there_and_the_way_out() -> None
 
 
 def test_a_python_core_that_was_asked_for_is_said_to_be() -> None:
-    program = "import timing_logger; print(timing_logger.core_note)"
+    program = "import timing_logger; print(timing_logger.recording_core_note)"
     assert "TIMING_LOGGER_CORE asks for it" in core_with("python", program).stdout
 
 
 @needs_native
 def test_of_the_native_core_there_is_nothing_to_note() -> None:
-    assert timing_logger.core_note == ""
+    assert timing_logger.recording_core_note == ""
 
 
 def test_the_sidecar_names_the_core_and_the_way_out_of_the_slow_one(tmp_path: Path) -> None:

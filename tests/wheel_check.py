@@ -12,8 +12,8 @@ from timing_logger import TimingLogger, read_timings
 
 
 def main() -> None:
-    assert timing_logger.core == "native", (
-        f"the {timing_logger.core} core records: the wheel lacks the native one"
+    assert timing_logger.recording_core == "native", (
+        f"the {timing_logger.recording_core} core records: the wheel lacks the native one"
     )
     with tempfile.TemporaryDirectory() as folder:
         with TimingLogger(0, folder) as logger:

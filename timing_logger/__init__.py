@@ -10,14 +10,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from timing_logger import errors
 from timing_logger.recording.global_logger import (
     get_timing_logger,
     init_timing_logger,
     shutdown_timing_logger,
 )
 from timing_logger.recording.logger import TimingLogger
-from timing_logger.which_core import NAME as core
-from timing_logger.which_core import NOTE as core_note
+from timing_logger.which_core import NAME as recording_core
+from timing_logger.which_core import NOTE as recording_core_note
 
 if TYPE_CHECKING:
     from timing_logger.autologging.start import autolog
@@ -30,11 +31,12 @@ __all__ = [
     "TimingLogger",
     "autolog",
     "convert",
-    "core",
-    "core_note",
+    "errors",
     "get_timing_logger",
     "init_timing_logger",
     "read_timings",
+    "recording_core",
+    "recording_core_note",
     "shutdown_timing_logger",
 ]
 
@@ -45,13 +47,15 @@ _HOME = {
     "read_timings": "timing_logger.reading.timings",
 }
 
-# Names of version 0.2 that are elsewhere now.
+# Names of version 0.2: where each is now, and what it is called there.
 _MOVED = {
-    "CUDATimer": "timing_logger.compat",
-    "CUDATimerCollection": "timing_logger.compat",
-    "CudaEventProfiler": "timing_logger.compat",
-    "RuntimeProfiler": "timing_logger.compat",
-    "region_timer": "timing_logger.compat",
+    "CUDATimer": ("timing_logger.compat", "CUDATimer"),
+    "CUDATimerCollection": ("timing_logger.compat", "CUDATimerCollection"),
+    "CudaEventProfiler": ("timing_logger.compat", "CudaEventProfiler"),
+    "RuntimeProfiler": ("timing_logger.compat", "RuntimeProfiler"),
+    "core": ("timing_logger", "recording_core"),
+    "core_note": ("timing_logger", "recording_core_note"),
+    "region_timer": ("timing_logger.compat", "region_timer"),
 }
 
 
@@ -59,7 +63,7 @@ def __getattr__(name: str) -> Any:
     if name in _MOVED:
         from timing_logger._moved import moved_name  # which a program with the new names does not need
 
-        return moved_name(f"{__name__}.{name}", _MOVED[name], name)
+        return moved_name(f"{__name__}.{name}", *_MOVED[name])
     if name == "__version__":
         value = _version_installed()
     elif name in _HOME:

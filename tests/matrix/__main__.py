@@ -143,7 +143,7 @@ def versions(folder: Path) -> str:
             f"try: print('{name}', m.version('{name}'))\nexcept m.PackageNotFoundError: pass\n"
             for name in NAMED
         )
-        + "import timing_logger; print(timing_logger.core, 'core')"
+        + "import timing_logger; print(timing_logger.recording_core, 'core')"
     )
     said = _quietly(folder / "bin" / "python", "-I", "-c", asked)  # -I: not what lies in the current folder
     return ", ".join(said.splitlines())

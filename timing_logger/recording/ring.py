@@ -129,8 +129,8 @@ class _Maker:
     def in_folder(self, folder: Path) -> Backing:
         if self._why_not:
             raise LogPathError(
-                f"ring_dir={str(folder)!r} cannot be used: {self._why_not}. timing_logger.core says which "
-                "core there is."
+                f"ring_dir={str(folder)!r} cannot be used: {self._why_not}. "
+                "timing_logger.recording_core says which core there is."
             )
         remove_left_rings(folder)
         try:
