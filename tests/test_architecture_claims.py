@@ -252,6 +252,19 @@ def test_no_analysis_but_that_of_hangs_has_pandas_go_over_rows_one_by_one() -> N
     assert {file.split("/")[2] for file in where(goes, f"{LOGGER}/analysis")} <= {"hangs"}
 
 
+def test_what_two_spellings_of_an_argument_mean_together_is_decided_in_one_place() -> None:
+    def decides(node: ast.AST) -> bool:
+        """Whether another spelling is used for more than to see if it is there, and to ask."""
+        if not isinstance(node, (ast.IfExp, ast.BoolOp, ast.Assign)):
+            return False
+        names = {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
+        return bool({"mpi_op_name", "message_size_bytes"} & names) and "one_value" not in names
+
+    assert where(decides, f"{LOGGER}/recording", INSTRUMENTATION) == set()
+    native = (ROOT / LOGGER / "_native" / "recorder.pxi").read_text(encoding="utf-8")
+    assert native.count("one_value(") == 2 * native.count("mpi_op_name=None")
+
+
 def test_an_analysis_opens_no_file_starts_nothing_and_asks_no_clock() -> None:
     modules = {
         "io",

@@ -116,6 +116,26 @@ def test_the_keywords_of_the_guides_callers_are_accepted() -> None:
     assert [(r.operation, r.message_size_bytes) for r in recorded(use)] == [("BCAST", 5), ("SEND", 6)]
 
 
+@pytest.mark.parametrize(
+    ("spelled", "row"),
+    [
+        ({"operation": "SEND", "mpi_op_name": "SEND"}, ["SEND", "6", "ok"]),
+        ({"operation": "SEND", "mpi_op_name": "RECV"}, ["<CONTRADICTION>", "6", "error:InvalidValue"]),
+        ({"operation": "SEND", "message_size_bytes": 7}, ["SEND", "", "error:InvalidValue"]),
+    ],
+)
+def test_two_spellings_of_an_argument_with_different_values_are_an_invalid_value_in_every_call(
+    spelled: dict[str, Any], row: list[str], tmp_path: Path
+) -> None:
+    with TimingLogger(0, tmp_path) as logger:
+        logger.record_timing(**spelled, elapsed_ms=1.0, message_size=6)
+        with logger.record_mpi_operation(**spelled, message_size=6):
+            pass
+    cells = [COLUMNS.index(name) for name in ("operation", "message_size_bytes", "status")]
+    written = rows(tmp_path / "timing-rank0.csv")
+    assert [[line[cell] for cell in cells] for line in written] == [row, row]
+
+
 def test_a_record_without_an_iteration_takes_the_current_one() -> None:
     def use(logger: TimingLogger) -> None:
         logger.record_timing("A", 1.0)

@@ -25,6 +25,7 @@ from timing_logger.record import (
 from timing_logger.recording.channel import ChannelCounts
 from timing_logger.recording.no_span import NO_SPAN as _NO_SPAN
 from timing_logger.recording.protocols import has_ended
+from timing_logger.recording.spellings import one_value
 
 cdef extern from "csrc/ring.h" nogil:
     enum: N_NAMES, N_NUMBERS, HAS_END, ELSEWHERE, RING_MOST_NAMES, RING_PATH_BYTES, RING_MAGIC, RING_MOST_STANDING, IS_GROUP

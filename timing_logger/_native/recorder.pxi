@@ -49,6 +49,10 @@ cdef class RecordingCalls:
             iteration = self._iteration
         elif self._selective and not self._policy.records(iteration):
             return NO_SPAN_
+        if mpi_op_name is not None:
+            operation = one_value(operation, mpi_op_name)
+        if message_size_bytes is not None:
+            message_size = one_value(message_size, message_size_bytes)
         if layer_name is None or phase is None:
             label = self.label_in_force()
             if layer_name is None:
@@ -58,8 +62,8 @@ cdef class RecordingCalls:
         caller = self.caller()
         span = new_span(caller)
         span.thread = _thread_of(caller)
-        span.operation = operation if operation is not None else mpi_op_name
-        span.message_size_bytes = message_size if message_size is not None else message_size_bytes
+        span.operation = operation
+        span.message_size_bytes = message_size
         span.layer_name = layer_name
         span.phase = phase
         span.iteration = iteration
@@ -176,9 +180,12 @@ cdef class RecordingCalls:
             end_ns, status = start_ns + elapsed, OK_
         else:
             start_ns, end_ns, status = stated_interval(elapsed_ms, start_counter, end_counter, now)
+        if mpi_op_name is not None:
+            operation = one_value(operation, mpi_op_name)
+        if message_size_bytes is not None:
+            message_size = one_value(message_size, message_size_bytes)
         self.interval(
-            operation if operation is not None else mpi_op_name, start_ns, end_ns,
-            message_size if message_size is not None else message_size_bytes, layer_name, phase, iteration, epoch,
+            operation, start_ns, end_ns, message_size, layer_name, phase, iteration, epoch,
             group, group_size, seq, peer, HOST, status, None,
         )
 

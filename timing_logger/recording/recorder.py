@@ -17,6 +17,7 @@ from timing_logger.recording.device.host_or_device import timed_block
 from timing_logger.recording.device.span import DeviceSpan
 from timing_logger.recording.instrumented_calls import InstrumentedCalls
 from timing_logger.recording.no_span import NO_SPAN, Timer
+from timing_logger.recording.spellings import one_value
 
 if TYPE_CHECKING:
     import torch
@@ -63,8 +64,8 @@ class Recorder(InstrumentedCalls):
             group, group_size: communicator or process group, and its number of ranks.
             seq: the operation's number in its group.
             peer: the other rank of a point-to-point operation, or the root.
-            message_size_bytes, mpi_op_name: other spellings of message_size and operation, used if those are
-                not given.
+            message_size_bytes, mpi_op_name: other spellings of message_size and operation. If both are given
+                and differ, the row has neither, and the status ``error:InvalidValue``.
 
         Returns:
             A context manager that yields itself; its ``elapsed_ms`` is known after the block. One that is
@@ -77,12 +78,16 @@ class Recorder(InstrumentedCalls):
             iteration = self._iteration
         elif self._selective and not self._policy.records(iteration):
             return NO_SPAN
+        if mpi_op_name is not None:
+            operation = one_value(operation, mpi_op_name)
+        if message_size_bytes is not None:
+            message_size = one_value(message_size, message_size_bytes)
         span = Span.__new__(Span)
         span.end_ns = 0
         span.caller = caller = self._caller
         span.thread = caller.thread
-        span.operation = operation if operation is not None else mpi_op_name
-        span.message_size_bytes = message_size if message_size is not None else message_size_bytes
+        span.operation = operation
+        span.message_size_bytes = message_size
         span.layer_name = self._label.get()[0] if layer_name is None else layer_name
         span.phase = self._label.get()[1] if phase is None else phase
         span.iteration = iteration
@@ -190,11 +195,12 @@ class Recorder(InstrumentedCalls):
         The other arguments are those of :meth:`record_mpi_operation`.
         """
         start_ns, end_ns, status = stated_interval(elapsed_ms, start_counter, end_counter, perf_counter_ns())
-        # Only `is None` is safe here: the truth value of a caller's object may raise.
-        name = operation if operation is not None else mpi_op_name
-        size = message_size if message_size is not None else message_size_bytes
+        if mpi_op_name is not None:
+            operation = one_value(operation, mpi_op_name)
+        if message_size_bytes is not None:
+            message_size = one_value(message_size, message_size_bytes)
         self.record_interval(
-            name, start_ns, end_ns, size, layer_name, phase, iteration, epoch,
+            operation, start_ns, end_ns, message_size, layer_name, phase, iteration, epoch,
             group=group, group_size=group_size, seq=seq, peer=peer, status=status,
         )  # fmt: skip
 
