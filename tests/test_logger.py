@@ -7,7 +7,9 @@ import contextlib
 import inspect
 import json
 import math
+import re
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -312,9 +314,34 @@ def test_numpy_integers_are_options_like_any_other(tmp_path: Path) -> None:
     assert json.loads(sidecar_path(logger.path).read_text())["options"]["ranks"] == [1]
 
 
-def test_an_unknown_option_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="flush_intervall"):
-        init_timing_logger(0, tmp_path, flush_intervall=2.0)
+@pytest.mark.parametrize("make", [init_timing_logger, TimingLogger])
+def test_an_unknown_option_is_an_error(make: Callable[..., TimingLogger], tmp_path: Path) -> None:
+    unknown = r"^TimingLogger.__init__\(\) got an unexpected keyword argument 'flush_intervall'$"
+    with pytest.raises(TypeError, match=unknown):
+        make(0, tmp_path, flush_intervall=2.0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_each_option_means_stands_in_the_docstring_of_the_logger() -> None:
+    arguments = inspect.getdoc(TimingLogger).split("Args:")[1].split("Raises:")[0]
+    explained = re.findall(r"^    (\w+(?:, \w+)*): ", arguments, re.MULTILINE)
+    assert ", ".join(explained).split(", ") == list(inspect.signature(TimingLogger).parameters)
+
+
+def test_a_subclass_with_an_init_of_its_own_has_its_own_signature() -> None:
+    class Named(TimingLogger):
+        def __init__(self, name: str) -> None:
+            super().__init__(0, enabled=False)
+
+    assert list(inspect.signature(Named).parameters) == ["name"]
+
+
+def test_the_sidecar_states_all_options_of_a_run_and_no_others(tmp_path: Path) -> None:
+    with TimingLogger(0, tmp_path, sinks=[MemorySink()]) as logger:
+        assert logger.path is not None
+    stated = json.loads(sidecar_path(logger.path).read_text())["options"]
+    elsewhere = {"rank", "log_dir", "world_size", "labels", "enabled", "sinks"}
+    assert set(stated) == set(inspect.signature(TimingLogger).parameters) - elsewhere
 
 
 def test_the_type_of_options_that_are_passed_on_names_those_of_the_logger() -> None:

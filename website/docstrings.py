@@ -14,9 +14,12 @@ from griffe import (
     Attribute,
     Docstring,
     Extension,
+    Function,
     GriffeLoader,
     NameResolutionError,
     Object,
+    Parameter,
+    ParameterKind,
     get_logger,
 )
 
@@ -36,8 +39,26 @@ class SphinxReferences(Extension):
         if isinstance(borrowed := obj.members.get("__doc__"), Attribute):
             path = obj.resolve(str(borrowed.value).removesuffix(".__doc__"))
             obj.docstring = loader.modules_collection[path].docstring
+        if isinstance(obj, Function) and "shows_options" in {str(each.value) for each in obj.decorators}:
+            _show_options(obj, loader)
         if obj.docstring is not None:
             obj.docstring.value = _as_markdown(obj.docstring, obj, loader)
+
+
+def _show_options(method: Function, loader: GriffeLoader) -> None:
+    """Put each option into the signature, as the decorator does where the program runs."""
+    (options,) = [each for each in method.parameters if each.kind is ParameterKind.var_keyword]
+    del method.parameters[options.name]
+    for field in loader.modules_collection["timing_logger.recording.options.Options"].attributes.values():
+        if field.annotation is not None and "property" not in field.labels and field.name != "rank":
+            method.parameters.add(
+                Parameter(
+                    field.name,
+                    annotation=field.annotation,
+                    kind=ParameterKind.keyword_only,
+                    default=str(field.value),
+                )
+            )
 
 
 def _as_markdown(docstring: Docstring, obj: Object, loader: GriffeLoader) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from timing_logger.errors import ConfigurationError
 from timing_logger.record import UNRESOLVED
@@ -20,14 +21,18 @@ from timing_logger.recording.lifecycle import (
     exception_that_ends_us,
     refuse_sub_interpreters,
 )
-from timing_logger.recording.options import Options
+from timing_logger.recording.options import Options, shows_options
 from timing_logger.recording.recorder import ChosenRecorder
 from timing_logger.recording.ring import back
 from timing_logger.recording.sidecar import Sidecar
 from timing_logger.recording.termination import at_sigterm, not_at_sigterm, sigterm_came
 from timing_logger.run_info import ClockOffset, Counters
-from timing_logger.sinks import Sink
 from timing_logger.sinks.csv import CsvSink
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from timing_logger.recording.options import LoggerOptions
 
 log = logging.getLogger("timing_logger")
 
@@ -87,58 +92,25 @@ class TimingLogger(ChosenRecorder, Closable):
         LogPathError: the folder or file cannot be used.
     """
 
+    @shows_options
     def __init__(
         self,
         rank: int,
         log_dir: str | os.PathLike[str] | None = "logs/timing",
-        *,
-        world_size: int | None = None,
-        labels: Mapping[str, object] | None = None,
-        flush_interval: float = 1.0,
-        maxsize: int = 100_000,
-        ranks: Collection[int] | None = None,
-        start_step: int = 0,
-        end_step: int | None = None,
-        record_every_n_steps: int = 1,
-        enabled: bool = True,
-        device_timeout: float = 1.0,
-        hang_after: float = 60.0,
-        handle_sigterm: bool = False,
-        fsync: bool = False,
-        max_file_mb: float | None = None,
-        file_mode: int = 0o644,
-        ring_dir: str | os.PathLike[str] | None = None,
-        sinks: Sequence[Sink] = (),
+        **options: Unpack[LoggerOptions],
     ) -> None:
-        options = Options(
-            rank=rank,
-            world_size=world_size,
-            labels=labels,
-            flush_interval=flush_interval,
-            maxsize=maxsize,
-            ranks=ranks,
-            start_step=start_step,
-            end_step=end_step,
-            record_every_n_steps=record_every_n_steps,
-            device_timeout=device_timeout,
-            hang_after=hang_after,
-            handle_sigterm=handle_sigterm,
-            fsync=fsync,
-            max_file_mb=max_file_mb,
-            file_mode=file_mode,
-            ring_dir=ring_dir,
-        )
-        super().__init__(options.policy, new_channel(options.maxsize))
-        self.rank = options.rank
+        chosen = Options.of(rank, options)
+        super().__init__(chosen.policy, new_channel(chosen.maxsize))
+        self.rank = chosen.rank
         self.path: Path | None = None
         self._flusher: Flusher | None = None
         self._owner_pid = os.getpid()
         self._sidecar: Sidecar | None = None
-        self._hang_watch = HangWatch(self._open_calls, options.hang_after)
+        self._hang_watch = HangWatch(self._open_calls, chosen.hang_after)
         self._dropped_at_close = 0
         self._last_calls: list[Callable[[], None]] = []
-        if enabled and self._policy.records_rank(self.rank):
-            self._start(log_dir, options, sinks)
+        if chosen.enabled and self._policy.records_rank(self.rank):
+            self._start(log_dir, chosen)
         else:
             self._switch_off()
 
@@ -214,8 +186,9 @@ class TimingLogger(ChosenRecorder, Closable):
 
     # -- start and end ------------------------------------------------------------------------------
 
-    def _start(self, log_dir: str | os.PathLike[str] | None, options: Options, sinks: Sequence[Sink]) -> None:
+    def _start(self, log_dir: str | os.PathLike[str] | None, options: Options) -> None:
         refuse_sub_interpreters()
+        sinks = options.sinks
         if options.handle_sigterm:
             at_sigterm(self._see_sigterm)
         clock = WallClock()

@@ -1,13 +1,19 @@
-"""The logger's options, which are checked once, before training starts."""
+"""The logger's options, which are checked once, before training starts.
+
+:class:`Options` defines them: name, type and default. :class:`LoggerOptions` repeats names and types, since a
+type checker learns the keywords of a function with ``**options`` from nothing else; a test compares the two.
+What they mean stands in the docstring of :class:`timing_logger.TimingLogger`.
+"""
 
 from __future__ import annotations
 
 import json
 import operator
 import os
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, TypedDict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from timing_logger.errors import ConfigurationError
 from timing_logger.recording.sampling import StepPolicy, check_integer
@@ -33,9 +39,14 @@ _MOST = {"rank": MAX_RANK, "world_size": MAX_RANK + 1}
 
 _OPTIONAL = {"world_size", "end_step"}
 
+_NOT_OF_THE_RUN = {"enabled", "sinks"}
+"""Options that a sidecar does not state: it exists where the logger is on, and sinks are no JSON."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
 
 class LoggerOptions(TypedDict, total=False):
-    """The keyword arguments of :class:`timing_logger.TimingLogger`, for functions that pass them on."""
+    """The options as keyword arguments: of :class:`timing_logger.TimingLogger`, and of its callers."""
 
     world_size: int | None
     labels: Mapping[str, object] | None
@@ -74,21 +85,36 @@ class Options:
     """
 
     rank: int
-    world_size: int | None
-    labels: Mapping[str, object] | None
-    flush_interval: float
-    maxsize: int
-    ranks: Collection[int] | None
-    start_step: int
-    end_step: int | None
-    record_every_n_steps: int
-    device_timeout: float
-    hang_after: float
-    handle_sigterm: bool
-    fsync: bool
-    max_file_mb: float | None
-    file_mode: int
-    ring_dir: str | os.PathLike[str] | None
+    world_size: int | None = None
+    labels: Mapping[str, object] | None = None
+    flush_interval: float = 1.0
+    maxsize: int = 100_000
+    ranks: Collection[int] | None = None
+    start_step: int = 0
+    end_step: int | None = None
+    record_every_n_steps: int = 1
+    enabled: bool = True
+    device_timeout: float = 1.0
+    hang_after: float = 60.0
+    handle_sigterm: bool = False
+    fsync: bool = False
+    max_file_mb: float | None = None
+    file_mode: int = 0o644
+    ring_dir: str | os.PathLike[str] | None = None
+    sinks: Sequence[Sink] = ()
+
+    @classmethod
+    def of(cls, rank: int, given: LoggerOptions) -> Options:
+        """Return the options of a logger that was given these; the others have their defaults.
+
+        Raises:
+            TypeError: an option is unknown. Python says so of an argument in the same words.
+            ConfigurationError: as for the class.
+        """
+        for name in given:
+            if name not in cls.__slots__:
+                raise TypeError(f"TimingLogger.__init__() got an unexpected keyword argument {name!r}")
+        return cls(rank=rank, **given)
 
     def __post_init__(self) -> None:
         for name, minimum in _INTEGERS.items():
@@ -120,13 +146,30 @@ class Options:
 
     def for_sidecar(self) -> RunFacts:
         """Return the options as JSON values: rank, world size, labels, and the others in ``options``."""
-        rest = asdict(self)
+        names = (field.name for field in fields(self) if field.name not in _NOT_OF_THE_RUN)
+        rest = {name: getattr(self, name) for name in names}
         return {
             "rank": rest.pop("rank"),
             "world_size": rest.pop("world_size"),
             "labels": rest.pop("labels"),
             "options": rest,
         }
+
+
+def shows_options(method: F) -> F:
+    """Show each option, with its default, in the signature of a method that takes ``**options``.
+
+    For ``help`` and for completion in notebooks, which ask for the signature while the program runs.
+    """
+    stated = signature(method)
+    named = [each for each in stated.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    options = [
+        Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
+        for field in fields(Options)
+        if field.name not in stated.parameters
+    ]
+    vars(method)["__signature__"] = stated.replace(parameters=[*named, *options])
+    return method
 
 
 def _check_seconds(name: str, value: float) -> None:
