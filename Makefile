@@ -172,7 +172,7 @@ docs: $(DOCS)
 	@echo "open site/index.html; its search needs a server: $(BIN)/python -m http.server -d site"
 
 lock: $(LOCK)
-	$(BIN)/uv pip compile --quiet setup.cfg --output-file constraints.txt $(LOCK_ARGS) > /dev/null
+	$(BIN)/uv pip compile --quiet pyproject.toml --output-file constraints.txt $(LOCK_ARGS) > /dev/null
 
 # Of make bench-page what each prints goes into the page, under its name.
 bench-page: INTO_PAGE = | $(BIN)/python benchmarks/_into_page.py docs/performance.md

@@ -1,4 +1,4 @@
-"""The metadata stands in setup.cfg; here is what is built: the native core, where there is a compiler.
+"""The metadata stands in pyproject.toml; here is what is built: the native core, where there is a compiler.
 
 And what is installed beside the package: the file by which Python processes of a timed job start the timing.
 """

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import sys
 from collections.abc import Iterator
-from configparser import ConfigParser
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,11 @@ import pytest
 from markdown_pages import ROOT, anchors_of, links_of
 
 from timing_logger.cli.parser import build_parser
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # which pytest brings along
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (pip install '.[test]')")
 
@@ -32,10 +37,8 @@ def named_in_code(path: Path) -> list[str]:
     return re.findall(r"`([^`\n]+)`", path.read_text(encoding="utf-8"))
 
 
-def stated(fact: str) -> str:
-    settings = ConfigParser()
-    settings.read(ROOT / "setup.cfg", encoding="utf-8")
-    return settings["metadata"][fact]
+def stated(fact: str) -> Any:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][fact]
 
 
 def fields_of(form: Path) -> Iterator[dict[str, Any]]:
@@ -106,13 +109,13 @@ def test_commands_that_are_named_exist(path: Path) -> None:
             assert (ROOT / command).is_file(), code
 
 
-def test_the_citation_says_what_setup_cfg_says_and_leaves_the_version_to_it() -> None:
+def test_the_citation_says_what_the_package_says_of_itself_and_leaves_the_version_to_it() -> None:
     citation = parsed(ROOT / "CITATION.cff")
     assert citation["title"] == stated("name")
     assert citation["abstract"] == stated("description")
     assert citation["license"] == stated("license")
-    assert citation["authors"] == [{"name": stated("author")}]
-    assert citation["keywords"] == stated("keywords").split(", ")
+    assert citation["authors"] == stated("authors")
+    assert citation["keywords"] == stated("keywords")
     assert "version" not in citation
 
 

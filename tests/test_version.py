@@ -1,4 +1,4 @@
-"""The version has one home, ``setup.cfg``; everything else asks what is installed."""
+"""The version has one home, ``pyproject.toml``; everything else asks what is installed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from configparser import ConfigParser
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 from processes import run_python
@@ -14,19 +15,20 @@ from processes import run_python
 import timing_logger
 from timing_logger.cli import main
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # which pytest brings along
+
 ROOT = Path(__file__).parent.parent
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 KINDS_OF_CHANGES = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
-
-
-def stated(section: str, fact: str) -> str:
-    settings = ConfigParser()
-    settings.read(ROOT / "setup.cfg", encoding="utf-8")
-    return settings[section][fact]
+PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+SETTINGS: dict[str, Any] = tomllib.loads(PROJECT)
 
 
 def stated_version() -> str:
-    return stated("metadata", "version")
+    return str(SETTINGS["project"]["version"])
 
 
 def test_the_package_has_the_version_that_is_installed() -> None:
@@ -63,17 +65,24 @@ def test_a_folder_that_is_not_installed_has_no_version(tmp_path: Path) -> None:
     assert re.search("AttributeError: .* not installed", run.stderr)
 
 
-def test_no_other_file_states_the_version() -> None:
-    elsewhere = [ROOT / "setup.py", ROOT / "pyproject.toml", *ROOT.glob("*_instrumentation/**/*.py")]
+def test_no_other_place_states_the_version() -> None:
+    assert PROJECT.count(f'"{stated_version()}"') == 1
+    elsewhere = [ROOT / "setup.py", ROOT / "setup.cfg", *ROOT.glob("*_instrumentation/**/*.py")]
     elsewhere += ROOT.glob("timing_logger/**/*.py")
     for file in elsewhere:
         assert stated_version() not in file.read_text(encoding="utf-8"), file
 
 
+def test_setup_cfg_states_which_files_a_wheel_holds_and_no_more() -> None:
+    settings = ConfigParser()
+    settings.read(ROOT / "setup.cfg", encoding="utf-8")
+    assert settings.sections() == ["options", "options.packages.find", "options.package_data"]
+    assert dict(settings["options"]) == {"packages": "find:", "include_package_data": "False"}
+
+
 def test_tools_are_told_the_oldest_python_that_is_supported() -> None:
-    tomllib = pytest.importorskip("tomllib", reason="Python has it since 3.11")
-    tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
-    oldest = stated("options", "python_requires").removeprefix(">=")
+    tools = SETTINGS["tool"]
+    oldest = SETTINGS["project"]["requires-python"].removeprefix(">=")
     assert tools["ruff"]["target-version"] == f"py{oldest.replace('.', '')}"
     assert tools["mypy"]["python_version"] == tools["uv"]["pip"]["python-version"] == oldest
 

