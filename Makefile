@@ -17,6 +17,7 @@ FAULTS_ARGS ?=
 SANITIZERS ?=
 BENCH_ARGS ?=
 LOCK_ARGS ?=
+CHANGELOG_ARGS ?=
 # Which environments of tests/matrix make test-matrix tries; by default all that take no gigabytes.
 ONLY ?=
 # A Python that has torch for this machine's GPU, and pytest; without it .venv is set up and used.
@@ -51,7 +52,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Two targets at once would install into one .venv at once.
 .NOTPARALLEL:
 .PHONY: help demo demo-ddp compare test test-all test-random test-gpu lint bench bench-page bench-analysis bench-verdicts \
-	conformance docs faults lock notebook numbers picture sample sanitize sample-compressed test-matrix
+	changelog conformance docs faults lock notebook numbers picture sample sanitize sample-compressed test-matrix
 
 help:
 	@echo "make demo       train on 4 ranks, healthy and with one slow rank; where did the time go?"
@@ -75,6 +76,7 @@ help:
 	@echo "make notebook   run the notebooks of examples/notebooks"
 	@echo "make picture    draw docs/terminal.svg, the terminal session at the head of README.md, and docs/account.svg again"
 	@echo "make sample     make logs/sample again    (and make sample-compressed: logs/sample-compressed)"
+	@echo "make changelog  for a release: CHANGELOG.md from the files of changelog.d (CHANGELOG_ARGS=--draft only prints it)"
 	@echo "make lock       make constraints.txt again, keeping the versions in it (LOCK_ARGS='-P NAME' takes the newest NAME)"
 
 # -- what the project does ---------------------------------------------------------------------
@@ -170,6 +172,10 @@ lint: $(DEV)
 docs: $(DOCS)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -f website/mkdocs.yml
 	@echo "open site/index.html; its search needs a server: $(BIN)/python -m http.server -d site"
+
+# The files of changelog.d become a release in CHANGELOG.md, of the version in pyproject.toml.
+changelog: $(DEV)
+	$(BIN)/towncrier build --yes $(CHANGELOG_ARGS)
 
 lock: $(LOCK)
 	$(BIN)/uv pip compile --quiet pyproject.toml --output-file constraints.txt $(LOCK_ARGS) > /dev/null
