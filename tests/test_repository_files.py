@@ -24,6 +24,7 @@ yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (pip install 
 
 GITHUB = ROOT / ".github"
 FORMS = sorted(path for path in (GITHUB / "ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml")
+FIRST_TASKS = ROOT / "docs" / "first-tasks.md"
 PAGES = [ROOT / "SECURITY.md", ROOT / "CODE_OF_CONDUCT.md", GITHUB / "pull_request_template.md"]
 TEXTS = [*sorted(GITHUB.rglob("*.*ml")), *PAGES, ROOT / "CITATION.cff"]
 FROM_AN_ISSUE = "../blob/HEAD/"  # as GitHub resolves it on the page of a new issue and of one that there is
@@ -87,6 +88,19 @@ def test_the_links_of_a_form_lead_to_files_of_the_repository(form: Path) -> None
     for target in re.findall(r"\]\(([^)]+)\)", form.read_text(encoding="utf-8")):
         assert target.startswith(FROM_AN_ISSUE), target
         assert (ROOT / target.removeprefix(FROM_AN_ISSUE)).is_file(), target
+
+
+def test_each_first_task_says_what_where_and_when_it_is_done() -> None:
+    tasks = FIRST_TASKS.read_text(encoding="utf-8").split("\n## ")[1:]
+    assert len(tasks) >= 6
+    for task in tasks:
+        assert re.findall(r"^- \*\*(.*)\*\*: ", task, re.MULTILINE) == ["What", "Where", "Done when"], task
+
+
+def test_each_file_that_a_first_task_names_is_there() -> None:
+    named = [code for code in named_in_code(FIRST_TASKS) if re.fullmatch(r"[\w./-]+/[\w.-]+\.\w+", code)]
+    assert named
+    assert [path for path in named if not (ROOT / path).is_file()] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
