@@ -146,7 +146,7 @@ def _timeline(spans: list[Spans], world_size: int | None, whose: InTimeline | No
 
 def _processes(*, with_spans: bool) -> ByProcess[_Part, Processes]:
     return ByProcess(
-        COLUMNS, partial(_map, with_spans=with_spans), partial(_reduce, with_spans=with_spans), row_bytes=900
+        COLUMNS, partial(_map, with_spans=with_spans), partial(_reduce, with_spans=with_spans), row_bytes=750
     )
 
 
