@@ -205,16 +205,20 @@ def _due(notes: Path) -> tuple[dict[tuple[str, int], int], int]:
 
 
 def _rows(folder: Path, *, kept: bool = True) -> Counter[tuple[str, int]]:
-    """Return how often each record has a row; every line has to be whole, and one of the program's."""
+    """Return how often each record has a row, and one for each call that is no record, as ``MPI_Init``.
+
+    Every line has to be whole, and one of the program's.
+    """
     found: Counter[tuple[str, int]] = Counter()
     places = [folder / "logs", folder / "unlinked"] if kept else [folder / "logs"]
     for path in (path for place in places if place.is_dir() for path in place.glob("*.csv")):
         text = path.read_text()
         assert text.endswith("\n"), f"the last line of {path.name} is torn: {text[-200:]!r}"
-        for row in csv.DictReader(text.splitlines()):
+        for line, row in enumerate(csv.DictReader(text.splitlines())):
             assert None not in row.values(), f"{path.name} has a row {row}"
-            if row["operation"] == "BARRIER" and row["status"] == "ok":
-                found[row["group"], int(row["seq"])] += 1
+            is_record = row["operation"] == "BARRIER"
+            if row["status"] == "ok":
+                found[(row["group"], int(row["seq"])) if is_record else (row["operation"], line)] += 1
     for mine in folder.glob("mine-*"):
         assert mine.read_bytes() == b"mine\n", (
             f"rows are in a file of the program's: {mine.read_bytes()[:200]!r}"
