@@ -1,10 +1,14 @@
 """The metadata stands in pyproject.toml; here is what is built: the native core, where there is a compiler.
 
+Its columns are made here, from those of ``timing_logger/record.py``.
+
 And what is installed beside the package: the file by which Python processes of a timed job start the timing.
 """
 
 import sys
 from glob import glob
+from pathlib import Path
+from types import ModuleType
 
 from setuptools import Extension, setup
 from setuptools.command.build_py import build_py
@@ -24,6 +28,20 @@ class BuildWithStart(build_py):
                 self.copy_file(f"{SITE}/{name}", f"{self.build_lib}/{name}")
 
 
+def write_columns() -> None:
+    """Write what the native core takes from ``record.py``. A file that would stay the same is not touched."""
+    package = sys.modules["timing_logger"] = ModuleType("timing_logger")  # without what importing it loads
+    package.__path__ = ["timing_logger"]
+    from timing_logger.columns_in_c import CYTHON_FILE, HEADER_FILE, columns_cython, columns_header
+
+    for name, text in ((HEADER_FILE, columns_header()), (CYTHON_FILE, columns_cython())):
+        path = Path(NATIVE, name)
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+
+
+write_columns()
+
 setup(
     cmdclass={"build_py": BuildWithStart},
     ext_modules=[]
@@ -32,7 +50,12 @@ setup(
         Extension(
             "timing_logger._native.core",
             sources=[f"{NATIVE}/core.pyx", *sorted(glob(f"{NATIVE}/csrc/*.c"))],
-            depends=[*glob(f"{NATIVE}/*.pxi"), *glob(f"{NATIVE}/csrc/*.h"), *glob(f"{SHARED}/*.h")],
+            depends=[
+                *glob(f"{NATIVE}/*.pxi"),
+                f"{NATIVE}/columns.h",
+                *glob(f"{NATIVE}/csrc/*.h"),
+                *glob(f"{SHARED}/*.h"),
+            ],
             include_dirs=[NATIVE, SHARED],
             extra_compile_args=["-std=gnu11", "-O3", "-fvisibility=hidden"],
             optional=True,  # without it the Python core records

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from timing_logger.record import HEADER
+from timing_logger.record import COLUMNS, HEADER
 from timing_logger.run_info import (
     ClockAnchor,
     ClockOffset,
@@ -40,12 +40,24 @@ _GAP_NS = 20_000
 _START_NS = 10**12
 _UNIX_NS = 1_770_388_245 * 10**9
 
+_OF_EVERY_LINE = {
+    "timestamp": "%s", "iteration": "{0}", "epoch": "0", "elapsed_ms": "%.6f", "start_counter": "%.9f",
+    "end_counter": "%.9f", "clock": "host", "thread": "MainThread", "status": "ok",
+}  # fmt: skip
+_REDUCTION = {"message_size_bytes": "33554432", "group": "world", "group_size": "{1}", "seq": "{0}"}
+
+
+def _line(layer: str, operation: str, others: dict[str, str] | None = None) -> str:
+    cells = {**_OF_EVERY_LINE, "layer_name": layer, "operation": operation, **(others or {})}
+    return ",".join([cells.get(name, "") for name in COLUMNS]) + "\n"
+
+
 _LINES = (
-    "%s,{0},0,loader,DATA,,,%.6f,%.9f,%.9f,host,,,,,MainThread,ok,\n"
-    "%s,{0},0,model,FORWARD,,,%.6f,%.9f,%.9f,host,,,,,MainThread,ok,\n"
-    "%s,{0},0,model,BACKWARD,,,%.6f,%.9f,%.9f,host,,,,,MainThread,ok,\n"
-    "%s,{0},0,gradients,ALLREDUCE,,33554432,%.6f,%.9f,%.9f,host,world,{1},{0},,MainThread,ok,\n"
-    "%s,{0},0,adam,OPTIMIZER,,,%.6f,%.9f,%.9f,host,,,,,MainThread,ok,\n"
+    _line("loader", "DATA")
+    + _line("model", "FORWARD")
+    + _line("model", "BACKWARD")
+    + _line("gradients", "ALLREDUCE", _REDUCTION)
+    + _line("adam", "OPTIMIZER")
 )
 
 _Ints = npt.NDArray[np.int64]

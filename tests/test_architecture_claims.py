@@ -6,9 +6,12 @@ What is said of imports between packages is in the contracts of ``pyproject.toml
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+
+from timing_logger.record import COLUMNS
 
 ROOT = Path(__file__).parent.parent
 LOGGER, INSTRUMENTATION = "timing_logger", "allreduce_instrumentation"
@@ -135,6 +138,19 @@ def test_only_delivery_calls_a_sink_and_only_the_flush_thread_has_a_delivery() -
     recording = f"{LOGGER}/recording"
     assert where(calls_a_sink, recording) == {"timing_logger/recording/delivery.py"}
     assert where(lambda node: called(node) == "Delivery", recording) == {"timing_logger/recording/flusher.py"}
+
+
+def test_no_file_but_record_lists_the_columns() -> None:
+    """The last ones of the table, one after the other in any spelling, in Python, C or Cython."""
+    listed = re.compile(r"\W+".join(COLUMNS[-5:]), re.IGNORECASE)
+    named = re.compile(r"\W+(?:\w+\W+)?".join(f"Field..{name}.[^)]*." for name in COLUMNS[-5:]))
+    made = {"columns.h", "columns.pxi", "core.c"}
+    sources = [
+        file for ending in ("py", "pyx", "pxi", "h", "c") for file in (ROOT / LOGGER).rglob(f"*.{ending}")
+    ]
+    texts = {str(file.relative_to(ROOT)): file.read_text() for file in sources if file.name not in made}
+    assert [name for name, text in texts.items() if listed.search(text)] == []
+    assert [name for name, text in texts.items() if named.search(text)] == ["timing_logger/record.py"]
 
 
 def test_recording_never_imports_torch() -> None:

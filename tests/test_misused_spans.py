@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from timing_logger import TimingLogger
-from timing_logger.recording.no_span import Timer
+from timing_logger.recording.recorder import Timer
 from timing_logger.sinks.memory import MemorySink
 
 OUT = (None, None, None)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from processes import run_python
 
 from timing_logger import TimingLogger
-from timing_logger.record import HOST_CLOCK, OK, Record, format_records
+from timing_logger.record import FIELDS, HOST_CLOCK, OK, Record, format_records
 from timing_logger.recording import core
 from timing_logger.recording.channel import Channel as PythonChannel
 from timing_logger.sinks.memory import MemorySink
@@ -23,6 +23,7 @@ texts = st.text(st.characters(), max_size=8) | st.sampled_from(
     ["", "a,b", '"', "=x", "ALLREDUCE", "é" * 2000]
 )
 integers = st.none() | st.integers(-(2**63) - 1, 2**63)
+amounts = st.none() | st.integers(-1, 2**64) | st.floats()
 instants = st.integers(0, 2**62)
 anything = st.one_of(st.none(), st.booleans(), st.floats(), st.binary(), st.just(10**400), st.integers())
 
@@ -31,14 +32,9 @@ anything = st.one_of(st.none(), st.booleans(), st.floats(), st.binary(), st.just
 def plain_records(draw: st.DrawFn) -> tuple[Any, ...]:
     start_ns = draw(instants)
     end_ns = draw(st.none() | st.integers(start_ns, 2**62))
-    texts_of = [draw(texts) for _ in range(8)]
-    numbers = [draw(integers) for _ in range(6)]
-    layer, operation, phase, clock, group, thread, status, stream = texts_of
-    iteration, epoch, size, group_size, seq, peer = numbers
-    return (
-        iteration, epoch, layer, operation, phase, size, start_ns, end_ns, clock, group, group_size, seq,
-        peer, thread, status, stream, None,
-    )  # fmt: skip
+    of_kind = {"text": texts, "integer": integers, "amount": amounts}
+    values = {field.name: draw(of_kind[field.kind]) for field in FIELDS if field.kind in of_kind}
+    return tuple(Record(start_ns=start_ns, end_ns=end_ns, metadata=None, **values))
 
 
 records = plain_records() | st.tuples(*[anything] * len(Record._fields))
@@ -72,8 +68,8 @@ def test_records_and_lines_are_those_of_the_python_core(given_records: list[tupl
 @needs_native
 def test_names_beyond_what_the_ring_holds_are_written_all_the_same() -> None:
     channel = core.new_channel(100_000)
-    given_records = [
-        (None, None, f"layer{i}", "A", "", None, 1, 2, HOST_CLOCK, "", None, None, None, "T", OK, "", None)
+    given_records: list[tuple[Any, ...]] = [
+        tuple(Record(None, None, f"layer{i}", "A", "", None, 1, 2, HOST_CLOCK, "", None, None, None, "T", OK))
         for i in range(20_000)
     ]
     for record in given_records:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import shutil
@@ -21,6 +22,7 @@ from timing_logger.autologging.native_mpi import build, preload, table
 from timing_logger.autologging.native_mpi.build import library
 from timing_logger.errors import ConfigurationError
 from timing_logger.reading.timings import read_timings
+from timing_logger.record import COLUMNS, HEADER
 
 HERE = Path(__file__).parent
 
@@ -89,6 +91,13 @@ def test_every_function_that_moves_data_between_ranks_is_in_the_table(environmen
 
 
 # -- programs in C ------------------------------------------------------------------------------------------
+
+
+def test_every_line_has_the_cells_of_the_table(jobs: Jobs) -> None:
+    assert jobs.timed("collectives").returncode == 0
+    header, *lines = (jobs.folder / "timing-rank0.csv").read_text().splitlines()
+    assert header + "\n" == HEADER
+    assert [len(cells) for cells in csv.reader(lines)] == [len(COLUMNS)] * 5
 
 
 def test_a_program_in_c_has_its_rows_and_is_left_as_it_is(jobs: Jobs) -> None:

@@ -198,7 +198,7 @@ GOOD = content([record()]).partition(b"\n")[2]
         GOOD.replace(b"layer1", b'"layer1'),
         GOOD.replace(b"layer1", b'layer"1,'),
         GOOD.replace(b"layer1,", b""),
-        GOOD.replace(b",ok,\n", b",\n"),
+        GOOD.replace(b",ok,", b","),
         GOOD.replace(b"\n", b",\n"),
         GOOD.replace(b"\n", b"cuda:0/7,\n"),
         GOOD.replace(b"\n", b",more\n"),

@@ -8,6 +8,7 @@ import sys
 import time
 import unicodedata
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -82,8 +83,10 @@ def test_a_row_of_a_device_ends_with_its_stream() -> None:
     assert line_of(clock="device", stream="cuda:0/7").endswith(",MainThread,ok,cuda:0/7\n")
 
 
-def test_earlier_files_had_all_columns_but_the_last() -> None:
-    assert (*EARLIER_COLUMNS, "stream") == COLUMNS
+def test_earlier_files_had_all_columns_but_the_last_ones() -> None:
+    assert (*EARLIER_COLUMNS[0], "stream") == COLUMNS[:18]
+    for fewer, more in pairwise([*EARLIER_COLUMNS, COLUMNS]):
+        assert more[:-1] == fewer
 
 
 def test_nanoseconds_survive_a_year_of_uptime() -> None:

@@ -8,7 +8,15 @@ from typing import Any
 
 import pandas as pd
 
-from timing_logger.record import HEADER, NS_PER_MS, NS_PER_S, Record, format_records
+from timing_logger.record import (
+    COLUMNS,
+    EARLIER_COLUMNS,
+    HEADER,
+    NS_PER_MS,
+    NS_PER_S,
+    Record,
+    format_records,
+)
 from timing_logger.recording.sidecar import replace_sidecar
 from timing_logger.run_info import Counters, RunInfo, TimingFile, sidecar_path
 
@@ -39,12 +47,12 @@ def content(records: Sequence[Record]) -> bytes:
     return (HEADER + format_records(records, EPOCH_S * NS_PER_S)).encode()
 
 
-def earlier_content(records: Sequence[Record]) -> bytes:
-    """Return the content of a timing file as an earlier version wrote it, without the column ``stream``."""
-    lines = content([plain._replace(stream="") for plain in records]).decode().splitlines()
-    return "".join(
-        [line.removesuffix(",stream" if i == 0 else ",") + "\n" for i, line in enumerate(lines)]
-    ).encode()
+def earlier_content(records: Sequence[Record], columns: Sequence[str] = EARLIER_COLUMNS[0]) -> bytes:
+    """Return the content of a timing file as an earlier version wrote it, without later columns."""
+    later = COLUMNS[len(columns) :]
+    blank = {name: Record._field_defaults[name] for name in later}
+    lines = content([plain._replace(**blank) for plain in records]).decode().splitlines()
+    return "".join([line.rsplit(",", len(later))[0] + "\n" for line in lines]).encode()
 
 
 def write_timing_file(folder: Path, rank: int, records: Sequence[Record], *, incarnation: int = 1) -> Path:

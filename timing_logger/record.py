@@ -1,24 +1,30 @@
 """The schema: the fields of one timed operation, and how they are written as a line of CSV.
 
-The columns, their order and their units are stated here; the writers in C (``csrc``) follow. The first ten
-columns and their order are a contract with existing readers.
+The columns, their order and their units are stated here, in :data:`FIELDS`, and nowhere else: whatever
+writes or reads rows, in Python or C, is made from that table, or does not start if it was made from another
+one. The first ten columns and their order are a contract with existing readers. New ones go to the end.
 
-A line is always one physical line of UTF-8. Text that could break a line or run as a formula is escaped with
-backslashes (:func:`escape_text`), reversibly (:func:`unescape_text`). A value that its column cannot hold is
-left blank and the row's status is :data:`INVALID_VALUE`.
+A line is always one physical line of UTF-8; :mod:`timing_logger.cells` makes its cells. A value that its
+column cannot hold is left blank and the row's status is :data:`INVALID_VALUE`.
 """
 
 from __future__ import annotations
 
-import numbers
-import re
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timezone
-from itertools import repeat
-from typing import Any, Literal, NamedTuple
+from functools import partial
+from itertools import repeat, zip_longest
+from typing import Any, Literal, NamedTuple, TypedDict
 
-NS_PER_MS = 1_000_000
-NS_PER_S = 1_000_000_000
+from timing_logger import cells
+from timing_logger.cells import LARGEST as LARGEST
+from timing_logger.cells import MAX_TEXT_CHARS as MAX_TEXT_CHARS
+from timing_logger.cells import NS_PER_MS as NS_PER_MS
+from timing_logger.cells import NS_PER_S as NS_PER_S
+from timing_logger.cells import escape_text as escape_text
+from timing_logger.cells import name_cell as name_cell
+from timing_logger.cells import operation_cell as operation_cell
+from timing_logger.cells import unescape_text as unescape_text
 
 OK = "ok"
 UNRESOLVED = "unresolved"
@@ -46,23 +52,14 @@ def is_message(operation: object) -> bool:
     return isinstance(operation, str) and operation.removeprefix("I") in MESSAGES
 
 
-MAX_TEXT_CHARS = 1024
-"""Longer names are cut to this length, the last character being an ellipsis."""
-
-LARGEST = 2**53 - 1
-"""The largest magnitude of an integer that analyses use: a float64 cannot tell larger ones apart."""
-
 RawRecord = tuple[Any, ...]
-
-_MAX_INT = 2**63 - 1
-_MAX_INSTANT_NS = 2**62  # 146 years after the machine booted
 
 
 class Record(NamedTuple):
     """One timed operation as the recording call leaves it: raw, unformatted and unchecked.
 
     The recording path builds plain tuples in this order (a named tuple costs three times as much). They hold
-    whatever the caller passed until the flush thread writes the line.
+    whatever the caller passed until the flush thread writes the line. What a tuple lacks at its end is blank.
 
     Attributes:
         start_ns, end_ns: instants of ``time.perf_counter_ns``. ``end_ns`` is None if the end is not known, or
@@ -99,11 +96,15 @@ STATUS = Record._fields.index("status")
 
 STREAM = Record._fields.index("stream")
 
-Kind = Literal["timestamp", "integer", "text", "milliseconds", "seconds"]
+Kind = Literal["timestamp", "integer", "text", "milliseconds", "seconds", "amount"]
+"""What a column holds. An amount is a finite number of at least 0: a float64 to whoever reads it."""
 
 
 class Field(NamedTuple):
-    """One column: its name, the kind of its values (which implies the unit), and its meaning."""
+    """One column: its name, the kind of its values (which implies the unit), and its meaning.
+
+    A column of texts, integers or amounts is also a field of :class:`Record`, which holds its values.
+    """
 
     name: str
     kind: Kind
@@ -134,79 +135,60 @@ FIELDS: tuple[Field, ...] = (
 COLUMNS: tuple[str, ...] = tuple(field.name for field in FIELDS)
 HEADER: str = ",".join(COLUMNS) + "\n"
 
-EARLIER_COLUMNS: tuple[str, ...] = COLUMNS[: COLUMNS.index("stream")]
-"""The columns of files written by earlier versions of this logger, which did not record the stream."""
-
-# -- text ------------------------------------------------------------------------------------
-
-# Invisible characters: a name that contains some could pass for another one, and overrides of the writing
-# direction reverse whatever is printed after them. These are Unicode's format characters and blank fillers.
-_INVISIBLE = (
-    "\u00ad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5\u180b-\u180f"
-    "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\U000110bd\U000110cd"
-    "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+EARLIER_COLUMNS: tuple[tuple[str, ...], ...] = tuple(
+    COLUMNS[:length] for length in range(COLUMNS.index("stream"), len(COLUMNS))
 )
-# Control characters, line separators and lone surrogates would break a line or its encoding; a
-# leading = + - @ is run by spreadsheets; a backslash is the escape itself.
-_UNSAFE = re.compile(f"[\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{_INVISIBLE}]|^[=+\\-@]")
-_ESCAPED = re.compile(r"\\(?:u([0-9a-f]{4})|U(00(?:0[0-9a-f]|10)[0-9a-f]{4})|(.))", re.DOTALL)
-_NEEDS_QUOTES = re.compile('[,"]')
+"""The columns of files written by earlier versions, the fewest first: each later one came at the end."""
+
+TEXTS: tuple[str, ...] = tuple(field.name for field in FIELDS if field.kind == "text")
+NUMBERS: tuple[str, ...] = tuple(field.name for field in FIELDS if field.kind in ("integer", "amount"))
+"""The columns whose values records hold. In a slot of the native core's ring, each has its place here."""
+
+ON_SPANS: tuple[str, ...] = tuple(sorted({*TEXTS, *NUMBERS} - {"clock", "status", "stream"}))
+"""The columns that a block has before it ends."""
+
+LAYOUT: int = zlib.crc32(repr(([field[:2] for field in FIELDS], Record._fields)).encode())
+"""Differs where the columns, their kinds or the fields of a record do: of what was built from others."""
+
+_DERIVED = frozenset({"timestamp", "elapsed_ms", "start_counter", "end_counter"})  # from start_ns and end_ns
+_WITHOUT_COLUMN = frozenset({"start_ns", "end_ns", "metadata"})
 
 
-def escape_text(text: str) -> str:
-    r"""Escape ``text`` so that it fits on one line: ``\n`` becomes ``\u000a``, ``\`` doubles."""
-    return _UNSAFE.sub(_escape_character, text)
+def check_columns(fields: Iterable[str], recorded: Iterable[str]) -> None:
+    """Raise unless records hold the values of each column that is not made of others.
+
+    Args:
+        fields: the names of the columns.
+        recorded: the fields of a record.
+
+    Raises:
+        TypeError: a column has no field, or a field no column.
+    """
+    if unpaired := set(fields) - _DERIVED ^ set(recorded) - _WITHOUT_COLUMN:
+        raise TypeError(
+            f"timing_logger/record.py: FIELDS and Record differ in {', '.join(sorted(unpaired))}. A column "
+            "needs a line in each of them."
+        )
 
 
-def _escape_character(match: re.Match[str]) -> str:
-    character = match.group()
-    if character in "\\=+-@":
-        return "\\" + character
-    return f"\\u{ord(character):04x}" if ord(character) < 2**16 else f"\\U{ord(character):08x}"
+check_columns(COLUMNS, Record._fields)
+
+FURTHER: dict[str, Any] = {
+    name: Record._field_defaults[name] for name in COLUMNS[COLUMNS.index("stream") + 1 :]
+}
+"""The columns that only a program states, those after ``stream``, and what stands there if it does not."""
 
 
-def unescape_text(text: str) -> str:
-    """Undo :func:`escape_text`."""
-    return _ESCAPED.sub(lambda m: chr(int(m[1] or m[2], 16)) if m[1] or m[2] else m[3], text)
+class Stated(TypedDict, total=False):
+    """The columns that a caller may state: arguments of ``record_mpi_operation``."""
 
-
-def _quoted(text: str) -> str:
-    text = escape_text(text)
-    return '"' + text.replace('"', '""') + '"' if _NEEDS_QUOTES.search(text) else text
-
-
-class _TextColumn(dict[str, str]):
-    """A cache from names to their CSV cells: a run has few names and millions of rows."""
-
-    MAX_NAMES = 4096
-
-    def __init__(self, normalize: Callable[[str], str] = str) -> None:
-        super().__init__()
-        self._normalize = normalize
-
-    def __missing__(self, value: Any) -> str:
-        if type(value) is not str:
-            raise TypeError("not a name")  # the careful path takes this record
-        if len(value) > MAX_TEXT_CHARS:
-            return _quoted(self._normalize(value[: MAX_TEXT_CHARS - 1] + "…"))
-        if len(self) >= self.MAX_NAMES:
-            self.clear()
-        cell = self[value] = _quoted(self._normalize(value))
-        return cell
-
-
-_names = _TextColumn()
-_operations = _TextColumn(str.upper)
-
-
-def name_cell(name: str) -> str:
-    """Return the CSV cell of a text: escaped, and quoted where necessary."""
-    return _names[name]
-
-
-def operation_cell(operation: str) -> str:
-    """Return the CSV cell of an operation's name."""
-    return _operations[operation]
+    message_size: int | None
+    layer_name: str | None
+    phase: str | None
+    group: str
+    group_size: int | None
+    seq: int | None
+    peer: int | None
 
 
 # -- a caller's numbers -> an interval -----------------------------------------------------------
@@ -255,19 +237,6 @@ def _to_ns(value: Any, ns_per_unit: float) -> int:
 # -- records -> lines --------------------------------------------------------------------------
 
 
-class _WholeSeconds(dict[str, str]):
-    """A cache from Unix seconds to ``2026-02-06T14:30:45``: consecutive rows mostly share their second."""
-
-    def __missing__(self, unix_s: str) -> str:
-        self.clear()
-        text = datetime.fromtimestamp(int(unix_s), timezone.utc).strftime("%Y-%m-%dT%H:%M:%S")
-        self[unix_s] = text
-        return text
-
-
-_whole_seconds = _WholeSeconds()
-
-
 def format_records(batch: Sequence[RawRecord], wall_offset_ns: int) -> str:
     """Return the CSV lines for ``batch``, in its order. Never raises, whatever the records hold.
 
@@ -290,87 +259,38 @@ def _format_any(record: RawRecord, wall_offset_ns: int) -> str:
 
 def _format_valid(batch: Sequence[RawRecord], wall_offset_ns: int) -> str:
     """Format records column by column, because checking a column costs a fraction of checking its cells."""
-    (iteration, epoch, layer_name, operation, phase, size, start, end, clock,
-     group, group_size, seq, peer, thread, status, stream, _) = zip(*batch, strict=True)  # fmt: skip
-    _check_types(start)
-    _check_types(end)
-    rows = zip(
-        start, map(_interval_cells, start, end), _integers(iteration), _integers(epoch),
-        _texts(layer_name), _texts(operation, _operations), _texts(phase), _integers(size),
-        _texts(clock), _texts(group), _integers(group_size), _distinct_integers(seq),
-        _integers(peer), _texts(thread), _texts(status), _texts(stream), strict=False,  # some repeat for ever
-    )  # fmt: skip
-    whole_s = _whole_seconds
-    return "".join([
-        f"{whole_s[(unix := str(s + wall_offset_ns))[:-9]]}.{unix[-9:-3]},"
-        f"{it},{ep},{layer},{op},{ph},{nbytes},{interval},{ck},{gr},{gs},{sq},{pr},{th},{st},{on}\n"
-        for s, interval, it, ep, layer, op, ph, nbytes, ck, gr, gs, sq, pr, th, st, on in rows
-    ])  # fmt: skip
+    values = dict(zip(Record._fields, zip_longest(*batch), strict=False))
+    starts = values["start_ns"]
+    cells.check_types(starts)
+    cells.check_types(values["end_ns"])
+    columns = [
+        cells.timestamps(starts, wall_offset_ns),  # first: it ends, while others repeat for ever
+        *(_column_cells(field, values) for field in FIELDS if field.name not in _WITH_OTHERS),
+    ]
+    return "\n".join(map(",".join, zip(*columns, strict=False))) + "\n"
 
 
-def _texts(column: tuple[Any, ...], memo: _TextColumn = _names) -> Iterable[str]:
-    first = column[0]
-    if column.count(first) == len(column):
-        return repeat(memo[first])
-    return map(memo.__getitem__, column)
+_WITH_OTHERS = frozenset({"timestamp", "start_counter", "end_counter"})  # which elapsed_ms brings with it
 
 
-def _interval_cells(start_ns: int, end_ns: int | None) -> str:
-    """Return the cells of elapsed_ms, start_counter and end_counter; without an end only the start is filled.
-
-    The decimal point is inserted between digits: as floats, seconds lose nanoseconds after 52 days of uptime.
-    """
-    start = str(start_ns) if start_ns >= NS_PER_S else str(start_ns).zfill(10)
-    if end_ns is None:
-        return f",{start[:-9]}.{start[-9:]},"
-    if not 0 <= start_ns <= end_ns <= _MAX_INSTANT_NS:
-        raise ValueError("not an interval")
-    end = str(end_ns) if end_ns >= NS_PER_S else str(end_ns).zfill(10)
-    elapsed = str(end_ns - start_ns).zfill(7)
-    return f"{elapsed[:-6]}.{elapsed[-6:]},{start[:-9]}.{start[-9:]},{end[:-9]}.{end[-9:]}"
+def _column_cells(field: Field, values: Mapping[str, tuple[Any, ...]]) -> Iterable[str]:
+    if field.name == "elapsed_ms":
+        return map(cells.interval_cells, values["start_ns"], values["end_ns"])
+    if field.name not in values:  # every record of the batch ends before it
+        return repeat("")
+    return _CELLS.get(field.name, _CELLS_OF_KIND[field.kind])(values[field.name])
 
 
-class _IntegerCells(dict[Any, str]):
-    """A cache from integers to their CSV cells, for columns whose values repeat."""
-
-    MAX_VALUES = 4096
-
-    def __missing__(self, value: int | None) -> str:
-        if len(self) >= self.MAX_VALUES:
-            self.clear()
-        cell = self[value] = _integer_cell(value)
-        return cell
-
-
-_integer_cells = _IntegerCells()
-
-
-def _integer_cell(value: int | None) -> str:
-    if value is None:
-        return ""
-    if not -_MAX_INT <= value <= _MAX_INT:
-        raise ValueError("more than 64 bits")
-    return str(value)
-
-
-def _integers(column: tuple[Any, ...]) -> Iterable[str]:
-    _check_types(column)
-    return map(_integer_cells.__getitem__, column)
-
-
-def _distinct_integers(column: tuple[Any, ...]) -> Iterable[str]:
-    """Return the cells of an integer column whose values seldom repeat, so that a cache would not help."""
-    _check_types(column)
-    if None in column:
-        return map(_integer_cell, column)
-    if min(column) < -_MAX_INT or max(column) > _MAX_INT:
-        raise ValueError("more than 64 bits")
-    return map(str, column)
-
-
-def _check_types(column: tuple[Any, ...]) -> None:
-    if not set(map(type, column)) <= {int, type(None)}:  # the cache would return the cell of 1 for True
-        raise TypeError("not an integer")
+_CELLS_OF_KIND: dict[str, Callable[[tuple[Any, ...]], Iterable[str]]] = {
+    "integer": cells.integers,
+    "text": cells.texts,
+    "amount": cells.amounts,
+}
+_CELLS: dict[str, Callable[[tuple[Any, ...]], Iterable[str]]] = {
+    "operation": partial(cells.texts, memo=cells.operations),
+    "seq": cells.distinct_integers,
+}
+"""The same for columns that are written in a way of their own."""
 
 
 # -- the careful path: a record that the schema cannot hold as it is ------------------------------
@@ -384,7 +304,7 @@ def repaired(record: RawRecord) -> Record:
     ``str()`` is never called on a caller's object: it could raise, or never return.
     """
     raw = Record(*record)
-    start_ns, end_ns = _repaired_interval(raw.start_ns, raw.end_ns)
+    start_ns, end_ns = cells.repaired_interval(raw.start_ns, raw.end_ns)
     others: dict[str, Any] = {
         field.name: _REPAIRS[field.kind](getattr(raw, field.name))
         for field in FIELDS
@@ -401,32 +321,9 @@ def _lost_a_value(raw: Record, fixed: Record) -> bool:
     )
 
 
-def _repaired_integer(value: Any) -> int | None:
-    """Return a Python or NumPy integer as an int if it fits the column; None for any other value.
-
-    Bools and floats are not integers here.
-    """
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        return None
-    try:
-        number = int(value)
-    except Exception:
-        return None
-    return number if -_MAX_INT <= number <= _MAX_INT else None
-
-
-def _repaired_text(value: Any) -> str:
-    if isinstance(value, str):
-        return str.__add__("", value)  # a subclass, such as an enum of strings, becomes a plain str
-    return "" if value is None else f"<{type(value).__name__}>"
-
-
-def _repaired_interval(start_ns: Any, end_ns: Any) -> tuple[int, int | None]:
-    start, end = _repaired_integer(start_ns), _repaired_integer(end_ns)
-    if start is None or not 0 <= start <= _MAX_INSTANT_NS:
-        return 0, None
-    return start, end if end is not None and start <= end <= _MAX_INSTANT_NS else None
-
-
-_REPAIRS: dict[str, Callable[[Any], Any]] = {"integer": _repaired_integer, "text": _repaired_text}
+_REPAIRS: dict[str, Callable[[Any], Any]] = {
+    "integer": cells.repaired_integer,
+    "text": cells.repaired_text,
+    "amount": cells.repaired_amount,
+}
 """How a value is repaired, by the kind of its column."""

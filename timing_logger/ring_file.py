@@ -1,8 +1,9 @@
 """The file that holds a logger's records until they are written: its layout, and how it is read.
 
-The native core writes it (``timing_logger/_native/csrc/ring.h`` has the same layout). It is mapped into
-memory, so it holds every record whose call has returned, however the process ends. Its writer keeps it locked
-(``flock``); who gets the lock knows that the writer is gone. It can be read while its writer lives.
+The native core writes it (``timing_logger/_native/csrc/ring.h``); both have the places of the columns from
+``record.py``. It is mapped into memory, so it holds every record whose call has returned, however the process
+ends. Its writer keeps it locked (``flock``); who gets the lock knows that the writer is gone. It can be read
+while its writer lives.
 """
 
 from __future__ import annotations
@@ -14,18 +15,23 @@ from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from timing_logger.record import INFLIGHT, RawRecord, Record, unescape_text
+from timing_logger.record import INFLIGHT, LAYOUT, NUMBERS, TEXTS, RawRecord, Record, unescape_text
 from timing_logger.run_info import GroupProgress
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-MAGIC = int.from_bytes(b"TLGRING2", "little")
+MAGIC = int.from_bytes(b"TLGRING3", "little")
 _HEADER = struct.Struct("=Q6IQ3q6Q2q3072s")
 _LISTS = 2  # of where the process stands
+_NAME_WORDS = -(-len(TEXTS) // 4)
+_SLOT_WORDS = 5 + len(NUMBERS) + _NAME_WORDS
+_SPARE_WORDS = 8 - _SLOT_WORDS % 8
+SLOT_BYTES = 8 * (_SLOT_WORDS + _SPARE_WORDS)
 SLOT = [
-    ("ticket", "u8"), ("checksum", "u8"), ("start_ns", "i8"), ("end_ns", "i8"), ("numbers", "i8", 6),
-    ("names", "u2", 8), ("has", "u4"), ("zero", "u4"), ("spare", "u8", 3),
+    ("ticket", "u8"), ("checksum", "u8"), ("start_ns", "i8"), ("end_ns", "i8"),
+    ("numbers", "i8", len(NUMBERS)), ("names", "u2", 4 * _NAME_WORDS), ("has", "u4"), ("zero", "u4"),
+    ("spare", "u8", _SPARE_WORDS),
 ]  # fmt: skip
 """The fields of a slot, as a structured type of NumPy."""
 
@@ -39,13 +45,11 @@ _MOST_SLOTS = MOST_RECORDS + 2**14  # a ring has some more than its queue holds,
 _MOST_NAMES = 2**16  # a record has 16 bits for the number of each
 _MOST_NAME_BYTES = 2**24
 
-SLOT_BYTES = 128
-_SLOT_WORDS = 13
-HAS_END = 1 << 6
-IS_GROUP = 1 << 7
-ELSEWHERE = 1 << 15
+_FIRST_REAL = 12
+HAS_END = 1 << 24
+IS_GROUP = 1 << 25
+ELSEWHERE = 1 << 26
 _LENGTH = struct.Struct("=I")
-_NUMBERS, _NAMES = 6, 8
 
 Part: TypeAlias = Callable[[int, int], bytes]
 """Returns so many bytes from a position in the file on; fewer where it ends."""
@@ -148,7 +152,7 @@ class RingHeader(NamedTuple):
     standing_bytes: int
     open_bytes: int
     slot_bytes: int
-    unused: int
+    layout: int
     slots: int
     started_unix_ns: int
     wall_offset_ns: int
@@ -195,6 +199,8 @@ def _header(content: bytes) -> RingHeader:
 
 def _check(header: RingHeader, size: int) -> None:
     """Raise NotARing unless a file of ``size`` bytes can be a ring with this header."""
+    if header.layout != LAYOUT:
+        raise NotARing("a version of timing_logger with other columns wrote it: recover it with that version")
     end = header.first_slot + header.slots * SLOT_BYTES
     if header.slot_bytes != SLOT_BYTES or not header.slots or end > size:
         raise NotARing("it is shorter than its header says")
@@ -263,23 +269,20 @@ def _whole(slots: npt.NDArray[Any], n_names: int, first: int = 0) -> npt.NDArray
 def _records(slots: npt.NDArray[Any], names: list[str]) -> list[RawRecord]:
     """Return the records in whole slots. Column by column: a field of one slot costs a microsecond."""
     has = slots["has"].tolist()
-    numbers = [
-        [
-            number if bits & 1 << i else None
-            for number, bits in zip(slots["numbers"][:, i].tolist(), has, strict=True)
-        ]
-        for i in range(_NUMBERS)
-    ]
-    texts = [[names[number] for number in slots["names"][:, i].tolist()] for i in range(_NAMES)]
     ends = [end if bits & HAS_END else None for end, bits in zip(slots["end_ns"].tolist(), has, strict=True)]
-    iteration, epoch, size, group_size, seq, peer = numbers
-    layer, operation, phase, clock, group, thread, status, stream = texts
-    return list(
-        zip(
-            iteration, epoch, layer, operation, phase, size, slots["start_ns"].tolist(), ends, clock, group,
-            group_size, seq, peer, thread, status, stream, repeat(None),
-        )
-    )  # fmt: skip
+    columns: dict[str, Iterable[Any]] = {"start_ns": slots["start_ns"].tolist(), "end_ns": ends}
+    for place, column in enumerate(NUMBERS):
+        columns[column] = _numbers(slots["numbers"][:, place], has, place)
+    for place, column in enumerate(TEXTS):
+        columns[column] = [names[number] for number in slots["names"][:, place].tolist()]
+    return list(zip(*(columns.get(name, repeat(None)) for name in Record._fields), strict=False))
+
+
+def _numbers(held: npt.NDArray[Any], has: list[int], place: int) -> list[float | None]:
+    """Return the values of one column of numbers, in which some may be floats, by their bits."""
+    exists, is_real = 1 << place, 1 << _FIRST_REAL + place
+    both = zip(held.tolist(), held.view("f8").tolist(), has, strict=True)
+    return [(real if bits & is_real else number) if bits & exists else None for number, real, bits in both]
 
 
 def _group(record: Record) -> GroupProgress:

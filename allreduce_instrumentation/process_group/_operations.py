@@ -22,7 +22,7 @@ from timing_logger.recording.core import BackgroundSpan, Span
 from timing_logger.recording.device.host_or_device import stream_elsewhere
 from timing_logger.recording.device.intervals import DeviceInterval, open_interval
 from timing_logger.recording.device.span import DeviceSpan
-from timing_logger.recording.no_span import Timer
+from timing_logger.recording.recorder import Timer
 
 if TYPE_CHECKING:
     from datetime import timedelta

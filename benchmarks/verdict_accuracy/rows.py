@@ -12,17 +12,17 @@ import numpy.typing as npt
 import pandas as pd
 
 from timing_logger.analysis.operations import is_own_work
-from timing_logger.record import COLUMNS, HOST_CLOCK
+from timing_logger.record import COLUMNS, FIELDS, FURTHER, HOST_CLOCK, TEXTS
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Kept = Callable[[str, str], bool]
 """A function that tells whether rows of (operation, group) are logged."""
 
-_INTEGERS = ("iteration", "epoch", "message_size_bytes", "group_size", "seq", "peer")
+_INTEGERS = tuple(field.name for field in FIELDS if field.kind == "integer")
 _ALL_ALIKE = {
     "layer_name": "", "phase": "train", "clock": HOST_CLOCK, "thread": "MainThread",
-    "status": "ok", "stream": "",
+    "status": "ok", "stream": "", **{name: "" if name in TEXTS else np.nan for name in FURTHER},
 }  # fmt: skip
 
 
@@ -197,7 +197,7 @@ def _numbers(calls: Sequence[Call], values: Sequence[Any]) -> Floats:
 def typed(values: dict[str, npt.NDArray[Any]]) -> pd.DataFrame:
     """Return a table of ``values`` with the columns and types that ``read_timings`` returns."""
     length = len(values["rank"])
-    texts = {name: np.full(length, text, dtype=object) for name, text in _ALL_ALIKE.items()}
-    table = pd.DataFrame({**texts, **values, "epoch": np.full(length, np.nan), "incarnation": 1})
+    alike = {name: np.full(length, value, dtype=object) for name, value in _ALL_ALIKE.items()}
+    table = pd.DataFrame({**alike, **values, "epoch": np.full(length, np.nan), "incarnation": 1})
     table["timestamp"] = pd.Timestamp("2026-02-06", tz="UTC")
     return table.astype(dict.fromkeys(_INTEGERS, "Int64"))[[*COLUMNS, "rank", "incarnation"]]

@@ -1,128 +1,4 @@
-"""Calls that have not ended, and spans."""
-
-cdef class Caller:
-    """What a record takes from its thread: the thread's name, and the calls that it is in."""
-
-    cdef public object thread, channel
-    cdef public set running
-    cdef public OpenCall innermost
-    cdef object spare # a span, used again as soon as nobody else holds it
-
-    def __init__(self, thread, channel, set running):
-        self.channel = channel
-        self.running = running
-        setattr(self, "thread", thread)  # a subclass may look it up each time
-
-    def calls(self):
-        """Return the open calls of the thread, the innermost first."""
-        cdef OpenCall call = self.innermost
-        found = []
-        for _ in range(DEEPEST):
-            if call is None:
-                return found
-            if call.is_open:
-                found.append(call)
-            call = call.outer
-        if call is not None:
-            call.outer = None
-        return found
-
-
-cdef class OpenCall:
-    """A call that some thread has entered and, as long as it has no end, not left."""
-
-    cdef public Caller caller
-    cdef public OpenCall outer
-    cdef public bint is_in_ring # whether the ring has listed the call since it began
-    cdef int64_t start, end # 0 where not set
-
-    @property
-    def start_ns(self):
-        if not self.start:
-            raise AttributeError("start_ns")
-        return self.start
-
-    @start_ns.setter
-    def start_ns(self, int64_t value):
-        self.start = value
-
-    @property
-    def end_ns(self):
-        if not self.end:
-            raise AttributeError("end_ns")
-        return self.end
-
-    @end_ns.setter
-    def end_ns(self, int64_t value):
-        self.end = value
-
-    def enter(self):
-        """Begin the call now, as the innermost one of its thread; begin it anew if it is open."""
-        self.begin_call()
-
-    def leave(self):
-        """End the call now and return that instant in ns."""
-        self.end = perf_counter_ns()
-        self.out()
-        return self.end
-
-    cdef inline void begin_call(self):
-        if not self.is_open_now(): # else its thread would be in it twice, and the links go in a circle
-            self.link()
-            self.end = 0
-        self.start = perf_counter_ns()
-
-    cdef inline bint is_open_now(self):
-        return self.start and not self.end
-
-    cdef inline void link(self):
-        self.outer = self.caller.innermost
-        self.caller.innermost = self
-
-    cdef inline void out(self):
-        if self.caller.innermost is self:
-            self.caller.innermost = self.outer
-        else:
-            self.unlink()
-
-    cpdef unlink(self):
-        """Leave while a call that was entered later is still open, as generators and tasks do."""
-        cdef OpenCall inner = self.caller.innermost
-        while inner is not None:
-            if inner.outer is self:
-                inner.outer = self.outer
-                return
-            inner = inner.outer
-
-    @property
-    def is_open(self):
-        """Whether the call has a start time and no end time yet."""
-        return self.is_open_now()
-
-    def open_records(self, status):
-        """Return the records of the call as far as they are known before it has ended."""
-        raise NotImplementedError
-
-    def write_open(self, status):
-        """Write the records of the call as far as they are known, with ``status``."""
-        for record in self.open_records(status):
-            self.caller.channel.put(record)
-
-    def leave_running(self):
-        """Mark the operation as one that goes on when its call returns, until :meth:`claim` takes it."""
-        self.caller.running.add(self)
-
-    def claim(self):
-        """Return whether the calling thread is the one to write this operation: at most one thread gets True."""
-        return self.claimed()
-
-    cdef bint claimed(self) except -1:
-        try:
-            self.caller.running.remove(self)
-        except KeyError:
-            return False
-        return True
-
+"""Spans."""
 
 cdef class Entry:
     """``__enter__`` of spans. A method would be bound to its span first, an object made for one call.
@@ -162,12 +38,10 @@ cdef PyObject *call_span(PyObject *called, PyObject *const *args, size_t n_args,
     return called
 
 
-cdef class Span(OpenCall):
+cdef class Span(Columns):
     """A block that will be recorded."""
 
     cdef vectorcallfunc called
-    cdef public object thread, operation, message_size_bytes, layer_name, phase, iteration, epoch, group
-    cdef public object group_size, seq, peer
 
     @property
     def elapsed_ms(self):
@@ -200,16 +74,14 @@ cdef class Span(OpenCall):
 
     cdef inline void put_into(
         self, Fields *fields, object operation, int64_t start_ns, int64_t end_ns, object status, object thread
-    ):
+    ) noexcept:
         """Put the columns of a record into ``fields``; an end of -1 is none."""
-        fields.names = [
-            <PyObject *> self.layer_name, <PyObject *> operation, <PyObject *> self.phase, <PyObject *> HOST,
-            <PyObject *> self.group, <PyObject *> thread, <PyObject *> status, <PyObject *> NOTHING,
-        ]
-        fields.numbers = [
-            <PyObject *> self.iteration, <PyObject *> self.epoch, <PyObject *> self.message_size_bytes,
-            <PyObject *> self.group_size, <PyObject *> self.seq, <PyObject *> self.peer,
-        ]
+        self.put_columns(fields)
+        fields.names[OPERATION] = <PyObject *> operation
+        fields.names[CLOCK] = <PyObject *> HOST
+        fields.names[THREAD] = <PyObject *> thread
+        fields.names[STATUS] = <PyObject *> status
+        fields.names[STREAM] = <PyObject *> NOTHING
         fields.start_ns, fields.end_ns = start_ns, end_ns
 
     cdef int put(self, object operation, int64_t start_ns, int64_t end_ns, object status, object thread) except -1:
@@ -259,11 +131,11 @@ cdef class Span(OpenCall):
         return [self._record(self.operation, self.start_ns, None, status)]
 
     def _record(self, operation, start_ns, end_ns, status, thread=None, clock=HOST_CLOCK):
-        return (
-            self.iteration, self.epoch, self.layer_name, operation, self.phase, self.message_size_bytes,
-            start_ns, end_ns, clock, self.group, self.group_size, self.seq, self.peer,
-            self.thread if thread is None else thread, status, NOTHING, None,
-        )
+        cdef Fields fields
+        cdef object of = self.thread if thread is None else thread
+        self.put_into(&fields, operation, -1, -1, status, of)
+        fields.names[CLOCK] = <PyObject *> clock
+        return raw_record(&fields, start_ns, end_ns, None)
 
 
 cdef inline Span new_span(Caller caller):

@@ -93,10 +93,15 @@ cdef class Channel:
     def note_standing(self, open_records, groups, int64_t now_ns, int64_t progressed_ns):
         """Have the file say where the process stands: see ``timing_logger.recording.channel``."""
         cdef Slot slots[RING_MOST_STANDING]
+        cdef Fields fields
         cdef uint64_t count = 0
         for name, size, issued, completed in groups:
-            record = (None, None, "", "", "", None, 0, None, HOST, name, size, issued, completed, "", "", "", None)
-            if count < RING_MOST_STANDING and self.packed(&slots[count], record):
+            state_nothing(&fields)
+            fields.names[GROUP] = <PyObject *> name
+            fields.numbers[GROUP_SIZE], fields.numbers[SEQ] = <PyObject *> size, <PyObject *> issued
+            fields.numbers[PEER] = <PyObject *> completed
+            fields.start_ns, fields.end_ns = 0, -1
+            if count < RING_MOST_STANDING and self.pack(&slots[count], &fields):
                 slots[count].has |= IS_GROUP
                 count += 1
         for record in open_records:
@@ -119,18 +124,12 @@ cdef class Channel:
     cdef bint packed(self, Slot *slot, record) except -1:
         """Fill a slot with a record, and return whether it can hold it."""
         cdef Fields fields
-        (iteration, epoch, layer_name, operation, phase, size, start_ns, end_ns, clock, group, group_size, seq,
-         peer, thread, status, stream, metadata) = record
+        if not isinstance(record, tuple):
+            return False
+        start_ns, end_ns, metadata = instants_and_metadata_of(record)
         if metadata is not None or not _interval(start_ns, end_ns, &fields):
             return False
-        fields.names = [
-            <PyObject *> layer_name, <PyObject *> operation, <PyObject *> phase, <PyObject *> clock,
-            <PyObject *> group, <PyObject *> thread, <PyObject *> status, <PyObject *> stream,
-        ]
-        fields.numbers = [
-            <PyObject *> iteration, <PyObject *> epoch, <PyObject *> size, <PyObject *> group_size,
-            <PyObject *> seq, <PyObject *> peer,
-        ]
+        fields_of(record, &fields)
         return self.pack(slot, &fields)
 
     cdef inline bint pack(self, Slot *slot, const Fields *fields) except -1:
@@ -142,14 +141,25 @@ cdef class Channel:
             return False
         slot.start_ns = fields.start_ns
         slot.end_ns = fields.end_ns
-        for which in range(N_NUMBERS): # first: a new name runs Python code, and then who knows who holds a number
-            if not _number(slot, which, fields.numbers[which]):
-                return False
+        # First: a new name runs Python code, and then who knows who holds a number.
+        if not numbers_packed(slot, fields) and not self.amounts_packed(slot, fields):
+            return False
+        for which in range(N_NAMES, 4 * NAME_WORDS): # they are in the checksum
+            slot.names[which] = 0
         for which in range(N_NAMES):
             if fields.names[which] == self.last[which]: # most columns have the same text in row after row
                 slot.names[which] = self.last_number[which]
             elif not self.name(slot, which, fields.names[which]):
                 return False
+        return True
+
+    cdef bint amounts_packed(self, Slot *slot, const Fields *fields) except -1:
+        """Fill in the numbers, of which some may be floats. Not inlined: most records have none."""
+        cdef int which
+        for which in range(N_NUMBERS):
+            if not _number(slot, which, fields.numbers[which]):
+                if not AMOUNTS & HAS(which) or not _real(slot, which, fields.numbers[which]):
+                    return False
         return True
 
     cdef bint name(self, Slot *slot, int which, PyObject *text) except -1:
@@ -231,17 +241,19 @@ cdef class Channel:
     cdef object record_at(self, uint64_t position):
         """Return a record that was put; None if its slot does not hold it any more."""
         cdef Slot *slot = self.slot_at(position)
+        cdef Fields fields
+        cdef int which
+        cdef list numbers # which hold what the fields point to
         if not ring_is_readable(&self.ring, position):
             return None
         if ring_is_elsewhere(&self.ring, position):
             return self.elsewhere.get(position)
-        names = [self.names.kept[slot.names[i]][0] for i in range(N_NAMES)]
-        numbers = [slot.numbers[i] if slot.has & (1 << i) else None for i in range(N_NUMBERS)]
-        return (
-            numbers[ITERATION], numbers[EPOCH], names[LAYER_NAME], names[OPERATION], names[PHASE], numbers[SIZE],
-            slot.start_ns, slot.end_ns if slot.has & HAS_END else None, names[CLOCK], names[GROUP],
-            numbers[GROUP_SIZE], numbers[SEQ], numbers[PEER], names[THREAD], names[STATUS], names[STREAM], None,
-        )
+        numbers = [_number_in(slot, which) for which in range(N_NUMBERS)]
+        for which in range(N_NAMES):
+            fields.names[which] = PyTuple_GET_ITEM(self.names.kept[slot.names[which]], 0)
+        for which in range(N_NUMBERS):
+            fields.numbers[which] = <PyObject *> numbers[which]
+        return raw_record(&fields, slot.start_ns, slot.end_ns if slot.has & HAS_END else None, None)
 
     # -- state ----------------------------------------------------------------------------------------
 
@@ -289,7 +301,7 @@ cdef class Channel:
 
 
 cdef inline bint _number(Slot *slot, int which, PyObject *value) except -1:
-    """Put a number, or None; return False if it is neither, or has more than 64 bits."""
+    """Put a number, or None; return False if it is neither, or its column cannot hold it."""
     cdef int overflow = 0
     cdef long long number
     slot.numbers[which] = 0
@@ -298,11 +310,48 @@ cdef inline bint _number(Slot *slot, int which, PyObject *value) except -1:
     if type(<object> value) is not int:
         return False
     number = PyLong_AsLongLongAndOverflow(value, &overflow)
-    if overflow or number == -LARGEST - 1:
+    if overflow or number == -LARGEST - 1 or (number < 0 and AMOUNTS & HAS(which)):
         return False
     slot.numbers[which] = number
-    slot.has |= 1 << which
+    slot.has |= HAS(which)
     return True
+
+
+cdef inline bint _real(Slot *slot, int which, PyObject *value) except -1:
+    """Put a float that is an amount; return False if it is none."""
+    cdef double real
+    if type(<object> value) is not float:
+        return False
+    real = <object> value
+    if not 0 <= real < INFINITE:
+        return False
+    memcpy(&slot.numbers[which], &real, sizeof(real))
+    slot.has |= HAS(which) | IS_REAL(which)
+    return True
+
+
+cdef inline object _number_in(const Slot *slot, int which):
+    cdef double real
+    if not slot.has & HAS(which):
+        return None
+    if not slot.has & IS_REAL(which):
+        return slot.numbers[which]
+    memcpy(&real, &slot.numbers[which], sizeof(real))
+    return real
+
+
+cdef inline PyObject *item_of(object record, int place) noexcept:
+    """Return what stands at a place in a record, which may end before it."""
+    return PyTuple_GET_ITEM(record, place) if place < PyTuple_GET_SIZE(record) else <PyObject *> None
+
+
+cdef inline void state_nothing(Fields *fields) noexcept:
+    """Leave all columns blank."""
+    cdef int which
+    for which in range(N_NAMES):
+        fields.names[which] = <PyObject *> NOTHING
+    for which in range(N_NUMBERS):
+        fields.numbers[which] = <PyObject *> None
 
 
 cdef inline bint _interval(start_ns, end_ns, Fields *fields) except -1:

@@ -19,7 +19,7 @@ import os
 from threading import get_ident
 
 from timing_logger.record import (
-    HOST_CLOCK, MAX_TEXT_CHARS, NOT_ENTERED, OK, UNRESOLVED, WAIT, escape_text, name_cell, operation_cell,
+    HOST_CLOCK, LAYOUT, MAX_TEXT_CHARS, NOT_ENTERED, OK, UNRESOLVED, WAIT, escape_text, name_cell, operation_cell,
     stated_interval,
 )
 from timing_logger.recording.channel import ChannelCounts
@@ -28,16 +28,18 @@ from timing_logger.recording.protocols import has_ended
 from timing_logger.recording.spellings import one_value
 
 cdef extern from "csrc/ring.h" nogil:
-    enum: N_NAMES, N_NUMBERS, HAS_END, ELSEWHERE, RING_MOST_NAMES, RING_PATH_BYTES, RING_MAGIC, RING_MOST_STANDING, IS_GROUP
-    enum: LAYER_NAME, OPERATION, PHASE, CLOCK, GROUP, THREAD, STATUS, STREAM
-    enum: ITERATION, EPOCH, SIZE, GROUP_SIZE, SEQ, PEER
+    enum: N_NAMES, N_NUMBERS, NAME_WORDS, HAS_END, ELSEWHERE, RING_MOST_NAMES, RING_PATH_BYTES, RING_MAGIC
+    enum: RING_MOST_STANDING, IS_GROUP
+    const uint32_t RECORD_LAYOUT, AMOUNTS
+    uint32_t HAS(int which)
+    uint32_t IS_REAL(int which)
 
     ctypedef struct Slot:
         uint64_t ticket
         int64_t start_ns
         int64_t end_ns
-        int64_t numbers[6]
-        uint16_t names[8]
+        int64_t numbers[N_NUMBERS]
+        uint16_t names[N_NAMES]
         uint32_t has
         uint32_t zero
 
@@ -118,6 +120,7 @@ cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(PyObject *number, int *overflow) except? -1
     Py_ssize_t Py_REFCNT(PyObject *kept)
     PyObject *PyTuple_GET_ITEM(object tuple, Py_ssize_t position)
+    Py_ssize_t PyTuple_GET_SIZE(object tuple)
     PyObject *PyBytes_FromStringAndSize(const char *text, Py_ssize_t size)
     ctypedef PyObject *(*vectorcallfunc)(PyObject *, PyObject *const *, size_t, PyObject *) except NULL
     size_t PyVectorcall_NARGS(size_t n_args)
@@ -131,8 +134,8 @@ cdef extern from "Python.h":
     int _PyBytes_Resize(PyObject **bytes, Py_ssize_t size) except -1
 
 ctypedef struct Fields: # of a record, while others hold the objects
-    PyObject *names[8]
-    PyObject *numbers[6]
+    PyObject *names[N_NAMES]
+    PyObject *numbers[N_NUMBERS]
     int64_t start_ns, end_ns # an end of -1 is none
 
 cdef enum:
@@ -145,6 +148,7 @@ cdef enum:
 cdef int64_t LAST_INSTANT_NS = 2 ** 62
 cdef double NS_PER_MS = 1e6
 cdef object NOT_A_NUMBER = float("nan")
+cdef double INFINITE = float("inf")
 cdef long long LARGEST = 2 ** 63 - 1
 cdef object HOST = HOST_CLOCK
 cdef object OK_ = OK
@@ -154,8 +158,13 @@ cdef object NOTHING = ""
 cdef tuple NO_ARGUMENTS = ()
 cdef int64_t NS_PER_S = 1000000000
 
+if RECORD_LAYOUT != LAYOUT:
+    raise ImportError("it was built for other columns than timing_logger/record.py has: install the package again")
+
 include "names.pxi"
 include "channel.pxi"
+include "open_calls.pxi"
+include "columns.pxi"
 include "calls.pxi"
 include "recorder.pxi"
 include "background.pxi"

@@ -98,6 +98,7 @@ cdef class RecordingCalls:
         span.group_size = group_size
         span.seq = None
         span.peer = peer
+        span.state_no_further()
         return 0
 
     def time_call(self, operation, message_size, layer_name, peer, group, handle, call, args):
@@ -216,19 +217,18 @@ cdef class RecordingCalls:
             phase = label[1] if phase is None else phase
         epoch = self._epoch if epoch is None else epoch
         thread = _thread_of(self.caller())
-        fields.names = [
-            <PyObject *> layer_name, <PyObject *> operation, <PyObject *> phase, <PyObject *> clock,
-            <PyObject *> group, <PyObject *> thread, <PyObject *> status, <PyObject *> NOTHING,
-        ]
-        fields.numbers = [
-            <PyObject *> iteration, <PyObject *> epoch, <PyObject *> message_size, <PyObject *> group_size,
-            <PyObject *> seq, <PyObject *> peer,
-        ]
+        no_further_fields(&fields)
+        fields.names[STREAM] = <PyObject *> NOTHING
+        fields.names[LAYER_NAME], fields.names[OPERATION] = <PyObject *> layer_name, <PyObject *> operation
+        fields.names[PHASE], fields.names[CLOCK] = <PyObject *> phase, <PyObject *> clock
+        fields.names[GROUP], fields.names[THREAD] = <PyObject *> group, <PyObject *> thread
+        fields.names[STATUS] = <PyObject *> status
+        fields.numbers[ITERATION], fields.numbers[EPOCH] = <PyObject *> iteration, <PyObject *> epoch
+        fields.numbers[MESSAGE_SIZE_BYTES] = <PyObject *> message_size
+        fields.numbers[GROUP_SIZE] = <PyObject *> group_size
+        fields.numbers[SEQ], fields.numbers[PEER] = <PyObject *> seq, <PyObject *> peer
         if not (fits and type(self._channel) is Channel and (<Channel> self._channel).put_fields(&fields)):
-            self._channel.put((
-                iteration, epoch, layer_name, operation, phase, message_size, start_ns, end_ns, clock, group,
-                group_size, seq, peer, thread, status, NOTHING, metadata,
-            ))
+            self._channel.put(raw_record(&fields, start_ns, end_ns, metadata))
         return 0
 
 

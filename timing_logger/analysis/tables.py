@@ -42,7 +42,7 @@ Record: TypeAlias = "Mapping[Hashable, Any]"
 
 
 _TEXT_WHERE_LACKING = {"clock": HOST_CLOCK, "status": OK}
-_FLOAT_KINDS = ("milliseconds", "seconds")
+_FLOAT_KINDS = ("milliseconds", "seconds", "amount")
 _MOST_IN_32_BITS = 2**31 - 1
 _INTEGERS = tuple(field.name for field in FIELDS if field.kind == "integer")
 

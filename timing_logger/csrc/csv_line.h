@@ -3,16 +3,18 @@
 #ifndef TIMING_LOGGER_CSV_LINE_H
 #define TIMING_LOGGER_CSV_LINE_H
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "columns.h"
+#include "row.h"
 
 #define CSV_NS_PER_S 1000000000LL
 #define CSV_NS_PER_MS 1000000LL
-enum { CSV_NUMBER_BYTES = 21, CSV_NUMBERS_OF_A_LINE = 12, CSV_COMMAS_AND_POINTS = 48 };
+enum { CSV_NUMBER_BYTES = 26, CSV_NUMBERS_OF_INSTANTS = 6 };
 
-/* The most bytes of a line, besides those of its cells. */
-enum { CSV_BYTES_BESIDE_CELLS = CSV_NUMBERS_OF_A_LINE * CSV_NUMBER_BYTES + CSV_COMMAS_AND_POINTS };
+/* The most bytes of a line, besides those of its cells: with commas and points. */
+enum { CSV_BYTES_BESIDE_CELLS = (N_NUMBERS + CSV_NUMBERS_OF_INSTANTS) * CSV_NUMBER_BYTES + N_COLUMNS + 4 };
 
 typedef struct {
     const char *text; /* as it stands in the file: escaped, and quoted where necessary */
@@ -65,10 +67,36 @@ static inline char *csv_integer(char *out, int64_t value)
     return out + (end - begin);
 }
 
-static inline char *csv_optional(char *out, const CsvRow *row, int which)
+/* The fewest digits from which the number comes back, by the steps of cells.amount_cell. The program may have chosen
+ * another decimal point. */
+static inline char *csv_real(char *out, double value)
 {
-    if (row->has & (1u << which))
+    if (value >= 0 && value < 9223372036854775808.0 && value == (double)(int64_t)value)
+        return csv_integer(out, (int64_t)value);
+    char text[40];
+    int n_digits = 15;
+    do
+        snprintf(text, sizeof text, "%.*g", n_digits, value);
+    while (strtod(text, NULL) != value && ++n_digits <= 17);
+    const char *begin = out;
+    for (const char *at = text; *at; at++) {
+        if (strchr("0123456789e+-", *at) != NULL)
+            *out++ = *at;
+        else if (out > begin && out[-1] != '.')
+            *out++ = '.';
+    }
+    return out;
+}
+
+static inline char *csv_number(char *out, const CsvRow *row, int which)
+{
+    double real;
+    if (row->has & IS_REAL(which)) {
+        memcpy(&real, &row->numbers[which], sizeof real);
+        out = csv_real(out, real);
+    } else if (row->has & HAS(which)) {
         out = csv_integer(out, row->numbers[which]);
+    }
     *out++ = ',';
     return out;
 }
@@ -128,8 +156,7 @@ static inline char *csv_timestamp(char *out, WholeSecond *second, int64_t unix_n
     return out;
 }
 
-/* elapsed_ms, start_counter and end_counter; without an end only the start is filled. */
-static inline char *csv_interval(char *out, const CsvRow *row)
+static inline char *csv_elapsed_ms(char *out, const CsvRow *row)
 {
     int64_t elapsed_ns = row->end_ns - row->start_ns;
     if (row->has & HAS_END) {
@@ -138,8 +165,18 @@ static inline char *csv_interval(char *out, const CsvRow *row)
         out = csv_digits(out, (uint64_t)(elapsed_ns % CSV_NS_PER_MS), 6);
     }
     *out++ = ',';
+    return out;
+}
+
+static inline char *csv_start_counter(char *out, const CsvRow *row)
+{
     out = csv_seconds(out, row->start_ns);
     *out++ = ',';
+    return out;
+}
+
+static inline char *csv_end_counter(char *out, const CsvRow *row)
+{
     if (row->has & HAS_END)
         out = csv_seconds(out, row->end_ns);
     *out++ = ',';
@@ -149,22 +186,7 @@ static inline char *csv_interval(char *out, const CsvRow *row)
 /* Writes the line, and returns where it ends. */
 static inline char *csv_line(char *out, WholeSecond *second, int64_t wall_offset_ns, const CsvRow *row)
 {
-    out = csv_timestamp(out, second, row->start_ns + wall_offset_ns);
-    out = csv_optional(out, row, ITERATION);
-    out = csv_optional(out, row, EPOCH);
-    out = csv_cell(out, row, LAYER_NAME);
-    out = csv_cell(out, row, OPERATION);
-    out = csv_cell(out, row, PHASE);
-    out = csv_optional(out, row, SIZE);
-    out = csv_interval(out, row);
-    out = csv_cell(out, row, CLOCK);
-    out = csv_cell(out, row, GROUP);
-    out = csv_optional(out, row, GROUP_SIZE);
-    out = csv_optional(out, row, SEQ);
-    out = csv_optional(out, row, PEER);
-    out = csv_cell(out, row, THREAD);
-    out = csv_cell(out, row, STATUS);
-    out = csv_cell(out, row, STREAM);
+    CSV_CELLS(out, second, wall_offset_ns, row)
     out[-1] = '\n';
     return out;
 }

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
+from timing_logger.cells import amount_cell
 from timing_logger.errors import ConfigurationError, LogPathError
 from timing_logger.reading.atomic_files import drafts_of, made_folder
 from timing_logger.reading.parquet import SUFFIX as PARQUET
@@ -194,6 +195,9 @@ def _cells(field: Field, column: pd.Series[Any]) -> Any:
         return _iso(column, blank="")
     if field.kind == "integer":
         return column
+    if field.kind == "amount":
+        codes, distinct = pd.factorize(column)
+        return np.array([*map(amount_cell, distinct.tolist()), ""], dtype=object)[codes]  # -1 for a blank
     texts = np.char.mod(f"%.{_DECIMALS[field.kind]}f", column.to_numpy())
     return np.where(column.isna(), "", texts)
 

@@ -274,6 +274,7 @@ def _typed(cells: pd.DataFrame, *, escaped: bool) -> tuple[pd.DataFrame, _Valid]
         "text": partial(_texts, unescape=unescaped if escaped else str),
         "milliseconds": _floats,
         "seconds": _floats,
+        "amount": _floats,
     }
     columns = {}
     valid = np.ones(len(cells), dtype=bool)

@@ -253,10 +253,18 @@ def _crc32(facts: list[Facts]) -> int:
     return zlib.crc32(json.dumps(facts).encode())
 
 
+def _blanks(field: Field, length: int) -> Any:
+    if field.kind == "text":
+        return pd.Series([""]).array.take(np.zeros(length, np.intp))
+    if field.kind == "integer":
+        return pd.arrays.IntegerArray(np.zeros(length, np.int64), np.ones(length, np.bool_))
+    return np.full(length, np.nan)
+
+
 def _column(field: Field, table: Any) -> Any:
     """Convert a column as ``csv_lines`` would make it of text; blank if the file is older than the column."""
     if field.name not in table.column_names:
-        return pd.Series([""]).array.take(np.zeros(len(table), np.intp))
+        return _blanks(field, len(table))
     values = table[field.name]
     if field.kind == "text":
         array = values.unify_dictionaries().combine_chunks()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _BLOCK_BYTES = 2**22
 
-PLAIN_HEADERS = {f"{','.join(names)}\n".encode(): names for names in (COLUMNS, EARLIER_COLUMNS)}
+PLAIN_HEADERS = {f"{','.join(names)}\n".encode(): names for names in (*EARLIER_COLUMNS, COLUMNS)}
 """The headers that the logger writes, in any version, and the columns that they name."""
 
 _HEXADECIMAL = re.compile(rb'[,"\n][ \t]*-?0[xX]')  # Arrow reads it as an integer
@@ -160,6 +160,7 @@ def arrow_types() -> dict[Kind, pa.DataType]:
         "text": pa.dictionary(pa.int32(), pa.string()),
         "milliseconds": pa.float64(),
         "seconds": pa.float64(),
+        "amount": pa.float64(),
     }
 
 
@@ -197,7 +198,7 @@ def _check_values(field: Field, column: pa.Array) -> None:
     """Raise ``NotPlain`` for an instant or a duration that the logger does not write."""
     if field.kind == "timestamp":
         is_plain = not column.null_count and _microseconds(column).min(initial=_FIRST_YEAR) >= _FIRST_YEAR
-    elif field.kind in ("milliseconds", "seconds"):
+    elif field.kind in ("milliseconds", "seconds", "amount"):
         known = np.isfinite(_floats(column))
         is_plain = int(np.count_nonzero(known)) + column.null_count == len(column)
     else:
@@ -212,18 +213,24 @@ def _check_values(field: Field, column: pa.Array) -> None:
 def _joined_blocks(blocks: list[Block], fields: Sequence[Field]) -> pd.DataFrame:
     """Join blocks into one table of the columns ``fields``, with text as categoricals.
 
-    This empties the blocks, so that only one column at a time is held twice. Text is blank if the file lacks
-    it, because it is older than the column.
+    This empties the blocks, so that only one column at a time is held twice. What the file lacks, because it
+    is older than the column, is blank.
     """
-    there = [
-        field for field in fields if field.kind != "text" or all(field.name in block for block in blocks)
-    ]
+    there = [field for field in fields if all(field.name in block for block in blocks)]
     columns = {field.name: _joined(field, [block.pop(field.name) for block in blocks]) for field in there}
     frame: pd.DataFrame = pd.DataFrame(columns, copy=False)
     for field in fields:
         if field not in there:
-            frame[field.name] = _categorical([(np.zeros(len(frame), np.int8), [""])])
+            frame[field.name] = _blanks(field, len(frame))
     return frame
+
+
+def _blanks(field: Field, length: int) -> Any:
+    if field.kind == "text":
+        return _categorical([(np.zeros(length, np.int8), [""])])
+    if field.kind == "integer":
+        return pd.arrays.IntegerArray(np.zeros(length, np.int64), np.ones(length, np.bool_))
+    return np.full(length, np.nan)
 
 
 def _joined(

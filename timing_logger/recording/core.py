@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from timing_logger.errors import ConfigurationError
+from timing_logger.ring_file import SLOT_BYTES
 from timing_logger.which_core import NAME
 
 if TYPE_CHECKING or NAME == "python":
@@ -52,6 +53,6 @@ def new_channel(capacity: int) -> Channel:
         return Channel(min(capacity, MOST_RECORDS))
     except MemoryError as error:
         raise ConfigurationError(
-            f"maxsize={capacity}: {error}. Each takes 128 bytes of address space: choose a smaller maxsize, "
-            "or raise the process's limit."
+            f"maxsize={capacity}: {error}. Each takes {SLOT_BYTES} bytes of address space: choose a smaller "
+            "maxsize, or raise the process's limit."
         ) from error

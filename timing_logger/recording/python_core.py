@@ -9,11 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-from timing_logger.record import HOST_CLOCK, NOT_ENTERED, NS_PER_MS, OK, UNRESOLVED, RawRecord
+from timing_logger.record import HOST_CLOCK, NOT_ENTERED, NS_PER_MS, OK, ON_SPANS, UNRESOLVED, RawRecord
 from timing_logger.recording.channel import Channel
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.protocols import Waitable, has_ended
+
+if TYPE_CHECKING:
+    from timing_logger.recording.device.intervals import DeviceInterval
 
 _DEEPEST = 1000
 """The most open calls of one thread that are followed and kept, in case blocks are entered and never left."""
@@ -132,10 +136,7 @@ class Caller:
 class Span(OpenCall):
     """A block that will be recorded. Its maker sets the slots, which saves a call to ``__init__``."""
 
-    __slots__ = (
-        "epoch", "group", "group_size", "iteration", "layer_name", "message_size_bytes", "operation", "peer",
-        "phase", "seq", "thread",
-    )  # fmt: skip
+    __slots__ = ON_SPANS
 
     thread: str
     operation: str | None
@@ -238,7 +239,7 @@ class Span(OpenCall):
     def _record(
         self,
         operation: str | None,
-        start_ns: int,
+        start_ns: int | DeviceInterval,
         end_ns: int | None,
         status: str,
         thread: str | None = None,

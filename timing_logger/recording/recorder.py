@@ -7,7 +7,8 @@ these calls share is repeated in each of them, because one more function call wo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from timing_logger.record import HOST_CLOCK, OK, stated_interval
 from timing_logger.recording import core
@@ -16,13 +17,29 @@ from timing_logger.recording.core import Span
 from timing_logger.recording.device.host_or_device import timed_block
 from timing_logger.recording.device.span import DeviceSpan
 from timing_logger.recording.instrumented_calls import InstrumentedCalls
-from timing_logger.recording.no_span import NO_SPAN, Timer
+from timing_logger.recording.no_span import NO_SPAN, ignore, no_span
 from timing_logger.recording.spellings import one_value
+
+S = TypeVar("S", bound=Span)
 
 if TYPE_CHECKING:
     import torch
 
     from timing_logger.recording.device.intervals import DeviceInterval
+
+
+class Timer(Protocol):
+    """The object that ``with logger.record_mpi_operation(...) as timer`` yields."""
+
+    @property
+    def elapsed_ms(self) -> float:
+        """Duration of the block, in ms; NaN while it is open, and if it is not recorded."""
+
+    def __enter__(self) -> Timer: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
 
 
 class Recorder(InstrumentedCalls):
@@ -34,8 +51,8 @@ class Recorder(InstrumentedCalls):
     def _switch_off(self) -> None:
         """Replace the recording methods by ones that do nothing, which saves a check in every call."""
         vars(self).update(
-            record_mpi_operation=_no_span, record_device_operation=_no_span,
-            record_timing=_ignore, record_interval=_ignore,
+            record_mpi_operation=no_span, record_device_operation=no_span,
+            record_timing=ignore, record_interval=ignore,
         )  # fmt: skip
 
     def record_mpi_operation(
@@ -98,6 +115,34 @@ class Recorder(InstrumentedCalls):
         span.peer = peer
         return span
 
+    def begin_operation(
+        self,
+        kind: type[S],
+        operation: str | None,
+        message_size: int | None,
+        layer_name: str | None,
+        group: str,
+        group_size: int | None,
+        peer: int | None,
+    ) -> S:
+        """Create a span of class ``kind`` that no ``with`` encloses: see :class:`InstrumentedCalls`."""
+        span = kind.__new__(kind)
+        span.end_ns = 0
+        span.caller = caller = self._caller
+        span.thread = caller.thread
+        span.operation = operation
+        span.message_size_bytes = message_size
+        label = self._label.get()
+        span.layer_name = label[0] if layer_name is None else layer_name
+        span.phase = label[1]
+        span.iteration = self._iteration
+        span.epoch = self._epoch
+        span.group = group
+        span.group_size = group_size
+        span.seq = None
+        span.peer = peer
+        return span
+
     def phase(self, name: str, device: torch.device | None = None, *, layer_name: str | None = None) -> Timer:
         """Time a ``with`` block of this rank's own work, such as ``DATA``, ``FORWARD`` or ``CHECKPOINT``.
 
@@ -148,20 +193,13 @@ class Recorder(InstrumentedCalls):
             iteration = self._iteration
         elif self._selective and not self._policy.records(iteration):
             return NO_SPAN
-        span = DeviceSpan.__new__(DeviceSpan)
-        span.end_ns = 0
-        span.caller = caller = self._caller
-        span.thread = caller.thread
-        span.operation = operation
-        span.message_size_bytes = message_size
-        span.layer_name = self._label.get()[0] if layer_name is None else layer_name
-        span.phase = self._label.get()[1] if phase is None else phase
+        span = self.begin_operation(DeviceSpan, operation, message_size, layer_name, group, group_size, peer)
+        if phase is not None:
+            span.phase = phase
         span.iteration = iteration
-        span.epoch = self._epoch if epoch is None else epoch
-        span.group = group
-        span.group_size = group_size
+        if epoch is not None:
+            span.epoch = epoch
         span.seq = seq
-        span.peer = peer
         span.stream = stream
         return span
 
@@ -257,17 +295,3 @@ else:
     for _name, _call in vars(RecordingCalls).items():
         if callable(_call) and not _name.startswith("__"):
             _call.__doc__ = getattr(Recorder, _name).__doc__
-
-
-# -- off ------------------------------------------------------------------------------------------
-
-
-def _no_span(
-    operation: object = "", message_size: object = None, layer_name: object = None, phase: object = None,
-    iteration: object = None, epoch: object = None, **_: object,
-) -> Timer:  # fmt: skip
-    return NO_SPAN  # named parameters, because collecting them into a tuple costs a third more
-
-
-def _ignore(*_: object, **__: object) -> None:
-    pass

@@ -13,15 +13,15 @@ import pandas as pd
 
 from timing_logger.analysis.operations import is_communication, is_wait
 from timing_logger.analysis.tables import Bools, Ints
+from timing_logger.record import COLUMNS
 from timing_logger.report._trace_flows import Flows
 from timing_logger.report._trace_lanes import Lanes
 from timing_logger.report._trace_rows import Counters, TraceRows
 
-ARGUMENTS = (
-    "iteration", "epoch", "layer_name", "phase", "message_size_bytes", "group", "group_size", "seq", "peer",
-    "status", "clock", "stream", "metadata",
-)  # fmt: skip
-"""The columns shown with each span, unless they are blank."""
+_DRAWN = {"timestamp", "operation", "elapsed_ms", "start_counter", "end_counter", "thread"}
+
+ARGUMENTS = (*(name for name in COLUMNS if name not in _DRAWN), "metadata")
+"""The columns shown with each span, unless they are blank: those that are not drawn."""
 
 FIRST_TID = 1
 """The least number of a lane: Perfetto reserves 0 for the idle task."""

@@ -18,6 +18,7 @@ from processes import run_python
 
 from campaign.fuzzing import Reader, fuzz
 from campaign.trial import Trial, Untried
+from timing_logger.ring_file import SLOT_BYTES
 
 _RECORDS = 60
 _KILLED = f"""
@@ -40,8 +41,8 @@ while not read_ring(descriptor).open_calls:
     time.sleep(0.01)
 os.kill(os.getpid(), signal.SIGKILL)
 """
-_FIRST_SLOT = 4096 + 2**20 + (2 * 128 + 64) * 128  # after header, names, and the lists of open calls
-_USED = _FIRST_SLOT + 80 * 128
+_FIRST_SLOT = 4096 + 2**20 + (2 * 128 + 64) * SLOT_BYTES  # after header, names, and the lists of open calls
+_USED = _FIRST_SLOT + 80 * SLOT_BYTES
 
 
 def fuzz_rings(trial: Trial) -> str:
@@ -116,8 +117,8 @@ def _scramble(content: bytearray, _: Sequence[bytes], chance: random.Random) -> 
 
 def _half_written(content: bytearray, _: Sequence[bytes], chance: random.Random) -> None:
     """Put back a part of a slot, as where a process was killed while it wrote."""
-    first = _FIRST_SLOT + 128 * chance.randrange(_RECORDS)
-    length = 8 * chance.randrange(16)
+    first = _FIRST_SLOT + SLOT_BYTES * chance.randrange(_RECORDS)
+    length = 8 * chance.randrange(SLOT_BYTES // 8)
     content[first : first + length] = bytes(length)
 
 

@@ -98,6 +98,7 @@ int ring_open(Ring *ring, const char *path, uint64_t n_slots)
     ring->header->standing_bytes = FIRST_OPEN - FIRST_STANDING;
     ring->header->open_bytes = FIRST_SLOT - FIRST_OPEN;
     ring->header->slot_bytes = sizeof(Slot);
+    ring->header->layout = RECORD_LAYOUT; /* of which columns the slots are */
     ring->header->slots = n_slots;
     ring->header->pid = getpid();
     return 0;

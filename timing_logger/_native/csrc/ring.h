@@ -16,9 +16,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "columns.h"
+#include "row.h"
 
-#define RING_MAGIC 0x32474e4952474c54ULL /* "TLGRING2" in memory, on a little-endian machine */
+#define RING_MAGIC 0x33474e4952474c54ULL /* "TLGRING3" in memory, on a little-endian machine */
 #define RING_HEADER_BYTES 4096
 #define RING_NAMES_BYTES (1 << 20)
 #define RING_MOST_NAMES 16384
@@ -30,8 +30,11 @@
 
 #define RING_MOST_AHEAD (1ULL << 17) /* slots of it whose memory is made ready at a time: 16 MiB */
 
-#define IS_GROUP (1u << 7)        /* no call but a group: SEQ collectives begun, PEER of them completed */
-#define ELSEWHERE (1u << 15)      /* the record cannot be put into a slot: the process holds it as it is */
+#define IS_GROUP (1u << 25)       /* no call but a group: SEQ collectives begun, PEER of them completed */
+#define ELSEWHERE (1u << 26)      /* the record cannot be put into a slot: the process holds it as it is */
+
+/* Of a slot: what it is at least, and what makes whole cache lines of it, of which a word at least is for nobody. */
+enum { NAME_WORDS = (N_NAMES + 3) / 4, SLOT_WORDS = 5 + N_NUMBERS + NAME_WORDS, SPARE_WORDS = 8 - SLOT_WORDS % 8 };
 
 typedef struct {
     uint64_t ticket;   /* the position, plus 1; written last, so that a slot without it is incomplete */
@@ -39,15 +42,17 @@ typedef struct {
     int64_t start_ns;
     int64_t end_ns;
     int64_t numbers[N_NUMBERS];
-    uint16_t names[N_NAMES];
+    uint16_t names[4 * NAME_WORDS]; /* 0 behind the last */
     uint32_t has;
     uint32_t zero;
-    uint64_t spare[3]; /* for nobody to read: ring_touch_ahead writes there */
-} Slot; /* two cache lines */
+    uint64_t spare[SPARE_WORDS]; /* for nobody to read: ring_touch_ahead writes there */
+} Slot;
+
+_Static_assert(sizeof(Slot) == 8 * (SLOT_WORDS + SPARE_WORDS), "a slot is made of words");
 
 typedef struct {
     uint64_t magic;
-    uint32_t header_bytes, names_bytes, standing_bytes, open_bytes, slot_bytes, unused;
+    uint32_t header_bytes, names_bytes, standing_bytes, open_bytes, slot_bytes, layout;
     uint64_t slots;
     int64_t started_unix_ns, wall_offset_ns, pid;
     uint64_t head, taken, released;
@@ -108,9 +113,9 @@ void ring_close(Ring *ring);
 /* Appends a name to the area of names. Returns 0, or -1 if there is no room. */
 int ring_add_name(Ring *ring, const char *utf8, size_t n_bytes);
 
-/* A multilinear hash, of words 2 to 12: each times an odd constant of its own, so that all products go side by side. */
+/* A multilinear hash, of the words from the start to `zero`: each times an odd constant of its own, so that all products go side by side. */
 #define RING_ODD 0x9e3779b97f4a7c15ULL
-enum { FIRST_WORD = 2, SLOT_WORDS = 13 };
+enum { FIRST_WORD = 2 };
 typedef uint64_t __attribute__((may_alias)) Word;
 
 static inline uint64_t ring_copy(Slot *to, const Slot *from)
@@ -118,7 +123,7 @@ static inline uint64_t ring_copy(Slot *to, const Slot *from)
     Word *out = (Word *)to;
     const Word *in = (const Word *)from;
     uint64_t sum = 0;
-#pragma GCC unroll 16
+#pragma GCC unroll 32
     for (uint64_t i = FIRST_WORD; i < SLOT_WORDS; i++) {
         out[i] = in[i];
         sum += in[i] * (RING_ODD * (2 * i + 1));

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import shlex
@@ -14,8 +13,8 @@ import tempfile
 from pathlib import Path
 
 from timing_logger.autologging.native_mpi.wrappers import real_header, wrappers
+from timing_logger.columns_in_c import HEADER_FILE, columns_header
 from timing_logger.errors import ConfigurationError
-from timing_logger.record import HEADER
 
 VARIABLE = "TIMING_LOGGER_NATIVE_MPI"
 """The environment variable that names the folder of the timing files, for a program with the library."""
@@ -68,7 +67,7 @@ def _declared_functions(compiler: list[str]) -> str:
 def _texts(declared: str) -> dict[str, str]:
     names = set(re.findall(r"\bPMPI_(\w+)\s*\(", declared))
     return {
-        "header.h": f"#define CSV_HEADER {json.dumps(HEADER)}\n",
+        HEADER_FILE: columns_header(),
         "real.h": real_header(names.__contains__),
         "wrappers.c": wrappers(names.__contains__),
     }

@@ -6,7 +6,7 @@ the host's clock.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 import timing_logger.recording.device.accelerator as accelerators
 
@@ -14,26 +14,14 @@ if TYPE_CHECKING:
     import torch
     from typing_extensions import Unpack
 
-    from timing_logger.recording.no_span import Timer
-    from timing_logger.recording.recorder import Recorder
+    from timing_logger.record import Stated
+    from timing_logger.recording.recorder import Recorder, Timer
 
 _WITHOUT_STREAMS = ("cpu", "meta")
 
 
-class Columns(TypedDict, total=False):
-    """The columns of a row that its caller knows: arguments of ``record_mpi_operation``."""
-
-    message_size: int | None
-    layer_name: str | None
-    phase: str | None
-    group: str
-    group_size: int | None
-    seq: int | None
-    peer: int | None
-
-
 def timed_block(
-    recorder: Recorder, operation: str, device: torch.device | None, **columns: Unpack[Columns]
+    recorder: Recorder, operation: str, device: torch.device | None, **columns: Unpack[Stated]
 ) -> Timer:
     """Return a context manager that records its block as ``operation`` on the current stream of ``device``.
 

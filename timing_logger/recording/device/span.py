@@ -68,9 +68,5 @@ class DeviceSpan(Span):
             return
         interval.end(self.stream)
         start, end, clock = interval.columns
-        record = (
-            self.iteration, self.epoch, self.layer_name, self.operation, self.phase, self.message_size_bytes,
-            start, end, clock, self.group, self.group_size, self.seq, self.peer,
-            self.thread, OK if kind is None else "error:" + kind.__name__, "", None,
-        )  # fmt: skip
-        self.caller.channel.put(record)
+        status = OK if kind is None else "error:" + kind.__name__
+        self.caller.channel.put(self._record(self.operation, start, end, status, clock=clock))

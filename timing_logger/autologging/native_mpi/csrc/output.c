@@ -220,15 +220,21 @@ static Cell cell(const char *text) { return (Cell){text, (uint32_t) strlen(text)
 static char *line(char *out, const struct row *row)
 {
     static WholeSecond second = {.unix_s = -1};
-    const int64_t numbers[N_NUMBERS] = {[SIZE] = row->bytes, [GROUP_SIZE] = row->group->size, [SEQ] = row->seq,
+    const int64_t numbers[N_NUMBERS] = {[MESSAGE_SIZE_BYTES] = row->bytes, [GROUP_SIZE] = row->group->size, [SEQ] = row->seq,
                                         [PEER] = row->peer};
     const Cell blank = {"", 0}, host = {"host", 4}, operation = cell(row->operation), group = cell(row->group->cell),
                thread = cell(row->thread), status = cell(row->status);
-    uint32_t has = 1u << GROUP_SIZE | (row->bytes != BLANK) << SIZE | (row->seq != BLANK) << SEQ |
-                   (row->peer >= 0) << PEER | (row->end_ns != BLANK ? HAS_END : 0);
-    const CsvRow values = {row->start_ns, row->end_ns, numbers, has, {
-        [LAYER_NAME] = &blank, [OPERATION] = &operation, [PHASE] = &blank, [CLOCK] = &host, [GROUP] = &group,
-        [THREAD] = &thread, [STATUS] = &status, [STREAM] = &blank}};
+    uint32_t has = HAS(GROUP_SIZE) | (row->bytes != BLANK ? HAS(MESSAGE_SIZE_BYTES) : 0) |
+                   (row->seq != BLANK ? HAS(SEQ) : 0) | (row->peer >= 0 ? HAS(PEER) : 0) |
+                   (row->end_ns != BLANK ? HAS_END : 0);
+    CsvRow values = {row->start_ns, row->end_ns, numbers, has, {NULL}};
+    for (int which = 0; which < N_NAMES; which++)
+        values.cells[which] = &blank;
+    values.cells[OPERATION] = &operation;
+    values.cells[CLOCK] = &host;
+    values.cells[GROUP] = &group;
+    values.cells[THREAD] = &thread;
+    values.cells[STATUS] = &status;
     return csv_line(out, &second, anchor.unix_ns - anchor.counter_ns, &values);
 }
 

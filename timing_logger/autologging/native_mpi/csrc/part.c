@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "descriptors.h"
-#include "header.h"
+#include "columns.h"
 #include "part.h"
 
 #define HEADER_BYTES ((int64_t) sizeof CSV_HEADER - 1)
