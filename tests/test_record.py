@@ -118,6 +118,25 @@ def test_what_is_no_integer_leaves_a_blank_in_a_marked_row(column: str, value: o
     assert row["elapsed_ms"] == "5.234000"
 
 
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [({"seq": 3.5}, "seq is 3.5, and must be an integer of 64 bits at most"),
+     ({"peer": 10**5000}, "peer is of type int, and must be an integer of 64 bits at most"),
+     ({"phase": object()}, "phase is of type object, and must be a text"),
+     ({"epoch": "x" * 99}, "epoch is 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx', and must be an integer")],
+    ids=["float", "many digits", "no text", "text"],
+)  # fmt: skip
+def test_what_a_column_cannot_hold_is_said_once_with_what_it_takes(
+    values: dict[str, Any], shown: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("timing_logger.refused_values._told", set())
+    for _ in range(2):
+        line_of(**values)
+    (said,) = caplog.messages
+    assert shown in said
+    assert "Pass such a value, or none." in said
+
+
 def test_numpy_integers_are_integers() -> None:
     numpy = pytest.importorskip("numpy")
     row = cells(line_of(message_size_bytes=numpy.int64(42), seq=numpy.uint8(7)))

@@ -25,6 +25,7 @@ from timing_logger.cells import escape_text as escape_text
 from timing_logger.cells import name_cell as name_cell
 from timing_logger.cells import operation_cell as operation_cell
 from timing_logger.cells import unescape_text as unescape_text
+from timing_logger.refused_values import tell
 
 OK = "ok"
 UNRESOLVED = "unresolved"
@@ -299,26 +300,27 @@ _CELLS: dict[str, Callable[[tuple[Any, ...]], Iterable[str]]] = {
 def repaired(record: RawRecord) -> Record:
     """Return ``record`` with every value replaced by one that its column can hold.
 
-    If any value had to be discarded, the status becomes :data:`INVALID_VALUE`. Metadata is left out.
+    If any value had to be discarded, the status becomes :data:`INVALID_VALUE`, and the log says why. Metadata
+    is left out.
 
     ``str()`` is never called on a caller's object: it could raise, or never return.
     """
     raw = Record(*record)
     start_ns, end_ns = cells.repaired_interval(raw.start_ns, raw.end_ns)
-    others: dict[str, Any] = {
-        field.name: _REPAIRS[field.kind](getattr(raw, field.name))
-        for field in FIELDS
-        if field.kind in _REPAIRS
-    }
+    others: dict[str, Any] = {}
+    for field in FIELDS:
+        if field.kind in _REPAIRS:
+            before = getattr(raw, field.name)
+            others[field.name] = after = _REPAIRS[field.kind](before)
+            if _is_lost(before, after):
+                tell(field.name, field.kind, before)
     fixed = Record(start_ns=start_ns, end_ns=end_ns, **others)
-    return fixed._replace(status=INVALID_VALUE) if _lost_a_value(raw, fixed) else fixed
+    has_lost = any(map(_is_lost, raw, fixed))
+    return fixed._replace(status=INVALID_VALUE) if has_lost else fixed
 
 
-def _lost_a_value(raw: Record, fixed: Record) -> bool:
-    return any(
-        (after is None and before is not None) or (isinstance(after, str) and not isinstance(before, str))
-        for before, after in zip(raw, fixed, strict=True)
-    )
+def _is_lost(before: Any, after: Any) -> bool:
+    return (after is None and before is not None) or (isinstance(after, str) and not isinstance(before, str))
 
 
 _REPAIRS: dict[str, Callable[[Any], Any]] = {
