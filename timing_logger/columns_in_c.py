@@ -107,7 +107,7 @@ cdef class Columns(OpenCall):
 {_lines(f"cdef public object {name}" for name in ON_SPANS)}
 
     cdef inline void state_no_further(self) noexcept:
-{_lines([*(f"self.{name} = {_blank(name)}" for name in FURTHER), "return"], 8)}
+{_lines([*(_emptied(name) for name in FURTHER), "return"], 8)}
 
     cdef inline void put_columns(self, Fields *fields) noexcept:
 {_lines((f"{_place(name)} = <PyObject *> self.{name}" for name in ON_SPANS if name not in _GIVEN), 8)}
@@ -124,6 +124,10 @@ def _place(name: str) -> str:
 
 def _blank(name: str) -> str:
     return "None" if FURTHER[name] is None else "NOTHING"
+
+
+def _emptied(name: str) -> str:
+    return f"if self.{name} is not {_blank(name)}: self.{name} = {_blank(name)}"
 
 
 def _of_record(name: str) -> str:

@@ -69,9 +69,13 @@ cdef class RecordingCalls:
         span.iteration = iteration
         span.epoch = self._epoch if epoch is None else epoch
         span.group = group
-        span.group_size = group_size
-        span.seq = seq
-        span.peer = peer
+        # Mostly None, as before: each count of its references that is moved waits for the one before.
+        if span.group_size is not group_size:
+            span.group_size = group_size
+        if span.seq is not seq:
+            span.seq = seq
+        if span.peer is not peer:
+            span.peer = peer
         return span
 
     def begin_operation(self, kind, operation, message_size, layer_name, group, group_size, peer):
@@ -96,8 +100,10 @@ cdef class RecordingCalls:
         span.epoch = self._epoch
         span.group = group
         span.group_size = group_size
-        span.seq = None
-        span.peer = peer
+        if span.seq is not None:
+            span.seq = None
+        if span.peer is not peer:
+            span.peer = peer
         span.state_no_further()
         return 0
 
@@ -175,36 +181,40 @@ cdef class RecordingCalls:
         message_size_bytes=None, mpi_op_name=None,
     ):
         cdef int64_t now = perf_counter_ns(), elapsed
-        if start_counter is None and end_counter is None and type(elapsed_ms) is float and 0 <= elapsed_ms < 1e12:
-            elapsed = <int64_t> (<double> elapsed_ms * NS_PER_MS + 0.5)
-            start_ns = max(0, now - elapsed)
-            end_ns, status = start_ns + elapsed, OK_
-        else:
-            start_ns, end_ns, status = stated_interval(elapsed_ms, start_counter, end_counter, now)
+        cdef Fields fields
         if mpi_op_name is not None:
             operation = one_value(operation, mpi_op_name)
         if message_size_bytes is not None:
             message_size = one_value(message_size, message_size_bytes)
-        self.interval(
-            operation, start_ns, end_ns, message_size, layer_name, phase, iteration, epoch,
-            group, group_size, seq, peer, HOST, status, None,
-        )
+        if start_counter is None and end_counter is None and type(elapsed_ms) is float and 0 <= elapsed_ms < 1e12:
+            elapsed = <int64_t> (<double> elapsed_ms * NS_PER_MS + 0.5)
+            fields.start_ns = max(<int64_t> 0, now - elapsed)
+            fields.end_ns = fields.start_ns + elapsed
+            self.interval(&fields, True, operation, None, None, message_size, layer_name, phase, iteration, epoch,
+                          group, group_size, seq, peer, HOST, OK_, None)
+        else:
+            start_ns, end_ns, status = stated_interval(elapsed_ms, start_counter, end_counter, now)
+            self.record_interval(
+                operation, start_ns, end_ns, message_size, layer_name, phase, iteration, epoch, group=group,
+                group_size=group_size, seq=seq, peer=peer, status=status,
+            )
 
     def record_interval(
         self, operation, start_ns, end_ns, message_size=None, layer_name=None, phase=None, iteration=None,
         epoch=None, *, group="", group_size=None, seq=None, peer=None, clock=HOST_CLOCK, status=OK, metadata=None,
     ):
-        self.interval(operation, start_ns, end_ns, message_size, layer_name, phase, iteration, epoch, group,
-                      group_size, seq, peer, clock, status, metadata)
-
-    cdef int interval(
-        self, object operation, object start_ns, object end_ns, object message_size, object layer_name,
-        object phase, object iteration, object epoch, object group, object group_size, object seq, object peer,
-        object clock, object status, object metadata,
-    ) except -1:
-        cdef object thread
         cdef Fields fields
         cdef bint fits = _interval(start_ns, end_ns, &fields) and metadata is None
+        self.interval(&fields, fits, operation, start_ns, end_ns, message_size, layer_name, phase, iteration, epoch,
+                      group, group_size, seq, peer, clock, status, metadata)
+
+    cdef int interval(
+        self, Fields *fields, bint fits, object operation, object start_ns, object end_ns, object message_size,
+        object layer_name, object phase, object iteration, object epoch, object group, object group_size,
+        object seq, object peer, object clock, object status, object metadata,
+    ) except -1:
+        """Put a record. If it ``fits``, ``fields`` has its instants; then a start of None says: only there."""
+        cdef object thread
         if iteration is None:
             if not self.recording:
                 return 0
@@ -217,7 +227,7 @@ cdef class RecordingCalls:
             phase = label[1] if phase is None else phase
         epoch = self._epoch if epoch is None else epoch
         thread = _thread_of(self.caller())
-        no_further_fields(&fields)
+        no_further_fields(fields)
         fields.names[STREAM] = <PyObject *> NOTHING
         fields.names[LAYER_NAME], fields.names[OPERATION] = <PyObject *> layer_name, <PyObject *> operation
         fields.names[PHASE], fields.names[CLOCK] = <PyObject *> phase, <PyObject *> clock
@@ -227,8 +237,10 @@ cdef class RecordingCalls:
         fields.numbers[MESSAGE_SIZE_BYTES] = <PyObject *> message_size
         fields.numbers[GROUP_SIZE] = <PyObject *> group_size
         fields.numbers[SEQ], fields.numbers[PEER] = <PyObject *> seq, <PyObject *> peer
-        if not (fits and type(self._channel) is Channel and (<Channel> self._channel).put_fields(&fields)):
-            self._channel.put(raw_record(&fields, start_ns, end_ns, metadata))
+        if not (fits and type(self._channel) is Channel and (<Channel> self._channel).put_fields(fields)):
+            if fits and start_ns is None:
+                start_ns, end_ns = fields.start_ns, fields.end_ns
+            self._channel.put(raw_record(fields, start_ns, end_ns, metadata))
         return 0
 
 
