@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import shutil
@@ -15,8 +16,8 @@ from processes import run_python
 
 from timing_logger.autologging.native_mpi import build
 from timing_logger.reading.plain_files import arrow_types, has_pyarrow
-from timing_logger.record import COLUMNS, HEADER, Kind, Record, check_columns
-from timing_logger.recording import core
+from timing_logger.record import COLUMNS, FURTHER, HEADER, Kind, Record, Stated, check_columns
+from timing_logger.recording import core, recorder
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -150,6 +151,18 @@ def test_the_library_for_mpi_has_the_header_of_the_table() -> None:
     declared = build._texts("int PMPI_Send(int);")["columns.h"]
     (stated,) = re.findall("#define CSV_HEADER (.*)", declared)
     assert json.loads(stated) == HEADER
+
+
+@pytest.mark.parametrize("column", FURTHER)
+def test_every_call_that_takes_columns_takes_each_that_only_programs_state(column: str) -> None:
+    calls = [recorder.Recorder, recorder.ChosenRecorder]
+    names = ["phase", "record_mpi_operation", "record_device_operation", "record_timing", "record_interval"]
+    takes = {
+        (of.__name__, name): inspect.signature(getattr(of, name)).parameters for of in calls for name in names
+    }
+    assert [call for call, parameters in takes.items() if column not in parameters] == []
+    assert column in Stated.__annotations__
+    assert column in recorder.Timer.__annotations__
 
 
 # -- what reads ----------------------------------------------------------------------------------

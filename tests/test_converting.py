@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -120,6 +120,7 @@ def test_other_tools_find_typed_columns(tmp_path: Path) -> None:
         "text": "dictionary<values=string, indices=int32, ordered=0>",
         "milliseconds": "double",
         "seconds": "double",
+        "amount": "double",
     }
     assert types == {field.name: kinds[field.kind] for field in FIELDS} | dict.fromkeys(PROCESS, "int64")
 
@@ -168,15 +169,34 @@ def test_parquet_is_large_where_what_it_was_made_from_is(
     assert read_timings(tmp_path / "one.parquet").attrs["engine"] == "pandas"
 
 
-def test_parquet_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("later", [("stream", "work"), ("work",)], ids=" ".join)
+def test_parquet_of_an_earlier_version_is_read(tmp_path: Path, later: tuple[str, ...]) -> None:
     write_timing_file(tmp_path / "logs", 0, [record(), record(start_s=2)])
     with pytest.MonkeyPatch.context() as earlier:
         earlier.setattr(
-            "timing_logger.reading.parquet.FIELDS", [field for field in FIELDS if field.name != "stream"]
+            "timing_logger.reading.parquet.FIELDS", [field for field in FIELDS if field.name not in later]
         )
         convert(tmp_path / "logs", "parquet", tmp_path / "old.parquet")
-    assert "stream" not in pq.read_schema(tmp_path / "old.parquet").names
+    assert not set(later) & set(pq.read_schema(tmp_path / "old.parquet").names)
     assert_same(read_timings(tmp_path / "old.parquet"), read_timings(tmp_path / "logs"))
+
+
+@pytest.mark.parametrize("to", ["parquet", "csv", "jsonl"])
+def test_work_is_converted_as_it_was(tmp_path: Path, to: Literal["parquet", "csv", "jsonl"]) -> None:
+    given = [4096, 0.1, 1e21, None]
+    write_timing_file(
+        tmp_path / "logs", 0, [record(start_s=1 + i, work=work) for i, work in enumerate(given)]
+    )
+    convert(tmp_path / "logs", to, tmp_path / f"all.{to}")
+    if to == "parquet":
+        found = read_timings(tmp_path / "all.parquet")["work"].tolist()
+        assert [None if work != work else work for work in found] == given
+    elif to == "csv":
+        rows = csv.DictReader((tmp_path / "all.csv").read_text().splitlines())
+        assert [row["work"] for row in rows] == ["4096", "0.1", "1e+21", ""]
+    else:
+        lines = (tmp_path / "all.jsonl").read_text().splitlines()
+        assert [json.loads(line)["work"] for line in lines] == given
 
 
 def test_files_of_an_earlier_version_are_converted_with_blank_streams(tmp_path: Path) -> None:

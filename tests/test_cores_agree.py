@@ -143,6 +143,9 @@ class Driver:
     def leave(self, which: int, kind: type[BaseException] | None) -> object:
         return self.spans[which % len(self.spans)].__exit__(kind, kind and kind(), None)
 
+    def process(self, which: int, work: Any) -> None:
+        self.spans[which % len(self.spans)].work = work
+
     def drop(self, which: int) -> None:
         self.spans.pop(which % len(self.spans))
 
@@ -226,7 +229,8 @@ class Driver:
         in_place = getattr(batch, "csv_lines", None)
         lines = in_place(0) if in_place else format_records(list(batch), 0).encode()
         self.channel.release()
-        return records, lines.count(b"\n")
+        work = [line.rpartition(b",")[2] for line in lines.split(b"\n")]
+        return records, lines.count(b"\n"), work
 
     def close(self) -> None:
         self.channel.close()
@@ -280,6 +284,7 @@ NUMBERS = st.sampled_from(
     [None, 0, 1, 2, -1, 2**31, 2**62, 2**63, -(2**63) - 1, 10**400, True, 1.5, float("nan"), "7",
      np.int64(3), np.float32(2.5)]
 )  # fmt: skip
+WORK = NUMBERS | st.sampled_from([0.1, 1 / 3, 4096.0, 1e18, 1e21, -0.0, -0.5, float("inf")])
 STARTS = st.sampled_from([0, 1, 100, -5, 2**62, 2**70, None, True, 1.5, "x", np.int64(3)])
 ERRORS = st.sampled_from([None, ValueError, KeyError])
 ENDED = st.sampled_from([True, False, "unknown"])
@@ -288,7 +293,7 @@ WHICH = st.integers(0, 3)
 
 common = {
     "message_size": NUMBERS, "layer_name": NAMES, "phase": NAMES, "iteration": NUMBERS, "epoch": NUMBERS,
-    "group": NAMES, "group_size": NUMBERS, "seq": NUMBERS, "peer": NUMBERS,
+    "group": NAMES, "group_size": NUMBERS, "seq": NUMBERS, "peer": NUMBERS, "work": WORK,
 }  # fmt: skip
 spelled = {"operation": NAMES, "message_size_bytes": NUMBERS, "mpi_op_name": NAMES}
 
@@ -308,6 +313,7 @@ CALLS = st.one_of(
     call("interval", STARTS, STARTS, some_of(**common, operation=NAMES, status=NAMES, clock=NAMES,
                                              metadata=st.sampled_from([None, {"a": 1}, 5]))),
     call("span", some_of(**common, **spelled)), call("span", st.just({"operation": "A"})),
+    call("process", WHICH, WORK),
     call("enter", WHICH), call("enter", WHICH), call("leave", WHICH, st.sampled_from([None, KeyError])),
     call("leave", WHICH, st.none()), call("drop", WHICH), call("elapsed", WHICH),
     call("time_call", OUTCOMES, ERRORS, ENDED, NUMBERS),

@@ -172,6 +172,19 @@ def test_a_plain_file_is_left_to_pyarrow_and_another_to_the_parser(tmp_path: Pat
     assert parse_plain_file(torn, COLUMNS) is None
 
 
+def test_files_of_all_versions_are_read_in_one_folder(tmp_path: Path) -> None:
+    for rank, columns in enumerate([*EARLIER_COLUMNS, COLUMNS]):
+        lines = earlier_content([record(), record(start_s=2)], columns)
+        (tmp_path / f"timing-rank{rank}.csv").write_bytes(lines)
+    write_timing_file(tmp_path, len(EARLIER_COLUMNS) + 1, [record(work=4096), record(start_s=2, work=0.5)])
+    assert_engines_agree(tmp_path)
+    for engine in ("pandas", "pyarrow"):
+        found = read(tmp_path, engine=engine)["work"]
+        assert found.dtype == "float64"
+        assert found.dropna().tolist() == [4096, 0.5]
+        assert len(found) == 2 * (len(EARLIER_COLUMNS) + 2)
+
+
 def test_a_plain_file_of_an_earlier_version_is_plain(tmp_path: Path) -> None:
     path = tmp_path / "timing-rank0.csv"
     path.write_bytes(earlier_content([record(status="ok"), record(status="unresolved", layer_name="ä")]))

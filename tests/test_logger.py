@@ -19,6 +19,7 @@ from processes import rows, run_python
 from timing_logger import TimingLogger, get_timing_logger, init_timing_logger, shutdown_timing_logger
 from timing_logger.errors import AlreadyInitializedError, ConfigurationError
 from timing_logger.record import COLUMNS, Record
+from timing_logger.recording.core import CollectiveCount
 from timing_logger.recording.options import LoggerOptions
 from timing_logger.run_info import sidecar_path
 from timing_logger.sinks.memory import MemorySink
@@ -43,6 +44,59 @@ def test_the_context_manager_times_its_block() -> None:
     assert record[:6] == (7, 2, "layer1", "ALLREDUCE", "dense", 1024)
     assert record.end_ns is not None
     assert durations == [(record.end_ns - record.start_ns) / 1e6]
+
+
+def test_every_recording_call_takes_the_work_of_its_row() -> None:
+    def use(logger: TimingLogger) -> None:
+        with logger.phase("DATA", work=1):
+            pass
+        with logger.record_mpi_operation("A", work=2):
+            pass
+        with logger.record_device_operation("B", work=3):
+            pass
+        logger.record_timing("C", 1.0, work=4)
+        logger.record_interval("D", 1, 2, work=0.5)
+        with logger.record_mpi_operation("E"):
+            pass
+
+    assert [record.work for record in recorded(use)] == [1, 2, 3, 4, 0.5, None]
+
+
+def test_work_that_is_known_only_in_the_block_is_set_there() -> None:
+    def use(logger: TimingLogger) -> None:
+        for begin in (logger.phase, logger.record_mpi_operation, logger.record_device_operation):
+            with begin("DATA", work=1) as block:
+                block.work = (block.work or 0) + 4096
+            block.work = 7  # too late
+
+    assert [record.work for record in recorded(use)] == [4097] * 3
+
+
+class World(CollectiveCount):
+    """A group of one rank."""
+
+    name, size = "world", 1
+
+
+def test_the_work_of_a_block_is_not_that_of_the_next_one() -> None:
+    def use(logger: TimingLogger) -> None:
+        with logger.record_mpi_operation("A", work=1):
+            pass
+        logger.time_call("B", None, None, None, World(), int, lambda: None, ())
+
+    assert [record.work for record in recorded(use)] == [1, None]
+
+
+def test_the_work_of_a_block_that_is_not_recorded_goes_nowhere() -> None:
+    def use(logger: TimingLogger) -> None:
+        with logger.record_mpi_operation("A", iteration=1) as block:
+            assert block.work is None
+            block.work = 5
+            assert block.work is None
+            with pytest.raises(AttributeError):
+                block.works = 5
+
+    assert recorded(use, start_step=2) == recorded(use, enabled=False) == []
 
 
 def test_a_timer_that_is_kept_keeps_its_own_time() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +18,7 @@ from timing_logger import TimingLogger
 from timing_logger.record import FIELDS, HOST_CLOCK, OK, Record, format_records
 from timing_logger.recording import core
 from timing_logger.recording.channel import Channel as PythonChannel
+from timing_logger.ring_file import read_ring
 from timing_logger.sinks.memory import MemorySink
 
 needs_native = pytest.mark.skipif(core.NAME != "native", reason="the native core was not built, or is off")
@@ -156,6 +160,50 @@ def test_a_part_of_a_batch_has_the_lines_of_that_part() -> None:
     assert [record[0] for record in batch[1:3]] == [1, 2]
     with pytest.raises(IndexError):
         batch[5]
+
+
+@needs_native
+def test_what_a_ring_holds_of_numbers_is_read_from_its_file(tmp_path: Path) -> None:
+    plain = Record(3, None, "", "A", "", 2**62, 1, 2, HOST_CLOCK, "", None, 5, -1, "T", OK)
+    given_records = [
+        tuple(plain._replace(work=work)) for work in (None, 0, 4096, 2**60 + 1, 0.5, 1e300, 4096.0)
+    ]
+    channel = core.new_channel(10)
+    channel.back_by(tmp_path / "a.ring", tmp_path / "timing-rank0.csv", 1, 10**18)  # type: ignore[attr-defined]
+    for record in given_records:
+        channel.put(record)
+    with (tmp_path / "a.ring").open("rb") as file:
+        found = read_ring(file.fileno()).records
+    assert [tuple(map(repr, record)) for record in found] == [tuple(map(repr, one)) for one in given_records]
+    assert taken(channel)[1] == format_records(given_records, 10**18).encode()
+
+
+@needs_native
+@pytest.mark.skipif(shutil.which("localedef") is None, reason="no localedef")
+def test_another_decimal_point_of_the_program_changes_no_file(tmp_path: Path) -> None:
+    """The functions of C that write numbers take the one of the locale."""
+    made = subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", tmp_path / "de_DE.UTF-8"], timeout=60)
+    if made.returncode:
+        pytest.skip("the system has no sources of locales")
+    done = run_python(LOCALE, environment={"LOCPATH": str(tmp_path)})
+    assert done.stdout.split() == ["0,5", "0.5", "0.3333333333333333", "1e+21"], done.stderr
+
+
+LOCALE = """
+import ctypes, locale
+from timing_logger.record import HOST_CLOCK, OK, Record
+from timing_logger.recording.core import new_channel
+
+locale.setlocale(locale.LC_ALL, "de_DE.UTF-8")
+text = ctypes.create_string_buffer(40)
+ctypes.CDLL(None).snprintf(text, 40, b"%g", ctypes.c_double(0.5))
+print(text.value.decode())
+channel = new_channel(10)
+for work in (0.5, 1 / 3, 1e21):
+    channel.put(tuple(Record(3, None, "", "A", "", 1, 1, 2, HOST_CLOCK, "", None, 5, -1, "T", OK, work=work)))
+for line in channel.take_packed(3).csv_lines(10**18).decode().splitlines():
+    print(line.rpartition(",")[2])
+"""
 
 
 FAULTS = """

@@ -94,6 +94,7 @@ def test_all_ranks_come_in_one_typed_table(tmp_path: Path) -> None:
         "integer": "Int64",
         "milliseconds": "float64",
         "seconds": "float64",
+        "amount": "float64",
     }
     for field in FIELDS:
         if field.kind == "text":

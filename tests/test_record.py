@@ -75,12 +75,12 @@ def test_every_field_says_what_it_means() -> None:
 def test_a_line_holds_every_digit() -> None:
     assert line_of() == (
         "2026-02-06T14:30:45.123456,3,0,layer1,ALLREDUCE,dense,110280000,5.234000,1234.567000000,1234.572234000,"
-        "host,MPI_COMM_WORLD,4,17,,MainThread,ok,\n"
+        "host,MPI_COMM_WORLD,4,17,,MainThread,ok,,\n"
     )
 
 
-def test_a_row_of_a_device_ends_with_its_stream() -> None:
-    assert line_of(clock="device", stream="cuda:0/7").endswith(",MainThread,ok,cuda:0/7\n")
+def test_a_row_of_a_device_ends_with_its_stream_and_its_work() -> None:
+    assert line_of(clock="device", stream="cuda:0/7", work=4096).endswith(",MainThread,ok,cuda:0/7,4096\n")
 
 
 def test_earlier_files_had_all_columns_but_the_last_ones() -> None:
@@ -135,6 +135,40 @@ def test_what_a_column_cannot_hold_is_said_once_with_what_it_takes(
     (said,) = caplog.messages
     assert shown in said
     assert "Pass such a value, or none." in said
+
+
+@pytest.mark.parametrize(
+    ("work", "cell"),
+    [(4096, "4096"), (4096.0, "4096"), (0, "0"), (-0.0, "0"), (0.5, "0.5"), (0.1, "0.1"),
+     (1 / 3, "0.3333333333333333"), (10**12, "1000000000000"), (1e18, "1000000000000000000"),
+     (2**53 + 1, "9007199254740993"), (1e21, "1e+21"),
+     (2**63, "9.223372036854776e+18"), (1e-7, "1e-07"), (1.7976931348623157e308, "1.7976931348623157e+308"),
+     (5e-324, "4.94065645841247e-324")],
+    ids=repr,
+)  # fmt: skip
+def test_work_is_written_in_the_fewest_digits_that_give_it_back(work: float, cell: str) -> None:
+    row = cells(line_of(work=work))
+    assert (row["work"], row["status"]) == (cell, OK)
+    assert float(cell) == float(work)
+
+
+@pytest.mark.parametrize(
+    "work", [-1, -0.001, float("nan"), float("inf"), "7", True, 10**400, [1], object()], ids=type_name
+)
+def test_work_that_is_no_finite_number_of_at_least_0_leaves_a_blank_in_a_marked_row(
+    work: object, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("timing_logger.refused_values._told", set())
+    row = cells(line_of(work=work))
+    assert (row["work"], row["status"], row["elapsed_ms"]) == ("", INVALID_VALUE, "5.234000")
+    assert "work is " in caplog.text
+    assert "must be a finite number of at least 0" in caplog.text
+
+
+def test_numpy_numbers_are_work() -> None:
+    numpy = pytest.importorskip("numpy")
+    for number, cell in ((numpy.float32(0.5), "0.5"), (numpy.int64(7), "7"), (numpy.float64(3), "3")):
+        assert cells(line_of(work=number))["work"] == cell
 
 
 def test_numpy_integers_are_integers() -> None:

@@ -68,6 +68,7 @@ class Record(NamedTuple):
             ``start_ns`` holds its interval instead.
         stream: the device and stream; "" until a device operation is resolved, since its interval knows it.
         metadata: further values from the caller. Only a sink of JSON lines writes them.
+        work: an integer or a float.
     """
 
     iteration: int | None
@@ -87,6 +88,7 @@ class Record(NamedTuple):
     status: str
     stream: str = ""
     metadata: Mapping[str, Any] | None = None
+    work: float | None = None
 
 
 START = Record._fields.index("start_ns")
@@ -131,6 +133,7 @@ FIELDS: tuple[Field, ...] = (
     Field("thread", "text", "name of the calling thread; in a backward pass, of the one that called that"),
     Field("status", "text", "ok, error:<type>, unresolved or inflight"),
     Field("stream", "text", "device and stream that it occupied: cuda:0/7; blank on the host, or if unknown"),
+    Field("work", "amount", "what it processed: tokens, samples or elements; blank if unknown"),
 )
 
 COLUMNS: tuple[str, ...] = tuple(field.name for field in FIELDS)
@@ -190,6 +193,7 @@ class Stated(TypedDict, total=False):
     group_size: int | None
     seq: int | None
     peer: int | None
+    work: float | None
 
 
 # -- a caller's numbers -> an interval -----------------------------------------------------------

@@ -39,7 +39,7 @@ cdef class RecordingCalls:
 
     def record_mpi_operation(
         self, operation=None, message_size=None, layer_name=None, phase=None, iteration=None, epoch=None, *,
-        group="", group_size=None, seq=None, peer=None, message_size_bytes=None, mpi_op_name=None,
+        group="", group_size=None, seq=None, peer=None, work=None, message_size_bytes=None, mpi_op_name=None,
     ):
         cdef Span span
         cdef Caller caller
@@ -76,6 +76,8 @@ cdef class RecordingCalls:
             span.seq = seq
         if span.peer is not peer:
             span.peer = peer
+        if span.work is not work:
+            span.work = work
         return span
 
     def begin_operation(self, kind, operation, message_size, layer_name, group, group_size, peer):
@@ -178,7 +180,7 @@ cdef class RecordingCalls:
     def record_timing(
         self, operation=None, elapsed_ms=None, layer_name=None, message_size=None, phase=None, iteration=None,
         epoch=None, start_counter=None, end_counter=None, *, group="", group_size=None, seq=None, peer=None,
-        message_size_bytes=None, mpi_op_name=None,
+        work=None, message_size_bytes=None, mpi_op_name=None,
     ):
         cdef int64_t now = perf_counter_ns(), elapsed
         cdef Fields fields
@@ -191,27 +193,28 @@ cdef class RecordingCalls:
             fields.start_ns = max(<int64_t> 0, now - elapsed)
             fields.end_ns = fields.start_ns + elapsed
             self.interval(&fields, True, operation, None, None, message_size, layer_name, phase, iteration, epoch,
-                          group, group_size, seq, peer, HOST, OK_, None)
+                          group, group_size, seq, peer, work, HOST, OK_, None)
         else:
             start_ns, end_ns, status = stated_interval(elapsed_ms, start_counter, end_counter, now)
             self.record_interval(
                 operation, start_ns, end_ns, message_size, layer_name, phase, iteration, epoch, group=group,
-                group_size=group_size, seq=seq, peer=peer, status=status,
+                group_size=group_size, seq=seq, peer=peer, work=work, status=status,
             )
 
     def record_interval(
         self, operation, start_ns, end_ns, message_size=None, layer_name=None, phase=None, iteration=None,
-        epoch=None, *, group="", group_size=None, seq=None, peer=None, clock=HOST_CLOCK, status=OK, metadata=None,
+        epoch=None, *, group="", group_size=None, seq=None, peer=None, work=None, clock=HOST_CLOCK, status=OK,
+        metadata=None,
     ):
         cdef Fields fields
         cdef bint fits = _interval(start_ns, end_ns, &fields) and metadata is None
         self.interval(&fields, fits, operation, start_ns, end_ns, message_size, layer_name, phase, iteration, epoch,
-                      group, group_size, seq, peer, clock, status, metadata)
+                      group, group_size, seq, peer, work, clock, status, metadata)
 
     cdef int interval(
         self, Fields *fields, bint fits, object operation, object start_ns, object end_ns, object message_size,
         object layer_name, object phase, object iteration, object epoch, object group, object group_size,
-        object seq, object peer, object clock, object status, object metadata,
+        object seq, object peer, object work, object clock, object status, object metadata,
     ) except -1:
         """Put a record. If it ``fits``, ``fields`` has its instants; then a start of None says: only there."""
         cdef object thread
@@ -237,6 +240,7 @@ cdef class RecordingCalls:
         fields.numbers[MESSAGE_SIZE_BYTES] = <PyObject *> message_size
         fields.numbers[GROUP_SIZE] = <PyObject *> group_size
         fields.numbers[SEQ], fields.numbers[PEER] = <PyObject *> seq, <PyObject *> peer
+        fields.numbers[WORK] = <PyObject *> work
         if not (fits and type(self._channel) is Channel and (<Channel> self._channel).put_fields(fields)):
             if fits and start_ns is None:
                 start_ns, end_ns = fields.start_ns, fields.end_ns

@@ -149,6 +149,7 @@ class Span(OpenCall):
     group_size: int | None
     seq: int | None
     peer: int | None
+    work: float | None
 
     @property
     def elapsed_ms(self) -> float:
@@ -185,6 +186,7 @@ class Span(OpenCall):
                 self.iteration, self.epoch, self.layer_name, self.operation, self.phase,
                 self.message_size_bytes, self.start_ns, end_ns, HOST_CLOCK, self.group, self.group_size,
                 self.seq, self.peer, self.thread, OK if kind is None else "error:" + kind.__name__, "", None,
+                self.work,
             ))  # fmt: skip
         else:
             channel.count_overflow()
@@ -248,7 +250,7 @@ class Span(OpenCall):
         return (
             self.iteration, self.epoch, self.layer_name, operation, self.phase, self.message_size_bytes,
             start_ns, end_ns, clock, self.group, self.group_size, self.seq, self.peer,
-            self.thread if thread is None else thread, status, "", None,
+            self.thread if thread is None else thread, status, "", None, self.work,
         )  # fmt: skip
 
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 class Timer(Protocol):
     """The object that ``with logger.record_mpi_operation(...) as timer`` yields."""
 
+    work: float | None  # may be set until the block is left
+
     @property
     def elapsed_ms(self) -> float:
         """Duration of the block, in ms; NaN while it is open, and if it is not recorded."""
@@ -68,6 +70,7 @@ class Recorder(InstrumentedCalls):
         group_size: int | None = None,
         seq: int | None = None,
         peer: int | None = None,
+        work: float | None = None,
         message_size_bytes: int | None = None,
         mpi_op_name: str | None = None,
     ) -> Timer:
@@ -81,6 +84,8 @@ class Recorder(InstrumentedCalls):
             group, group_size: communicator or process group, and its number of ranks.
             seq: the operation's number in its group.
             peer: the other rank of a point-to-point operation, or the root.
+            work: how much the block processes: tokens, samples or elements, a finite number of at least 0;
+                None if unknown. What is known only in the block, set there: ``timer.work = n``.
             message_size_bytes, mpi_op_name: other spellings of message_size and operation. If both are given
                 and differ, the row has neither, and the status ``error:InvalidValue``.
 
@@ -113,6 +118,7 @@ class Recorder(InstrumentedCalls):
         span.group_size = group_size
         span.seq = seq
         span.peer = peer
+        span.work = work
         return span
 
     def begin_operation(
@@ -141,9 +147,17 @@ class Recorder(InstrumentedCalls):
         span.group_size = group_size
         span.seq = None
         span.peer = peer
+        span.work = None
         return span
 
-    def phase(self, name: str, device: torch.device | None = None, *, layer_name: str | None = None) -> Timer:
+    def phase(
+        self,
+        name: str,
+        device: torch.device | None = None,
+        *,
+        layer_name: str | None = None,
+        work: float | None = None,
+    ) -> Timer:
         """Time a ``with`` block of this rank's own work, such as ``DATA``, ``FORWARD`` or ``CHECKPOINT``.
 
         Args:
@@ -151,11 +165,12 @@ class Recorder(InstrumentedCalls):
             device: where the work is done: by events in its current stream, see
                 :meth:`record_device_operation`. None, or a device without streams, for the host's clock.
             layer_name: defaults to the label in force, see ``label``.
+            work: how much the block processes, see :meth:`record_mpi_operation`.
 
         Returns:
             A context manager that yields itself; its ``elapsed_ms`` is known after the block.
         """
-        return timed_block(self, name, device, layer_name=layer_name)
+        return timed_block(self, name, device, layer_name=layer_name, work=work)
 
     def record_device_operation(
         self,
@@ -171,6 +186,7 @@ class Recorder(InstrumentedCalls):
         group_size: int | None = None,
         seq: int | None = None,
         peer: int | None = None,
+        work: float | None = None,
     ) -> Timer:
         """Time the work of a device for a ``with`` block, by events in its stream.
 
@@ -200,6 +216,7 @@ class Recorder(InstrumentedCalls):
         if epoch is not None:
             span.epoch = epoch
         span.seq = seq
+        span.work = work
         span.stream = stream
         return span
 
@@ -219,6 +236,7 @@ class Recorder(InstrumentedCalls):
         group_size: int | None = None,
         seq: int | None = None,
         peer: int | None = None,
+        work: float | None = None,
         message_size_bytes: int | None = None,
         mpi_op_name: str | None = None,
     ) -> None:
@@ -239,7 +257,7 @@ class Recorder(InstrumentedCalls):
             message_size = one_value(message_size, message_size_bytes)
         self.record_interval(
             operation, start_ns, end_ns, message_size, layer_name, phase, iteration, epoch,
-            group=group, group_size=group_size, seq=seq, peer=peer, status=status,
+            group=group, group_size=group_size, seq=seq, peer=peer, work=work, status=status,
         )  # fmt: skip
 
     def record_interval(
@@ -257,6 +275,7 @@ class Recorder(InstrumentedCalls):
         group_size: int | None = None,
         seq: int | None = None,
         peer: int | None = None,
+        work: float | None = None,
         clock: str = HOST_CLOCK,
         status: str = OK,
         metadata: Mapping[str, object] | None = None,
@@ -280,7 +299,7 @@ class Recorder(InstrumentedCalls):
             iteration, self._epoch if epoch is None else epoch,
             self._label.get()[0] if layer_name is None else layer_name, operation,
             self._label.get()[1] if phase is None else phase, message_size, start_ns, end_ns, clock,
-            group, group_size, seq, peer, self._caller.thread, status, "", metadata,
+            group, group_size, seq, peer, self._caller.thread, status, "", metadata, work,
         ))  # fmt: skip
 
 
