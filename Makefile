@@ -126,7 +126,7 @@ WITHOUT_SLOW = $$(grep -lE '^pytestmark = .*pytest.mark.slow' tests/test_*.py | 
 ONE_BY_ONE = $(LIMITED) $$(grep -rlE 'mark\.serial|slow_and_serial' tests --include='test_*.py')
 
 # What records is tested again over the Python core.
-RECORDING := $(addprefix tests/,faults test_record.py test_logger.py test_sampling.py test_open_calls.py test_misused_spans.py \
+RECORDING := $(addprefix tests/,faults test_record.py test_logger.py test_earlier_names.py test_sampling.py test_open_calls.py test_misused_spans.py \
 	test_inflight_rows.py test_jsonl_sink.py test_async_device.py test_mpi.py test_process_group.py)
 OVER_PYTHON := TIMING_LOGGER_CORE=python $(SIDE_BY_SIDE)
 

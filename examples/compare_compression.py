@@ -47,12 +47,12 @@ def costs(timings: pd.DataFrame, accuracy: float) -> dict[str, str]:
     """Return the lines of one training's column: its costs per rank, in the mean over the ranks."""
     timings = timings[~timings["layer_name"].isin(SET_UP)]
     per_rank = summarize_ranks(timings)
-    phases_ms = summarize(timings).groupby("operation")["total_ms"].sum() / len(per_rank)
+    operations_ms = summarize(timings).groupby("operation")["total_ms"].sum() / len(per_rank)
     return {
         "test accuracy, %": f"{100 * accuracy:.1f}",
         "wall time, s": f"{per_rank['wall_s'].mean():.2f}",
         "bytes moved, MB": f"{bytes_moved(timings) / len(per_rank) / 1e6:.2f}",
-        **{f"{operation}, ms": f"{ms:.0f}" for operation, ms in sorted(phases_ms.items())},
+        **{f"{operation}, ms": f"{ms:.0f}" for operation, ms in sorted(operations_ms.items())},
     }
 
 
@@ -66,8 +66,8 @@ def bytes_moved(timings: pd.DataFrame) -> float:
 def table(columns: dict[str, dict[str, str]]) -> str:
     """Return a table with one column per training; operations come last, in alphabetical order."""
     lines = dict.fromkeys(line for column in columns.values() for line in list(column)[:3])
-    phases = sorted({line for column in columns.values() for line in column} - lines.keys())
-    return pd.DataFrame(columns, index=[*lines, *phases]).to_string(na_rep="-")
+    operations = sorted({line for column in columns.values() for line in column} - lines.keys())
+    return pd.DataFrame(columns, index=[*lines, *operations]).to_string(na_rep="-")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 mpiexec -n 8 python -m mpi4py examples/straggler_experiment.py --steps 900 --slow-rank 0
 
-Every rank writes the times of the phases of sampled steps to cuda_events_rank_<rank>.jsonl, measured on
+Every rank writes the times of the operations in sampled steps to cuda_events_rank_<rank>.jsonl, measured on
 its device if it has one. The table is made from those files. Then the same steps run without a slow rank,
 with the profiler off and on in turn.
 """
@@ -25,9 +25,9 @@ from torch import nn
 from timing_logger.compat import CudaEventProfiler
 
 BATCH, WIDTH = 32, 256
-COMMON_PHASES = ("host_to_device", "training_step", "all_reduce", "training_metrics")
+COMMON_OPERATIONS = ("host_to_device", "training_step", "all_reduce", "training_metrics")
 STRAGGLER = "synthetic_straggler"
-PHASES = (*COMMON_PHASES[:2], STRAGGLER, *COMMON_PHASES[2:])
+OPERATIONS = (*COMMON_OPERATIONS[:2], STRAGGLER, *COMMON_OPERATIONS[2:])
 OFF = "off"
 OVERHEAD_RUNS: dict[str, dict[str, int] | None] = {
     OFF: None,
@@ -38,7 +38,7 @@ OVERHEAD_RUNS: dict[str, dict[str, int] | None] = {
 LEAST = {"steps": 1, "record_every": 1, "slow_ms": 1, "blocks": 2, "block_steps": 1}
 
 Medians = dict[str, float]
-"""The median duration of each phase, in ms."""
+"""The median duration of each operation, in ms."""
 
 
 def main() -> None:
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 class Training:
-    """Data-parallel training of one layer on random numbers: small, but each phase does real work."""
+    """Data-parallel training of one layer on random numbers: small, but each operation does real work."""
 
     def __init__(self, comm: MPI.Intracomm) -> None:
         self.comm = comm
@@ -71,7 +71,7 @@ class Training:
         """Run ``steps`` on all ranks. Collective.
 
         Args:
-            profiler: times the phases.
+            profiler: times the operations.
             steps: the numbers of the steps.
             late_ms: how late this rank comes to every all-reduce, in ms.
         """
@@ -119,7 +119,7 @@ def keep_busy(duration_ms: float) -> None:
 
 
 def straggler_run(training: Training, directory: Path, options: argparse.Namespace) -> tuple[int, Medians]:
-    """Run the steps with one slow rank; return this rank's number of rows and the median of each phase."""
+    """Run the steps with one slow rank; return this rank's number of rows, and each operation's median."""
     rank = training.comm.rank
     config = {"record_every_n_steps": options.record_every}
     with CudaEventProfiler(True, directory, rank, config) as profiler:
@@ -131,7 +131,7 @@ def straggler_run(training: Training, directory: Path, options: argparse.Namespa
 
 
 def medians_ms(rows: Iterable[dict[str, Any]]) -> Medians:
-    """Return the median duration of each phase in ``rows``."""
+    """Return the median duration of each operation in ``rows``."""
     durations_ms = defaultdict(list)
     for row in rows:
         durations_ms[row["name"]].append(row["duration_ms"])
@@ -139,18 +139,21 @@ def medians_ms(rows: Iterable[dict[str, Any]]) -> Medians:
 
 
 def straggler_report(found: list[tuple[int, Medians]], options: argparse.Namespace) -> str:
-    """Return the table of all ranks' phases; ``found`` has the result of :func:`straggler_run` per rank."""
+    """Return the table of all ranks' operations; ``found``: what :func:`straggler_run` returned per rank."""
     ranks = [medians for _, medians in found]
     samples = len(range(0, options.steps, options.record_every))
-    expected = [samples * (len(COMMON_PHASES) + (rank == options.slow_rank)) for rank, _ in enumerate(ranks)]
+    expected = [
+        samples * (len(COMMON_OPERATIONS) + (rank == options.slow_rank)) for rank, _ in enumerate(ranks)
+    ]
     written = [rows for rows, _ in found]
     lines = [
         f"{len(ranks)} ranks, {options.steps} steps, 1 in {options.record_every} recorded; rank "
         f"{options.slow_rank} comes {options.slow_ms:g} ms late to each all_reduce",
         "",
-        "rank   rows  expected" + "".join(f"  {name:>{width(name)}}" for name in PHASES) + "   (median ms)",
+        f"rank   rows  expected{''.join(f'  {name:>{width(name)}}' for name in OPERATIONS)}   (median ms)",
         *(
-            f"{rank:4} {written[rank]:6} {expected[rank]:9}" + "".join(cell(medians, name) for name in PHASES)
+            f"{rank:4} {written[rank]:6} {expected[rank]:9}"
+            + "".join(cell(medians, name) for name in OPERATIONS)
             for rank, medians in enumerate(ranks)
         ),
         f" all {sum(written):6} {sum(expected):9}",
@@ -167,7 +170,7 @@ def finding(ranks: list[Medians]) -> str:
     others_ms = median(ms for rank, ms in enumerate(all_reduce_ms) if rank != shortest)
     slow = ", ".join(f"rank {rank}" for rank, medians in enumerate(ranks) if STRAGGLER in medians)
     return (
-        f"{STRAGGLER} is a phase of {slow}; the shortest all_reduce is that of rank {shortest}: "
+        f"{STRAGGLER} is an operation of {slow}; the shortest all_reduce is that of rank {shortest}: "
         f"{all_reduce_ms[shortest]:.2f} ms,\nand {others_ms:.2f} ms on the other ranks, which wait "
         f"{others_ms - all_reduce_ms[shortest]:.2f} ms longer."
     )
@@ -239,7 +242,7 @@ def against_off(block_ms: dict[str, list[float]], name: str) -> str:
 
 
 def parse_options(size: int) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Find a slow rank by the phases of sampled steps.")
+    parser = argparse.ArgumentParser(description="Find a slow rank by the operations in sampled steps.")
     parser.add_argument("--steps", type=int, default=900, help="with a slow rank")
     parser.add_argument("--record-every", type=int, default=10, metavar="STEPS")
     parser.add_argument("--slow-rank", type=int, default=0)

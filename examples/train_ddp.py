@@ -68,12 +68,12 @@ def train(
         logger.set_current_epoch(epoch)  # timing
         for iteration in range(epoch * options.steps, (epoch + 1) * options.steps):
             logger.set_current_iteration(iteration)  # timing
-            with logger.phase("DATA"):  # timing
+            with logger.operation("DATA"):  # timing
                 options.straggler.hold_up(options.rank, iteration)
                 chosen = list(islice(batches, options.accumulate))
             optimizer.zero_grad()
             loss = add_gradients(model, chosen, device, logger)
-            with logger.phase("OPTIMIZER", device):  # timing
+            with logger.operation("OPTIMIZER", device):  # timing
                 optimizer.step()
         with logger.label("validation"):  # timing
             validation_loss = mean_loss(model, validation_batch)
@@ -91,9 +91,9 @@ def add_gradients(
     """Run all batches forward and backward; the last one's backward pass averages over the ranks."""
     for number, batch in enumerate(batches, 1):
         with nullcontext() if number == len(batches) else model.no_sync():
-            with logger.phase("FORWARD", device):  # timing
+            with logger.operation("FORWARD", device):  # timing
                 loss = loss_of(model, batch)
-            with logger.phase("BACKWARD", device):  # timing: DDP's all-reduces run meanwhile
+            with logger.operation("BACKWARD", device):  # timing: DDP's all-reduces run meanwhile
                 (loss / len(batches)).backward()
     return loss.detach()
 

@@ -79,13 +79,13 @@ def train(
         optimizer.set_current_epoch(epoch)  # timing
         for batch in rank_batches(options.batch_size, comm.rank, comm.size, epoch):
             optimizer.set_current_iteration(iteration)  # timing
-            with logger.phase("DATA"):  # timing
+            with logger.operation("DATA"):  # timing
                 options.straggler.hold_up(comm.rank, iteration)
                 inputs, targets = images[batch], labels[batch]
             optimizer.zero_grad()
-            with logger.phase("FORWARD"):  # timing
+            with logger.operation("FORWARD"):  # timing
                 loss = nn.functional.cross_entropy(model(inputs), targets)
-            with logger.phase("BACKWARD"):  # timing
+            with logger.operation("BACKWARD"):  # timing
                 loss.backward()
             optimizer.step()
             iteration += 1

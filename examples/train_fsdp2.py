@@ -66,15 +66,15 @@ def train(model: nn.Module, device: torch.device, logger: TimingLogger, options:
         logger.set_current_epoch(epoch)  # timing
         for iteration in range(epoch * options.steps, (epoch + 1) * options.steps):
             logger.set_current_iteration(iteration)  # timing
-            with logger.phase("DATA"):  # timing
+            with logger.operation("DATA"):  # timing
                 options.straggler.hold_up(options.rank, iteration)
                 batch = next(batches)
             optimizer.zero_grad()
-            with logger.phase("FORWARD", device):  # timing: the gathering in it has rows, too
+            with logger.operation("FORWARD", device):  # timing: the gathering in it has rows, too
                 loss = loss_of(model, batch)
-            with logger.phase("BACKWARD", device):  # timing
+            with logger.operation("BACKWARD", device):  # timing
                 loss.backward()
-            with logger.phase("OPTIMIZER", device):  # timing
+            with logger.operation("OPTIMIZER", device):  # timing
                 optimizer.step()
         with logger.label("validation"):  # timing
             validation_loss = mean_loss(model, validation_batch)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
-from simulated_runs import Floats, data_parallel, factors, misplaced, of_groups, of_phases
+from simulated_runs import Floats, data_parallel, factors, misplaced, of_groups, of_operations
 from test_account import row, table
 
 from timing_logger.analysis import Policy, stragglers_and_windows
@@ -62,7 +62,7 @@ def suspects(found: StragglersAndWindows) -> str:
 
 
 def windows(found: StragglersAndWindows) -> str:
-    rows = found.windows[found.windows["phase"] == "SELF_TIME"]
+    rows = found.windows[found.windows["operation"] == "SELF_TIME"]
     columns = ("rank", "kind", "first_iteration", "last_iteration")
     return ", ".join(" ".join(map(str, row)) for row in zip(*(rows[name] for name in columns), strict=True))
 
@@ -97,7 +97,7 @@ def steps(
         factor[:, 1:3] *= factors(n_steps, 1, noise=together, seed=seed + 30)
         for ranks, times, *when in slowed:
             factor[when[0] if when else ALL, ranks] *= times
-        timings = data_parallel(factor, phases_ms=WORK_MS)
+        timings = data_parallel(factor, operations_ms=WORK_MS)
         if host_ranks:
             hosts = [f"node{rank // host_ranks}" for rank in range(n_ranks)]
             timings.attrs["files"] = [{"rank": r, "sidecar": {"host": host}} for r, host in enumerate(hosts)]
@@ -112,7 +112,7 @@ def slower_later(n_steps: int, times: float, varying: float) -> Callable[[], Tim
     def run() -> Timings:
         factor = factors(n_steps, 4, noise=QUIET) * factors(n_steps, 1, noise=varying)
         factor[n_steps // 2 :] *= times
-        return data_parallel(factor, phases_ms=WORK_MS), None
+        return data_parallel(factor, operations_ms=WORK_MS), None
 
     return run
 
@@ -124,7 +124,7 @@ def short_between(times: float, varying: float) -> Callable[[], Timings]:
         factor = factors(80, 3, noise=QUIET)
         factor[::2] = times * factors(40, 3, noise=varying, seed=5)
         factor[1::2, 1] *= 3
-        return data_parallel(factor, phases_ms=WORK_MS), None
+        return data_parallel(factor, operations_ms=WORK_MS), None
 
     return run
 
@@ -135,12 +135,12 @@ def unequal(n_steps: int, *times: float) -> Callable[[], Timings]:
 
 
 def logged(n_steps: int, roles: str = "", unlogged: str = "", **ms: list[float]) -> Callable[[], Timings]:
-    """Make a run of phases, by the time in ms of each rank in each; ``unlogged`` has no rows."""
+    """Make a run of operations, by the time in ms of each rank in each; ``unlogged`` has no rows."""
 
     def run() -> Timings:
         times_ms = {name: by_rank * _quiet(n_steps, len(by_rank)) for name, by_rank in ms.items()}
         kept = [name for name in (*times_ms, "ALLREDUCE") if name != unlogged]
-        return of_phases(times_ms, logged=kept), dict(enumerate(roles)) or None
+        return of_operations(times_ms, logged=kept), dict(enumerate(roles)) or None
 
     return run
 
@@ -174,7 +174,7 @@ def saving(*at: int) -> Callable[[], Timings]:
     def run() -> Timings:
         work_ms, save_ms = 20.0 * _quiet(60, 4), np.zeros((60, 4))
         save_ms[list(at), 1] = 200.0
-        timings = of_phases({"SAVE": save_ms, "WORK": work_ms, "END": np.ones((60, 4))})
+        timings = of_operations({"SAVE": save_ms, "WORK": work_ms, "END": np.ones((60, 4))})
         return timings[timings["elapsed_ms"] > 0].reset_index(drop=True), None
 
     return run

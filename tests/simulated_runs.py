@@ -1,6 +1,6 @@
 """Simulates training runs: makes tables as ``read_timings`` returns, of ranks whose true speeds are known.
 
-A step of a data-parallel run consists of its phases, with an all-reduce before the last one, which no rank
+A step of a data-parallel run is a row of operations, with an all-reduce before the last one, which no rank
 leaves before all have entered. A pipeline passes micro-batches down its stages and back, each stage waiting
 for its neighbour, and then reduces over the ranks of each stage.
 """
@@ -18,7 +18,7 @@ from timing_logger.record import COLUMNS
 
 Floats = npt.NDArray[np.float64]
 
-PHASES_MS = {"DATA": 2.0, "FORWARD": 10.0, "BACKWARD": 20.0, "OPTIMIZER": 3.0}
+OPERATIONS_MS = {"DATA": 2.0, "FORWARD": 10.0, "BACKWARD": 20.0, "OPTIMIZER": 3.0}
 TRANSFER_MS = 1.5
 CLOCK_OFFSETS_S = 1000.0
 """The difference between the clocks of neighbouring ranks, in s: code that compares clocks will fail."""
@@ -54,8 +54,8 @@ def factors(iterations: int, ranks: int, noise: float = 0.0, seed: int = 0, memo
 def data_parallel(
     factor: Floats,
     *,
-    phases_ms: Mapping[str, float] = PHASES_MS,
-    slow_phases: Sequence[str] = (),
+    operations_ms: Mapping[str, float] = OPERATIONS_MS,
+    slow_operations: Sequence[str] = (),
     noise: float = 0.0,
     seed: int = 1,
     logged: Sequence[str] | None = None,
@@ -63,10 +63,10 @@ def data_parallel(
     """Return the table of a data-parallel run, in which all ranks do the same.
 
     Args:
-        factor: what the times of the slow phases are multiplied by, as steps x ranks.
-        phases_ms: the usual time of each phase in ms; the last one comes after the all-reduce.
-        slow_phases: the phases to which ``factor`` applies. Default: all.
-        noise: sigma of lognormal noise of each single phase.
+        factor: what the times of the slow operations are multiplied by, as steps x ranks.
+        operations_ms: the usual time of each operation in ms; the last one comes after the all-reduce.
+        slow_operations: the operations to which ``factor`` applies. Default: all.
+        noise: sigma of lognormal noise of each single operation.
         seed: the seed of the noise.
         logged: the operations that are recorded. Default: all.
     """
@@ -74,17 +74,17 @@ def data_parallel(
     times_ms = {
         name: usual
         * np.exp(rng.normal(0.0, noise, factor.shape))
-        * (factor if name in (slow_phases or phases_ms) else 1)
-        for name, usual in phases_ms.items()
+        * (factor if name in (slow_operations or operations_ms) else 1)
+        for name, usual in operations_ms.items()
     }
-    return of_phases(times_ms, logged=logged)
+    return of_operations(times_ms, logged=logged)
 
 
-def of_phases(times_ms: Mapping[str, Floats], *, logged: Sequence[str] | None = None) -> pd.DataFrame:
-    """Return the table of a run of these phases.
+def of_operations(times_ms: Mapping[str, Floats], *, logged: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return the table of a run of these operations.
 
     Args:
-        times_ms: the times of each phase, as steps x ranks; the last one comes after the all-reduce.
+        times_ms: the times of each operation, as steps x ranks; the last one comes after the all-reduce.
         logged: the operations that are recorded. Default: all.
     """
     *before, last = times_ms

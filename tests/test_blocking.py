@@ -52,7 +52,7 @@ def halo_exchange(group: str, *, steps: int = 100, work: str = "", late: int = 2
 @pytest.mark.parametrize("work", ["", "FORWARD"])
 def test_messages_of_the_same_number_hide_no_slow_rank(group: str, work: str) -> None:
     verdict = stragglers(halo_exchange(group, work=work))
-    assert (verdict.verdict, verdict.ranks, verdict.phase) == ("rank", (2,), work or "UNLOGGED")
+    assert (verdict.verdict, verdict.ranks, verdict.operation) == ("rank", (2,), work or "UNLOGGED")
 
 
 def test_a_wait_for_a_message_leaves_the_blocking_collective_of_that_number_blocking() -> None:
@@ -152,7 +152,12 @@ def ddp_on_an_accelerator(slow: float, *, thread: str, steps: int = 60) -> pd.Da
 def test_who_waits_on_autograd_s_thread_keeps_the_main_one_from_working(thread: str) -> None:
     timings = ddp_on_an_accelerator(1.3, thread=thread)
     verdict = stragglers(timings)
-    assert (verdict.verdict, verdict.ranks, verdict.phase, verdict.judged) == ("rank", (1,), "BACKWARD", True)
+    assert (verdict.verdict, verdict.ranks, verdict.operation, verdict.judged) == (
+        "rank",
+        (1,),
+        "BACKWARD",
+        True,
+    )
     steps = overlap(timings[timings["rank"] == 0])
     assert steps["overlap"].max() < 0.15  # 2 of about 25 ms
 
@@ -190,5 +195,5 @@ def test_files_without_streams_are_read_as_before() -> None:
 
 def test_self_time_in_a_stream_is_that_of_its_innermost_row() -> None:
     rows = on_device("FORWARD", 0, 60, "cuda:0/0"), on_device("ALLGATHER", 10, 50, "cuda:0/7")
-    found = scores(with_streams(*rows)).set_index("phase")
+    found = scores(with_streams(*rows)).set_index("operation")
     assert found.loc["FORWARD", "median_ms"] == pytest.approx(60)

@@ -50,7 +50,7 @@ def with_slow_rank(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Rank 2 takes twice as long in BACKWARD, in all steps."""
     slow = factors(STEPS, 4, noise=0.02)
     slow[:, 2] *= 2
-    table = on_one_clock(data_parallel(slow, slow_phases=["BACKWARD"]))
+    table = on_one_clock(data_parallel(slow, slow_operations=["BACKWARD"]))
     table.loc[table["operation"] == "ALLREDUCE", "message_size_bytes"] = 1_000_000
     return write_table(tmp_path_factory.mktemp("slow"), table)
 
@@ -73,7 +73,7 @@ def on_one_line(text: str) -> str:
 # -- stragglers ----------------------------------------------------------------------------------
 
 
-def test_the_slow_rank_is_named_with_its_cost_window_and_phase(ask: Any, with_slow_rank: Path) -> None:
+def test_the_slow_rank_is_named_with_its_cost_window_and_operation(ask: Any, with_slow_rank: Path) -> None:
     text = on_one_line(ask("stragglers", with_slow_rank))
     assert text.startswith("Verdict: rank 2 costs this run ")
     assert "in each of 40 steps, throughout (iterations 0 to 39), in BACKWARD. Certain." in text
@@ -92,13 +92,13 @@ def test_of_healthy_ranks_nobody_is_named(ask: Any, healthy: Path) -> None:
 
 def test_the_verdict_is_one_json_object(ask: Any, with_slow_rank: Path) -> None:
     found = json.loads(ask("stragglers", with_slow_rank, "--json"))
-    assert (found["verdict"], found["ranks"], found["phase"]) == ("rank", [2], "BACKWARD")
+    assert (found["verdict"], found["ranks"], found["operation"]) == ("rank", [2], "BACKWARD")
     assert (found["first_iteration"], found["last_iteration"], found["window"]) == (0, 39, "persistent")
     assert {"labels", "score", "cost_ms", "gates", "evidence", "windows"} <= set(found)
     assert found["windows"][0]["rank"] == 2
-    slow_phase = next(fact for fact in found["evidence"] if fact["fact"] == "slow-phase")
-    assert (slow_phase["phase"], slow_phase["rank"]) == ("BACKWARD", 2)
-    assert slow_phase["text"].startswith("BACKWARD holds ")
+    slow_operation = next(fact for fact in found["evidence"] if fact["fact"] == "slow-operation")
+    assert (slow_operation["operation"], slow_operation["rank"]) == ("BACKWARD", 2)
+    assert slow_operation["text"].startswith("BACKWARD holds ")
 
 
 @pytest.mark.parametrize(

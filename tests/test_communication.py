@@ -68,7 +68,7 @@ def test_transfers_that_grew_in_the_middle_of_a_run_are_named_from_there_on() ->
     times = usual(1)
     times[50:] = 20
     verdict = stragglers(run([range(4)], times))
-    assert (verdict.verdict, verdict.ranks, verdict.phase) == ("communication", (), "ALLREDUCE")
+    assert (verdict.verdict, verdict.ranks, verdict.operation) == ("communication", (), "ALLREDUCE")
     assert (verdict.window, verdict.first_iteration, verdict.last_iteration) == ("ongoing", 50, N_STEPS - 1)
     assert verdict.cost_ms == pytest.approx(70 * 19 * 2.0, rel=0.05)
     assert "All ranks take part" in said(verdict)

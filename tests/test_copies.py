@@ -192,10 +192,10 @@ def test_without_a_row_no_mark_is_made(script: list[str]) -> None:
 
 
 @pytest.mark.parametrize(("device", "clock"), [("cuda:0", "device"), ("cpu", "host")])
-def test_a_phase_is_timed_on_the_clock_of_its_device(
+def test_an_operation_is_timed_on_the_clock_of_its_device(
     recording: Recording, scripted_device: ScriptedAccelerator, device: str, clock: str
 ) -> None:
-    with recording.logger.phase("FORWARD", torch.device(device), layer_name="fc"):
+    with recording.logger.operation("FORWARD", torch.device(device), layer_name="fc"):
         pass
     scripted_device.get_on()
     assert [(r.operation, r.layer_name, r.clock) for r in recording.rows] == [("FORWARD", "fc", clock)]

@@ -67,6 +67,6 @@ def test_a_loop_that_reduces_in_every_tenth_iteration_only_is_no_sampled_run() -
     rows = whole[whole["operation"] == "ALLREDUCE"].reset_index(drop=True)
     rows["iteration"] = 10 * rows["iteration"] + 9
     verdict = stragglers(rows)
-    assert (verdict.ranks, verdict.recorded_every, verdict.phase) == ((2,), 1, "UNLOGGED")
+    assert (verdict.ranks, verdict.recorded_every, verdict.operation) == ((2,), 1, "UNLOGGED")
     assert verdict.cost_ms == pytest.approx(stragglers(whole).cost_ms, rel=0.1)
     assert stragglers(rows.assign(seq=10 * rows["seq"])).recorded_every == 10

@@ -25,15 +25,15 @@ from timing_logger.errors import ConfigurationError, LogPathError
 from timing_logger.recording.flusher import Flusher
 from timing_logger.sinks.memory import MemorySink
 
-PHASES = ("host_to_device", "training_step", "training_metrics")
+OPERATIONS = ("host_to_device", "training_step", "training_metrics")
 EVERY_STEP = {"record_every_n_steps": 1}
 
 
 def train(profiler: CudaEventProfiler, steps: range) -> None:
     """The loop of a training that does nothing."""
     for step in steps:
-        for phase in PHASES:
-            with profiler.record(phase, step):
+        for operation in OPERATIONS:
+            with profiler.record(operation, step):
                 pass
         profiler.maybe_flush(step)
 
@@ -88,7 +88,9 @@ def test_what_is_not_recorded_is_one_shared_block(tmp_path: Path) -> None:
 def test_rows_have_the_keys_name_step_rank_and_duration_and_no_others(tmp_path: Path) -> None:
     found = recorded(tmp_path, lambda profiler: train(profiler, range(10)))
     assert [list(row) for row in found] == [["name", "step", "rank", "duration_ms"]] * 3
-    assert [(row["name"], row["step"], row["rank"]) for row in found] == [(phase, 0, 0) for phase in PHASES]
+    assert [(row["name"], row["step"], row["rank"]) for row in found] == [
+        (operation, 0, 0) for operation in OPERATIONS
+    ]
     assert all(0 < row["duration_ms"] < 10_000 for row in found)
 
 
@@ -121,7 +123,10 @@ def test_eight_ranks_over_900_steps_write_2160_rows(
     found = [row for file in tmp_path.iterdir() for row in json_rows(file)]
     assert len(found) == 8 * 90 * 3 == 2160
     assert {(row["rank"], row["step"], row["name"]) for row in found} == {
-        (rank, step, phase) for rank in range(8) for step in range(start, start + 900, 10) for phase in PHASES
+        (rank, step, operation)
+        for rank in range(8)
+        for step in range(start, start + 900, 10)
+        for operation in OPERATIONS
     }
 
 
@@ -188,14 +193,14 @@ def test_a_block_that_raises_is_a_row_that_says_so(tmp_path: Path) -> None:
     assert row["duration_ms"] > 0
 
 
-def test_a_logger_given_gets_each_phase_too(tmp_path: Path) -> None:
+def test_a_logger_given_gets_each_operation_too(tmp_path: Path) -> None:
     sink = MemorySink()
     with TimingLogger(3, None, sinks=[sink]) as logger:
         with CudaEventProfiler(True, tmp_path, 3, timing_logger=logger) as profiler:
             train(profiler, range(20))
         assert logger.flush()
     found = [(record.operation, record.iteration) for record in sink.records]
-    assert found == [(phase, step) for step in (0, 10) for phase in PHASES]
+    assert found == [(operation, step) for step in (0, 10) for operation in OPERATIONS]
     in_file = [row["duration_ms"] for row in json_rows(profiler.path)]
     assert in_file == [(record.end_ns - record.start_ns) / 1e6 for record in sink.records if record.end_ns]
 
@@ -438,7 +443,10 @@ def test_the_experiment_finds_the_slow_rank_by_who_waits_for_it(tmp_path: Path) 
     assert table == [
         ("0", "80", "80"), ("1", "80", "80"), ("2", "100", "100"), ("3", "80", "80"), ("all", "340", "340"),
     ]  # fmt: skip
-    assert "synthetic_straggler is a phase of rank 2; the shortest all_reduce is that of rank 2" in run.stdout
+    assert (
+        "synthetic_straggler is an operation of rank 2; the shortest all_reduce is that of rank 2"
+        in run.stdout
+    )
     for rank, count in enumerate([80, 80, 100, 80]):
         found = json_rows(tmp_path / "straggler" / f"cuda_events_rank_{rank}.jsonl")
         assert len(found) == count

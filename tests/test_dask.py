@@ -68,7 +68,7 @@ def a_run() -> pd.DataFrame:
     """Three ranks, of which rank 2 is slow for a while; some layers are compressed."""
     slow = factors(40, 3, noise=0.1)
     slow[10:35, 2] *= 2
-    run = data_parallel(slow, phases_ms={"COMPRESS": 2.0, "BACKWARD": 20.0, "DECOMPRESS": 1.0})
+    run = data_parallel(slow, operations_ms={"COMPRESS": 2.0, "BACKWARD": 20.0, "DECOMPRESS": 1.0})
     sends = run["operation"] == "ALLREDUCE"
     return run.assign(
         message_size_bytes=run["message_size_bytes"].mask(sends, 1 << 20),

@@ -63,7 +63,7 @@ def test_training_writes_one_file_per_rank(trained: Trained) -> None:
     assert files == {f"timing-rank{rank}.csv" for rank in range(4)}
 
 
-def test_training_records_every_phase_of_every_iteration(trained: Trained) -> None:
+def test_training_records_every_operation_of_every_iteration(trained: Trained) -> None:
     seen = {(row[4], row[1]) for row in rows(trained.log_dir / "timing-rank0.csv")}
     iterations = {str(iteration) for iteration in range(ITERATIONS)}
     for operation in ("DATA", "FORWARD", "BACKWARD", "ALLREDUCE", "WAIT"):
@@ -94,7 +94,7 @@ def test_sparse_all_reduces_move_fewer_bytes(compared: dict[str, list[float]]) -
 
 
 @pytest.mark.slow
-def test_the_comparison_shows_each_phase_of_each_all_reduce(compared: dict[str, list[float]]) -> None:
+def test_the_comparison_shows_each_operation_of_each_all_reduce(compared: dict[str, list[float]]) -> None:
     shown = {line: [ms == ms for ms in cells] for line, cells in compared.items()}
     assert shown["ALLREDUCE, ms"] == shown["WAIT, ms"] == [True] * 4
     assert (

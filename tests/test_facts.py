@@ -66,7 +66,7 @@ from timing_logger.analysis.stragglers.rank_facts import (
     SelfTimeUnknown,
     SlowHost,
     Slowness,
-    SlowPhase,
+    SlowOperation,
     SlowRank,
     SlowRole,
     StepsCounted,
@@ -92,7 +92,10 @@ EXAMPLES: dict[str, tuple[Fact, str]] = {
     "act-as-one": (ActAsOne((4, 5), "waiting", 1, "node17", 2, True), "or node17, of which they are all"),
     "vary-alone": (VaryAlone("UNLOGGED"), "Apart from that, UNLOGGED, the code that is not timed, varies"),
     "host-or-work": (HostOrWork(), "whether their host or their work is slow cannot be told."),
-    "slow-phase": (SlowPhase("DATA", 2, 0.8), "DATA holds 80% of what rank 2 spent beyond its peers."),
+    "slow-operation": (
+        SlowOperation("DATA", 2, 0.8),
+        "DATA holds 80% of what rank 2 spent beyond its peers.",
+    ),
     "most-waited-for": (MostWaitedFor(2, 0.8), "80% was for rank 2, the largest part."),
     "passing-on": (PassingOn((1, 3)), "so passing on a delay: ranks 1 and 3."),
     "costliest": (
@@ -170,7 +173,7 @@ def test_json_can_hold_each_fact_beside_its_code_and_its_sentence(fact: Fact, pa
 
 
 def test_an_unknown_value_is_null() -> None:
-    assert plain_fact(SlowPhase("DATA", 2, math.nan))["excess_share"] is None
+    assert plain_fact(SlowOperation("DATA", 2, math.nan))["excess_share"] is None
 
 
 def test_facts_are_equal_by_kind_and_value() -> None:

@@ -246,7 +246,9 @@ ANALYSES: dict[str, Callable[[Any], Any]] = {
 
 
 def a_run() -> pd.DataFrame:
-    return aligned(data_parallel(factors(25, 3, noise=0.2), phases_ms={"COMPRESS": 2.0, "DECOMPRESS": 1.0}))
+    return aligned(
+        data_parallel(factors(25, 3, noise=0.2), operations_ms={"COMPRESS": 2.0, "DECOMPRESS": 1.0})
+    )
 
 
 def as_text(found: pd.DataFrame) -> pd.DataFrame:

@@ -566,7 +566,7 @@ def test_files_without_a_sidecar_tell_nothing_of_the_end(tmp_path: Path) -> None
 def test_a_verdict_that_names_a_slow_rank_stands_beside_the_hang(tmp_path: Path) -> None:
     slow = factors(40, 4, noise=0.02)
     slow[:, 1] *= 2
-    table = data_parallel(slow, slow_phases=["BACKWARD"])
+    table = data_parallel(slow, slow_operations=["BACKWARD"])
     write_table(tmp_path, table)
     verdict = judgement_of(table, None, RunEnd(state="hang", sentences=("Rank 2 never came.",))).verdict
     assert (verdict.verdict, verdict.ranks, verdict.end.hangs) == ("rank", (1,), True)

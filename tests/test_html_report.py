@@ -66,7 +66,7 @@ def written_run(folder: Path) -> Path:
     started twice; with a layer that is compressed, and collectives that are not whole."""
     slow = factors(40, 3, noise=0.2)
     slow[10:35, 2] *= 2
-    run = data_parallel(slow, phases_ms={"COMPRESS": 2.0, "BACKWARD": 20.0, "DECOMPRESS": 1.0})
+    run = data_parallel(slow, operations_ms={"COMPRESS": 2.0, "BACKWARD": 20.0, "DECOMPRESS": 1.0})
     sends = run["operation"] == "ALLREDUCE"
     run = run.assign(
         layer_name=np.where(sends & (run["iteration"] % 2 == 0), "dense", "layer1"),

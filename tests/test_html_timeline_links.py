@@ -26,7 +26,7 @@ def numbers_of(timings: pd.DataFrame, world_size: int | None = None) -> list[int
 
 
 def test_the_parts_of_a_collective_belong_together_and_work_to_nothing() -> None:
-    run = data_parallel(factors(3, 2), phases_ms={"FORWARD": 1.0, "OPTIMIZER": 1.0})
+    run = data_parallel(factors(3, 2), operations_ms={"FORWARD": 1.0, "OPTIMIZER": 1.0})
     assert numbers_of(run) == 2 * [-1, 0, -1, -1, 1, -1, -1, 2, -1]
 
 
@@ -52,7 +52,7 @@ def test_a_row_whose_counterpart_is_not_there_belongs_to_nothing() -> None:
 
 
 def test_ranks_that_disagree_about_the_operation_are_not_joined() -> None:
-    run = data_parallel(factors(1, 2), phases_ms={"FORWARD": 1.0, "OPTIMIZER": 1.0})
+    run = data_parallel(factors(1, 2), operations_ms={"FORWARD": 1.0, "OPTIMIZER": 1.0})
     run.loc[(run["operation"] == "ALLREDUCE") & (run["rank"] == 1), "operation"] = "BCAST"
     assert set(numbers_of(run)) == {-1}
 

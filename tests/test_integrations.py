@@ -13,7 +13,7 @@ from processes import rows, run_python
 
 from timing_logger import TimingLogger, get_timing_logger, init_timing_logger, shutdown_timing_logger
 from timing_logger.errors import ConfigurationError
-from timing_logger.integrations._phases import Phases
+from timing_logger.integrations._operations import OpenOperations
 from timing_logger.integrations._run_logger import RunLogger
 from timing_logger.run_info import sidecar_path
 from timing_logger.sinks.memory import MemorySink
@@ -206,36 +206,36 @@ def test_a_given_logger_is_shared_by_copies_and_replaced_in_another_process(tmp_
 
 
 def recorded(use: Any, **options: Any) -> list[tuple[str, str, str]]:
-    """Operation, clock and status of what ``use(phases)`` records."""
+    """Operation, clock and status of what ``use(operations)`` records."""
     sink = MemorySink()
     with TimingLogger(0, None, sinks=[sink], **options) as logger:
-        phases = Phases()
-        phases.start(logger)
-        use(phases)
+        operations = OpenOperations()
+        operations.start(logger)
+        use(operations)
     return [(record.operation, record.clock, record.status) for record in sink.records]
 
 
 def test_ends_without_beginnings_leave_no_row() -> None:
-    def use(phases: Phases) -> None:
-        phases.end("FORWARD")
-        phases.end_wait("DATA")
-        phases.begin("BACKWARD")
-        phases.drop("BACKWARD")
-        phases.end("BACKWARD")
-        phases.wait()
-        phases.drop_wait()
-        phases.end_wait("DATA")
+    def use(operations: OpenOperations) -> None:
+        operations.end("FORWARD")
+        operations.end_wait("DATA")
+        operations.begin("BACKWARD")
+        operations.drop("BACKWARD")
+        operations.end("BACKWARD")
+        operations.wait()
+        operations.drop_wait()
+        operations.end_wait("DATA")
 
     assert recorded(use) == []
 
 
 def test_what_an_interruption_leaves_open_says_so_in_its_row() -> None:
-    def use(phases: Phases) -> None:
-        phases.begin("TRAIN_STEP")
-        phases.begin("FORWARD")
-        phases.wait()
-        phases.end_all("error:ValueError")
-        phases.end_wait("DATA")
+    def use(operations: OpenOperations) -> None:
+        operations.begin("TRAIN_STEP")
+        operations.begin("FORWARD")
+        operations.wait()
+        operations.end_all("error:ValueError")
+        operations.end_wait("DATA")
 
     assert recorded(use) == [
         ("TRAIN_STEP", "host", "error:ValueError"),
@@ -244,10 +244,10 @@ def test_what_an_interruption_leaves_open_says_so_in_its_row() -> None:
 
 
 def test_a_wait_that_began_in_an_iteration_left_out_belongs_to_the_one_it_was_for() -> None:
-    def use(phases: Phases) -> None:
+    def use(operations: OpenOperations) -> None:
         for iteration in (1, 2, 3):
-            phases.logger.set_current_iteration(iteration)
-            phases.end_wait(f"DATA_{iteration}")
-            phases.wait()
+            operations.logger.set_current_iteration(iteration)
+            operations.end_wait(f"DATA_{iteration}")
+            operations.wait()
 
     assert recorded(use, record_every_n_steps=2) == [("DATA_2", "host", "ok")]

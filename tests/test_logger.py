@@ -48,7 +48,7 @@ def test_the_context_manager_times_its_block() -> None:
 
 def test_every_recording_call_takes_the_work_of_its_row() -> None:
     def use(logger: TimingLogger) -> None:
-        with logger.phase("DATA", work=1):
+        with logger.operation("DATA", work=1):
             pass
         with logger.record_mpi_operation("A", work=2):
             pass
@@ -64,7 +64,7 @@ def test_every_recording_call_takes_the_work_of_its_row() -> None:
 
 def test_work_that_is_known_only_in_the_block_is_set_there() -> None:
     def use(logger: TimingLogger) -> None:
-        for begin in (logger.phase, logger.record_mpi_operation, logger.record_device_operation):
+        for begin in (logger.operation, logger.record_mpi_operation, logger.record_device_operation):
             with begin("DATA", work=1) as block:
                 block.work = (block.work or 0) + 4096
             block.work = 7  # too late
@@ -134,12 +134,12 @@ def test_a_timer_is_entered_and_left_by_whatever_takes_a_context_manager() -> No
     ]
 
 
-def test_a_phase_is_a_row_of_own_work_on_the_hosts_clock() -> None:
+def test_an_operation_is_a_row_of_own_work_on_the_hosts_clock() -> None:
     def use(logger: TimingLogger) -> None:
         logger.set_current_iteration(3)
-        with logger.phase("DATA") as timer, logger.label("layer1"):
+        with logger.operation("DATA") as timer, logger.label("layer1"):
             pass
-        with logger.label("layer2"), logger.phase("CHECKPOINT"):
+        with logger.label("layer2"), logger.operation("CHECKPOINT"):
             pass
         durations.append(timer.elapsed_ms)
 
@@ -157,8 +157,8 @@ def test_shutdown_is_another_name_for_close(tmp_path: Path) -> None:
     assert len(rows(tmp_path / "timing-rank0.csv")) == 1
 
 
-def test_a_logger_that_is_off_times_no_phase() -> None:
-    assert recorded(lambda logger: logger.phase("DATA").__enter__(), enabled=False) == []
+def test_a_logger_that_is_off_times_no_operation() -> None:
+    assert recorded(lambda logger: logger.operation("DATA").__enter__(), enabled=False) == []
 
 
 def test_the_keywords_of_the_guides_callers_are_accepted() -> None:

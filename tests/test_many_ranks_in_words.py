@@ -186,7 +186,13 @@ def suspected(n_ranks: int) -> Verdict:
 
 
 def windows_of(n_ranks: int) -> pd.DataFrame:
-    known = {"phase": "FORWARD", "kind": "bounded", "labels": "", "first_iteration": 0, "last_iteration": 9}
+    known = {
+        "operation": "FORWARD",
+        "kind": "bounded",
+        "labels": "",
+        "first_iteration": 0,
+        "last_iteration": 9,
+    }
     figures = {"iterations": 10, "ratio": 2.0, "score": 0.5, "cost_ms": 7.0}
     return pd.DataFrame([{"rank": rank, **known, **figures} for rank in range(n_ranks)])
 

@@ -262,7 +262,7 @@ def test_the_late_rank_of_an_mpi_program_is_named(environment: dict[str, str], t
     command = [*RUN, "--log-dir", tmp_path / "logs", "--", *job_command]
     job = run_job(command, environment=environment, limit_s=120, name="a late rank")
     assert "Verdict: rank 2 costs this run " in job.stderr
-    assert "logger.phase" not in job.stderr  # the program may be in any language
+    assert "logger.operation" not in job.stderr  # the program may be in any language
 
 
 def test_a_program_without_mpi_is_left_alone(environment: dict[str, str], tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pytest
-from simulated_runs import PHASES_MS, data_parallel, factors
+from simulated_runs import OPERATIONS_MS, data_parallel, factors
 
 from timing_logger.analysis import Verdict, stragglers
 from timing_logger.report.why_text import reason
@@ -16,25 +16,25 @@ Factors = npt.NDArray[np.float64]
 SAVE_MS = 300.0
 
 
-def saving(every: int, *, phase: str = "SAVE") -> pd.DataFrame:
-    """Return a run in which rank 3 of 8 takes 300 ms more in some of 200 steps, in a phase of its own."""
+def saving(every: int, *, operation: str = "SAVE") -> pd.DataFrame:
+    """Return a run in which rank 3 of 8 takes 300 ms more in some of 200 steps, in a SAVE of its own."""
     factor = np.zeros((200, 8))
     factor[every::every, 3] = 1.0
-    phases_ms = {"SAVE": SAVE_MS, **PHASES_MS}
-    rows = data_parallel(factor, phases_ms=phases_ms, slow_phases=["SAVE"], noise=0.03)
+    operations_ms = {"SAVE": SAVE_MS, **OPERATIONS_MS}
+    rows = data_parallel(factor, operations_ms=operations_ms, slow_operations=["SAVE"], noise=0.03)
     did = (rows["operation"] != "SAVE") | (rows["elapsed_ms"] > 0)
-    return rows[did & ((rows["operation"] != "SAVE") | (phase == "SAVE"))].reset_index(drop=True)
+    return rows[did & ((rows["operation"] != "SAVE") | (operation == "SAVE"))].reset_index(drop=True)
 
 
 def judged(rows: pd.DataFrame) -> tuple[str, tuple[int, ...], str, int]:
     verdict = stragglers(rows)
-    return verdict.verdict, verdict.ranks, verdict.phase, verdict.slow_steps
+    return verdict.verdict, verdict.ranks, verdict.operation, verdict.slow_steps
 
 
 @pytest.mark.parametrize(("every", "n_saves"), [(20, 9), (40, 4), (70, 2)])
 def test_a_rank_that_alone_saves_is_named_with_what_it_costs(every: int, n_saves: int) -> None:
     verdict = stragglers(saving(every))
-    assert (verdict.verdict, verdict.ranks, verdict.phase) == ("rank", (3,), "SAVE")
+    assert (verdict.verdict, verdict.ranks, verdict.operation) == ("rank", (3,), "SAVE")
     assert verdict.slow_steps == n_saves
     assert verdict.cost_ms == pytest.approx(n_saves * SAVE_MS, rel=0.02)
 
@@ -44,17 +44,17 @@ def test_one_save_may_be_the_start_of_the_run() -> None:
 
 
 def test_saves_that_are_not_timed_are_named_if_chance_would_not_have_them_all_on_one_rank() -> None:
-    assert judged(saving(33, phase="")) == ("rank", (3,), "UNLOGGED", 6)
+    assert judged(saving(33, operation="")) == ("rank", (3,), "UNLOGGED", 6)
 
 
 def test_a_rank_is_suspected_of_saves_that_chance_would_seldom_have_on_one_rank() -> None:
-    verdict = stragglers(saving(40, phase=""))
+    verdict = stragglers(saving(40, operation=""))
     assert (verdict.verdict, verdict.ranks_to_look_at, verdict.slow_steps) == ("suspect", (3,), 4)
     assert 0.9 < verdict.suspects[0].likelihood <= 1 - 8**-3
 
 
 def test_fewer_saves_that_are_not_timed_are_told_of_and_not_named() -> None:
-    verdict = stragglers(saving(50, phase=""))
+    verdict = stragglers(saving(50, operation=""))
     assert (verdict.verdict, verdict.judged) == ("healthy", False)
     assert "for rank 3" in reason(verdict.why)
 
@@ -100,5 +100,5 @@ def test_a_rank_a_hundred_times_slower_is_named_however_much_its_quick_peer_vari
     rng = np.random.default_rng(seed)
     factor = np.exp(rng.normal(0, 0.1, (60, 2))) * (0.1, 10.0)
     factor[:, 0] += 4.0 * (rng.random(60) < 0.2)
-    verdict = stragglers(data_parallel(factor, phases_ms={"WORK": 1.0, "END": 0.01}))
+    verdict = stragglers(data_parallel(factor, operations_ms={"WORK": 1.0, "END": 0.01}))
     assert (verdict.verdict, verdict.ranks, verdict.window) == ("rank", (1,), "persistent")

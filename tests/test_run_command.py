@@ -40,7 +40,7 @@ def said_by_the_command(job: Job) -> str:
 # -- what it says ----------------------------------------------------------------------------------------
 
 
-def test_the_slow_rank_of_an_unchanged_ddp_training_is_named_with_its_phase(tmp_path: Path) -> None:
+def test_the_slow_rank_of_an_unchanged_ddp_training_is_named_with_its_operation(tmp_path: Path) -> None:
     command = [*TORCHRUN, PROGRAMS / "ddp.py"]
     plain, job = run(command), timed(tmp_path / "logs", command)
     assert (job.returncode, job.stdout) == (plain.returncode, plain.stdout)

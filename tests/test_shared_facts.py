@@ -36,4 +36,4 @@ def test_of_many_written_ranks_the_slow_one_is_named(tmp_path: Path) -> None:
     assert timings["clock_uncertainty_s"].max() < 1e-4
     verdict = stragglers(timings)
     assert (verdict.verdict, verdict.ranks) == ("rank", (SLOW_RANK,))
-    assert verdict.phase == "FORWARD"
+    assert verdict.operation == "FORWARD"

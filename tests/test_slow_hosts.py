@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pytest
-from simulated_runs import data_parallel, factors, of_phases
+from simulated_runs import data_parallel, factors, of_operations
 
 from timing_logger.analysis import Verdict, stragglers
 from timing_logger.report import evidence_sentences
@@ -34,7 +34,7 @@ def stalled(
     ms = {"DATA": 2.0, "FORWARD": 10.0, "BACKWARD": 20.0, "OPTIMIZER": 3.0}
     times_ms = {name: usual * np.exp(rng.normal(0.0, 0.05, (120, ranks))) for name, usual in ms.items()}
     times_ms["DATA"][:, stalled] += by_ms * (rng.random((120, 1)) < share)
-    return of_phases(times_ms)
+    return of_operations(times_ms)
 
 
 def throttled(ranks: int, slow: slice, seed: int = 0) -> pd.DataFrame:
@@ -60,7 +60,7 @@ def said(verdict: Verdict) -> str:
 def test_all_ranks_of_a_host_that_stalls_are_named_with_the_host(seed: int) -> None:
     verdict = stragglers(on_hosts(stalled(32, slice(8, 16), seed=seed)))
     assert (verdict.verdict, verdict.ranks, verdict.hosts) == ("rank", NODE1, ("node1",))
-    assert (verdict.bond, verdict.phase) == ("host", "DATA")
+    assert (verdict.bond, verdict.operation) == ("host", "DATA")
     assert verdict.suspects[0].ranks == NODE1
 
 
@@ -108,7 +108,7 @@ def test_a_host_that_stalls_for_longer_or_shorter_in_every_step_is_named(seed: i
     usual_ms = {"DATA": 2.0, "FORWARD": 10.0, "BACKWARD": 20.0, "OPTIMIZER": 3.0}
     times_ms = {name: ms * np.exp(rng.normal(0.0, 0.05, (120, 32))) for name, ms in usual_ms.items()}
     times_ms["DATA"] += stalls_ms
-    verdict = stragglers(on_hosts(of_phases(times_ms)))
+    verdict = stragglers(on_hosts(of_operations(times_ms)))
     assert (verdict.verdict, verdict.ranks, verdict.bond) == ("rank", NODE1, "host")
     assert "varies on each by itself" not in said(verdict)
 

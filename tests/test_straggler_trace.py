@@ -55,4 +55,4 @@ def test_the_verdict_does_not_hang_on_the_stages(trace: pd.DataFrame) -> None:
 
 def test_no_other_rank_has_a_window_of_self_time(trace: pd.DataFrame) -> None:
     found = windows(trace)
-    assert found.loc[found["phase"] == "SELF_TIME", "rank"].tolist() == [0]
+    assert found.loc[found["operation"] == "SELF_TIME", "rank"].tolist() == [0]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from simulated_runs import PHASES_MS, _row, _table, data_parallel, factors, pipeline
+from simulated_runs import OPERATIONS_MS, _row, _table, data_parallel, factors, pipeline
 from slow import slow
 
 from timing_logger.analysis import Verdict, stragglers, windows
@@ -46,15 +46,15 @@ def gate(verdict: Verdict, name: str) -> float:
 # -- one slow rank -----------------------------------------------------------------------------------
 
 
-def test_a_rank_that_is_always_slow_is_named_with_its_phase_and_cost() -> None:
+def test_a_rank_that_is_always_slow_is_named_with_its_operation_and_cost() -> None:
     factor = factors(100, 4)
     factor[:, 2] = 2.0
-    verdict = stragglers(data_parallel(factor, slow_phases=["BACKWARD"]))
-    assert (verdict.verdict, verdict.ranks, verdict.phase) == ("rank", (2,), "BACKWARD")
+    verdict = stragglers(data_parallel(factor, slow_operations=["BACKWARD"]))
+    assert (verdict.verdict, verdict.ranks, verdict.operation) == ("rank", (2,), "BACKWARD")
     assert (verdict.window, verdict.first_iteration, verdict.last_iteration) == ("persistent", 0, 99)
-    usual_ms = sum(PHASES_MS.values())
-    assert verdict.score == pytest.approx(usual_ms / (usual_ms + PHASES_MS["BACKWARD"]))
-    assert verdict.cost_ms == pytest.approx(100 * PHASES_MS["BACKWARD"])
+    usual_ms = sum(OPERATIONS_MS.values())
+    assert verdict.score == pytest.approx(usual_ms / (usual_ms + OPERATIONS_MS["BACKWARD"]))
+    assert verdict.cost_ms == pytest.approx(100 * OPERATIONS_MS["BACKWARD"])
 
 
 def test_a_rank_slow_for_a_while_is_named_with_that_while() -> None:
@@ -101,7 +101,7 @@ def test_three_fast_steps_in_a_row_part_two_windows() -> None:
     factor[150:153, 3] /= 2.0
     timings = data_parallel(factor, noise=0.02)
     table = windows(timings)
-    mine = table[table["phase"] == "SELF_TIME"].sort_values("first_iteration")
+    mine = table[table["operation"] == "SELF_TIME"].sort_values("first_iteration")
     assert mine["kind"].tolist() == ["bounded", "ongoing"]
     assert mine["first_iteration"].tolist() == [100, 153]
     assert mine["last_iteration"].tolist() == [149, 199]
@@ -151,9 +151,9 @@ def test_long_first_steps_hide_no_slow_rank(seed: int) -> None:
 def test_who_is_late_after_the_last_collective_of_a_step_is_waited_for_in_the_next() -> None:
     factor = factors(200, 8, noise=0.05, seed=7)
     factor[::3, 5] *= 4
-    phases_ms = {"FORWARD": 10.0, "BACKWARD": 20.0, "OPTIMIZER": 10.0}
-    verdict = stragglers(data_parallel(factor, slow_phases=["OPTIMIZER"], phases_ms=phases_ms))
-    assert (verdict.ranks, verdict.phase, verdict.window) == ((5,), "OPTIMIZER", "intermittent")
+    operations_ms = {"FORWARD": 10.0, "BACKWARD": 20.0, "OPTIMIZER": 10.0}
+    verdict = stragglers(data_parallel(factor, slow_operations=["OPTIMIZER"], operations_ms=operations_ms))
+    assert (verdict.ranks, verdict.operation, verdict.window) == ((5,), "OPTIMIZER", "intermittent")
     assert gate(verdict, "share of the run that it adds") == pytest.approx(verdict.cost_share, rel=0.1)
 
 
@@ -164,17 +164,17 @@ def test_who_is_late_after_the_last_collective_of_a_step_is_waited_for_in_the_ne
 def test_the_late_rank_is_named_from_collectives_alone(every: int) -> None:
     timings = data_parallel(slowed(5, 1.5, iterations=400), noise=0.05, logged=["ALLREDUCE"])
     verdict = stragglers(timings[timings["iteration"] % every == 0])
-    assert (verdict.verdict, verdict.ranks, verdict.phase) == ("rank", (5,), "UNLOGGED")
+    assert (verdict.verdict, verdict.ranks, verdict.operation) == ("rank", (5,), "UNLOGGED")
     assert verdict.between == ("ALLREDUCE", "ALLREDUCE")
     assert SelfTimeBetween() in verdict.evidence
 
 
 def test_unlogged_time_is_placed_between_the_rows_around_it() -> None:
     timings = data_parallel(
-        slowed(5, 1.5), slow_phases=["BACKWARD"], logged=["DATA", "FORWARD", "OPTIMIZER", "ALLREDUCE"]
+        slowed(5, 1.5), slow_operations=["BACKWARD"], logged=["DATA", "FORWARD", "OPTIMIZER", "ALLREDUCE"]
     )
     verdict = stragglers(timings)
-    assert (verdict.phase, verdict.between) == ("UNLOGGED", ("FORWARD", "ALLREDUCE"))
+    assert (verdict.operation, verdict.between) == ("UNLOGGED", ("FORWARD", "ALLREDUCE"))
 
 
 def test_the_slow_steps_are_counted() -> None:
@@ -192,7 +192,7 @@ def test_the_host_of_a_named_rank_is_told_where_there_are_several(
 
 
 def test_work_that_is_not_logged_counts_where_the_logged_work_is_little() -> None:
-    timings = data_parallel(slowed(5, 1.5), slow_phases=["BACKWARD"], logged=["DATA", "ALLREDUCE"])
+    timings = data_parallel(slowed(5, 1.5), slow_operations=["BACKWARD"], logged=["DATA", "ALLREDUCE"])
     assert stragglers(timings).ranks == (5,)
 
 
@@ -211,17 +211,17 @@ def as_ddp_logs(timings: pd.DataFrame) -> pd.DataFrame:
 
 
 def test_work_that_is_not_logged_counts_also_where_waits_lie_inside_a_logged_row() -> None:
-    timings = as_ddp_logs(data_parallel(slowed(5, 4.0), slow_phases=["DATA"], phases_ms=SLOW_DATA_MS))
+    timings = as_ddp_logs(data_parallel(slowed(5, 4.0), slow_operations=["DATA"], operations_ms=SLOW_DATA_MS))
     verdict = stragglers(timings[timings["operation"] != "DATA"])
-    assert (verdict.verdict, verdict.ranks, verdict.phase) == ("rank", (5,), "UNLOGGED")
+    assert (verdict.verdict, verdict.ranks, verdict.operation) == ("rank", (5,), "UNLOGGED")
 
 
 def test_a_logged_delay_hides_no_longer_one_that_is_not_logged() -> None:
     factor = factors(200, 4, noise=0.05)
     factor[:, 2] *= 4.0
-    timings = data_parallel(factor, slow_phases=["DATA"], phases_ms=SLOW_DATA_MS)
+    timings = data_parallel(factor, slow_operations=["DATA"], operations_ms=SLOW_DATA_MS)
     of_rank_1 = (timings["rank"] == 1) & (timings["iteration"] < 40)
-    longer_ms = 0.8 * PHASES_MS["BACKWARD"]  # in the time that it would have waited for rank 2
+    longer_ms = 0.8 * OPERATIONS_MS["BACKWARD"]  # in the time that it would have waited for rank 2
     timings.loc[of_rank_1 & (timings["operation"] == "BACKWARD"), "elapsed_ms"] += longer_ms
     timings.loc[of_rank_1 & (timings["operation"] == "BACKWARD"), "end_counter"] += longer_ms / 1e3
     timings.loc[of_rank_1 & (timings["operation"] == "ALLREDUCE"), "elapsed_ms"] -= longer_ms
@@ -232,13 +232,13 @@ def test_a_logged_delay_hides_no_longer_one_that_is_not_logged() -> None:
 def test_a_short_logged_delay_hides_no_longer_one_of_the_same_rank_that_is_not_logged() -> None:
     factor = factors(200, 4, noise=0.05)
     factor[:, 2] *= 4.0
-    timings = data_parallel(factor, slow_phases=["DATA"], phases_ms=SLOW_DATA_MS)
+    timings = data_parallel(factor, slow_operations=["DATA"], operations_ms=SLOW_DATA_MS)
     slow_forward = (timings["operation"] == "FORWARD") & timings["iteration"].between(100, 139)
-    longer_ms = 0.8 * PHASES_MS["FORWARD"]  # it begins in what else would not be logged
+    longer_ms = 0.8 * OPERATIONS_MS["FORWARD"]  # it begins in what else would not be logged
     timings.loc[slow_forward & (timings["rank"] == 2), "elapsed_ms"] += longer_ms
     timings.loc[slow_forward & (timings["rank"] == 2), "start_counter"] -= longer_ms / 1e3
     verdict = stragglers(timings[timings["operation"] != "DATA"])
-    assert (verdict.ranks, verdict.phase, verdict.window, verdict.first_iteration) == (
+    assert (verdict.ranks, verdict.operation, verdict.window, verdict.first_iteration) == (
         (2,),
         "UNLOGGED",
         "persistent",
@@ -324,7 +324,7 @@ def test_ranks_that_are_slow_in_turn_are_no_single_rank_s_fault() -> None:
 
 def test_a_quiet_healthy_run_is_called_healthy() -> None:
     verdict = stragglers(data_parallel(factors(200, 8, noise=0.05), noise=0.1))
-    assert (verdict.verdict, verdict.phase, verdict.cost_ms) == ("healthy", "", 0)
+    assert (verdict.verdict, verdict.operation, verdict.cost_ms) == ("healthy", "", 0)
 
 
 def test_another_rank_slow_in_each_step_is_diffuse() -> None:
@@ -362,7 +362,7 @@ def in_the_background(timings: pd.DataFrame, rank: int, operation: str, ms: floa
 def test_work_in_the_background_hides_no_slow_rank(operation: str, ms: float, every: int) -> None:
     busy = in_the_background(data_parallel(slowed(5, 1.5), noise=0.03), 0, operation, ms, every)
     verdict = stragglers(busy)
-    assert (verdict.ranks, verdict.phase) == ((5,), "BACKWARD")
+    assert (verdict.ranks, verdict.operation) == ((5,), "BACKWARD")
     alone = stragglers(data_parallel(slowed(5, 1.5), noise=0.03))
     assert verdict.cost_ms == pytest.approx(alone.cost_ms, rel=0.1)
 
@@ -399,8 +399,11 @@ def test_all_ranks_slow_for_a_while_is_group_wide(until: int, kind: str) -> None
 
 def test_what_grew_and_what_it_costs_is_told_of_all_ranks_together() -> None:
     factor = slowed(list(range(8)), 2.8, slice(100, 150))
-    verdict = stragglers(data_parallel(factor, slow_phases=["DATA"], phases_ms=SLOW_DATA_MS))
-    assert (verdict.verdict, verdict.phase) == ("group-wide", "DATA")  # BACKWARD takes longer all the time
+    verdict = stragglers(data_parallel(factor, slow_operations=["DATA"], operations_ms=SLOW_DATA_MS))
+    assert (verdict.verdict, verdict.operation) == (
+        "group-wide",
+        "DATA",
+    )  # BACKWARD takes longer all the time
     assert verdict.cost_ms == pytest.approx(50 * 1.8 * SLOW_DATA_MS["DATA"], rel=0.1)
 
 
@@ -419,7 +422,7 @@ def test_all_ranks_a_fifth_slower_from_a_step_on_are_told_of_with_that_step(seed
     verdict = stragglers(data_parallel(factor))
     assert (verdict.verdict, verdict.window, verdict.last_iteration) == ("group-wide", "ongoing", 199)
     assert verdict.first_iteration == pytest.approx(100, abs=3)
-    assert verdict.cost_ms == pytest.approx(100 * 0.2 * sum(PHASES_MS.values()), rel=0.15)
+    assert verdict.cost_ms == pytest.approx(100 * 0.2 * sum(OPERATIONS_MS.values()), rel=0.15)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -428,7 +431,7 @@ def test_ranks_that_become_slower_little_by_little_are_told_of(seed: int) -> Non
     factor *= np.linspace(1.0, 1.2, 200)[:, None]
     verdict = stragglers(data_parallel(factor))
     assert (verdict.verdict, verdict.first_iteration, verdict.last_iteration) == ("group-wide", 0, 199)
-    assert verdict.cost_ms == pytest.approx(200 * 0.1 * sum(PHASES_MS.values()), rel=0.25)
+    assert verdict.cost_ms == pytest.approx(200 * 0.1 * sum(OPERATIONS_MS.values()), rel=0.25)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -468,7 +471,7 @@ def test_a_whole_stage_that_is_slower_is_a_role() -> None:
     timings, roles = pipeline(factor, stages=4)
     verdict = stragglers(timings, roles=roles)
     assert (verdict.verdict, verdict.labels, verdict.ranks) == ("role", "stage 1", (3, 4, 5))
-    assert verdict.phase == "BACKWARD"
+    assert verdict.operation == "BACKWARD"
     assert verdict.cost_ms == pytest.approx(60 * 0.6 * 4 * (5 + 10), rel=0.05)
     assert evidence_sentences(verdict)[0].startswith("Role stage 1: 1.59 times")
 
@@ -503,15 +506,15 @@ def test_roles_come_from_a_column_or_from_the_labels_of_the_loggers() -> None:
 # -- tables as they come -------------------------------------------------------------------------------
 
 
-def test_waiting_inside_a_phase_is_not_the_rank_s_own_time() -> None:
-    timings = data_parallel(slowed(3, 1.5), slow_phases=["FORWARD"])
+def test_waiting_inside_an_operation_is_not_the_rank_s_own_time() -> None:
+    timings = data_parallel(slowed(3, 1.5), slow_operations=["FORWARD"])
     reduced = timings[timings["operation"] == "ALLREDUCE"].set_index(["rank", "iteration"])["elapsed_ms"]
     is_backward = timings["operation"] == "BACKWARD"
     keys = pd.MultiIndex.from_frame(timings.loc[is_backward, ["rank", "iteration"]])
     timings.loc[is_backward, "elapsed_ms"] += reduced.reindex(keys).to_numpy()
     timings.loc[is_backward, "end_counter"] += reduced.reindex(keys).to_numpy() / 1000
     verdict = stragglers(timings)
-    assert (verdict.ranks, verdict.phase) == ((3,), "FORWARD")
+    assert (verdict.ranks, verdict.operation) == ((3,), "FORWARD")
     assert verdict.score == pytest.approx(35 / 40, abs=0.02)
 
 
@@ -574,7 +577,7 @@ def test_a_rank_is_named_by_when_it_comes_where_how_long_its_work_took_is_not_kn
     timings = data_parallel(slowed(3, 1.5))
     unresolved = timings["status"].where(timings["rank"] != 3, "unresolved")
     verdict = stragglers(timings.assign(status=unresolved))
-    assert (verdict.ranks, verdict.phase) == ((3,), "UNLOGGED")
+    assert (verdict.ranks, verdict.operation) == ((3,), "UNLOGGED")
 
 
 def test_unknown_times_are_endured() -> None:
@@ -620,7 +623,7 @@ def test_every_gate_of_a_named_rank_passed_and_is_stated_with_its_bound() -> Non
 def test_windows_and_verdict_agree() -> None:
     timings = data_parallel(slowed(3, 2.0, slice(40, 61)))
     first = windows(timings).iloc[0]
-    assert (first["rank"], first["phase"], first["kind"]) == (3, "SELF_TIME", "bounded")
+    assert (first["rank"], first["operation"], first["kind"]) == (3, "SELF_TIME", "bounded")
     verdict = stragglers(timings)
     assert first["first_iteration"] == verdict.first_iteration
     assert first["last_iteration"] == verdict.last_iteration

@@ -39,7 +39,7 @@ def test_the_slow_rank_among_unequal_peers_is_probably_it_though_not_for_certain
     verdict = stragglers(unequal_peers(seed))
     assert (verdict.verdict, verdict.ranks) == ("suspect", ())
     assert verdict.suspects[0].ranks == (1,)
-    assert verdict.suspects[0].phase == "BACKWARD"
+    assert verdict.suspects[0].operation == "BACKWARD"
     assert verdict.suspects[0].likelihood == 1.0
     assert verdict.suspects[0].share > 0.8
     assert verdict.cost_share == pytest.approx(0.85 * 35 / 72, abs=0.03)
@@ -254,7 +254,7 @@ def test_the_json_has_the_suspects(folder: str, capsys: pytest.CaptureFixture[st
     found = json.loads(capsys.readouterr().out)
     assert (found["verdict"], found["ranks"]) == ("suspect", [])
     assert found["suspects"][0]["ranks"] == [1]
-    assert set(found["suspects"][0]) == {"ranks", "phase", "share", "likelihood"}
+    assert set(found["suspects"][0]) == {"ranks", "operation", "share", "likelihood"}
     assert 0.4 < found["cost_share"] < 0.5
 
 

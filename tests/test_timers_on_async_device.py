@@ -105,7 +105,7 @@ def test_a_step_that_is_captured_runs_and_is_not_timed() -> None:
 
 
 def test_parts_of_a_step_are_timed_by_the_device_and_waits_by_the_host() -> None:
-    assert one_process("phases") == [[["DATA", "host", "ok"], ["FORWARD", "device", "ok"]]]
+    assert one_process("operations") == [[["DATA", "host", "ok"], ["FORWARD", "device", "ok"]]]
 
 
 # -- copies ----------------------------------------------------------------------------------------------

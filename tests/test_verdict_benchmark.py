@@ -145,7 +145,7 @@ def said(verdict: str, *ranks: int, suspects: Any = (), judged: bool = True) -> 
 
 
 def suspect(*ranks: int, likelihood: float = 0.8) -> Any:
-    return SimpleNamespace(ranks=ranks, phase="FORWARD", share=0.5, likelihood=likelihood)
+    return SimpleNamespace(ranks=ranks, operation="FORWARD", share=0.5, likelihood=likelihood)
 
 
 def marks(verdict: Any, truth: Truth, n_ranks: int = 8) -> set[str]:

@@ -186,13 +186,13 @@ def test_only_rank_0_saves_and_only_in_the_steps_of_the_truth() -> None:
     assert set(saves["rank"]) == run.truth.ranks == {0}
     assert saves["iteration"].tolist() == [25, 75, 125]
     assert run.cost_ms == pytest.approx(saves["elapsed_ms"].sum(), rel=0.1)
-    assert run.truth.phase == "SAVE"
+    assert run.truth.operation == "SAVE"
 
 
 def test_a_save_that_is_not_logged_leaves_no_row_and_lies_between_rows() -> None:
     run = run_of("training", "saves", logged="no saves")
     assert "SAVE" not in set(run.timings["operation"])
-    assert run.truth.phase == "UNLOGGED"
+    assert run.truth.operation == "UNLOGGED"
 
 
 def test_ranks_that_join_have_rows_in_the_second_half_only_and_ranks_that_leave_in_the_first() -> None:

@@ -23,8 +23,8 @@ BROKEN_OFF = RunEnd(state="hang", groups=(ONE_FAILED,))
 def of_rank(**further: object) -> Verdict:
     """Return the verdict that rank 2 is slow in 32 steps."""
     known = {
-        "ranks": (2,), "phase": "DATA", "window": "persistent", "first_iteration": 1, "last_iteration": 32,
-        "slow_steps": 32, "suspects": (Suspect((2,), "DATA", 0.99, 1.0),), **COST,
+        "ranks": (2,), "operation": "DATA", "window": "persistent", "first_iteration": 1,
+        "last_iteration": 32, "slow_steps": 32, "suspects": (Suspect((2,), "DATA", 0.99, 1.0),), **COST,
     }  # fmt: skip
     return Verdict(verdict="rank", **{**known, **further})  # type: ignore[arg-type]
 
@@ -136,7 +136,7 @@ def test_the_particulars_share_the_cost_out_over_the_slow_steps() -> None:
     ],
 )
 def test_unlogged_time_is_told_by_the_rows_around_it(between: tuple[str, ...], where: str) -> None:
-    assert where in particulars(of_rank(phase="UNLOGGED", between=between))
+    assert where in particulars(of_rank(operation="UNLOGGED", between=between))
 
 
 def test_a_suspect_is_told_with_the_condition_that_it_misses() -> None:
@@ -156,9 +156,9 @@ def test_only_what_is_known_for_certain_is_called_so(likelihood: float, said: st
 @pytest.mark.parametrize(
     ("verdict", "hint"),
     [
-        (of_rank(phase="UNLOGGED"), "logger.phase("),
+        (of_rank(operation="UNLOGGED"), "logger.operation("),
         (of_rank(hosts=("node17",)), "Look on node17 at where its batches come from"),
-        (of_rank(phase="BACKWARD"), "what its peers do not have"),
+        (of_rank(operation="BACKWARD"), "what its peers do not have"),
         (Verdict(verdict="diffuse"), "timing-logger waits"),
         (Verdict(verdict="healthy", judged=False, why=NoRows()), "timing-logger summary"),
         (Verdict(verdict="hang"), "timing-logger hang"),

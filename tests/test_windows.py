@@ -26,7 +26,7 @@ from timing_logger.analysis.stragglers.windows import individual_score
 
 
 def of_self_time(table: pd.DataFrame) -> pd.DataFrame:
-    return table[table["phase"] == "SELF_TIME"].reset_index(drop=True)
+    return table[table["operation"] == "SELF_TIME"].reset_index(drop=True)
 
 
 SEARCH = STANDARD.change_search
@@ -37,8 +37,8 @@ SEARCH = STANDARD.change_search
 
 def test_ranks_slowed_1_2_3_and_4_times_score_1_one_half_one_third_and_one_quarter() -> None:
     found = scores(data_parallel(factors(50, 4) * [1, 2, 3, 4]))
-    for phase, rows in found.groupby("phase"):
-        assert rows["score"].tolist() == pytest.approx([1, 1 / 2, 1 / 3, 1 / 4], rel=1e-12), phase
+    for operation, rows in found.groupby("operation"):
+        assert rows["score"].tolist() == pytest.approx([1, 1 / 2, 1 / 3, 1 / 4], rel=1e-12), operation
     assert of_self_time(found)["flagged"].tolist() == [False, True, True, True]
 
 
@@ -72,17 +72,17 @@ def test_a_window_has_its_ratio_score_and_cost() -> None:
     factor[30:60, 2] = 1.5
     (row,) = of_self_time(windows(data_parallel(factor))).to_dict("records")
     assert row == {
-        "rank": 2, "phase": "SELF_TIME", "labels": "", "kind": "bounded", "first_iteration": 30,
+        "rank": 2, "operation": "SELF_TIME", "labels": "", "kind": "bounded", "first_iteration": 30,
         "last_iteration": 59, "iterations": 30, "ratio": pytest.approx(1.5), "score": pytest.approx(1 / 1.5),
         "cost_ms": pytest.approx(30 * 35 * 0.5),
     }  # fmt: skip
 
 
-def test_a_slow_phase_has_windows_and_the_others_have_none() -> None:
+def test_a_slow_operation_has_windows_and_the_others_have_none() -> None:
     factor = factors(100, 4)
     factor[:, 2] = 2
-    found = windows(data_parallel(factor, slow_phases=["DATA", "FORWARD"], noise=0.01))
-    assert set(found["phase"]) == {"SELF_TIME", "DATA", "FORWARD"}
+    found = windows(data_parallel(factor, slow_operations=["DATA", "FORWARD"], noise=0.01))
+    assert set(found["operation"]) == {"SELF_TIME", "DATA", "FORWARD"}
     assert set(found["rank"]) == {2}
     assert set(found["kind"]) == {"persistent"}
 
@@ -231,7 +231,7 @@ def test_series_too_short_to_have_two_levels_have_no_change_point() -> None:
 
 
 def test_each_instant_belongs_to_the_innermost_row_of_its_thread() -> None:
-    """A step of 10 s with a phase of 6 s in it, of which 2 s and 1 s are collectives."""
+    """A step of 10 s with an operation of 6 s in it, of which 2 s and 1 s are collectives."""
     starts = np.array([0.0, 1.0, 2.0, 5.0, 3.0])
     ends = np.array([10.0, 7.0, 4.0, 6.0, 6.0])
     lanes = np.array([0, 0, 0, 0, 1])

@@ -20,7 +20,7 @@ DELAY_MS = 15.0
 def run(slow: str, groups: Sequence[Sequence[int]], *, delay_ms: float = DELAY_MS) -> pd.DataFrame:
     """Training on devices: the all-reduce of a group goes on beside ``BACKWARD``, which ends after it.
 
-    Rank 1 is late by ``delay_ms`` in ``slow``, a phase or ``UNLOGGED``.
+    Rank 1 is late by ``delay_ms`` in ``slow``, an operation or ``UNLOGGED``.
     """
     n_ranks = sum(map(len, groups))
     rng = np.random.default_rng(3)

@@ -1,4 +1,4 @@
-"""What a verdict claims beside its kind and ranks, against the truth: how sure it is, the cost, the phase."""
+"""What a verdict claims beside its kind and ranks, against the truth: how sure it is, the cost, where."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def claims(verdict: Any, run: SimulatedRun, found: Outcome) -> dict[str, float]:
         "certain_right": float(is_right) if stated == 1.0 else NAN,
         "certain_wrong": float(stated == 1.0 and not is_right),
         "silent": float(_says_nothing(verdict)) if costs else NAN,
-        "phase_right": _phase_right(verdict, run, found),
+        "operation_right": _operation_right(verdict, run, found),
         "cost_ratio": ratio,
         "cost_near": NAN if ratio != ratio else float(abs(ratio - 1) <= 0.1),
         "cost_far": NAN if ratio != ratio else float(ratio >= 2 or ratio <= 0.5),
@@ -68,10 +68,10 @@ def _says_nothing(verdict: Any) -> bool:
     return bool(verdict.verdict == "healthy" and verdict.judged and told < VISIBLE)
 
 
-def _phase_right(verdict: Any, run: SimulatedRun, found: Outcome) -> float:
-    if not (found.exact and run.truth.phase):
+def _operation_right(verdict: Any, run: SimulatedRun, found: Outcome) -> float:
+    if not (found.exact and run.truth.operation):
         return NAN
-    return float(verdict.phase == run.truth.phase)
+    return float(verdict.operation == run.truth.operation)
 
 
 def _cost_ratio(verdict: Any, run: SimulatedRun, found: Outcome) -> float:

@@ -44,7 +44,7 @@ class Truth:
         ranks: the slow ranks.
         first, last: the first and the last iteration with the fault; None in a healthy run.
         acceptable: what may be said instead, as long as no innocent is named: verdicts, or "not judged".
-        phase: the operation in which all of the delay is; "" if it is in more than one.
+        operation: the operation in which all of the delay is; "" if it is in more than one.
     """
 
     kind: str
@@ -52,7 +52,7 @@ class Truth:
     first: int | None = None
     last: int | None = None
     acceptable: frozenset[str] = frozenset()
-    phase: str = ""
+    operation: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,15 +82,15 @@ class Fault:
         return cls(usual.copy(), nothing.copy(), usual.copy(), usual.copy(), nothing.copy())
 
     def known_as(
-        self, kind: str, ranks: Integers, steps: Booleans, *acceptable: str, phase: str = ""
+        self, kind: str, ranks: Integers, steps: Booleans, *acceptable: str, operation: str = ""
     ) -> Fault:
         """Return this fault with its truth: verdict ``kind``, on ``ranks``, in ``steps``.
 
-        ``acceptable`` and ``phase`` are those of ``Truth``.
+        ``acceptable`` and ``operation`` are those of ``Truth``.
         """
         happened = np.flatnonzero(steps)
         window = int(happened[0]), int(happened[-1])
-        found = Truth(kind, frozenset(ranks.tolist()), *window, frozenset(acceptable), phase)
+        found = Truth(kind, frozenset(ranks.tolist()), *window, frozenset(acceptable), operation)
         return replace(self, truth=found)
 
 

@@ -91,7 +91,7 @@ JOB_COLUMNS = (
     Column("suspect", "wrong suspect", percent, "wrong_suspect"),
     Column("silent", "silent", percent, "silent"),
     Column("unjudged", "not judged", percent, "not_judged"),
-    Column("phase", "phase right", percent, "phase_right"),
+    Column("operation", "operation right", percent, "operation_right"),
     Column("ratio", "stated / true cost", median, "cost_ratio", 2),
     Column("near", "cost within 10%", percent, "cost_near"),
     Column("far", "cost off by 2", percent, "cost_far"),

@@ -63,7 +63,7 @@ def saves(rng: np.random.Generator, place: Place) -> Fault:
     """rank 0 saves for 2 s in one of 50 steps, while the others wait"""
     rank, steps, fault = np.array([0]), _steps(place) % 50 == 25, Fault.none(place)
     fault.save_ms[steps, 0] = 2000.0 * rng.lognormal(0.0, 0.05, int(steps.sum()))
-    return fault.known_as("rank", rank, steps, phase="SAVE")
+    return fault.known_as("rank", rank, steps, operation="SAVE")
 
 
 def saves_and_slow(rng: np.random.Generator, place: Place) -> Fault:
@@ -123,7 +123,7 @@ def host_stalls(rng: np.random.Generator, place: Place) -> Fault:
     """all eight ranks of one host wait 60 ms longer for data in 30% of the steps"""
     ranks, steps, fault = _of_a_host(rng, place), rng.random(place.n_steps) < 0.3, Fault.none(place)
     fault.pause_ms[np.ix_(steps, ranks)] = 60.0
-    return fault.known_as("rank", ranks, steps, "role", phase="DATA")
+    return fault.known_as("rank", ranks, steps, "role", operation="DATA")
 
 
 def host_of_two_stalls(rng: np.random.Generator, place: Place) -> Fault:
@@ -131,7 +131,7 @@ def host_of_two_stalls(rng: np.random.Generator, place: Place) -> Fault:
     fault = host_stalls(rng, place)
     stalled = np.flatnonzero(fault.pause_ms.any(axis=0))
     others = ("diffuse", "role", "suspect", "not judged")
-    return fault.known_as("rank", stalled, fault.pause_ms.any(axis=1), *others, phase="DATA")
+    return fault.known_as("rank", stalled, fault.pause_ms.any(axis=1), *others, operation="DATA")
 
 
 def _of_a_host(rng: np.random.Generator, place: Place) -> Integers:

@@ -46,7 +46,7 @@ class Outcome:
         certain_right: the same; NaN unless the sentence says "Certain.".
         certain_wrong: an innocent is named, and the sentence says "Certain.".
         silent: the verdict says that no rank is slow, and nothing else; NaN unless a fault costs much.
-        phase_right: the phase is the only one with the delay; NaN unless ``exact`` with such a phase.
+        operation_right: the operation is the only one with the delay; NaN unless ``exact`` and there is one.
         cost_ratio: the stated cost divided by the true one; NaN if no cost is stated, or not of the culprits.
         cost_near: the stated cost is within 10% of the true one; NaN as before.
         cost_far: the stated cost is off by a factor of 2 or more; NaN as before.
@@ -74,7 +74,7 @@ class Outcome:
     certain_right: float = NAN
     certain_wrong: float = NAN
     silent: float = NAN
-    phase_right: float = NAN
+    operation_right: float = NAN
     cost_ratio: float = NAN
     cost_near: float = NAN
     cost_far: float = NAN

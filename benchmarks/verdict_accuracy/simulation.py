@@ -147,6 +147,6 @@ def _truth(truth: Truth, scenario: Scenario) -> Truth:
     acceptable = truth.acceptable | ARCHITECTURES[scenario.architecture].acceptable
     if truth.kind == "healthy" and scenario.noise in LATE_IN_TURN:
         acceptable |= {"diffuse"}
-    if not truth.phase or LOGGED[scenario.logged](truth.phase, ""):
+    if not truth.operation or LOGGED[scenario.logged](truth.operation, ""):
         return replace(truth, acceptable=acceptable)
-    return replace(truth, phase=UNLOGGED, acceptable=acceptable | {"diffuse"})
+    return replace(truth, operation=UNLOGGED, acceptable=acceptable | {"diffuse"})

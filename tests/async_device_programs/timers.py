@@ -23,7 +23,7 @@ from timing_logger.compat.cuda_timers import CUDATimer, CUDATimerCollection
 from timing_logger.compat.region_timers._interval_sums import FOLD_EVERY
 from timing_logger.compat.runtime_profiler import RuntimeProfiler
 from timing_logger.errors import ConfigurationError
-from timing_logger.integrations._phases import Phases
+from timing_logger.integrations._operations import OpenOperations
 from timing_logger.recording.device.stream_marks import MOST_INTERVALS
 
 device = torch.asyncdev
@@ -351,9 +351,9 @@ def runtime_profiler_captured() -> list[Any]:
 # -- parts of a step, for the frameworks' callbacks ------------------------------------------------------
 
 
-def phases() -> list[list[str]]:
+def operations() -> list[list[str]]:
     with recording() as (logger, rows):
-        parts = Phases()
+        parts = OpenOperations()
         parts.start(logger)
         parts.wait()
         parts.end_wait("DATA")

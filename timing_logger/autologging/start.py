@@ -60,13 +60,13 @@ def _start(settings: Settings) -> None:
     @session.harmless
     def time_torch(torch: ModuleType) -> None:
         from timing_logger.autologging.communication import time_process_groups
-        from timing_logger.autologging.torch_phases import TorchPhases
+        from timing_logger.autologging.torch_operations import TorchOperations
 
         if torch.distributed.is_available():
             time_process_groups(session)
             time_rendezvous(session, torch.distributed)
             appear_soon(session)
-        TorchPhases(session).attach(torch)
+        TorchOperations(session).attach(torch)
 
     @session.harmless
     def time_mpi(mpi: ModuleType) -> None:

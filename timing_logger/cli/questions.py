@@ -185,7 +185,7 @@ QUESTIONS = (
     ),
     Question(
         "stragglers",
-        "which rank is slow, in which phase, since when and at what cost, if any",
+        "which rank is slow, in which operation, since when and at what cost, if any",
         "The verdict, its evidence, and the iterations in which a rank was slower than its peers. Ranks "
         "with the same labels are peers.",
         _stragglers,

@@ -1,7 +1,7 @@
-"""A profiler for coarse phases of sampled steps, timed on the device and written as JSON lines per rank.
+"""A profiler for long operations in sampled steps, timed on the device and written as JSON lines per rank.
 
-The training thread marks two events per phase and puts a record into a queue. A background thread queries the
-device and writes the rows.
+The training thread marks two events per operation and puts a record into a queue. A background thread queries
+the device and writes the rows.
 """
 
 from __future__ import annotations
@@ -83,11 +83,11 @@ class CudaEventProfilerConfig(StepPolicy):
 
 
 class CudaEventProfiler(Closable):
-    """Times phases of sampled steps on one rank, and writes them to ``cuda_events_rank_<rank>.jsonl``.
+    """Times operations in sampled steps on one rank, and writes them to ``cuda_events_rank_<rank>.jsonl``.
 
-    On a device a phase is timed by two events in the stream that does its work; without one the host's clock
-    is used. Nothing is resolved or written on the calling thread. The file is created with the profiler, so
-    an unusable directory is an error before training. A file of an earlier run is left alone and
+    On a device an operation is timed by two events in the stream that does its work; without one the host's
+    clock is used. Nothing is resolved or written on the calling thread. The file is created with the
+    profiler, so an unusable directory is an error before training. A file of an earlier run is left alone and
     ``cuda_events_rank_<rank>.run2.jsonl`` is created. A profiler that is disabled, or on a rank that is not
     selected, creates no file and no folder; neither it nor a step that is not sampled uses an event.
 
@@ -99,7 +99,7 @@ class CudaEventProfiler(Closable):
         directory: folder of the file, created if missing. Required if enabled.
         rank: this process's rank, >= 0. Required if enabled.
         profiler_config: a :class:`CudaEventProfilerConfig`, or a mapping with its fields.
-        timing_logger: a logger that also gets each recorded phase: the name as its operation, the step as its
+        timing_logger: a logger that also gets each recorded operation: under its name, with the step as
             iteration.
 
     Attributes:
@@ -139,7 +139,7 @@ class CudaEventProfiler(Closable):
     # -- recording --------------------------------------------------------------------------------
 
     def should_record(self, step: int) -> bool:
-        """Return whether phases of ``step`` are recorded on this rank."""
+        """Return whether operations in ``step`` are recorded on this rank."""
         return self._on and self._recording.records(step)
 
     def record(
@@ -160,7 +160,7 @@ class CudaEventProfiler(Closable):
         """
         if not self.should_record(step):
             return NO_SPAN
-        return _Phase(self._loggers, name, step, stream, metadata or None)
+        return _Block(self._loggers, name, step, stream, metadata or None)
 
     # -- flushing and closing -----------------------------------------------------------------------
 
@@ -201,7 +201,7 @@ class CudaEventProfiler(Closable):
 
 
 @dataclass(slots=True, eq=False)
-class _Phase:
+class _Block:
     """A timed block that becomes one row."""
 
     loggers: tuple[TimingLogger, ...]

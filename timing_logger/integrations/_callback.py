@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, TypedDict
 
-from timing_logger.integrations._phases import Phases
+from timing_logger.integrations._operations import OpenOperations
 from timing_logger.integrations._run_logger import RunLogger
 from timing_logger.recording.logger import TimingLogger
 
@@ -39,7 +39,7 @@ class FrameworkCallback:
         self._begin_idle()
 
     def _begin_idle(self) -> None:
-        self._phases = Phases()
+        self._operations = OpenOperations()
 
     def __getstate__(self) -> _Choice:
         return {"_run_logger": self._run_logger}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from timing_logger.errors import ConfigurationError
 from timing_logger.integrations._callback import FrameworkCallback
-from timing_logger.integrations._phases import (
+from timing_logger.integrations._operations import (
     BACKWARD,
     DATA,
     FORWARD,
@@ -97,7 +97,7 @@ class CallbackHooks(FrameworkCallback):
 
     def on_fit_start(self, trainer: Trainer, pl_module: Module) -> None:
         """Open the logger, now that the process group exists."""
-        self._phases.start(self._run_logger.open(trainer.global_rank, trainer.world_size, trainer))
+        self._operations.start(self._run_logger.open(trainer.global_rank, trainer.world_size, trainer))
 
     def teardown(self, trainer: Trainer, pl_module: Module, stage: str) -> None:
         """Close the logger in the last hook of a run that succeeded."""
@@ -108,77 +108,77 @@ class CallbackHooks(FrameworkCallback):
 
         This is the last hook of a run that failed.
         """
-        self._phases.end_all(f"error:{type(exception).__name__}")
+        self._operations.end_all(f"error:{type(exception).__name__}")
         self._stop()
 
     def _stop(self) -> None:
         for handle in self._step_ends.values():
             handle.remove()
         self._step_ends.clear()
-        self._phases.stop()
+        self._operations.stop()
         self._run_logger.close()
 
     # -- training -------------------------------------------------------------------------------------
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: Module) -> None:
-        self._phases.logger.set_current_epoch(trainer.current_epoch)
-        self._phases.wait()
+        self._operations.logger.set_current_epoch(trainer.current_epoch)
+        self._operations.wait()
 
     def on_train_batch_start(
         self, trainer: Trainer, pl_module: Module, batch: object, batch_idx: int
     ) -> None:
-        self._phases.logger.set_current_iteration(trainer.global_step)
-        self._phases.end_wait(DATA)
-        self._phases.begin(TRAIN_STEP)
-        self._phases.begin(FORWARD)
+        self._operations.logger.set_current_iteration(trainer.global_step)
+        self._operations.end_wait(DATA)
+        self._operations.begin(TRAIN_STEP)
+        self._operations.begin(FORWARD)
 
     def on_before_zero_grad(self, trainer: Trainer, pl_module: Module, optimizer: Optimizer) -> None:
-        self._phases.end(FORWARD)
+        self._operations.end(FORWARD)
 
     def on_before_backward(self, trainer: Trainer, pl_module: Module, loss: Tensor) -> None:
-        self._phases.end(FORWARD)
-        self._phases.drop(OPTIMIZER)  # it has ended by now, but no hook reported when
-        self._phases.begin(BACKWARD)
+        self._operations.end(FORWARD)
+        self._operations.drop(OPTIMIZER)  # it has ended by now, but no hook reported when
+        self._operations.begin(BACKWARD)
 
     def on_after_backward(self, trainer: Trainer, pl_module: Module) -> None:
-        self._phases.end(BACKWARD)
+        self._operations.end(BACKWARD)
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: Module, optimizer: Optimizer) -> None:
-        self._phases.drop(FORWARD)  # still open: it contains a backward pass that called no hooks
+        self._operations.drop(FORWARD)  # still open: it contains a backward pass that called no hooks
         if id(optimizer) not in self._step_ends and hasattr(optimizer, "register_step_post_hook"):
             self._step_ends[id(optimizer)] = optimizer.register_step_post_hook(self._on_optimizer_stepped)
-        self._phases.begin(OPTIMIZER)
+        self._operations.begin(OPTIMIZER)
 
     def _on_optimizer_stepped(self, *_: object) -> None:
-        self._phases.end(OPTIMIZER)
+        self._operations.end(OPTIMIZER)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: Module, outputs: object, batch: object, batch_idx: int
     ) -> None:
         if pl_module.automatic_optimization:
-            self._phases.end(OPTIMIZER)
-        self._phases.end(TRAIN_STEP)
-        self._phases.drop_all()  # such as a forward pass without a backward pass
-        self._phases.wait()
+            self._operations.end(OPTIMIZER)
+        self._operations.end(TRAIN_STEP)
+        self._operations.drop_all()  # such as a forward pass without a backward pass
+        self._operations.wait()
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: Module) -> None:
-        self._phases.drop_all()  # a batch that ends the epoch by returning -1 has no end hook
+        self._operations.drop_all()  # a batch that ends the epoch by returning -1 has no end hook
 
     def on_save_checkpoint(
         self, trainer: Trainer, pl_module: Module, checkpoint: Mapping[str, object]
     ) -> None:
-        self._phases.drop_wait()
+        self._operations.drop_wait()
 
     # -- validation, inside of training ---------------------------------------------------------------
 
     def on_validation_start(self, trainer: Trainer, pl_module: Module) -> None:
-        self._phases.logger.set_current_iteration(trainer.global_step)
+        self._operations.logger.set_current_iteration(trainer.global_step)
 
     def on_validation_batch_start(
         self, trainer: Trainer, pl_module: Module, batch: object, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
         if not trainer.sanity_checking:
-            self._phases.begin(VALIDATION_STEP)
+            self._operations.begin(VALIDATION_STEP)
 
     def on_validation_batch_end(
         self,
@@ -189,10 +189,10 @@ class CallbackHooks(FrameworkCallback):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        self._phases.end(VALIDATION_STEP, VALIDATION)
+        self._operations.end(VALIDATION_STEP, VALIDATION)
 
     def on_validation_end(self, trainer: Trainer, pl_module: Module) -> None:
-        self._phases.wait()  # replaces the wait that was open before the validation
+        self._operations.wait()  # replaces the wait that was open before the validation
 
 
 class ProfilerActions:

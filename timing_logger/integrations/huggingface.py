@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from timing_logger.integrations._callback import FrameworkCallback
-from timing_logger.integrations._phases import (
+from timing_logger.integrations._operations import (
     DATA,
     EVALUATE,
     FORWARD_BACKWARD,
@@ -89,13 +89,13 @@ class TimingLoggerCallback(FrameworkCallback, TrainerCallback):
         self._begin_idle()
         logger = self._run_logger.open(args.process_index, args.world_size, state)
         logger.set_current_iteration(state.global_step)
-        self._phases.start(logger)
-        self._phases.wait()
+        self._operations.start(logger)
+        self._operations.wait()
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
-        self._phases.stop()
+        self._operations.stop()
         self._run_logger.close()
 
     def on_epoch_begin(
@@ -103,13 +103,13 @@ class TimingLoggerCallback(FrameworkCallback, TrainerCallback):
     ) -> None:
         # Counted here, because state.epoch lags behind in the epoch after one that stopped early.
         self._epoch = int(state.epoch or 0) if self._epoch is None else self._epoch + 1
-        self._phases.logger.set_current_epoch(self._epoch)
-        self._phases.wait()
+        self._operations.logger.set_current_epoch(self._epoch)
+        self._operations.wait()
 
     def on_epoch_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
-        self._phases.wait()
+        self._operations.wait()
 
     # -- a step ---------------------------------------------------------------------------------------
 
@@ -117,35 +117,35 @@ class TimingLoggerCallback(FrameworkCallback, TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
         self._evaluated = None
-        self._phases.logger.set_current_iteration(state.global_step)
-        self._phases.end_wait(DATA)
-        self._phases.begin(TRAIN_STEP)
-        self._phases.begin(FORWARD_BACKWARD)
+        self._operations.logger.set_current_iteration(state.global_step)
+        self._operations.end_wait(DATA)
+        self._operations.begin(TRAIN_STEP)
+        self._operations.begin(FORWARD_BACKWARD)
 
     def on_substep_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
-        self._phases.end(FORWARD_BACKWARD)
-        self._phases.begin(FORWARD_BACKWARD)
+        self._operations.end(FORWARD_BACKWARD)
+        self._operations.begin(FORWARD_BACKWARD)
 
     def on_pre_optimizer_step(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
-        self._phases.end(FORWARD_BACKWARD)
-        self._phases.begin(OPTIMIZER)
+        self._operations.end(FORWARD_BACKWARD)
+        self._operations.begin(OPTIMIZER)
 
     def on_optimizer_step(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
-        self._phases.end(OPTIMIZER)
+        self._operations.end(OPTIMIZER)
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
-        self._phases.end(TRAIN_STEP)
-        self._phases.drop_all()
-        self._phases.logger.set_current_iteration(state.global_step)
-        self._phases.wait()
+        self._operations.end(TRAIN_STEP)
+        self._operations.drop_all()
+        self._operations.logger.set_current_iteration(state.global_step)
+        self._operations.wait()
 
     # -- between steps --------------------------------------------------------------------------------
 
@@ -153,8 +153,8 @@ class TimingLoggerCallback(FrameworkCallback, TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
         if self._evaluated is None:  # an evaluation logs its metrics before it ends
-            self._phases.end_wait(LOG)
-            self._phases.wait()
+            self._operations.end_wait(LOG)
+            self._operations.wait()
 
     def on_prediction_step(
         self,
@@ -168,15 +168,15 @@ class TimingLoggerCallback(FrameworkCallback, TrainerCallback):
             return
         by_the_trainer = control.should_evaluate or self._epoch is None  # eval_on_start comes before epochs
         if self._evaluated is not None or not by_the_trainer:  # the wait is that of an interrupted training
-            self._phases.drop_wait()
+            self._operations.drop_wait()
         self._evaluated = eval_dataloader
 
     def on_evaluate(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
         self._evaluated = None
-        self._phases.end_wait(EVALUATE, VALIDATION)
-        self._phases.wait()
+        self._operations.end_wait(EVALUATE, VALIDATION)
+        self._operations.wait()
 
     def on_predict(
         self,
@@ -187,10 +187,10 @@ class TimingLoggerCallback(FrameworkCallback, TrainerCallback):
         **_: object,
     ) -> None:
         self._evaluated = None
-        self._phases.wait()
+        self._operations.wait()
 
     def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
-        self._phases.end_wait(SAVE)
-        self._phases.wait()
+        self._operations.end_wait(SAVE)
+        self._operations.wait()

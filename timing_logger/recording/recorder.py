@@ -150,7 +150,7 @@ class Recorder(InstrumentedCalls):
         span.work = None
         return span
 
-    def phase(
+    def operation(
         self,
         name: str,
         device: torch.device | None = None,
@@ -161,7 +161,7 @@ class Recorder(InstrumentedCalls):
         """Time a ``with`` block of this rank's own work, such as ``DATA``, ``FORWARD`` or ``CHECKPOINT``.
 
         Args:
-            name: the row's operation; not that of a communication, which is not a rank's own work.
+            name: what the column ``operation`` holds; no communication, which is not a rank's own work.
             device: where the work is done: by events in its current stream, see
                 :meth:`record_device_operation`. None, or a device without streams, for the host's clock.
             layer_name: defaults to the label in force, see ``label``.
@@ -170,6 +170,20 @@ class Recorder(InstrumentedCalls):
         Returns:
             A context manager that yields itself; its ``elapsed_ms`` is known after the block.
         """
+        return timed_block(self, name, device, layer_name=layer_name, work=work)
+
+    def phase(
+        self,
+        name: str,
+        device: torch.device | None = None,
+        *,
+        layer_name: str | None = None,
+        work: float | None = None,
+    ) -> Timer:
+        """:meth:`operation`, as it was called in earlier versions. The column ``phase`` is something else."""
+        from timing_logger._moved import warn_of_new_name  # which a program with the new name does not need
+
+        warn_of_new_name("logger.phase", "logger.operation")
         return timed_block(self, name, device, layer_name=layer_name, work=work)
 
     def record_device_operation(

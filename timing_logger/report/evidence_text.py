@@ -38,7 +38,7 @@ from timing_logger.analysis.stragglers.rank_facts import (
     SelfTimeUnknown,
     SlowHost,
     Slowness,
-    SlowPhase,
+    SlowOperation,
     SlowRank,
     SlowRole,
     StepsCounted,
@@ -149,21 +149,21 @@ def _what_makes_them_slow(fact: ActAsOne) -> str:
 
 @_in_words.register
 def _vary_alone(fact: VaryAlone) -> str:
-    phase = _explained(fact.phase)
-    return f"Apart from that, {phase} varies on each by itself: nobody there waits for another in it."
+    operation = _explained(fact.operation)
+    return f"Apart from that, {operation} varies on each by itself: nobody there waits for another in it."
 
 
-def _explained(phase: str) -> str:
-    """Return the name of a phase, with its meaning if it is not the name of rows."""
-    return f"{phase}, the code that is not timed," if phase == UNLOGGED else phase
+def _explained(operation: str) -> str:
+    """Return the name of an operation, with its meaning if it is not the name of rows."""
+    return f"{operation}, the code that is not timed," if operation == UNLOGGED else operation
 
 
 @_in_words.register
-def _slow_phase(fact: SlowPhase) -> str:
-    phase = _explained(fact.phase)
+def _slow_operation(fact: SlowOperation) -> str:
+    operation = _explained(fact.operation)
     if math.isnan(fact.excess_share):
-        return f"{phase} is where rank {fact.rank} spent most beyond its peers."
-    return f"{phase} holds {fact.excess_share:.0%} of what rank {fact.rank} spent beyond its peers."
+        return f"{operation} is where rank {fact.rank} spent most beyond its peers."
+    return f"{operation} holds {fact.excess_share:.0%} of what rank {fact.rank} spent beyond its peers."
 
 
 @_in_words.register
@@ -279,7 +279,7 @@ def _others_in_all_slow(fact: OthersInAllSlow) -> str:
 
 @_in_words.register
 def _self_time_of_rows(fact: SelfTimeOfRows) -> str:
-    return f"Self time is that of the rows of own work: {', '.join(fact.phases) or 'there are none'}."
+    return f"Self time is that of the rows of own work: {', '.join(fact.operations) or 'there are none'}."
 
 
 @_in_words.register

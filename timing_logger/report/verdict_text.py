@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from timing_logger.analysis.stragglers.policy import Number
 
 _WINDOWS = (
-    Column("rank", "rank"), Column("phase", "phase", as_word), Column("labels", "role", as_word),
+    Column("rank", "rank"), Column("operation", "operation", as_word), Column("labels", "role", as_word),
     Column("kind", "window"), Column("first_epoch", "first epoch"), Column("first_iteration", "first"),
     Column("last_epoch", "last epoch"), Column("last_iteration", "last"),
     Column("iterations", "slow steps"), Column("ratio", "ratio", as_hundredths),
@@ -42,7 +42,7 @@ _GATES = (
 )  # fmt: skip
 
 _SUSPECTS = (
-    Column("ranks", "suspect"), Column("phase", "phase", as_word),
+    Column("ranks", "suspect"), Column("operation", "operation", as_word),
     Column("share", "of the lost time", percent), Column("likelihood", "likelihood", percent),
 )  # fmt: skip
 

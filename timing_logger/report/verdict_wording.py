@@ -50,10 +50,10 @@ def what_next(verdict: Verdict) -> str:
     if verdict.verdict == "healthy":
         told = max(verdict.not_explained, verdict.recurring, verdict.unmatched) >= VISIBLE
         return "timing-logger waits shows who waited for whom." if told else ""
-    if verdict.phase == UNLOGGED:
-        return 'To see what it does there, put with logger.phase("NAME"): around parts of that code.'
+    if verdict.operation == UNLOGGED:
+        return 'To see what it does there, put with logger.operation("NAME"): around parts of that code.'
     if verdict.verdict in ("rank", "suspect"):
-        return _NEXT_BY_PHASE.get(verdict.phase, _SAME_WORK).format(_place(verdict))
+        return _NEXT_BY_OPERATION.get(verdict.operation, _SAME_WORK).format(_place(verdict))
     return _NEXT_BY_KIND[verdict.verdict]
 
 
@@ -62,10 +62,10 @@ def verdict_sentence(verdict: Verdict) -> str:
     return f"Verdict: {_found(verdict)} {particulars(verdict)}".rstrip()
 
 
-def in_phase(phase: str, between: tuple[str, ...]) -> str:
-    """Return where time is lost: the name of a phase, or the rows between which nothing is timed."""
-    if phase != UNLOGGED:
-        return phase
+def in_operation(operation: str, between: tuple[str, ...]) -> str:
+    """Return where time is lost: the name of an operation, or the rows between which nothing is timed."""
+    if operation != UNLOGGED:
+        return operation
     if not between:
         return "code that is not timed"
     before, after = between
@@ -216,8 +216,8 @@ def _lost(verdict: Verdict) -> Iterable[str]:
         yield f"{fixed(each_ms, 0 if each_ms >= 10 else 2)} ms in each of {steps}{_recorded(verdict)}"
     if verdict.when:
         yield _WINDOWS[verdict.window].format(verdict.when)
-    if verdict.phase:
-        yield f"in {in_phase(verdict.phase, verdict.between)}"
+    if verdict.operation:
+        yield f"in {in_operation(verdict.operation, verdict.between)}"
 
 
 def _recorded(verdict: Verdict) -> str:
@@ -240,12 +240,12 @@ def _how_sure(verdict: Verdict) -> str:
 
 _SAME_WORK = "Look{} for what its peers do not have: more work, other processes, a slower clock."
 
-_NEXT_BY_PHASE = {
+_NEXT_BY_OPERATION = {
     "DATA": "Look{} at where its batches come from: storage, workers of the loader, other processes.",
     "H2D": "Look{} at its link to the device, and whether its buffers are pinned.",
     "D2H": "Look{} at its link to the device, and whether its buffers are pinned.",
 }
-"""What to look at by phase, with a place for the host."""
+"""What to look at by operation, with a place for the host."""
 
 _NEXT_BY_KIND = {
     "role": "Compare the work of that role with that of the others: its layers, its batches, its devices.",

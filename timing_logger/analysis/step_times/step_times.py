@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _FOLLOW_A_RULE = 0.75  # of the steps: then what most of them stand for is what was chosen to be recorded
 
 UNLOGGED = "UNLOGGED"
-"""The phase of the time for which a rank has no row, neither of work nor of communication."""
+"""Named in place of an operation: the time for which a rank has no row, of work or of communication."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +54,9 @@ class StepTimes:
         ranks: the rank of each column, ascending.
         iterations: the iteration of each step, ascending. Where none is recorded, steps are counted from 0;
             where iterations restart, these are numbers of steps.
-        phases: names of the operations that are a rank's own work; ``UNLOGGED`` last, if included.
-        phase_ms: phases x steps x ranks. A rank that took part in a step without the phase has 0.
-        self_ms: steps x ranks, time on the rank's own account, of all phases together.
+        operations: names of the operations that are a rank's own work; ``UNLOGGED`` last, if included.
+        operation_ms: operations x steps x ranks. A rank that took part in a step without the operation has 0.
+        self_ms: steps x ranks, time on the rank's own account, of all operations together.
         waits: how long ranks waited, and others for them, each array steps x ranks.
         gap_ms: steps x ranks, time in which the rank was not communicating, logged or not.
         blocked_ms: steps x ranks, how long the rank was blocked in communication.
@@ -74,8 +74,8 @@ class StepTimes:
 
     ranks: list[int]
     iterations: Ints
-    phases: list[str]
-    phase_ms: Floats
+    operations: list[str]
+    operation_ms: Floats
     self_ms: Floats
     waits: Waits
     gap_ms: Floats
@@ -101,18 +101,18 @@ class StepTimes:
 
     def rows_cover(self, share: float) -> bool:
         """Tell whether rows of own work cover this share of the time without communication on every rank."""
-        work_ms = self.phase_ms.sum(axis=0)
+        work_ms = self.operation_ms.sum(axis=0)
         known = ~np.isnan(work_ms) & ~np.isnan(self.gap_ms)
         covered, spent = np.where(known, (work_ms, self.gap_ms), 0.0).sum(axis=1)
         return bool((covered >= share * spent).all())
 
     def by_gaps(self) -> StepTimes:
         """Return the same steps with the time between communication as self time."""
-        unlogged_ms = np.maximum(self.gap_ms - np.nansum(self.phase_ms, axis=0), 0.0)
+        unlogged_ms = np.maximum(self.gap_ms - np.nansum(self.operation_ms, axis=0), 0.0)
         return replace(
             self,
-            phases=[*self.phases, UNLOGGED],
-            phase_ms=np.concatenate([self.phase_ms, unlogged_ms[None]]),
+            operations=[*self.operations, UNLOGGED],
+            operation_ms=np.concatenate([self.operation_ms, unlogged_ms[None]]),
             self_ms=np.where(self.gap_ms > 0, self.gap_ms, np.nan),
             from_gaps=True,
         )
@@ -160,8 +160,8 @@ def reduce_step_times(parts: Sequence[StepTimesPart], world_size: int | None = N
     found = [steps._replace(iterations=next(number)) for part in parts for steps in part.processes]
     for part in parts:
         part.processes.clear()
-    phases = sorted({name for part in parts for name in part.operations if needs_no_other_rank(name)})
-    return _assembled(found, parts, phases, numbering, has_iterations, world_size)
+    operations = sorted({name for part in parts for name in part.operations if needs_no_other_rank(name)})
+    return _assembled(found, parts, operations, numbering, has_iterations, world_size)
 
 
 def _numbered_together(parts: Sequence[StepTimesPart]) -> tuple[Numbering, Iterator[Ints]]:
@@ -180,7 +180,7 @@ def _numbered_together(parts: Sequence[StepTimesPart]) -> tuple[Numbering, Itera
 def _assembled(
     found: list[RankSteps],
     parts: Sequence[StepTimesPart],
-    phases: list[str],
+    operations: list[str],
     numbering: Numbering,
     has_iterations: bool,
     world_size: int | None,
@@ -189,13 +189,13 @@ def _assembled(
     iterations = np.unique(np.concatenate([np.zeros(0, np.int64), *(steps.iterations for steps in found)]))
     rows = [np.searchsorted(iterations, steps.iterations) for steps in found]
     shape = Shape(len(iterations), len(ranks))
-    phase_ms = np.full((len(phases), *shape), np.nan)
+    operation_ms = np.full((len(operations), *shape), np.nan)
     gap_ms, blocked_ms = np.full((2, *shape), np.nan)
     for steps, at, its in zip(found, rows, column, strict=True):
         gap_ms[at, its], blocked_ms[at, its] = steps.gap_ms, steps.blocked_ms
-        for i, phase in enumerate(phases):
-            phase_ms[i, at, its] = steps.work_ms.get(phase, 0.0)
-    self_ms = phase_ms.sum(axis=0)
+        for i, operation in enumerate(operations):
+            operation_ms[i, at, its] = steps.work_ms.get(operation, 0.0)
+    self_ms = operation_ms.sum(axis=0)
     unlogged_ms = list({steps.rank: steps.unlogged_ms for steps in found}.values())
     recorded_every = _recorded_every(found) if has_iterations else 1
     found.clear()  # from here on all is in the arrays, and the rows of communication need the memory
@@ -208,7 +208,7 @@ def _assembled(
     tied, step = communication.rows, communication.step
     del communication  # the program needs the memory of what lines did while they were blocked
     return StepTimes(
-        ranks.tolist(), iterations, phases, phase_ms, np.where(self_ms > 0, self_ms, np.nan), waits,
+        ranks.tolist(), iterations, operations, operation_ms, np.where(self_ms > 0, self_ms, np.nan), waits,
         gap_ms, blocked_ms, transfers, from_gaps=False, has_iterations=has_iterations,
         numbering=numbering, unlogged_ms=unlogged_ms, on_device=any(part.on_device for part in parts),
         played=played_of(tied, step, lines, places), wall_ms=wall_ms(lines), recorded_every=recorded_every,

@@ -79,5 +79,7 @@ class Judgement(NamedTuple):
         verdict = replace(self.verdict, end=end, evidence=evidence, policy=self.case.policy)
         says_little = verdict.verdict in ("healthy", "diffuse") or not verdict.cost_ms > 0
         if end.hangs and self.are_comparable and (says_little or not verdict.judged):
-            verdict = replace(verdict, verdict="hang", judged=True, why=None, ranks=end.culprits, phase="")
+            verdict = replace(
+                verdict, verdict="hang", judged=True, why=None, ranks=end.culprits, operation=""
+            )
         return self._replace(verdict=verdict)

@@ -29,14 +29,14 @@ from timing_logger.analysis.stragglers.rank_facts import (
     SelfTimeUnknown,
     SlowHost,
     Slowness,
-    SlowPhase,
+    SlowOperation,
     SlowRank,
     StepsCounted,
     TwoRanks,
     VaryAlone,
 )
 from timing_logger.analysis.stragglers.result import Verdict, VerdictKind
-from timing_logger.analysis.stragglers.who.candidates import Candidate, phase_of, unlogged_between
+from timing_logger.analysis.stragglers.who.candidates import Candidate, operation_of, unlogged_between
 from timing_logger.analysis.stragglers.who.culprits import EXPLAINED, Culprits, culprits
 from timing_logger.analysis.stragglers.who.hosts import may_be_its_work
 from timing_logger.analysis.stragglers.who.lockstep import Party
@@ -142,7 +142,7 @@ def _of_ranks(case: Case, found: Culprits) -> Verdict:
         evidence=(
             *(fact for each in found.named for fact in _how_slow_together(times, each)),
             *((HostOrWork(),) if is_role else ()),
-            _slow_phase(times, first),
+            _slow_operation(times, first),
             *_waited_for(times, first),
             *_passed_on(times, first, columns),
             *(_why_not(times, candidate, gate) for candidate in others[:3]),
@@ -151,9 +151,9 @@ def _of_ranks(case: Case, found: Culprits) -> Verdict:
     )
 
 
-def _slow_phase(times: StepTimes, candidate: Candidate) -> SlowPhase:
-    phase, share = phase_of(times, candidate)
-    return SlowPhase(phase, times.ranks[candidate.column], share)
+def _slow_operation(times: StepTimes, candidate: Candidate) -> SlowOperation:
+    operation, share = operation_of(times, candidate)
+    return SlowOperation(operation, times.ranks[candidate.column], share)
 
 
 def _probably(case: Case, found: Culprits, party: Party) -> Verdict:
@@ -177,11 +177,11 @@ def _probably(case: Case, found: Culprits, party: Party) -> Verdict:
 
 def _about(times: StepTimes, first: Candidate, kind: VerdictKind, found: Culprits) -> Verdict:
     """Make the verdict on a slow rank, named or suspected."""
-    phase = phase_of(times, first)[0]
+    operation = operation_of(times, first)[0]
     return Verdict(
         verdict=kind,
-        phase=phase,
-        between=unlogged_between(times, first) if phase == UNLOGGED else (),
+        operation=operation,
+        between=unlogged_between(times, first) if operation == UNLOGGED else (),
         labels=first.role,
         window=first.slow.kind,
         **times.step_range(first.slow.steps)._asdict(),
@@ -261,7 +261,7 @@ def _as_one(times: StepTimes, party: Party) -> tuple[Fact, ...]:
     alike = ActAsOne(ranks, bond.kind, bond.n_hosts, bond.host, bond.host_ranks, bond.together)
     if bond.together is not False:
         return (alike,)
-    return (alike, VaryAlone(phase_of(times, party.first)[0]))
+    return (alike, VaryAlone(operation_of(times, party.first)[0]))
 
 
 def _few_steps(case: Case, *, nobody_is_slow: bool) -> tuple[Fact, ...]:
@@ -276,7 +276,7 @@ def _what_it_rests_on(case: Case) -> tuple[Fact, ...]:
     alone = tuple(role for role, columns in case.by_role.items() if len(columns) == 1)
     unknown = _unknown_ranks(times)
     return (
-        SelfTimeBetween() if times.from_gaps else SelfTimeOfRows(tuple(times.phases)),
+        SelfTimeBetween() if times.from_gaps else SelfTimeOfRows(tuple(times.operations)),
         *((SelfTimeUnknown(unknown),) if unknown else ()),
         *((AloneInRole(alone),) if len(times.ranks) > 1 and alone else ()),
         *((OneRank(),) if len(times.ranks) == 1 else ()),

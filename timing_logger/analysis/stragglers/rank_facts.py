@@ -6,8 +6,9 @@ Facts are dataclasses and no named tuples, so that two kinds with the same value
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from timing_logger._moved import EarlierName, earlier_keywords, renamed
 from timing_logger.analysis.steps import StepRange
 
 BondKind = Literal["", "host", "part of host", "waiting", "something"]
@@ -125,11 +126,14 @@ class ActAsOne:
     vary_together: bool | None
 
 
+@earlier_keywords(phase="operation")
 @dataclass(frozen=True)
 class VaryAlone:
-    """Where ranks that act as one are not slow, a phase varies on each of them by itself."""
+    """Where ranks that act as one are not slow, an operation varies on each of them by itself."""
 
-    phase: str
+    operation: str
+
+    phase = EarlierName[str]("phase", "operation")
 
 
 @dataclass(frozen=True)
@@ -137,19 +141,22 @@ class HostOrWork:
     """Half of the ranks were slow throughout, so their work may be larger, or their host slow."""
 
 
+@earlier_keywords(phase="operation")
 @dataclass(frozen=True)
-class SlowPhase:
-    """The phase in which a slow rank spent most beyond its peers.
+class SlowOperation:
+    """The operation in which a slow rank spent most beyond its peers.
 
     Attributes:
-        phase: the phase.
+        operation: the operation.
         rank: the rank.
-        excess_share: the fraction of its time beyond its peers that the phase holds; NaN if unknown.
+        excess_share: the fraction of its time beyond its peers that the operation holds; NaN if unknown.
     """
 
-    phase: str
+    operation: str
     rank: int
     excess_share: float
+
+    phase = EarlierName[str]("phase", "operation")
 
 
 @dataclass(frozen=True)
@@ -237,15 +244,18 @@ class SelfTimeBetween:
     """Self time is the time between communication: rows of own work are missing, or cover too little."""
 
 
+@earlier_keywords(phases="operations")
 @dataclass(frozen=True)
 class SelfTimeOfRows:
     """Self time is that of the rows of own work.
 
     Attributes:
-        phases: the operations of these rows; empty if there are none.
+        operations: the operations of these rows; empty if there are none.
     """
 
-    phases: tuple[str, ...]
+    operations: tuple[str, ...]
+
+    phases = EarlierName[tuple[str, ...]]("phases", "operations")
 
 
 @dataclass(frozen=True)
@@ -291,8 +301,11 @@ class FewSteps:
 
 
 RankFact = (
-    SlowRank | SlowHost | NotNamed | ExplainedWithout | ActAsOne | VaryAlone | HostOrWork | SlowPhase
+    SlowRank | SlowHost | NotNamed | ExplainedWithout | ActAsOne | VaryAlone | HostOrWork | SlowOperation
     | MostWaitedFor | PassingOn | Costliest | SlowRole | AllSlower | LostToSlowest | SelfTimeBetween
     | SelfTimeOfRows | SelfTimeUnknown | AloneInRole | TwoRanks | StepsCounted | EpochsCounted | FewSteps
 )  # fmt: skip
 """A fact on ranks."""
+
+if not TYPE_CHECKING:  # to a type checker, this would let any name pass
+    __getattr__ = renamed(__name__, SlowPhase="SlowOperation")

@@ -1,4 +1,4 @@
-"""The result of the search for stragglers: who is slow, in which phase, since when, at what cost, and why."""
+"""The result of the search for stragglers: who is slow, in which operation, since when, at what cost, why."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypedDict, cast
 
+from timing_logger._moved import EarlierName, earlier_keywords, warn_of_new_name
 from timing_logger.analysis.hangs.result import RunEnd, RunEndDict, plain_fields
 from timing_logger.analysis.steps import StepRange
 from timing_logger.analysis.stragglers.facts import Fact, Reason, plain_fact
@@ -15,6 +16,7 @@ from timing_logger.analysis.stragglers.rank_facts import BondKind, Gate
 VerdictKind = Literal["healthy", "rank", "suspect", "role", "group-wide", "communication", "diffuse", "hang"]
 
 
+@earlier_keywords(phase="operation")
 class Suspect(NamedTuple):
     """A rank that may be slow, for certain or not, or several ranks that act as one.
 
@@ -22,7 +24,7 @@ class Suspect(NamedTuple):
         ranks: one rank; or several that are slow in the same steps by the same amount: all of them if they
             are named, since what they share makes them slow, such as their host; else it may be one of them
             for which the others wait in something that is not logged.
-        phase: the operation in which they spent most beyond their peers.
+        operation: the operation in which they spent most beyond their peers.
         share: the fraction of the time lost to slow ranks that would be regained if they were like their
             peers, in [0, 1].
         likelihood: how likely they are among the costliest (as many as are named, else one) and cost 1% of
@@ -30,9 +32,15 @@ class Suspect(NamedTuple):
     """
 
     ranks: tuple[int, ...]
-    phase: str
+    operation: str
     share: float
     likelihood: float
+
+    @property
+    def phase(self) -> str:
+        """``operation``, as it was called in earlier versions."""
+        warn_of_new_name("Suspect.phase", "Suspect.operation")
+        return self.operation
 
 
 class _Epochs(TypedDict, total=False):
@@ -50,7 +58,7 @@ class VerdictDict(_Epochs):
     ranks: list[int]
     hosts: list[str]
     bond: BondKind
-    phase: str
+    operation: str
     between: list[str]
     labels: str
     window: str
@@ -76,6 +84,7 @@ class VerdictDict(_Epochs):
     end: RunEndDict
 
 
+@earlier_keywords(phase="operation")
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """The verdict on the ranks of a run: which are slow, at what cost, and why.
@@ -93,7 +102,7 @@ class Verdict:
             rank is slow then. ``part of host``: so many of its ranks as share something there. ``waiting``:
             they wait for each other in something that is not logged, and one of them is slow. ``something``:
             one of these, or another thing that they share. "" if each is slow by itself.
-        phase: the operation in which the time is lost; ``UNLOGGED`` if between the rows; "" if no rank is
+        operation: the operation in which the time is lost; ``UNLOGGED`` if between the rows; "" if no rank is
             slow.
         between: for ``UNLOGGED`` the operations of the rows before and after most of that time; else empty.
         labels: the role of the first rank, "" if none is stated.
@@ -133,7 +142,7 @@ class Verdict:
     ranks: tuple[int, ...] = ()
     hosts: tuple[str, ...] = ()
     bond: BondKind = ""
-    phase: str = ""
+    operation: str = ""
     between: tuple[str, ...] = ()
     labels: str = ""
     window: str = ""
@@ -159,6 +168,8 @@ class Verdict:
     evidence: tuple[Fact, ...] = ()
     policy: Policy = STANDARD
     end: RunEnd = field(default_factory=lambda: RunEnd(state="unknown"))
+
+    phase = EarlierName[str]("phase", "operation")
 
     @property
     def ranks_to_look_at(self) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Find the rank that is slow, in which phase, since when, and at what cost; or find that none is.
+"""Find the rank that is slow, in which operation, since when, and at what cost; or find that none is.
 
 The time that each rank spends on its own account, without waiting for others, is compared with that of its
 peers in the same step. So no clocks are compared, and a delay that is passed on from stage to stage stays

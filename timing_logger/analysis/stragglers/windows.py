@@ -1,4 +1,4 @@
-"""Tables beside the verdict: when each rank was slower than its peers, by phase, and how it scores."""
+"""Tables beside the verdict: when each rank was slower than its peers, by operation, and how it scores."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from timing_logger.analysis.tables import (
 )
 
 SELF_TIME = "SELF_TIME"
-"""The name for all phases of a rank together: the time that it spent on its own account."""
+"""The name for all operations of a rank together: the time that it spent on its own account."""
 
 _OF_WINDOWS: Schema = {
-    "rank": nw.Int64, "phase": nw.String, "labels": nw.String, "kind": nw.String,
+    "rank": nw.Int64, "operation": nw.String, "labels": nw.String, "kind": nw.String,
     "first_iteration": nw.Int64, "last_iteration": nw.Int64, "iterations": nw.Int64,
     "ratio": nw.Float64, "score": nw.Float64, "cost_ms": nw.Float64,
 }  # fmt: skip
@@ -65,7 +65,7 @@ def windows(
 
     Columns:
         rank.
-        phase: an operation of the rank's own work; ``UNLOGGED`` for time without any row; or
+        operation: an operation of the rank's own work; ``UNLOGGED`` for time without any row; or
             ``SELF_TIME`` for all of them together.
         labels: the role of the rank, "" if none is stated.
         kind: ``persistent``; ``ongoing``, still slow at the end; ``bounded``; ``intermittent``.
@@ -108,8 +108,8 @@ def verdict_and_windows(judgement: Judgement, frame: Frame) -> StragglersAndWind
     found = [
         window
         for role, columns in case.by_role.items()
-        for phase, phase_ms in (phases_of(times) if are_comparable else ())
-        for window in _rows(case, phase, phase_ms[:, columns], columns, role)
+        for operation, operation_ms in (operations_of(times) if are_comparable else ())
+        for window in _rows(case, operation, operation_ms[:, columns], columns, role)
     ]
     found.sort(key=lambda window: (-window.figures[-1], window.figures))
     table = like(frame, _OF_WINDOWS, [window.figures for window in found])
@@ -130,10 +130,10 @@ def _with_epochs(table: IntoDataFrameT, spans: Sequence[StepRange]) -> IntoDataF
     return frame.with_columns(first, last).select(*columns).to_native()
 
 
-def phases_of(times: StepTimes) -> Iterator[tuple[str, Floats]]:
-    """Yield the name and the times in ms (steps x ranks) of each phase, first of all phases together."""
+def operations_of(times: StepTimes) -> Iterator[tuple[str, Floats]]:
+    """Yield name and times in ms (steps x ranks) of each operation, first of all operations together."""
     yield SELF_TIME, times.self_ms
-    yield from zip(times.phases, times.phase_ms, strict=True)
+    yield from zip(times.operations, times.operation_ms, strict=True)
 
 
 class _Window(NamedTuple):
@@ -143,15 +143,15 @@ class _Window(NamedTuple):
     span: StepRange
 
 
-def _rows(case: Case, phase: str, phase_ms: Floats, columns: Ints, role: str) -> Iterator[_Window]:
-    times, baseline = case.times, peer_medians(phase_ms)
-    for slow in slow_steps(log_ratios(phase_ms, baseline), case.policy):
-        own_ms, peers_ms = phase_ms[slow.steps, slow.column], baseline[slow.steps, slow.column]
+def _rows(case: Case, operation: str, operation_ms: Floats, columns: Ints, role: str) -> Iterator[_Window]:
+    times, baseline = case.times, peer_medians(operation_ms)
+    for slow in slow_steps(log_ratios(operation_ms, baseline), case.policy):
+        own_ms, peers_ms = operation_ms[slow.steps, slow.column], baseline[slow.steps, slow.column]
         span = times.step_range(slow.steps)
         figures = (
-            times.ranks[columns[slow.column]], phase, role, slow.kind,
+            times.ranks[columns[slow.column]], operation, role, slow.kind,
             span.first_iteration, span.last_iteration, len(slow.steps), float(np.exp(slow.level)),
-            float(relative_scores(phase_ms[slow.steps])[slow.column]),
+            float(relative_scores(operation_ms[slow.steps])[slow.column]),
             float(np.maximum(own_ms - peers_ms, 0.0).sum()),
         )  # fmt: skip
         yield _Window(figures, span)
@@ -173,7 +173,7 @@ STRAGGLERS = ByProcess(COLUMNS_OF["stragglers"], map_judgement, _reduce, row_byt
 # -- scores ----------------------------------------------------------------------------------------------
 
 _OF_SCORES: Schema = {
-    "rank": nw.Int64, "phase": nw.String, "labels": nw.String, "steps": nw.Int64, "median_ms": nw.Float64,
+    "rank": nw.Int64, "operation": nw.String, "labels": nw.String, "steps": nw.Int64, "median_ms": nw.Float64,
     "score": nw.Float64, "individual_score": nw.Float64, "flagged": nw.Boolean,
 }  # fmt: skip
 
@@ -181,7 +181,7 @@ _OF_SCORES: Schema = {
 def scores(
     timings: IntoDataFrameT, *, roles: Mapping[int, object] | None = None, policy: Policy = STANDARD
 ) -> IntoDataFrameT:
-    """Score each rank against its peers and against its own past, for each phase.
+    """Score each rank against its peers and against its own past, for each operation.
 
     Args:
         timings: as ``read_timings`` returns.
@@ -189,10 +189,10 @@ def scores(
         policy: the numbers that decide: ``min_past_steps`` are the 20 steps below, ``flagged_score`` 0.75.
 
     Returns:
-        One row for each phase and rank; ``SELF_TIME``, all phases together, comes first.
+        One row for each operation and rank; ``SELF_TIME``, all operations together, comes first.
 
     Columns:
-        rank, phase, labels: as :func:`timing_logger.analysis.windows` has them.
+        rank, operation, labels: as :func:`timing_logger.analysis.windows` has them.
         steps: number of steps in which the time is known.
         median_ms: median of the time over these steps.
         score: relative score, the least median of the role divided by the rank's own, in (0, 1]; NaN if
@@ -208,19 +208,19 @@ def scores_of(judgement: Judgement, frame: nw.DataFrame[IntoDataFrameT]) -> Into
     """Compute :func:`scores` from the times of a judgement, in the library of ``frame``."""
     case, times = judgement.case, judgement.case.times
     found = [
-        (times.ranks[column], phase, role, *row)
-        for phase, phase_ms in phases_of(times)
+        (times.ranks[column], operation, role, *row)
+        for operation, operation_ms in operations_of(times)
         for role, columns in case.by_role.items()
-        for column, row in zip(columns, _score_rows(phase_ms[:, columns], judgement), strict=True)
+        for column, row in zip(columns, _score_rows(operation_ms[:, columns], judgement), strict=True)
     ]
     return like(frame, _OF_SCORES, found)
 
 
-def _score_rows(phase_ms: Floats, judgement: Judgement) -> Iterator[tuple[object, ...]]:
+def _score_rows(operation_ms: Floats, judgement: Judgement) -> Iterator[tuple[object, ...]]:
     policy = judgement.case.policy
-    medians, bad = column_medians(phase_ms), policy.flagged_score
-    relative = relative_scores(phase_ms) if judgement.are_comparable else np.full(len(medians), np.nan)
-    for own_ms, median_ms, score in zip(phase_ms.T, medians, relative, strict=True):
+    medians, bad = column_medians(operation_ms), policy.flagged_score
+    relative = relative_scores(operation_ms) if judgement.are_comparable else np.full(len(medians), np.nan)
+    for own_ms, median_ms, score in zip(operation_ms.T, medians, relative, strict=True):
         own_ms = own_ms[~np.isnan(own_ms)]
         individual = individual_score(own_ms, policy.min_past_steps)
         flagged = bool(score < bad or individual < bad)

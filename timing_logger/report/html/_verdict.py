@@ -62,11 +62,11 @@ def _gates(verdict: Verdict) -> Table:
 
 def _suspects(findings: Findings) -> Table:
     rows = [
-        [listed_ranks(suspect.ranks), suspect.phase, percent(suspect.share), percent(suspect.likelihood)]
+        [listed_ranks(suspect.ranks), suspect.operation, percent(suspect.share), percent(suspect.likelihood)]
         for suspect in findings.verdict.suspects
     ]
     caption = "Suspects: ranks that are or may be slow; ranks that act as one are one suspect"
-    heads = ["ranks", "phase", "of the lost time", "likelihood"]
+    heads = ["ranks", "operation", "of the lost time", "likelihood"]
     return table(caption, heads, rows, findings.crowd.shown("that cost most", "stragglers --all"))
 
 
@@ -81,7 +81,7 @@ def _windows(findings: Findings) -> Table:
         findings.windows,
         "Stretches in which a rank was slower than its peers, including those too short for a verdict",
         {
-            "phase": Column("phase", text),
+            "operation": Column("operation", text),
             "rank": Column("rank", integer),
             "labels": Column("role", text),
             "kind": Column("window", text),

@@ -148,8 +148,8 @@ def _alone(case: Case, role: _Role) -> list[SlowSteps]:
     No test is needed to tell that it is no chance.
     """
     found = []
-    for phase_ms in case.times.phase_ms[:, :, role.columns]:
-        does = np.nan_to_num(phase_ms) > 0
+    for operation_ms in case.times.operation_ms[:, :, role.columns]:
+        does = np.nan_to_num(operation_ms) > 0
         ranks, steps = np.flatnonzero(does.any(axis=0)), np.flatnonzero(does.any(axis=1))
         if len(ranks) == 1 and len(steps) >= case.policy.min_steps_alone:
             column = int(ranks[0])
@@ -266,19 +266,19 @@ def n_steps_needed(cost_share: float, least: int, most: int, n_steps: int) -> in
     return math.ceil(min(most, needed, n_steps))
 
 
-# -- in which phase it loses its time -------------------------------------------------------------------
+# -- in which operation it loses its time ---------------------------------------------------------------
 
 
-def phase_of(times: StepTimes, candidate: Candidate) -> tuple[str, float]:
-    """Return the phase with the most time beyond the peers, and its fraction of all time beyond them."""
+def operation_of(times: StepTimes, candidate: Candidate) -> tuple[str, float]:
+    """Return the operation with the most time beyond the peers, and its fraction of all time beyond them."""
     steps = candidate.slow.steps
     beyond_ms = []
-    for phase_ms in times.phase_ms[:, :, candidate.columns]:
-        beyond = phase_ms[steps, candidate.slow.column] - peer_medians(phase_ms)[steps, candidate.slow.column]
+    for its_ms in times.operation_ms[:, :, candidate.columns]:
+        beyond = its_ms[steps, candidate.slow.column] - peer_medians(its_ms)[steps, candidate.slow.column]
         beyond_ms.append(float(np.nansum(beyond)))
     most = int(np.argmax(beyond_ms))
     total = sum(max(0.0, ms) for ms in beyond_ms)
-    return times.phases[most], beyond_ms[most] / total if total > 0 else float("nan")
+    return times.operations[most], beyond_ms[most] / total if total > 0 else float("nan")
 
 
 def unlogged_between(times: StepTimes, candidate: Candidate) -> tuple[str, ...]:

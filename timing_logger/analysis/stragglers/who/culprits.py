@@ -14,7 +14,7 @@ from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.rank_facts import Gate
 from timing_logger.analysis.stragglers.result import Suspect
-from timing_logger.analysis.stragglers.who.candidates import Candidate, candidates, phase_of
+from timing_logger.analysis.stragglers.who.candidates import Candidate, candidates, operation_of
 from timing_logger.analysis.stragglers.who.hosts import with_hosts
 from timing_logger.analysis.stragglers.who.lockstep import Party, bond_of, parties
 from timing_logger.analysis.stragglers.who.pricing import Pricing, with_waiting
@@ -160,7 +160,7 @@ def _suspects(
     return tuple(
         Suspect(
             times.ranks_of(columns),
-            phase_of(times, party.first)[0],
+            operation_of(times, party.first)[0],
             _share(pricing, party, found),
             min(likelihood[columns], party.first.slow.likelihood),
         )

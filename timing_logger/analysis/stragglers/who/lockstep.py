@@ -18,7 +18,7 @@ from timing_logger.analysis.series.peers import column_medians, correlations, pe
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.rank_facts import BondKind
-from timing_logger.analysis.stragglers.who.candidates import Candidate, phase_of
+from timing_logger.analysis.stragglers.who.candidates import Candidate, operation_of
 from timing_logger.analysis.tables import Floats, Ints, known
 
 _MOST_OTHERS = 8  # a few ranks show how far two apart vary, however many there are
@@ -164,14 +164,14 @@ def bond_of(case: Case, party: Party) -> Bond:
 def vary_together(case: Case, party: Party) -> bool | None:
     """Tell whether the times of a party's ranks vary together also where these are not slow; None if unknown.
 
-    Looked at is the phase in which they are slow; all of its steps if they always are. If ranks of the other
-    hosts vary by themselves, it is not how the job works that ties these, and their times may vary together
-    because what delays them all does so more or less in every step.
+    Looked at is the operation in which they are slow; all of its steps if they always are. If ranks of the
+    other hosts vary by themselves, it is not how the job works that ties these, and their times may vary
+    together because what delays them all does so more or less in every step.
     """
     times, policy, columns = case.times, case.policy, np.array(party.columns)
-    phase, _ = phase_of(times, party.first)
-    phase_ms = times.phase_ms[times.phases.index(phase)]
-    logs = np.log(np.where(phase_ms > 0, phase_ms, np.nan))
+    operation, _ = operation_of(times, party.first)
+    operation_ms = times.operation_ms[times.operations.index(operation)]
+    logs = np.log(np.where(operation_ms > 0, operation_ms, np.nan))
     found = _likeness(case, np.delete(logs, party.first.slow.steps, axis=0), columns)
     found = _likeness(case, logs, columns) if np.isnan(found) else found
     if found < policy.max_apart_correlation:

@@ -96,22 +96,22 @@ def _verdict(case: Case, found: _Slower) -> Verdict | None:
     is_last = found.steps[-1] == len(times.iterations) - 1
     return Verdict(
         verdict="group-wide", window="ongoing" if is_last else "bounded",
-        phase=_grown_phase(times, found.steps), score=score, cost_ms=found.cost_ms, gates=gates,
+        operation=_grown_operation(times, found.steps), score=score, cost_ms=found.cost_ms, gates=gates,
         **times.step_range(found.steps)._asdict(), slow_steps=len(found.steps),
         evidence=(AllSlower(share, 1 / score, found.how),),
     )  # fmt: skip
 
 
-def _grown_phase(times: StepTimes, steps: Ints) -> str:
-    """Return the phase that takes longest beyond what it took before the slow steps, or early in them."""
+def _grown_operation(times: StepTimes, steps: Ints) -> str:
+    """Return the operation that takes longest beyond what it took before the slow steps, or early in them."""
     before = np.arange(steps[0]) if steps[0] else steps[: len(steps) // 4]
-    grown_ms = [_typical_ms(phase_ms[steps]) - _typical_ms(phase_ms[before]) for phase_ms in times.phase_ms]
-    return times.phases[int(np.argmax(grown_ms))] if grown_ms else ""
+    grown_ms = [_typical_ms(its_ms[steps]) - _typical_ms(its_ms[before]) for its_ms in times.operation_ms]
+    return times.operations[int(np.argmax(grown_ms))] if grown_ms else ""
 
 
-def _typical_ms(phase_ms: Floats) -> float:
+def _typical_ms(operation_ms: Floats) -> float:
     """Return the mean over the steps of the typical rank's time."""
-    return float(np.nan_to_num(row_medians(phase_ms)).mean())
+    return float(np.nan_to_num(row_medians(operation_ms)).mean())
 
 
 # -- at once -----------------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ def _verdict(case: Case, found: Sequence[SlowLink], cost_ms: float) -> Verdict:
     slow = [i for i in np.argsort(-cost_of_link) if cost_of_link[i] >= _MIN_PART * cost_of_link.max()]
     link = times.transfers.links[worst.link]
     return Verdict(
-        verdict="communication", phase=link.operation, labels=link.group,
+        verdict="communication", operation=link.operation, labels=link.group,
         window="intermittent" if worst.than == "usual" else _window(case, steps),
         **times.step_range(steps)._asdict(), slow_steps=len(steps),
         score=usual / took,
@@ -137,7 +137,7 @@ def mostly_transfers(case: Case) -> Verdict | None:
     total_ms = np.nansum(times.transfers.mean_ms * n, axis=0)
     link = times.transfers.links[int(total_ms.argmax())]
     return Verdict(
-        verdict="communication", phase=link.operation, labels=link.group, gates=(gate,),
+        verdict="communication", operation=link.operation, labels=link.group, gates=(gate,),
         evidence=(MostlyTransfers(gate.value, transfer_of(times, link)),),
     )  # fmt: skip
 

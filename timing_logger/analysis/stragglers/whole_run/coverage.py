@@ -98,7 +98,7 @@ def _why_roles_look_alike(case: Case) -> RolesMayWait | None:
     times = case.times
     if not times.from_gaps or len(case.by_role) < 2:
         return None
-    worked_ms, spent_ms = np.nansum(times.phase_ms[:-1]), np.nansum(times.gap_ms)
+    worked_ms, spent_ms = np.nansum(times.operation_ms[:-1]), np.nansum(times.gap_ms)
     enough = worked_ms >= case.policy.min_role_work_share * spent_ms
     return None if enough else RolesMayWait()
 

@@ -45,21 +45,22 @@ def whole_role(case: Case) -> Verdict | None:
 
 def _slow_in_most(case: Case, self_ms: Floats) -> list[Verdict]:
     times, by_role = case.times, case.by_role
-    if not times.phases:
+    if not times.operations:
         return []
-    typical = [[row_medians(own_ms[:, columns]) for columns in by_role.values()] for own_ms in times.phase_ms]
-    phase_ms = np.moveaxis(np.array(typical), 1, 2)  # phases x steps x roles
+    columns_of = by_role.values()
+    typical = [[row_medians(its_ms[:, columns]) for columns in columns_of] for its_ms in times.operation_ms]
+    operation_ms = np.moveaxis(np.array(typical), 1, 2)  # operations x steps x roles
     found = []
     for role in range(len(by_role)):
-        slower_ms = phase_ms[_slower_in(phase_ms, role)].sum(axis=0)
+        slower_ms = operation_ms[_slower_in(operation_ms, role)].sum(axis=0)
         if np.nansum(slower_ms[:, role]) >= case.policy.min_role_work_share * np.nansum(self_ms[:, role]):
             found += _slow_roles(case, slower_ms, only=role)
     return found
 
 
-def _slower_in(phase_ms: Floats, role: int) -> Ints:
-    """Return the phases that all roles have and in which this role typically is slower."""
-    typical = np.stack([column_medians(own_ms) for own_ms in phase_ms])
+def _slower_in(operation_ms: Floats, role: int) -> Ints:
+    """Return the operations that all roles have and in which this role typically is slower."""
+    typical = np.stack([column_medians(own_ms) for own_ms in operation_ms])
     others = column_medians(np.delete(typical, role, axis=1).T)
     return np.flatnonzero((typical > 0).all(axis=1) & (typical[:, role] > others))
 
@@ -73,7 +74,7 @@ def _slow_roles(case: Case, role_ms: Floats, only: int | None = None) -> list[Ve
 
 def _may_be_passed_on(times: StepTimes) -> bool:
     """Tell whether rows of own work exist but cover little: the rest may be waiting that is not logged."""
-    return times.from_gaps and len(times.phases) > 1
+    return times.from_gaps and len(times.operations) > 1
 
 
 def _role_verdict(case: Case, role_ms: Floats, slow: SlowSteps) -> Verdict | None:
@@ -92,7 +93,7 @@ def _role_verdict(case: Case, role_ms: Floats, slow: SlowSteps) -> Verdict | Non
     ranks = times.ranks_of(columns)
     beyond_ms = role_ms[slow.steps, slow.column] - peer_medians(role_ms)[slow.steps, slow.column]
     return Verdict(
-        verdict="role", ranks=ranks, labels=role, phase=_longest_phase(times, slow.steps, columns),
+        verdict="role", ranks=ranks, labels=role, operation=_longest_operation(times, slow.steps, columns),
         window=slow.kind, **times.step_range(slow.steps)._asdict(), slow_steps=len(slow.steps),
         score=score, cost_ms=float(np.maximum(beyond_ms, 0).sum()), gates=gates,
         evidence=(SlowRole(role, ranks, float(np.exp(slow.level))),),
@@ -107,13 +108,13 @@ def _covered(times: StepTimes, columns: Ints, role_ms: Floats) -> float:
     return float(role_ms[known].sum()) / spent_ms if spent_ms > 0 else float("nan")
 
 
-def _longest_phase(times: StepTimes, steps: Ints, columns: Ints) -> str:
-    """Return the phase in which the ranks spend most beyond what all ranks typically spend; "" if none."""
+def _longest_operation(times: StepTimes, steps: Ints, columns: Ints) -> str:
+    """Return the operation in which the ranks spend most beyond what all ranks typically do; "" if none."""
     beyond = [
-        float(np.nansum(row_medians(phase_ms[np.ix_(steps, columns)]) - row_medians(phase_ms[steps])))
-        for phase_ms in times.phase_ms
+        float(np.nansum(row_medians(its_ms[np.ix_(steps, columns)]) - row_medians(its_ms[steps])))
+        for its_ms in times.operation_ms
     ]
-    return times.phases[int(np.argmax(beyond))] if beyond else ""
+    return times.operations[int(np.argmax(beyond))] if beyond else ""
 
 
 def diffuse(case: Case, without_owner: bool) -> Verdict:

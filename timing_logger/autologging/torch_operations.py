@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 from timing_logger.autologging.leading_optimizer import LeadingOptimizer
 from timing_logger.autologging.root_modules import RootModules
 from timing_logger.autologging.session import Session
-from timing_logger.integrations._phases import (
+from timing_logger.integrations._operations import (
     BACKWARD,
     DATA,
     FORWARD,
     OPTIMIZER,
     TRAIN,
     VALIDATION,
-    Phases,
+    OpenOperations,
 )
 from timing_logger.record import OK
 from timing_logger.recording.clock import perf_counter_ns
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 
-class TorchPhases:
+class TorchOperations:
     """Records the parts of the steps that this process takes."""
 
     def __init__(self, session: Session) -> None:
@@ -56,16 +56,16 @@ class TorchPhases:
         vars(torch.autograd)["_engine_run_backward"] = self._timed_pass(torch.autograd._engine_run_backward)
         _BaseDataLoaderIter.__next__ = self._timed_fetch(_BaseDataLoaderIter.__next__)  # type: ignore[assignment,method-assign]
 
-    def _recording(self) -> Phases:
+    def _recording(self) -> OpenOperations:
         """Return what records this thread's parts of steps; the first part of all starts the logger."""
         if self._iteration is None:
             self._session.logger().set_current_iteration(0)
             self._iteration = 0
-        phases: Phases | None = getattr(self._of_thread, "phases", None)
-        if phases is None:
-            phases = self._of_thread.phases = Phases()
-            phases.start(self._session.logger())
-        return phases
+        operations: OpenOperations | None = getattr(self._of_thread, "operations", None)
+        if operations is None:
+            operations = self._of_thread.operations = OpenOperations()
+            operations.start(self._session.logger())
+        return operations
 
     # -- the optimizer, which counts iterations -------------------------------------------------------
 
@@ -73,13 +73,13 @@ class TorchPhases:
         self._recording().begin(OPTIMIZER)
 
     def _optimizer_ends(self, optimizer: Optimizer, *_: object) -> None:
-        phases = self._recording()
-        phases.end(OPTIMIZER)
+        operations = self._recording()
+        operations.end(OPTIMIZER)
         self._roots.look_for_those_of(optimizer)
         if self._leading.ends_iteration(optimizer):
             assert self._iteration is not None
             self._iteration += 1
-            phases.logger.set_current_iteration(self._iteration)
+            operations.logger.set_current_iteration(self._iteration)
 
     # -- forward and backward ---------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ SAVE = "SAVE"
 LOG = "LOG"
 
 
-class Phases:
+class OpenOperations:
     """The open intervals by operation, and the wait before the next of them, for which there is no hook.
 
     Nothing here raises. An operation that ends without having begun leaves no row; one that begins again
