@@ -268,7 +268,7 @@ def comparable(record: tuple[Any, ...]) -> list[str]:
 
 
 def is_now(instant_ns: object) -> bool:
-    """Return whether an instant was read from the clock: those that a test states are none of today."""
+    """Tell whether an instant was read from the clock: those that a test states are none of today."""
     return type(instant_ns) is int and 0 <= time.perf_counter_ns() - instant_ns < 30 * 10**9
 
 

@@ -46,7 +46,7 @@ def opened_ring(path: Path, owner: int) -> Iterator[int]:
 
 
 def locked(descriptor: int) -> bool:
-    """Return whether the lock of a ring was free and is held by the caller now: then its writer is gone."""
+    """Tell whether the lock of a ring was free and is held by the caller now: then its writer is gone."""
     import fcntl
 
     try:

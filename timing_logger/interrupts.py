@@ -63,7 +63,7 @@ def held_back() -> Iterator[None]:
 
 
 def is_held_back() -> bool:
-    """Return whether the process may not end now; then it ends when it may."""
+    """Tell whether the process may not end now; then it ends when it may."""
     _state.waits = _state.n_held > 0
     return _state.waits
 

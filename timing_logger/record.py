@@ -49,7 +49,7 @@ All other operations of a group share one sequence.
 
 
 def is_message(operation: object) -> bool:
-    """Return whether ``operation`` is the name of a point-to-point operation, nonblocking ones included."""
+    """Tell whether ``operation`` is the name of a point-to-point operation, nonblocking ones included."""
     return isinstance(operation, str) and operation.removeprefix("I") in MESSAGES
 
 

@@ -157,7 +157,7 @@ def read_sidecar(timing_file: Path) -> dict[str, Any] | None:
 
 
 def is_anothers(timing_file: Path, started_unix_ns: int | None) -> bool | None:
-    """Return whether the sidecar of a timing file is that of another logger; None if there is no sidecar.
+    """Tell whether the sidecar of a timing file is that of another logger; None if there is no sidecar.
 
     Args:
         timing_file: the path of the timing file.

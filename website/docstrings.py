@@ -96,7 +96,7 @@ def _path_of(name: str, obj: Object) -> str:
 
 
 def _is_there(path: str, loader: GriffeLoader) -> bool:
-    """Return whether a name of these packages is the name of something; of others it is taken to be."""
+    """Tell whether a name of these packages is the name of something; of others it is taken to be."""
     package = path.partition(".")[0]
     if package not in PACKAGES:
         return True

@@ -113,7 +113,7 @@ cdef class OpenCall:
         self.caller.running.add(self)
 
     def claim(self):
-        """Return whether the calling thread is the one to write this operation: at most one thread gets True."""
+        """Tell whether the calling thread is the one to write this operation: at most one thread gets True."""
         return self.claimed()
 
     cdef bint claimed(self) except -1:

@@ -139,7 +139,7 @@ class CudaEventProfiler(Closable):
     # -- recording --------------------------------------------------------------------------------
 
     def should_record(self, step: int) -> bool:
-        """Return whether operations in ``step`` are recorded on this rank."""
+        """Tell whether operations in ``step`` are recorded on this rank."""
         return self._on and self._recording.records(step)
 
     def record(

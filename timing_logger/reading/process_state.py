@@ -16,12 +16,12 @@ _SLACK_S = 1.0
 
 
 def is_here(sidecar: dict[str, Any]) -> bool:
-    """Return whether this is the machine that the process ran on, not started again since."""
+    """Tell whether this is the machine that the process ran on, not started again since."""
     return (sidecar.get("host"), sidecar.get("boot_id")) == (host_name(), boot_id())
 
 
 def lives(sidecar: dict[str, Any]) -> bool | None:
-    """Return whether the process of a sidecar still runs; None if that cannot be known here.
+    """Tell whether the process of a sidecar still runs; None if that cannot be known here.
 
     Args:
         sidecar: as ``read_sidecar`` returns it.
@@ -39,13 +39,13 @@ def lives(sidecar: dict[str, Any]) -> bool | None:
 
 
 def gave_a_sign_lately(sidecar: dict[str, Any]) -> bool:
-    """Return whether the sidecar is so new that its process probably runs."""
+    """Tell whether the sidecar is so new that its process probably runs."""
     age_ns: int = time.time_ns() - sidecar.get("updated_unix_ns", 0)
     return age_ns < _FRESH_S * NS_PER_S
 
 
 def _is_younger(start_ticks: int, sidecar: dict[str, Any]) -> bool:
-    """Return whether the process that has the number now began after the logger had begun."""
+    """Tell whether the process that has the number now began after the logger had begun."""
     anchors = sidecar.get("clock_anchors")
     if not anchors:
         return False

@@ -158,7 +158,7 @@ def _next_part(timing_file: Path, sidecar: Sidecar, owner: int) -> Path:
 
 
 def _is_complete(sidecar: Sidecar) -> bool:
-    """Return whether the process closed its logger and had written everything, as far as the sidecar says."""
+    """Tell whether the process closed its logger and had written everything, as far as the sidecar says."""
     return sidecar.get("closed") is not False and not (sidecar.get("counters") or {}).get("dropped")
 
 
@@ -175,7 +175,7 @@ def _owner(part: Path, sidecar: Path) -> int:
 
 
 def _waited_for(descriptor: int, path: Path, sidecar: Sidecar, until_s: float) -> bool | None:
-    """Return whether the ring's lock could be had; None if somebody else recovered the ring meanwhile.
+    """Tell whether the ring's lock could be had; None if somebody else recovered the ring meanwhile.
 
     Only a process that is gone is waited for: else its writer has the lock.
     """
@@ -208,7 +208,7 @@ def _held(timing_file: Path, sidecar: Sidecar, ring: Path, header: RingHeader) -
 
 
 def _may_run(sidecar: Sidecar) -> bool:
-    """Return whether the process runs, or very probably does."""
+    """Tell whether the process runs, or very probably does."""
     state = lives(sidecar)
     return state or (state is None and gave_a_sign_lately(sidecar))
 
@@ -253,7 +253,7 @@ def _not_trusted(timing_file: Path, sidecar: Sidecar, ring: Path, error: Untrust
 
 
 def _is_a_copy(timing_file: Path, ring: Ring) -> bool:
-    """Return whether the file that the process wrote is another one, which still needs the ring."""
+    """Tell whether the file that the process wrote is another one, which still needs the ring."""
     try:
         if ring.timing_file.samefile(timing_file):
             return False

@@ -38,7 +38,7 @@ def find_engine() -> Engine | None:
 
 
 def called_by_the_engine() -> bool:
-    """Return whether C++ code called the function that calls this one from within the autograd engine.
+    """Tell whether C++ code called the function that calls this one from within the autograd engine.
 
     If so, the next Python frame is that of the function that began a pass, or there is none, on a thread of
     the engine's own.
@@ -69,7 +69,7 @@ def thread_that_called_the_pass() -> str | None:
 
 
 def _is_the_engines(frame: FrameType, engine: Engine) -> bool:
-    """Return whether the engine made the first Python call of the thread whose last frame is ``frame``."""
+    """Tell whether the engine made the first Python call of the thread whose last frame is ``frame``."""
     codes = [each.f_code for each in from_innermost(frame)]
     return engine.begins not in codes or codes[-1] is engine.goes_back
 
@@ -87,7 +87,7 @@ def _threads_of_python() -> Iterator[tuple[threading.Thread, FrameType]]:
 
 
 def is_foreign(thread: threading.Thread) -> bool:
-    """Return whether ``thread`` was started by code other than Python's ``threading``, such as C++."""
+    """Tell whether ``thread`` was started by code other than Python's ``threading``, such as C++."""
     return isinstance(thread, threading._DummyThread)
 
 

@@ -226,7 +226,7 @@ class Flusher:
                 self._attempt(self._refresh_sidecar)
 
     def _fills_fast(self) -> bool:
-        """Return whether many records came since the last drain.
+        """Tell whether many records came since the last drain.
 
         False if that drain could not hand over all that it took.
         """
@@ -258,7 +258,7 @@ class Flusher:
         return done
 
     def _attempt(self, action: Callable[[], bool | None]) -> bool:
-        """Return whether ``action`` was done: neither raised, which is reported, nor returned False."""
+        """Tell whether ``action`` was done: neither raised, which is reported, nor returned False."""
         try:
             return action() is not False
         except BaseException as error:

@@ -161,5 +161,5 @@ def _main_thread_stack() -> Iterator[str]:
 
 
 def _is_library(file: str) -> bool:
-    """Return whether ``file`` belongs to the standard library or to an installed package."""
+    """Tell whether ``file`` belongs to the standard library or to an installed package."""
     return file.startswith(("<frozen", _STANDARD_LIBRARY)) or not _INSTALLED.isdisjoint(Path(file).parts)

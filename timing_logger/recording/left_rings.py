@@ -61,7 +61,7 @@ def _is_needed_no_more(path: Path) -> bool:
 
 
 def _is_in_the_file(descriptor: int, path: Path, timing_file: Path) -> bool:
-    """Return whether the files of a process tell all that its ring does. Have them say that it was killed."""
+    """Tell whether the files of a process tell all that its ring does. Have them say that it was killed."""
     sidecar = read_sidecar(timing_file)
     if sidecar is None:
         return False

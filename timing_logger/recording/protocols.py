@@ -41,11 +41,11 @@ class Waitable(Protocol):
         """Wait until the operation has ended; raise what went wrong with it."""
 
     def is_completed(self) -> bool:
-        """Return whether the operation has ended, well or not."""
+        """Tell whether the operation has ended, well or not."""
 
 
 def has_ended(begun: Waitable) -> bool:
-    """Return whether an operation has ended, asked after a wait for it failed.
+    """Tell whether an operation has ended, asked after a wait for it failed.
 
     Errors of the question itself count as False: the caller is to see the error of the wait, and no other
     one.

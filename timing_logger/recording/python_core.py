@@ -89,7 +89,7 @@ class OpenCall:
         self.caller.running.add(self)
 
     def claim(self) -> bool:
-        """Return whether the calling thread is the one to write this operation: at most one thread gets True.
+        """Tell whether the calling thread is the one to write this operation: at most one thread gets True.
 
         There is no lock: removal from a set is one step.
         """

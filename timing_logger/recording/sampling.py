@@ -52,7 +52,7 @@ class StepPolicy:
         return self.start_step > 0 or self.end_step is not None or self.record_every_n_steps > 1
 
     def records(self, iteration: SupportsIndex) -> bool:
-        """Return whether ``iteration`` is recorded. Never raises: a value that is no integer is recorded."""
+        """Tell whether ``iteration`` is recorded. Never raises: a value that is no integer is recorded."""
         if type(iteration) is not int:
             try:
                 iteration = operator.index(iteration)
@@ -64,7 +64,7 @@ class StepPolicy:
         return bool(past_start % self.record_every_n_steps == 0)
 
     def records_rank(self, rank: int) -> bool:
-        """Return whether ``rank`` records at all."""
+        """Tell whether ``rank`` records at all."""
         return self.ranks is None or rank in self.ranks
 
 

@@ -127,7 +127,7 @@ def at_sigterm(told: Told) -> None:
 
 
 def sigterm_came(told: Told) -> bool:
-    """Return whether SIGTERM has come, of which a registered callback may not have been told yet.
+    """Tell whether SIGTERM has come, of which a registered callback may not have been told yet.
 
     The signal's previous handler, on the main thread, may be faster than the thread that tells.
     """

@@ -135,7 +135,7 @@ class AppendOnlyFile:
         return "could not be begun" if torn_head else ""
 
     def is_at(self, path: Path) -> bool:
-        """Return whether ``path`` is the name of this file."""
+        """Tell whether ``path`` is the name of this file."""
         try:
             return _identity(os.lstat(path)) == self._identity
         except OSError:

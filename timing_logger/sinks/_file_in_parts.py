@@ -169,7 +169,7 @@ class FileInParts:
         self._notices.append(f"{what}: {rows if missing else 'no row is lost'}; the next go into a new file")
 
     def _names_are_taken(self) -> bool:
-        """Return whether another process uses the file names now.
+        """Tell whether another process uses the file names now.
 
         A new part of this process would then look like one of the other's.
         """
@@ -217,7 +217,7 @@ class FileInParts:
 
 
 def is_taken(path: Path) -> bool:
-    """Return whether there is a file at ``path``; for ``taken`` of :class:`FileInParts`.
+    """Tell whether there is a file at ``path``; for ``taken`` of :class:`FileInParts`.
 
     Raises:
         OSError: there is something that is no regular file, and so not from an earlier run.

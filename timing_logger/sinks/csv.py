@@ -67,5 +67,5 @@ class CsvSink(FileInParts):
 
 
 def _is_taken(path: Path) -> bool:
-    """Return whether a timing file is at ``path``, or the sidecar of one that is gone."""
+    """Tell whether a timing file is at ``path``, or the sidecar of one that is gone."""
     return is_taken(path) or is_taken(sidecar_path(path))

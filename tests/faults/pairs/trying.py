@@ -79,7 +79,7 @@ def exit_codes(first: str, second: str, way: str) -> set[int]:
 
 
 def _is_healthy(first: str, second: str, way: str) -> bool:
-    """Return whether the interpreter comes to its end by itself, so that nothing may be lost."""
+    """Tell whether the interpreter comes to its end by itself, so that nothing may be lost."""
     ends = {first, second} & ENDS
     return not ends or (ends == {"interpreter exit"} and way in ("sys.exit", "an exception"))
 

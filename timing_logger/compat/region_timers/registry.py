@@ -118,7 +118,7 @@ class RegionTimers:
         self._switch(name, False)
 
     def is_enabled(self, name: str | None = None) -> bool:
-        """Return whether the timer ``name`` is on; without a name, whether timers created later will be."""
+        """Tell whether the timer ``name`` is on; without a name, whether timers created later will be."""
         return self._enabled if name is None else self._known(name).enabled
 
     # -- results ----------------------------------------------------------------------------------

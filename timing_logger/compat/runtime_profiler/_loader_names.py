@@ -47,7 +47,7 @@ class LoaderNames:
         return name
 
     def is_for_validation(self, name: str) -> bool:
-        """Return whether the loader ``name`` was wrapped for validation."""
+        """Tell whether the loader ``name`` was wrapped for validation."""
         return not self._training.get(name, True)
 
     def or_only(self, name: str | None, *, training: bool) -> str:

@@ -31,7 +31,7 @@ class Event(Protocol):
         """Put the mark into a stream, by default the current one."""
 
     def query(self) -> bool:
-        """Return whether the stream has passed the mark."""
+        """Tell whether the stream has passed the mark."""
 
     def synchronize(self) -> None:
         """Wait until the stream has passed the mark."""
@@ -88,7 +88,7 @@ class Accelerator:
         return external
 
     def look_at(self, stream: _torch.Stream) -> tuple[bool, int]:
-        """Return whether ``stream`` is being captured into a graph, and the number of its device."""
+        """Tell whether ``stream`` is being captured into a graph, and the number of its device."""
         if hasattr(stream, "is_capturing"):  # since torch 2.12
             return stream.is_capturing(), stream.device.index
         index = stream.device.index
@@ -107,7 +107,7 @@ class Accelerator:
             event.record(stream)
 
     def is_failure(self, error: Exception) -> bool:
-        """Return whether ``error`` is a failure of a device, and not of a call that was not possible."""
+        """Tell whether ``error`` is a failure of a device, and not of a call that was not possible."""
         if is_about_capture(error):
             return False
         said = str(error).startswith((f"{self.kind} error", "CUDA error", "HIP error"))
@@ -152,7 +152,7 @@ class Accelerator:
 
 
 def is_about_capture(error: Exception) -> bool:
-    """Return whether ``error`` was caused by a graph capture.
+    """Tell whether ``error`` was caused by a graph capture.
 
     A use of the legacy stream fails in this way while another stream is captured.
     """

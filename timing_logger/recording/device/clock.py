@@ -91,7 +91,7 @@ class DeviceClock:
         )
 
     def _is_due(self) -> bool:
-        """Return whether a new anchor is due: soon after the first, then ever later, up to 2 s."""
+        """Tell whether a new anchor is due: soon after the first, then ever later, up to 2 s."""
         marks = self._line.marks
         if not marks:
             return True

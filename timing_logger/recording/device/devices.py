@@ -135,7 +135,7 @@ def device(accelerator: Accelerator, index: int) -> Device:
 
 
 def is_in_use(index: int) -> bool:
-    """Return whether this process has timed something on device ``index``."""
+    """Tell whether this process has timed something on device ``index``."""
     return index in _in_use
 
 

@@ -105,7 +105,7 @@ class DeviceInterval:
         return event
 
     def has_begun(self) -> bool:
-        """Return whether the device has passed the interval's start, or cannot be queried."""
+        """Tell whether the device has passed the interval's start, or cannot be queried."""
         if self.lost:
             return True
         with self.device.accelerator.asking(self.device.index) as harmless:
@@ -154,7 +154,7 @@ class DeviceInterval:
             self.lose(error)
 
     def ask(self) -> bool:
-        """Return whether ``elapsed_ns`` of an interval that has ended is known, or it is lost. Does not wait.
+        """Tell whether ``elapsed_ns`` of an interval that has ended is known, or it is lost. Does not wait.
 
         The caller must be inside a block of :meth:`Accelerator.asking`.
         """

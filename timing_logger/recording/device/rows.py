@@ -46,7 +46,7 @@ class DeviceRows:
         return self._entered
 
     def passed(self, bookmark: int) -> bool:
-        """Return whether every record that was held back at ``bookmark`` has come out."""
+        """Tell whether every record that was held back at ``bookmark`` has come out."""
         return next(iter(self._waiting), bookmark) >= bookmark
 
     def resolved(self, *, asked: bool) -> list[RawRecord]:

@@ -39,7 +39,7 @@ class StreamMarks:
             self._milestones.append((self._begun, ref(interval)))
 
     def is_full(self) -> bool:
-        """Return whether the number of waiting intervals has reached its limit."""
+        """Tell whether the number of waiting intervals has reached its limit."""
         if self._begun - self._passed < MOST_INTERVALS:
             return False
         with suppress(IndexError):  # another thread was quicker
