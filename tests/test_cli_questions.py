@@ -22,7 +22,7 @@ from timing_files import record, write_table, write_timing_file
 from timing_logger import read_timings
 from timing_logger.analysis.analysis import ByProcess
 from timing_logger.cli import main
-from timing_logger.cli.asking import ask as ask_analyses
+from timing_logger.cli.queries import run_query as ask_analyses
 from timing_logger.cli.questions import QUESTIONS
 
 STEPS = 40

@@ -25,7 +25,7 @@ class Listener(Protocol):
         """Note that so many steps of this stage are done."""
 
 
-class _Told:
+class _Listening:
     """The one listener of this process, and how many steps of this stage it was told of."""
 
     listener: Listener | None = None
@@ -35,25 +35,25 @@ class _Told:
 @contextmanager
 def heard_by(listener: Listener) -> Iterator[None]:
     """Tell ``listener`` of all work during the block."""
-    _Told.listener = listener
+    _Listening.listener = listener
     try:
         yield
     finally:
-        _Told.listener = None
+        _Listening.listener = None
 
 
 def begin(stage: Stage, n_steps: int) -> None:
     """Tell that a stage begins."""
-    if _Told.listener is not None:
-        _Told.n_done = 0
-        _Told.listener.begin(stage, n_steps)
+    if _Listening.listener is not None:
+        _Listening.n_done = 0
+        _Listening.listener.begin(stage, n_steps)
 
 
 def step() -> None:
     """Tell that one more step of the stage is done."""
-    if _Told.listener is not None:
-        _Told.n_done += 1
-        _Told.listener.done(_Told.n_done)
+    if _Listening.listener is not None:
+        _Listening.n_done += 1
+        _Listening.listener.done(_Listening.n_done)
 
 
 def each(stage: Stage, items: Sequence[T]) -> Iterator[T]:
@@ -69,16 +69,16 @@ def steps(items: Iterable[T]) -> Iterator[T]:
         step()
 
 
-def told_of(stage: Stage) -> Callable[[int, int], None]:
+def progress_callback(stage: Stage) -> Callable[[int, int], None]:
     """Return a callback that takes the numbers of steps done and in total."""
     begun = False
 
-    def told(done: int, whole: int) -> None:
+    def report(done: int, whole: int) -> None:
         nonlocal begun
         if not begun:
             begin(stage, whole)
             begun = True
-        if _Told.listener is not None:
-            _Told.listener.done(done)
+        if _Listening.listener is not None:
+            _Listening.listener.done(done)
 
-    return told
+    return report

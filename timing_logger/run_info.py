@@ -14,7 +14,7 @@ import stat
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from timing_logger._typed_json import Rules, checked
 from timing_logger.errors import NotATimingFileError
@@ -132,7 +132,11 @@ def check_is_file(argument: str, path: Path) -> None:
         raise NotATimingFileError(f"{argument}: {str(path)!r} is not a regular file. Move it away.")
 
 
-def read_sidecar(timing_file: Path) -> dict[str, Any] | None:
+SidecarDict: TypeAlias = "dict[str, Any]"
+"""The content of a sidecar as it was read, and checked: the fields of :class:`RunInfo`, any may lack."""
+
+
+def read_sidecar(timing_file: Path) -> SidecarDict | None:
     """Read the sidecar of a timing file, as :func:`usable_sidecar` returns it.
 
     The call neither waits for a FIFO nor reads an endless file.
@@ -169,7 +173,7 @@ def is_anothers(timing_file: Path, started_unix_ns: int | None) -> bool | None:
     return (sidecar.get("pid"), sidecar.get("started_unix_ns")) != (os.getpid(), started_unix_ns)
 
 
-def usable_sidecar(content: Any) -> dict[str, Any] | None:
+def usable_sidecar(content: Any) -> SidecarDict | None:
     """Return the values of a sidecar that have the types of :class:`RunInfo`; None if it is no JSON object.
 
     The paths of what was left out are listed under :data:`UNUSABLE`, if there are any. Readers need not check

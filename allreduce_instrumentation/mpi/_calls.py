@@ -13,7 +13,7 @@ from allreduce_instrumentation.mpi._comm_identity import CommIdentity
 from allreduce_instrumentation.mpi._operations import SEND_FIRST_BUFFER, Arguments, Size
 from allreduce_instrumentation.mpi._pending import Pending, Timing, as_rank
 
-Method = Callable[..., Any]
+MpiMethod = Callable[..., Any]
 
 _MISSING = object()
 
@@ -21,7 +21,7 @@ _MISSING = object()
 class Parameters:
     """The parameters of a method, read once so that a call's arguments are found without binding them."""
 
-    def __init__(self, method: Method) -> None:
+    def __init__(self, method: MpiMethod) -> None:
         parameters = list(inspect.signature(method).parameters.values())[1:]
         self._names = tuple(p.name for p in parameters)
         self._defaults = tuple(_MISSING if p.default is p.empty else p.default for p in parameters)
@@ -55,7 +55,7 @@ class Collective:
         operation: the name in the rows; by default the method's.
     """
 
-    def __init__(self, method: Method, size: Size | None, operation: str = "") -> None:
+    def __init__(self, method: MpiMethod, size: Size | None, operation: str = "") -> None:
         self.operation = operation or operation_name(method)
         self.parameters = Parameters(method)
         self._size = size
@@ -106,7 +106,7 @@ class Message:
             for more; that of a partitioned message is as large as the message.
     """
 
-    def __init__(self, method: Method, *, pickled: bool = False) -> None:
+    def __init__(self, method: MpiMethod, *, pickled: bool = False) -> None:
         self.operation = operation_name(method)
         self.parameters = Parameters(method)
         self._pickled = pickled
@@ -146,7 +146,7 @@ class Message:
         )
 
 
-def operation_name(method: Method) -> str:
+def operation_name(method: MpiMethod) -> str:
     """Return the operation's name in the rows; persistent operations are named like nonblocking ones."""
     name = method.__name__.upper()
     return "I" + name.removesuffix("_INIT") if name.endswith("_INIT") else name

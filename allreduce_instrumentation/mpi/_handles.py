@@ -8,7 +8,7 @@ from functools import partial
 from inspect import signature
 from typing import Any, TypeVar
 
-from allreduce_instrumentation.mpi._calls import Method, Parameters, with_status
+from allreduce_instrumentation.mpi._calls import MpiMethod, Parameters, with_status
 from allreduce_instrumentation.mpi._comm_identity import HandleIdentity
 from allreduce_instrumentation.mpi._operations import Arguments, Size
 from allreduce_instrumentation.mpi._pending import NeverWaitedFor, Timing, as_rank, bytes_of, failure
@@ -25,7 +25,12 @@ def _timing_of(handle: object) -> Timing | None:
 
 
 def _called(
-    timing: Timing, operation: str, method: Method, args: Arguments, kwargs: dict[str, Any], size: int | None
+    timing: Timing,
+    operation: str,
+    method: MpiMethod,
+    args: Arguments,
+    kwargs: dict[str, Any],
+    size: int | None,
 ) -> Any:
     if not timing.logger.enabled:
         return counted(timing, method, args, kwargs)
@@ -43,7 +48,7 @@ def making(plain: type, timed: Callable[[], type], name: str, operation: str, wh
         operation: the operation of its row, which is one of the communicator's.
         what: what is made, in the name of the group that further rows have.
     """
-    original: Method = getattr(plain, name)
+    original: MpiMethod = getattr(plain, name)
     comm_at = list(signature(original).parameters).index("comm")
 
     @functools.wraps(original)
@@ -60,7 +65,9 @@ def making(plain: type, timed: Callable[[], type], name: str, operation: str, wh
     return classmethod(make)
 
 
-def on_all(method: Method, operation: str | Callable[[Arguments], str], size: Size | None = None) -> Method:
+def on_all(
+    method: MpiMethod, operation: str | Callable[[Arguments], str], size: Size | None = None
+) -> MpiMethod:
     """Return the timed form of ``method``, which all ranks call in the same order.
 
     Args:
@@ -83,7 +90,7 @@ def on_all(method: Method, operation: str | Callable[[Arguments], str], size: Si
     return timed
 
 
-def reading(method: Method, operation: str) -> Method:
+def reading(method: MpiMethod, operation: str) -> MpiMethod:
     """Return the timed form of ``method``, by which all ranks read: the status tells how much there was."""
     parameters = Parameters(method)
     status_at = parameters.position("status")
@@ -116,7 +123,7 @@ def reading(method: Method, operation: str) -> Method:
     return timed
 
 
-def on_some(method: Method, operation: str) -> Method:
+def on_some(method: MpiMethod, operation: str) -> MpiMethod:
     """Return the timed form of ``method``, in which a rank may wait for some others; it has no number."""
     parameters = Parameters(method)
     rank_at = parameters.position("rank")
@@ -140,7 +147,7 @@ def on_some(method: Method, operation: str) -> Method:
     return timed
 
 
-def ending(method: Method, operation: str) -> Method:
+def ending(method: MpiMethod, operation: str) -> MpiMethod:
     """Return the timed form of ``method``, which all ranks call to be rid of the handle."""
     end = on_all(method, operation)
 
@@ -155,7 +162,7 @@ def ending(method: Method, operation: str) -> Method:
     return timed
 
 
-def counting(method: Method, name: str, is_over: Callable[[Any], Any] = lambda result: True) -> Method:
+def counting(method: MpiMethod, name: str, is_over: Callable[[Any], Any] = lambda result: True) -> MpiMethod:
     """Return the form of ``method`` that has the sidecar count it as untimed.
 
     Args:

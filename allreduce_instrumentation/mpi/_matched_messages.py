@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mpi4py import MPI
 
-from allreduce_instrumentation.mpi._calls import Method, Parameters, operation_name, with_status
+from allreduce_instrumentation.mpi._calls import MpiMethod, Parameters, operation_name, with_status
 from allreduce_instrumentation.mpi._pending import Pending, TimedComm, Timing, bytes_of, failure, sender_of
 from allreduce_instrumentation.mpi._requests import TimedRequest
 from timing_logger.record import OK
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-def probe(method: Method) -> Method:
+def probe(method: MpiMethod) -> MpiMethod:
     """Return the timed form of ``method``, which probes for a message.
 
     The row has the sender and the bytes of the message. A probe that finds no message writes no row.

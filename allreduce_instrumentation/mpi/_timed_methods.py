@@ -12,7 +12,7 @@ from typing import TypeVar
 from mpi4py import MPI
 
 from allreduce_instrumentation.mpi._buffer_size import plain_bytes
-from allreduce_instrumentation.mpi._calls import Collective, Message, Method, Parameters, with_status
+from allreduce_instrumentation.mpi._calls import Collective, Message, MpiMethod, Parameters, with_status
 from allreduce_instrumentation.mpi._matched_messages import probe
 from allreduce_instrumentation.mpi._operations import (
     BEGIN_COMMUNICATORS,
@@ -46,7 +46,7 @@ _Class = TypeVar("_Class", bound=type)
 _Call = TypeVar("_Call", Collective, Message)
 
 
-def collective(method: Method, size: Size | None, operation: str = "") -> Method:
+def collective(method: MpiMethod, size: Size | None, operation: str = "") -> MpiMethod:
     """Return the timed form of ``method``, a blocking collective; the arguments are :class:`Collective`'s."""
     call = Collective(method, size, operation)
     operation, tells_nothing, sends_first_buffer = call.operation, call.tells_nothing, call.sends_first_buffer
@@ -69,7 +69,7 @@ def collective(method: Method, size: Size | None, operation: str = "") -> Method
     return timed
 
 
-def counted(timing: Timing, method: Method, args: Arguments, kwargs: dict[str, object]) -> object:
+def counted(timing: Timing, method: MpiMethod, args: Arguments, kwargs: dict[str, object]) -> object:
     """Call ``method``, a collective, while the logger is off: only its number counts."""
     timing.next_collective()
     try:
@@ -79,7 +79,7 @@ def counted(timing: Timing, method: Method, args: Arguments, kwargs: dict[str, o
         raise
 
 
-def message(method: Method, *, pickled: bool = False) -> Method:
+def message(method: MpiMethod, *, pickled: bool = False) -> MpiMethod:
     """Return the timed form of ``method``, a blocking send or receive, or both."""
     call = Message(method, pickled=pickled)
 
@@ -123,7 +123,7 @@ def _address(span: Span, call: Message, given: Arguments, receiver: int | None, 
     span.message_size_bytes = None if peer is None else call.size(given)
 
 
-def pickled_send(method: Method, method_for_bytes: Method) -> Method:
+def pickled_send(method: MpiMethod, method_for_bytes: MpiMethod) -> MpiMethod:
     """Return the timed form of ``method``, which sends a Python object.
 
     On recorded iterations it pickles the object and sends it by ``method_for_bytes``. mpi4py does the same
@@ -148,7 +148,7 @@ def pickled_send(method: Method, method_for_bytes: Method) -> Method:
     return timed
 
 
-def issued(method: Method, call: Collective | Message) -> Method:
+def issued(method: MpiMethod, call: Collective | Message) -> MpiMethod:
     """Return the timed form of ``method``, which returns a request; it is timed until that is complete."""
 
     @functools.wraps(method)
@@ -171,7 +171,7 @@ def issued(method: Method, call: Collective | Message) -> Method:
     return timed
 
 
-def prepared(method: Method, call: Collective | Message) -> Method:
+def prepared(method: MpiMethod, call: Collective | Message) -> MpiMethod:
     """Return the timed form of ``method``, which returns a persistent request.
 
     Each start of the request is timed until its completion.
@@ -203,7 +203,7 @@ def _refused(
 # -- the methods of a class ---------------------------------------------------------------------------
 
 
-def makes_communicator(method: Method, operation: str) -> Method:
+def makes_communicator(method: MpiMethod, operation: str) -> MpiMethod:
     """Return the timed form of ``method``, whose result is timed like the communicator it is made from."""
     make = collective(method, None, operation)
 
@@ -214,7 +214,7 @@ def makes_communicator(method: Method, operation: str) -> Method:
     return adopting
 
 
-def makes_communicator_of_others(method: Method, operation: str) -> Method:
+def makes_communicator_of_others(method: MpiMethod, operation: str) -> MpiMethod:
     """Return the same of a ``method`` that is called by the ranks of the new communicator, and by no others.
 
     They have in common only that, so the row is the first of the new communicator.
@@ -245,7 +245,7 @@ def makes_communicator_of_others(method: Method, operation: str) -> Method:
     return adopting
 
 
-def begins_communicator(method: Method, operation: str) -> Method:
+def begins_communicator(method: MpiMethod, operation: str) -> MpiMethod:
     """Return the timed form of ``method``, whose communicator can be used when its request is complete."""
     call = Collective(method, None, operation)
 
@@ -264,9 +264,9 @@ def begins_communicator(method: Method, operation: str) -> Method:
     return adopting
 
 
-def _ways() -> dict[str, Callable[[Method], Method]]:
+def _ways() -> dict[str, Callable[[MpiMethod], MpiMethod]]:
     """Return for each method that communicates the function that makes its timed form."""
-    ways: dict[str, Callable[[Method], Method]] = {}
+    ways: dict[str, Callable[[MpiMethod], MpiMethod]] = {}
     for name, size in COLLECTIVES.items():
         ways[name] = partial(collective, size=size)
         ways[name.lower()] = partial(collective, size=None)
@@ -292,8 +292,8 @@ def _ways() -> dict[str, Callable[[Method], Method]]:
 
 
 def _in_background(
-    way: Callable[[Method, _Call], Method], call: Callable[[Method], _Call], method: Method
-) -> Method:
+    way: Callable[[MpiMethod, _Call], MpiMethod], call: Callable[[MpiMethod], _Call], method: MpiMethod
+) -> MpiMethod:
     return way(method, call(method))
 
 
@@ -316,13 +316,13 @@ def with_timed_methods_of(plain: type) -> Callable[[_Class], _Class]:
     return fill
 
 
-def timed_methods_of_subclass(kind: type[MPI.Comm]) -> dict[str, Method]:
+def timed_methods_of_subclass(kind: type[MPI.Comm]) -> dict[str, MpiMethod]:
     """Return what takes the place of the methods that ``kind``, a class in Python, has instead of mpi4py's.
 
     They are timed and run ``kind``'s own methods. One that takes less than mpi4py's is not timed.
     """
     mpi4pys = next(base for base in kind.__mro__ if base.__module__ == MPI.__name__)
-    methods: dict[str, Method] = {}
+    methods: dict[str, MpiMethod] = {}
     for name, way in _WAYS.items():
         own, plain = inspect.getattr_static(kind, name, None), getattr(mpi4pys, name, None)
         if plain is not None and inspect.isfunction(own):
@@ -330,7 +330,7 @@ def timed_methods_of_subclass(kind: type[MPI.Comm]) -> dict[str, Method]:
     return methods
 
 
-def _called_like(plain: Method, method: Method) -> Method:
+def _called_like(plain: MpiMethod, method: MpiMethod) -> MpiMethod:
     """Return ``method`` with the name and the signature of mpi4py's."""
 
     @functools.wraps(plain)
@@ -340,7 +340,7 @@ def _called_like(plain: Method, method: Method) -> Method:
     return called
 
 
-def _takes_as_much(method: Method, plain: Method) -> bool:
+def _takes_as_much(method: MpiMethod, plain: MpiMethod) -> bool:
     """Tell whether ``method`` takes the arguments of mpi4py's, among them a status, which the timing adds."""
     parameters = inspect.signature(method).parameters
     if {p.kind for p in parameters.values()} >= {

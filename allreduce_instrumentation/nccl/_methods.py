@@ -11,7 +11,7 @@ Arguments = tuple[Any, ...]
 Keywords = Mapping[str, Any]
 
 
-class Method(NamedTuple):
+class NcclMethod(NamedTuple):
     """One method that communicates.
 
     Attributes:
@@ -85,19 +85,19 @@ def as_rank(value: Any) -> int | None:
 _BOTH = ("sendbuf", "recvbuf")
 _REDUCED = (*_BOTH, "op")
 
-METHODS: dict[str, Method] = {
-    "allreduce": Method("ALLREDUCE", _REDUCED, "sendbuf"),
-    "broadcast": Method("BCAST", (*_BOTH, "root"), "sendbuf", root="root"),
-    "reduce": Method("REDUCE", (*_REDUCED, "root"), "sendbuf", root="root", without_root="ALLREDUCE"),
-    "allgather": Method("ALLGATHER", _BOTH, "sendbuf"),
-    "gather": Method("GATHER", (*_BOTH, "root"), "sendbuf", root="root", without_root="ALLGATHER"),
-    "scatter": Method("SCATTER", (*_BOTH, "root"), "sendbuf", root="root"),
-    "reduce_scatter": Method("REDUCE_SCATTER", _REDUCED, "sendbuf"),
-    "alltoall": Method("ALLTOALL", _BOTH, "sendbuf"),
-    "send": Method("SEND", ("sendbuf", "peer"), "sendbuf", peer="peer", collective=False),
-    "recv": Method("RECV", ("recvbuf", "peer"), "recvbuf", peer="peer", collective=False),
-    "put_signal": Method("PUT", ("local_buffer", "peer"), "local_buffer", peer="peer", collective=False),
-    "signal": Method("SIGNAL", ("peer",), peer="peer", collective=False),
-    "wait_signal": Method("WAIT_SIGNAL", ("descs",), collective=False),
+METHODS: dict[str, NcclMethod] = {
+    "allreduce": NcclMethod("ALLREDUCE", _REDUCED, "sendbuf"),
+    "broadcast": NcclMethod("BCAST", (*_BOTH, "root"), "sendbuf", root="root"),
+    "reduce": NcclMethod("REDUCE", (*_REDUCED, "root"), "sendbuf", root="root", without_root="ALLREDUCE"),
+    "allgather": NcclMethod("ALLGATHER", _BOTH, "sendbuf"),
+    "gather": NcclMethod("GATHER", (*_BOTH, "root"), "sendbuf", root="root", without_root="ALLGATHER"),
+    "scatter": NcclMethod("SCATTER", (*_BOTH, "root"), "sendbuf", root="root"),
+    "reduce_scatter": NcclMethod("REDUCE_SCATTER", _REDUCED, "sendbuf"),
+    "alltoall": NcclMethod("ALLTOALL", _BOTH, "sendbuf"),
+    "send": NcclMethod("SEND", ("sendbuf", "peer"), "sendbuf", peer="peer", collective=False),
+    "recv": NcclMethod("RECV", ("recvbuf", "peer"), "recvbuf", peer="peer", collective=False),
+    "put_signal": NcclMethod("PUT", ("local_buffer", "peer"), "local_buffer", peer="peer", collective=False),
+    "signal": NcclMethod("SIGNAL", ("peer",), peer="peer", collective=False),
+    "wait_signal": NcclMethod("WAIT_SIGNAL", ("descs",), collective=False),
 }
 """nccl4py's methods that communicate, by name; not every version has all of them."""

@@ -13,7 +13,7 @@ from nccl.core import Communicator
 from nccl.core.cuda import get_stream_ptr
 
 from allreduce_instrumentation.nccl._calls import NcclCalls, NcclIdentity
-from allreduce_instrumentation.nccl._methods import METHODS, Method
+from allreduce_instrumentation.nccl._methods import METHODS, NcclMethod
 from allreduce_instrumentation.nccl._open_groups import watch_groups
 from timing_logger.recording.global_logger import get_timing_logger
 
@@ -111,7 +111,7 @@ class TimedCommunicator(Communicator):
         return self._timing_calls
 
 
-def _timed(method: Method, untimed: Callable[..., Any]) -> Callable[..., Any]:
+def _timed(method: NcclMethod, untimed: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(untimed)
     def timed(self: TimedCommunicator, *args: Any, **kwargs: Any) -> Any:
         call = functools.partial(untimed, self, *args, **kwargs)

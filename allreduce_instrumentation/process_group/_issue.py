@@ -20,8 +20,8 @@ from allreduce_instrumentation.process_group._methods import (
     IN_BACKGROUND,
     METHODS,
     Arguments,
+    GroupMethod,
     Keywords,
-    Method,
     Sent,
     Untimed,
     device_of,
@@ -264,7 +264,7 @@ Columns: TypeAlias = "tuple[str, int | None, str | None, int | None]"
 
 def _columns(
     timing: GroupTiming,
-    method: Method,
+    method: GroupMethod,
     buffer: Sent | None,
     tensor: torch.Tensor | None,
     options: object,
@@ -333,7 +333,7 @@ def may_use_future(operation: Operation) -> bool:
     return isinstance(operation, HostOperation) or torch._C._current_graph_task_id() != NO_PASS
 
 
-def layer_of(timing: GroupTiming, method: Method, tensor: torch.Tensor | None) -> str | None:
+def layer_of(timing: GroupTiming, method: GroupMethod, tensor: torch.Tensor | None) -> str | None:
     """Return the part of the model that a collective is for; None if unknown, or if a label is in force."""
     if not (timing.ddp.known or fsdp_is_loaded()) or timing.logger.labelled:
         return None
@@ -344,7 +344,7 @@ def layer_of(timing: GroupTiming, method: Method, tensor: torch.Tensor | None) -
     return fsdp_layer() or None
 
 
-def _count_message(timing: GroupTiming, method: Method, args: Arguments, kwargs: Keywords) -> int | None:
+def _count_message(timing: GroupTiming, method: GroupMethod, args: Arguments, kwargs: Keywords) -> int | None:
     peer = method.peer_of(args, kwargs)
     if peer is None:  # the sender is known only when the message has arrived
         return None

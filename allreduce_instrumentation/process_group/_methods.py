@@ -29,7 +29,7 @@ _NOTHING = object()
 _OPTIONS = "opts"
 
 
-class Method(NamedTuple):
+class GroupMethod(NamedTuple):
     """One method of a process group that communicates.
 
     Attributes:
@@ -153,35 +153,35 @@ def _as_rank(value: Any) -> int | None:
 _IN_PLACE = (0, ("tensors", "tensor"))
 _INPUT = ("input_tensors", "input_tensor", "input_list", "input", "inputTensors", "inputTensor")
 
-METHODS: dict[str, Method] = {
-    "allreduce": Method("ALLREDUCE", *_IN_PLACE, options=1),
-    "allreduce_coalesced": Method("ALLREDUCE", *_IN_PLACE, options=1),
-    "broadcast": Method("BCAST", *_IN_PLACE, options=1, root=1),
-    "reduce": Method("REDUCE", *_IN_PLACE, options=1, root=1),
+METHODS: dict[str, GroupMethod] = {
+    "allreduce": GroupMethod("ALLREDUCE", *_IN_PLACE, options=1),
+    "allreduce_coalesced": GroupMethod("ALLREDUCE", *_IN_PLACE, options=1),
+    "broadcast": GroupMethod("BCAST", *_IN_PLACE, options=1, root=1),
+    "reduce": GroupMethod("REDUCE", *_IN_PLACE, options=1, root=1),
     **dict.fromkeys(
         (
             "allgather", "all_gather_single", "_allgather_base", "allgather_coalesced",
             "all_gather_single_coalesced", "allgather_into_tensor_coalesced",
         ),
-        Method("ALLGATHER", 1, _INPUT, options=2),
+        GroupMethod("ALLGATHER", 1, _INPUT, options=2),
     ),
-    "gather": Method("GATHER", 1, _INPUT, options=2, root=2),
-    "scatter": Method("SCATTER", 1, _INPUT, options=2, root=2),
+    "gather": GroupMethod("GATHER", 1, _INPUT, options=2, root=2),
+    "scatter": GroupMethod("SCATTER", 1, _INPUT, options=2, root=2),
     **dict.fromkeys(
         (
             "reduce_scatter", "reduce_scatter_single", "_reduce_scatter_base",
             "reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesced",
         ),
-        Method("REDUCE_SCATTER", 1, _INPUT, options=2),
+        GroupMethod("REDUCE_SCATTER", 1, _INPUT, options=2),
     ),
-    "alltoall": Method("ALLTOALL", 1, _INPUT, options=2),
+    "alltoall": GroupMethod("ALLTOALL", 1, _INPUT, options=2),
     **dict.fromkeys(
-        ("all_to_all_single", "alltoall_base"), Method("ALLTOALL", 1, _INPUT, options=4, splits=3)
+        ("all_to_all_single", "alltoall_base"), GroupMethod("ALLTOALL", 1, _INPUT, options=4, splits=3)
     ),
-    "barrier": Method("BARRIER", options=0),
-    "send": Method("SEND", *_IN_PLACE, collective=False, peer=1),
-    "recv": Method("RECV", *_IN_PLACE, collective=False, peer=1),
-    "recv_anysource": Method("RECV", *_IN_PLACE, collective=False),
+    "barrier": GroupMethod("BARRIER", options=0),
+    "send": GroupMethod("SEND", *_IN_PLACE, collective=False, peer=1),
+    "recv": GroupMethod("RECV", *_IN_PLACE, collective=False, peer=1),
+    "recv_anysource": GroupMethod("RECV", *_IN_PLACE, collective=False),
 }  # fmt: skip
 """The methods of a process group that return a ``Work``, by name; not every torch has all of them."""
 

@@ -22,7 +22,7 @@ class DeviceClock(TypedDict, total=False):
     worst_uncertainty_ns: int
 
 
-class Sidecar(TypedDict, total=False):
+class SidecarContent(TypedDict, total=False):
     """The content of a sidecar, as far as it is used here; see ``run_info.RunInfo``.
 
     All of it may be missing: versions differ, and values of a wrong type are left out.
@@ -66,7 +66,7 @@ class File(_OfRank, total=False):
     cut: str
     bad_lines: int
     bad_examples: Sequence[str]
-    sidecar: Sidecar | None
+    sidecar: SidecarContent | None
     span_unix_ns: tuple[int, int] | None
     second_run: str
     wall_minus_counter_s: float | None
@@ -111,6 +111,6 @@ def hosts_of(files: Iterable[File]) -> dict[int, str]:
     return hosts
 
 
-def sidecar_of(file: File) -> Sidecar:
+def sidecar_of(file: File) -> SidecarContent:
     """Return the content of a file's sidecar; an empty one if it has none."""
     return file.get("sidecar") or {}

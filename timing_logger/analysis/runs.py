@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.files import File, Sidecar, sidecar_of
+from timing_logger.analysis.files import File, SidecarContent, sidecar_of
 from timing_logger.analysis.tables import Ints, dense_codes
 from timing_logger.reading.named_ranks import named_ranks
 from timing_logger.reading.second_runs import MAX_APART_S
@@ -145,7 +145,9 @@ def _lifetime(file: File) -> _Lifetime | None:
     return _Lifetime(began_ns, ended_ns, file["rank"])
 
 
-def _ranks_by(files: Sequence[File], value_of: Callable[[Sidecar], object]) -> dict[int | str, list[int]]:
+def _ranks_by(
+    files: Sequence[File], value_of: Callable[[SidecarContent], object]
+) -> dict[int | str, list[int]]:
     """Return the ranks that state each value; a rank that states none agrees with all."""
     ranks: dict[int | str, list[int]] = defaultdict(list)
     for file in files:

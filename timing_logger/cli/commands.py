@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from timing_logger.cli.asking import Answer, Asked, cluster_of, selected_rows, terminal_width
 from timing_logger.cli.ctrl_c import raised
-from timing_logger.progress import begin, told_of
+from timing_logger.cli.queries import Answer, QueryResult, cluster_of, selected_rows, terminal_width
+from timing_logger.progress import begin, progress_callback
 
 if TYPE_CHECKING:
     from timing_logger.reading.recovery import Recovery
@@ -28,9 +28,8 @@ def report(arguments: Namespace) -> Answer:
         findings, result = findings_in_files(query, workers)
     begin("writing", 1)
     write_findings(findings, arguments.output)
-    asked = Asked(query, result)
     said = f"{arguments.output}: {_size_of(arguments.output)}. It opens in a browser, also offline.\n"
-    return Answer(said + asked.how)
+    return Answer(said + QueryResult(query, result).how)
 
 
 def trace(arguments: Namespace) -> Answer:
@@ -40,7 +39,7 @@ def trace(arguments: Namespace) -> Answer:
     from timing_logger.report.trace import write_trace_of_files
 
     query = selected_rows(arguments, None)
-    counts = write_trace_of_files(query, arguments.output, progress=told_of("writing"))
+    counts = write_trace_of_files(query, arguments.output, progress=progress_callback("writing"))
     return Answer(
         f"{arguments.output}: {counts.spans} spans and {counts.flows} flows of {counts.processes} processes, "
         f"{_size_of(arguments.output)}. Open it at ui.perfetto.dev, which keeps it in the browser.\n"
@@ -53,7 +52,9 @@ def convert(arguments: Namespace) -> Answer:
     from timing_logger.reading.converting import convert
 
     with _without_warnings():
-        converted = convert(arguments.logdir, arguments.to, arguments.output, progress=told_of("writing"))
+        converted = convert(
+            arguments.logdir, arguments.to, arguments.output, progress=progress_callback("writing")
+        )
     files = "1 file" if len(converted.files) == 1 else f"{len(converted.files)} files"
     per_row = converted.bytes / converted.rows if converted.rows else 0.0
     return Answer(f"{arguments.output}: {converted.rows} rows in {files}, {per_row:.1f} bytes a row.\n")

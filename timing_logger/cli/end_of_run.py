@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from timing_logger.autologging.native_mpi import build
 from timing_logger.autologging.settings import problem_file
-from timing_logger.cli.asking import ask
+from timing_logger.cli.queries import run_query
 from timing_logger.errors import TimingLoggerError
 from timing_logger.run_info import read_sidecar
 
@@ -83,18 +83,18 @@ def _verdict(log_dir: Path, written: list[Path], *, in_python: bool) -> list[str
     from timing_logger.report.verdict_wording import verdict_sentence, what_next
 
     try:
-        asked = ask(about(written), STRAGGLERS)
+        result = run_query(about(written), STRAGGLERS)
     except TimingLoggerError as error:
         return [str(error)]
-    verdict, _ = asked.answer
-    ranks = count(len({file["rank"] for file in asked.files}), "rank")
+    verdict, _ = result.answer
+    ranks = count(len({file["rank"] for file in result.files}), "rank")
     folder = _as_typed(log_dir)
-    which = _which([Path(file["path"]) for file in asked.files], log_dir)
-    there = f"{folder}{_recorded_by(asked.files)}"
+    which = _which([Path(file["path"]) for file in result.files], log_dir)
+    there = f"{folder}{_recorded_by(result.files)}"
     return [
         *filter(None, (verdict.end.warning, verdict_sentence(verdict), in_python and what_next(verdict))),
         f"The timings of {ranks} are in {there}; more: timing-logger report {folder}{which}",
-        *_slow_core(asked.files),
+        *_slow_core(result.files),
     ]
 
 
@@ -114,12 +114,12 @@ def _slow_core(files: Sequence[File]) -> list[str]:
     return [f"rank {rank} recorded with the python core: {note}." for rank, note in noted[:1]]
 
 
-def _which(asked: list[Path], log_dir: Path) -> str:
+def _which(written: list[Path], log_dir: Path) -> str:
     """Return the option that names the run of these files to a command that is asked about the folder."""
     from timing_logger.reading.runs_of_job import number_of_run
     from timing_logger.reading.timings import find_sources
 
-    number = number_of_run(find_sources([log_dir]), asked[0])
+    number = number_of_run(find_sources([log_dir]), written[0])
     return f" --run {number}" if number else ""
 
 

@@ -15,10 +15,10 @@ from types import FrameType
 from timing_logger.autologging.native_mpi import build
 from timing_logger.autologging.native_mpi.preload import preloadable_library
 from timing_logger.autologging.settings import Settings, hang_after_s
-from timing_logger.cli.asking import Answer
 from timing_logger.cli.commands import report
 from timing_logger.cli.end_of_run import about, files_of_run, said_of_run, timing_files
 from timing_logger.cli.hang_notice import HangNotice
+from timing_logger.cli.queries import Answer
 from timing_logger.cli.shown_progress import shown
 from timing_logger.cli.stderr import say
 from timing_logger.errors import ConfigurationError, LogPathError

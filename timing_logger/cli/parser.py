@@ -17,8 +17,8 @@ import shtab
 
 from timing_logger import which_core
 from timing_logger.cli import commands, launch, options
-from timing_logger.cli.asking import Answer
 from timing_logger.cli.default_folder import FOLDERS, name_folder
+from timing_logger.cli.queries import Answer
 from timing_logger.cli.questions import QUESTIONS, Question
 from timing_logger.cli.shown_progress import shown
 from timing_logger.cli.stderr import say

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from timing_logger.cli import options
-from timing_logger.cli.asking import Answer, ask, ask_of, terminal_width
 from timing_logger.cli.options import HANG, UNJUDGED
+from timing_logger.cli.queries import Answer, run_query, run_query_on, terminal_width
 
 BAD_NEWS = 1
 """The exit code for a verdict that ``--fail-on`` names."""
@@ -60,10 +60,10 @@ def _summary(arguments: Namespace) -> Answer:
 
     if arguments.by:
         return _totals(arguments)
-    asked = ask(arguments, OVERVIEW)
+    result = run_query(arguments, OVERVIEW)
     if arguments.json:
-        return Answer(summary_json(asked.answer))
-    return Answer(summary_text(asked.answer, terminal_width(), everything=arguments.all) + asked.how)
+        return Answer(summary_json(result.answer))
+    return Answer(summary_text(result.answer, terminal_width(), everything=arguments.all) + result.how)
 
 
 def _totals(arguments: Namespace) -> Answer:
@@ -71,11 +71,11 @@ def _totals(arguments: Namespace) -> Answer:
     from timing_logger.report.json import rows_json
     from timing_logger.report.question_text import totals_text
 
-    asked = ask(arguments, totals_by(arguments.by))
+    result = run_query(arguments, totals_by(arguments.by))
     if arguments.json:
-        return Answer(rows_json(operations=asked.answer))
+        return Answer(rows_json(operations=result.answer))
     return Answer(
-        totals_text(asked.answer, arguments.by, terminal_width(), everything=arguments.all) + asked.how
+        totals_text(result.answer, arguments.by, terminal_width(), everything=arguments.all) + result.how
     )
 
 
@@ -84,27 +84,27 @@ def _stragglers(arguments: Namespace) -> Answer:
     from timing_logger.report.json import verdict_json
     from timing_logger.report.verdict_text import stragglers_text
 
-    asked = ask(arguments, STRAGGLERS)
-    verdict, slow = asked.answer
+    result = run_query(arguments, STRAGGLERS)
+    verdict, slow = result.answer
     said = {verdict.verdict if verdict.judged else UNJUDGED, *({HANG} if verdict.end.hangs else ())}
     exit_code = BAD_NEWS if said & {*arguments.fail_on} else 0
     if arguments.json:
         return Answer(verdict_json(verdict, slow), exit_code)
     text = stragglers_text(verdict, slow, terminal_width(), why=arguments.why, everything=arguments.all)
-    return Answer(text + asked.how, exit_code)
+    return Answer(text + result.how, exit_code)
 
 
 def _hang(arguments: Namespace) -> Answer:
-    from timing_logger.analysis.hangs.diagnosis import hang_asked_at
+    from timing_logger.analysis.hangs.diagnosis import hang_as_of
     from timing_logger.report.hang_text import hang_text
     from timing_logger.report.json import hang_json
 
-    asked = ask(arguments, hang_asked_at(time.time()))  # its files may still be written
-    end = asked.answer
+    result = run_query(arguments, hang_as_of(time.time()))  # its files may still be written
+    end = result.answer
     exit_code = BAD_NEWS if end.state in arguments.fail_on else 0
     if arguments.json:
         return Answer(hang_json(end), exit_code)
-    return Answer(hang_text(end, terminal_width(), everything=arguments.all) + asked.how, exit_code)
+    return Answer(hang_text(end, terminal_width(), everything=arguments.all) + result.how, exit_code)
 
 
 def _waits(arguments: Namespace) -> Answer:
@@ -115,14 +115,14 @@ def _waits(arguments: Namespace) -> Answer:
     from timing_logger.report.json import rows_json
     from timing_logger.report.question_text import waits_text
 
-    asked = ask(arguments, ACCOUNT, WAITS, MESSAGES)
-    account, (totals, states, flawed), messages = asked.result.answers
+    result = run_query(arguments, ACCOUNT, WAITS, MESSAGES)
+    account, (totals, states, flawed), messages = result.answers
     if arguments.json:
         return Answer(rows_json(account=account, waits=totals, messages=messages, flawed_collectives=flawed))
     width = terminal_width()
     by_operation = waits_text(totals, messages, states, width, everything=arguments.all)
     said = [account_text(account, width, everything=arguments.all), by_operation]
-    return Answer("\n".join(filter(None, said)) + asked.mixture + asked.clocks + asked.how)
+    return Answer("\n".join(filter(None, said)) + result.mixture + result.clocks + result.how)
 
 
 def _bandwidth(arguments: Namespace) -> Answer:
@@ -130,11 +130,13 @@ def _bandwidth(arguments: Namespace) -> Answer:
     from timing_logger.report.json import rows_json
     from timing_logger.report.question_text import bandwidth_text
 
-    asked = ask(arguments, BANDWIDTH)
+    result = run_query(arguments, BANDWIDTH)
     if arguments.json:
-        return Answer(rows_json(bandwidth=asked.answer))
+        return Answer(rows_json(bandwidth=result.answer))
     return Answer(
-        bandwidth_text(asked.answer, terminal_width(), everything=arguments.all) + asked.mixture + asked.how
+        bandwidth_text(result.answer, terminal_width(), everything=arguments.all)
+        + result.mixture
+        + result.how
     )
 
 
@@ -143,13 +145,13 @@ def _overlap(arguments: Namespace) -> Answer:
     from timing_logger.report.json import rows_json
     from timing_logger.report.question_text import overlap_text
 
-    asked = ask(arguments, OVERLAP, EFFICIENCIES)
-    steps, whole = asked.result.answers
+    result = run_query(arguments, OVERLAP, EFFICIENCIES)
+    steps, whole = result.answers
     found = steps if arguments.by == "iteration" else summarize_overlap(steps)
     if arguments.json:
         return Answer(rows_json(overlap=found, efficiencies=whole))
     return Answer(
-        overlap_text(found, whole, terminal_width(), everything=arguments.all) + asked.mixture + asked.how
+        overlap_text(found, whole, terminal_width(), everything=arguments.all) + result.mixture + result.how
     )
 
 
@@ -159,11 +161,11 @@ def _compression(arguments: Namespace) -> Answer:
     from timing_logger.report.json import rows_json
     from timing_logger.report.question_text import compression_text
 
-    dense = ask_of(arguments.dense, arguments, DENSE_TIMES) if arguments.dense else None
-    asked = ask(arguments, compression_against(dense))
+    dense = run_query_on(arguments.dense, arguments, DENSE_TIMES) if arguments.dense else None
+    result = run_query(arguments, compression_against(dense))
     if arguments.json:
-        return Answer(rows_json(compression=asked.answer))
-    return Answer(compression_text(asked.answer, terminal_width()) + asked.how)
+        return Answer(rows_json(compression=result.answer))
+    return Answer(compression_text(result.answer, terminal_width()) + result.how)
 
 
 # -- the table -------------------------------------------------------------------------------------------

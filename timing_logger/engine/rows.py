@@ -66,11 +66,11 @@ class Query:
     """Which rows are asked: those of some files, ranks and iterations.
 
     Attributes:
-        found: the files, with the columns that are to be read.
+        timing_files: the files, with the columns that are to be read.
         ranks, iterations: the chosen ranks and iterations; None for all.
     """
 
-    found: TimingFiles
+    timing_files: TimingFiles
     ranks: Collection[int] | None = None
     iterations: slice | None = None
 
@@ -82,13 +82,13 @@ class Query:
             ConfigurationError: one of the chosen ranks has no file.
         """
         if self.ranks is None:
-            return self.found.aligned
-        present = {source.name.rank for source, _ in self.found.aligned}
+            return self.timing_files.aligned
+        present = {source.name.rank for source, _ in self.timing_files.aligned}
         if lacking := set(self.ranks) - present:
             raise ConfigurationError(
                 f"ranks: no timing file is of {in_ranges(lacking)}; there are {in_ranges(present)}."
             )
-        return [file for file in self.found.aligned if file[0].name.rank in self.ranks]
+        return [file for file in self.timing_files.aligned if file[0].name.rank in self.ranks]
 
     @property
     def batches(self) -> list[list[File]]:
@@ -98,7 +98,11 @@ class Query:
     @property
     def rows_of(self) -> RowsOf:
         """The callable that reads the chosen rows of a file."""
-        attrs = {"left_out": self.found.left_out, "about": self.found.about, "engine": self.found.engine}
+        attrs = {
+            "left_out": self.timing_files.left_out,
+            "about": self.timing_files.about,
+            "engine": self.timing_files.engine,
+        }
         return RowsOf(self.ranks, self.iterations, attrs)
 
     def in_one_table(self) -> pd.DataFrame:

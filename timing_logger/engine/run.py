@@ -58,13 +58,13 @@ def run(query: Query, *analyses: Analysis[Any], cluster: Cluster | None = None) 
         ConfigurationError: one of the chosen ranks has no file.
         TooLargeError: memory has no room for the rows of communication.
     """
-    is_small = cluster is None and query.found.engine == "pandas"
+    is_small = cluster is None and query.timing_files.engine == "pandas"
     if is_small and (result := _in_memory(query, analyses)) is not None:
         return result
     workers = cluster or _threads_or_processes(_most_workers(query))
     if isinstance(workers, Threads):
         keep_freed_memory()
-    engine = query.found.engine if cluster is None else "cluster"
+    engine = query.timing_files.engine if cluster is None else "cluster"
     return Result(answers_in_batches(analyses, query, workers), engine, by_file=True)
 
 
@@ -74,7 +74,7 @@ def _in_memory(query: Query, analyses: Sequence[Analysis[Any]]) -> Result | None
         rows = query.in_one_table()
     except TooLargeError:
         return None
-    return Result(tuple(one.of(rows) for one in each("answering", analyses)), query.found.engine)
+    return Result(tuple(one.of(rows) for one in each("answering", analyses)), query.timing_files.engine)
 
 
 class _Part(NamedTuple):

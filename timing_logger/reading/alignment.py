@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from timing_logger.reading.clock_course import Contradiction, Course, Seconds, course_of
-from timing_logger.run_info import DRIFT_BOUND, ClockOffset, TimingFile
-
-Sidecar: TypeAlias = "dict[str, Any] | None"
+from timing_logger.run_info import DRIFT_BOUND, ClockOffset, SidecarDict, TimingFile
 
 _NS_PER_S = 1e9
 
@@ -94,7 +92,7 @@ class Alignment:
         }
 
 
-def alignments(files: Sequence[tuple[TimingFile, Sidecar]]) -> list[Alignment]:
+def alignments(files: Sequence[tuple[TimingFile, SidecarDict | None]]) -> list[Alignment]:
     """Find for each file how its instants are mapped to the axis of the reference rank.
 
     The reference is the rank that most files were measured against; without measurements it is the first rank
@@ -129,7 +127,7 @@ class _File(NamedTuple):
     wall_offset_ns: int | None
 
     @classmethod
-    def of(cls, name: TimingFile, sidecar: Sidecar) -> _File:
+    def of(cls, name: TimingFile, sidecar: SidecarDict | None) -> _File:
         sidecar = sidecar or {}
         stated = sidecar.get("clock_offsets", [])
         offsets = [ClockOffset(*(entry[field] for field in ClockOffset._fields)) for entry in stated]

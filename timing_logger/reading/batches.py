@@ -110,7 +110,7 @@ def _descriptions(piece: Piece, rows: RowsOfFiles, files: Sequence[File]) -> lis
         may_be_two = recurs or content.headers
         source.second_run = second_run(frame.iloc[its], source.sidecar, content.headers) if may_be_two else ""
         found.append({
-            **source.told(content),
+            **source.description(content),
             "inexact": inexact,
             "span_unix_ns": source.lifetime_with(ends_us),
             "second_run": source.second_run,

@@ -8,22 +8,19 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from timing_logger.dead_rings import header_of, opened_ring, ring_of
 from timing_logger.owned_files import owner_of
 from timing_logger.reading.process_state import is_here, lives
 from timing_logger.record import INFLIGHT, NS_PER_S, Record
 from timing_logger.ring_file import NotARing, Ring, read_ring
-from timing_logger.run_info import OpenCallInfo, read_sidecar, sidecar_path
-
-Sidecar = dict[str, Any]
+from timing_logger.run_info import OpenCallInfo, SidecarDict, read_sidecar, sidecar_path
 
 ALIVE = "alive_unix_ns"
 """The key under which a sidecar that was read states when its process was seen to run."""
 
 
-def as_it_stands(sidecar: Sidecar | None, timing_file: Path) -> Sidecar | None:
+def as_it_stands(sidecar: SidecarDict | None, timing_file: Path) -> SidecarDict | None:
     """Return the sidecar of a process with what can be known here of where it stands.
 
     That is what its ring says of its open calls and groups, and when; and whether the process is gone, though
@@ -45,7 +42,7 @@ def as_it_stands(sidecar: Sidecar | None, timing_file: Path) -> Sidecar | None:
     return _with_ring(now, timing_file) | {"killed": True} if _may_be_here(now) else now
 
 
-def _with_ring(sidecar: Sidecar, timing_file: Path) -> Sidecar:
+def _with_ring(sidecar: SidecarDict, timing_file: Path) -> SidecarDict:
     ring = _ring(sidecar, timing_file)
     if ring is None:
         return sidecar
@@ -63,11 +60,11 @@ def _with_ring(sidecar: Sidecar, timing_file: Path) -> Sidecar:
     return found | {"groups": groups, "last_progress_counter_ns": ring.progressed_ns}
 
 
-def _may_be_here(sidecar: Sidecar) -> bool:
+def _may_be_here(sidecar: SidecarDict) -> bool:
     return sidecar.get("closed") is False and not sidecar.get("killed") and is_here(sidecar)
 
 
-def _ring(sidecar: Sidecar, timing_file: Path) -> Ring | None:
+def _ring(sidecar: SidecarDict, timing_file: Path) -> Ring | None:
     path = ring_of(sidecar)
     with suppress(OSError, NotARing):
         if path is not None:

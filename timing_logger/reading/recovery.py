@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from timing_logger.dead_rings import header_of, locked, mark_killed, opened_ring, ring_of
 from timing_logger.interrupts import held_back
@@ -21,9 +21,7 @@ from timing_logger.progress import each
 from timing_logger.reading.missing_rows import write_missing
 from timing_logger.reading.process_state import gave_a_sign_lately, is_here, lives
 from timing_logger.ring_file import NotARing, Ring, RingHeader, read_ring
-from timing_logger.run_info import TimingFile, parts_of, read_sidecar, sidecar_path
-
-Sidecar = dict[str, Any]
+from timing_logger.run_info import SidecarDict, TimingFile, parts_of, read_sidecar, sidecar_path
 
 _SIDECARS = "timing-rank*.meta.json"
 _PATIENCE_S = 10.0  # for other readers that recover the same files
@@ -47,7 +45,7 @@ class Recovery(NamedTuple):
     rows: int = 0
     trouble: str = ""
     ended: bool | None = True
-    sidecar: Sidecar | None = None
+    sidecar: SidecarDict | None = None
 
     def __str__(self) -> str:
         said = (
@@ -119,7 +117,7 @@ def _recovered_file(timing_file: Path, until_s: float) -> Recovery:
         )
 
 
-def _taken_from(path: Path, timing_file: Path, sidecar: Sidecar, until_s: float) -> Recovery:
+def _taken_from(path: Path, timing_file: Path, sidecar: SidecarDict, until_s: float) -> Recovery:
     """Add what a ring holds to the timing file, if its process is gone; then remove the ring."""
     about = sidecar_path(timing_file)
     try:
@@ -144,7 +142,7 @@ def _taken_from(path: Path, timing_file: Path, sidecar: Sidecar, until_s: float)
         return Recovery(timing_file, rows, _lost(ring))
 
 
-def _next_part(timing_file: Path, sidecar: Sidecar, owner: int) -> Path:
+def _next_part(timing_file: Path, sidecar: SidecarDict, owner: int) -> Path:
     """Make the part in which rows go on where all others were removed, with the sidecar's permissions."""
     numbers = [name.part for part in sidecar.get("parts") or [] if (name := TimingFile.parse(part["file"]))]
     first = TimingFile.parse(timing_file.name)
@@ -157,7 +155,7 @@ def _next_part(timing_file: Path, sidecar: Sidecar, owner: int) -> Path:
     return path
 
 
-def _is_complete(sidecar: Sidecar) -> bool:
+def _is_complete(sidecar: SidecarDict) -> bool:
     """Tell whether the process closed its logger and had written everything, as far as the sidecar says."""
     return sidecar.get("closed") is not False and not (sidecar.get("counters") or {}).get("dropped")
 
@@ -174,7 +172,7 @@ def _owner(part: Path, sidecar: Path) -> int:
     return owner
 
 
-def _waited_for(descriptor: int, path: Path, sidecar: Sidecar, until_s: float) -> bool | None:
+def _waited_for(descriptor: int, path: Path, sidecar: SidecarDict, until_s: float) -> bool | None:
     """Tell whether the ring's lock could be had; None if somebody else recovered the ring meanwhile.
 
     Only a process that is gone is waited for: else its writer has the lock.
@@ -192,7 +190,7 @@ def _waited_for(descriptor: int, path: Path, sidecar: Sidecar, until_s: float) -
 # -- what is said -------------------------------------------------------------------------------------------
 
 
-def _held(timing_file: Path, sidecar: Sidecar, ring: Path, header: RingHeader) -> Recovery:
+def _held(timing_file: Path, sidecar: SidecarDict, ring: Path, header: RingHeader) -> Recovery:
     """Say who holds a ring, as far as that is known."""
     if _may_run(sidecar):
         return Recovery(timing_file, ended=False)
@@ -207,13 +205,13 @@ def _held(timing_file: Path, sidecar: Sidecar, ring: Path, header: RingHeader) -
     return Recovery(timing_file, 0, said, None)
 
 
-def _may_run(sidecar: Sidecar) -> bool:
+def _may_run(sidecar: SidecarDict) -> bool:
     """Tell whether the process runs, or very probably does."""
     state = lives(sidecar)
     return state or (state is None and gave_a_sign_lately(sidecar))
 
 
-def _without_ring(timing_file: Path, sidecar: Sidecar, why: str = "") -> Recovery:
+def _without_ring(timing_file: Path, sidecar: SidecarDict, why: str = "") -> Recovery:
     """Say that rows may be missing where a process ended without closing, and left nothing to look at."""
     if sidecar.get("closed") is not False or sidecar.get("killed"):
         return Recovery(timing_file)
@@ -225,7 +223,7 @@ def _without_ring(timing_file: Path, sidecar: Sidecar, why: str = "") -> Recover
     return Recovery(timing_file, 0, said, None)
 
 
-def _out_of_reach(timing_file: Path, sidecar: Sidecar, ring: Path, error: OSError) -> Recovery:
+def _out_of_reach(timing_file: Path, sidecar: SidecarDict, ring: Path, error: OSError) -> Recovery:
     """Say what may be missing in a file whose ring cannot be opened."""
     if is_here(sidecar) and not isinstance(error, PermissionError):
         return _without_ring(timing_file, sidecar, f"{str(ring)!r}, which held them, is gone")
@@ -241,7 +239,7 @@ def _out_of_reach(timing_file: Path, sidecar: Sidecar, ring: Path, error: OSErro
     return Recovery(timing_file, 0, said, None)
 
 
-def _not_trusted(timing_file: Path, sidecar: Sidecar, ring: Path, error: UntrustedFileError) -> Recovery:
+def _not_trusted(timing_file: Path, sidecar: SidecarDict, ring: Path, error: UntrustedFileError) -> Recovery:
     if sidecar.get("closed") is not False:
         return Recovery(timing_file)
     if str(error.filename) == str(ring):

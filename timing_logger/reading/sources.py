@@ -87,7 +87,7 @@ class Source:
         if any(has_inflight(part.frame) for part in parts):  # rare: read again with the columns to match rows
             columns = [name for name in COLUMNS if name in {*self.read_columns, *KEY_COLUMNS}]
             parts = [self._parsed_part(path, columns) for path in self.paths]
-        return self._as_asked(_as_one(self.paths, parts, columns))
+        return self._as_needed(_as_one(self.paths, parts, columns))
 
     def _parsed_part(self, path: Path, columns: list[str]) -> Parsed:
         check_is_file("paths", path)
@@ -103,7 +103,7 @@ class Source:
         needed = {*self.columns, "timestamp", "start_counter", "end_counter"}
         return [name for name in COLUMNS if name in needed]
 
-    def _as_asked(self, parsed: Parsed) -> Parsed:
+    def _as_needed(self, parsed: Parsed) -> Parsed:
         """Remove the rows of open calls that ended later, and columns that are not needed.
 
         Every way to read a file ends here.
@@ -160,7 +160,7 @@ class Source:
     def _stated_parts(self) -> Sequence[dict[str, Any]]:
         return [{"path": str(path)} for path in self.paths]
 
-    def told(self, content: Content) -> dict[str, Any]:
+    def description(self, content: Content) -> dict[str, Any]:
         """Return the part of the description that tells what was read."""
         return {
             **self.stated(),
@@ -191,7 +191,7 @@ class ParquetSource(Source):
     @cached_property
     def parsed(self) -> Parsed:
         """The rows of the part, read when they are first asked for."""
-        return self._as_asked(self.part.read())._replace(parts=self._stated_parts())
+        return self._as_needed(self.part.read())._replace(parts=self._stated_parts())
 
     @cached_property
     def sidecar(self) -> dict[str, Any] | None:

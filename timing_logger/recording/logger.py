@@ -24,7 +24,7 @@ from timing_logger.recording.lifecycle import (
 from timing_logger.recording.options import Options, shows_options
 from timing_logger.recording.recorder import ChosenRecorder
 from timing_logger.recording.ring import back
-from timing_logger.recording.sidecar import Sidecar
+from timing_logger.recording.sidecar import SidecarWriter
 from timing_logger.recording.termination import at_sigterm, not_at_sigterm, sigterm_came
 from timing_logger.run_info import ClockOffset, Counters
 from timing_logger.sinks.csv import CsvSink
@@ -105,7 +105,7 @@ class TimingLogger(ChosenRecorder, Closable):
         self.path: Path | None = None
         self._flusher: Flusher | None = None
         self._owner_pid = os.getpid()
-        self._sidecar: Sidecar | None = None
+        self._sidecar: SidecarWriter | None = None
         self._hang_watch = HangWatch(self._open_calls, chosen.hang_after)
         self._dropped_at_close = 0
         self._last_calls: list[Callable[[], None]] = []
@@ -204,7 +204,7 @@ class TimingLogger(ChosenRecorder, Closable):
             self.path = file.path
             folder = None if options.ring_dir is None else Path(options.ring_dir)
             backing = back(self._channel, folder, file.path, clock, options.flush_interval)
-            self._sidecar = Sidecar(file, clock, options.for_sidecar(), backing)
+            self._sidecar = SidecarWriter(file, clock, options.for_sidecar(), backing)
         if not sinks:
             raise ConfigurationError(
                 "log_dir is None and there are no sinks: give one, or pass enabled=False."

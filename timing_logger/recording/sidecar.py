@@ -52,7 +52,7 @@ class Account(NamedTuple):
     behind_s: float
 
 
-class Sidecar:
+class SidecarWriter:
     """The sidecar of one timing file: the flush thread states its content, and a thread of its own writes it.
 
     A file system that answers neither ``open`` nor ``rename`` therefore cannot hold up the rows. The writing

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.analysis import ByProcess
-from timing_logger.analysis.files import File, Sidecar, sidecar_of
+from timing_logger.analysis.files import File, SidecarContent, sidecar_of
 from timing_logger.analysis.grouping import rows_of_each
 from timing_logger.analysis.instants import covers_issue_alone, instants
 from timing_logger.analysis.operations import is_communication
@@ -149,7 +149,7 @@ def process_names(traced: Sequence[Traced], files: Sequence[File]) -> list[str]:
     several_hosts = len({sidecar.get("host") for sidecar in sidecars.values()}) > 1
     names = []
     for process, _, _, is_aligned in traced:
-        sidecar = sidecars.get(process, Sidecar())
+        sidecar = sidecars.get(process, SidecarContent())
         notes = [f"run {process.incarnation}"] if process.incarnation > 1 else []
         notes += [str(sidecar["host"])] if several_hosts and sidecar.get("host") else []
         notes += [f"{key}={value}" for key, value in (sidecar.get("labels") or {}).items()]

@@ -48,7 +48,7 @@ class Lines(NamedTuple):
         thread: the thread of the line; for a stream of a device that which used it.
         is_main: whether the line is the one that tells what its process did: the one that was blocked or
             worked longest, of those that were blocked if any was.
-        is_told: whether the line has an account: the main one of a process, and any other that was blocked.
+        has_account: whether the line has one: the main one of a process, and any other that was blocked.
         begin_s, end_s: from the first row of the process to the end of its last, on its own clock; what only
             the backend measured does not count.
     """
@@ -58,7 +58,7 @@ class Lines(NamedTuple):
     incarnation: Ints
     thread: list[str]
     is_main: Bools
-    is_told: Bools
+    has_account: Bools
     begin_s: Floats
     end_s: Floats
 
@@ -133,7 +133,7 @@ def _described(frame: Frame, process: Ints, roles: Roles) -> Lines:
         incarnation=frame["incarnation"].to_numpy()[any_row].astype(np.int64),
         thread=[threads[code] for code in thread[any_row]],
         is_main=is_main,
-        is_told=is_main | is_blocked,
+        has_account=is_main | is_blocked,
         begin_s=least_of_each(start_s, process, n)[its_process],
         end_s=greatest_of_each(end_s, process, n)[its_process],
     )

@@ -117,7 +117,7 @@ def origins(
         return hold[chosen], from_s[chosen], to_s[chosen], leads_to[chosen]
     walk = _Walk(first.tolist(), start_s.tolist(), end_s.tolist(), order, plain)
     walk.tell(order[~is_plain[order]].tolist(), waits_until_s, follows, rest)
-    return walk.told(np.flatnonzero(wanted))
+    return walk.pieces_of(np.flatnonzero(wanted))
 
 
 def _plain_pieces(
@@ -194,7 +194,7 @@ class _Walk:
             if stop_s > begin_s and start_s < end_s:
                 self._add(max(start_s, begin_s), min(stop_s, end_s), self._leads_to[i])
 
-    def told(self, holds: Ints) -> tuple[Ints, Floats, Floats, Ints]:
+    def pieces_of(self, holds: Ints) -> tuple[Ints, Floats, Floats, Ints]:
         """Return the pieces of some holds, in columns, each with its hold."""
         begin, stop = np.array(self._begin, np.int64)[holds], np.array(self._stop, np.int64)[holds]
         n = stop - begin

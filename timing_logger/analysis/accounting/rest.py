@@ -50,7 +50,7 @@ def rest_of(frame: Frame, lines: Lines, roles: Roles) -> Rest:
     found = [
         _of_line(line, lines, own, blocked)
         for line, own, blocked in _by_line(lines, intervals, holds)
-        if lines.is_told[line]
+        if lines.has_account[line]
     ]
     if not found:
         none = np.zeros(0, np.int64)

@@ -261,7 +261,7 @@ HANG = ByProcess(COLUMNS_OF["hang"], _map, _reduce)
 """The analysis :func:`hang` in parts: a part holds the last rows of each process."""
 
 
-def hang_asked_at(now_unix_s: float) -> ByProcess[_Part, RunEnd]:
+def hang_as_of(now_unix_s: float) -> ByProcess[_Part, RunEnd]:
     """Return the analysis :func:`hang` of files that may still be written.
 
     Args:

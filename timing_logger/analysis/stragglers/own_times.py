@@ -54,12 +54,12 @@ def by_own_times(case: Case, pricing: Pricing) -> Judgement:
     which waiting may hide, shows no slow rank, the verdict by the rows is kept, unless they cover too little
     to call the run healthy.
     """
-    by_rows, they_suffice = _Found.on(case, pricing), case.times.rows_cover(case.policy.min_work_share)
+    by_rows, they_suffice = _Judged.on(case, pricing), case.times.rows_cover(case.policy.min_work_share)
     is_healthy = by_rows.verdict.verdict == "healthy"
     if they_suffice and not is_healthy:
         return by_rows.judgement()
     times = case.times.by_gaps()
-    by_gaps = _Found.on(case.with_times(times), pricing.on(times))
+    by_gaps = _Judged.on(case.with_times(times), pricing.on(times))
     if by_rows.verdict.verdict == "rank" and not _outdone(by_rows, by_gaps):
         return by_rows.judgement()
     if by_gaps.verdict.verdict in ("rank", "suspect") or (is_healthy and not they_suffice):
@@ -67,7 +67,7 @@ def by_own_times(case: Case, pricing: Pricing) -> Judgement:
     return by_rows.judgement()
 
 
-class _Found(NamedTuple):
+class _Judged(NamedTuple):
     """A verdict, with the times and the slow ranks that it is based on."""
 
     case: Case
@@ -75,7 +75,7 @@ class _Found(NamedTuple):
     culprits: Culprits
 
     @classmethod
-    def on(cls, case: Case, pricing: Pricing) -> _Found:
+    def on(cls, case: Case, pricing: Pricing) -> _Judged:
         found = culprits(case, pricing)
         return cls(case, _verdict(case, found), found)
 
@@ -85,7 +85,7 @@ class _Found(NamedTuple):
         return Judgement(self.case, self.verdict, slow=slow)
 
 
-def _outdone(by_rows: _Found, by_gaps: _Found) -> bool:
+def _outdone(by_rows: _Judged, by_gaps: _Judged) -> bool:
     """Tell whether unlogged time costs more than what the rows of the named ranks show.
 
     Unlogged time of another rank may be waiting for the named ranks, but then it costs no more than their
@@ -93,11 +93,11 @@ def _outdone(by_rows: _Found, by_gaps: _Found) -> bool:
     """
     named, times_as_much = by_rows.verdict.ranks, by_rows.case.policy.min_outdoing_times
     ranks = by_rows.case.times.ranks
-    named_ms = sum(c.cost_ms for c in by_rows.culprits.found if ranks[c.column] in named)
+    named_ms = sum(c.cost_ms for c in by_rows.culprits.candidates if ranks[c.column] in named)
     return any(
         found.may_be_named
         and found.cost_ms > (times_as_much if ranks[found.column] in named else 1) * named_ms
-        for found in by_gaps.culprits.found
+        for found in by_gaps.culprits.candidates
     )
 
 
@@ -117,12 +117,12 @@ def _of_whom(case: Case, found: Culprits) -> Verdict:
     times = case.times
     if found.named:
         return _of_ranks(case, found)
-    refused = tuple(_why_not(times, candidate, found.last_gate) for candidate in found.found[:3])
+    refused = tuple(_why_not(times, candidate, found.last_gate) for candidate in found.candidates[:3])
     of_many = whole_role(case) or all_slower(case)
     if of_many is None and found.probable is not None:
         return _probably(case, found, found.probable)
-    without_owner = any(candidate.may_be_named for candidate in found.found)
-    minded = replace(times, self_ms=waited_for_ms(times, found.found))
+    without_owner = any(candidate.may_be_named for candidate in found.candidates)
+    minded = replace(times, self_ms=waited_for_ms(times, found.candidates))
     verdict = of_many or diffuse(case.with_times(minded), without_owner)
     return replace(verdict, evidence=(*verdict.evidence, *refused))
 
@@ -133,7 +133,7 @@ def _of_ranks(case: Case, found: Culprits) -> Verdict:
     columns = tuple(dict.fromkeys(one.column for each in found.named for one in each.candidates))
     ranks = times.ranks_of(columns)
     is_role = may_be_its_work(case, party)
-    others = [candidate for candidate in found.found if times.ranks[candidate.column] not in ranks]
+    others = [candidate for candidate in found.candidates if times.ranks[candidate.column] not in ranks]
     return replace(
         _about(times, first, "role" if is_role else "rank", found),
         ranks=ranks,
@@ -160,7 +160,7 @@ def _probably(case: Case, found: Culprits, party: Party) -> Verdict:
     times, policy = case.times, case.policy
     first, suspect = party.first, found.suspects[0]
     share = Gate.at_least(EXPLAINED, suspect.share, policy.min_explained_share)
-    others = [candidate for candidate in found.found if candidate.column not in party.columns]
+    others = [candidate for candidate in found.candidates if candidate.column not in party.columns]
     return replace(
         _about(times, first, "suspect", found),
         bond=party.bond.kind,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from timing_logger.analysis import Summary
-from timing_logger.analysis.files import File, FileCounters, Sidecar, sidecar_of
+from timing_logger.analysis.files import File, FileCounters, SidecarContent, sidecar_of
 from timing_logger.record import escape_text
 from timing_logger.report._diagnostics import diagnostics, is_complete
 from timing_logger.report._wording import UNKNOWN, count, or_unknown, size, yes_or_no
@@ -48,7 +48,7 @@ def _worst_kept(known: tuple[File, FileCounters]) -> tuple[bool, int]:
     return is_complete(counters), -cpu_ns if isinstance(cpu_ns, int) else 0
 
 
-def _cost(sidecar: Sidecar, counters: FileCounters) -> tuple[str, str]:
+def _cost(sidecar: SidecarContent, counters: FileCounters) -> tuple[str, str]:
     cpu_ns, written = sidecar.get("logger_cpu_ns"), counters["written"]
     if not isinstance(cpu_ns, int):
         return UNKNOWN, UNKNOWN
@@ -69,7 +69,7 @@ def _surest_last(file: File) -> float:
     return -math.inf if uncertainty_s is None else -uncertainty_s
 
 
-def _clock_row(file: File, sidecar: Sidecar) -> list[str]:
+def _clock_row(file: File, sidecar: SidecarContent) -> list[str]:
     clocks = sidecar.get("device_clocks") or []
     devices = [clock["worst_uncertainty_ns"] for clock in clocks if "worst_uncertainty_ns" in clock]
     anchors = [anchor["uncertainty_ns"] for anchor in sidecar.get("clock_anchors") or []]

@@ -29,7 +29,7 @@ class Culprits(NamedTuple):
     """The slow ranks of a run, and those of them that explain the lost time.
 
     Attributes:
-        found: all candidates.
+        candidates: the ranks that may be slow, the costliest first.
         named: the parties that certainly cause the lost time; empty if none is certain.
         probable: the party that probably does, if none is certain.
         cost_ms: cost of the named parties together, or of the probable one, in ms.
@@ -38,7 +38,7 @@ class Culprits(NamedTuple):
         suspects: the named parties first, then by cost.
     """
 
-    found: list[Candidate]
+    candidates: list[Candidate]
     named: list[Party]
     probable: Party | None
     cost_ms: float

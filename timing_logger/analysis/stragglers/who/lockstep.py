@@ -77,12 +77,12 @@ class Party:
         return tuple(sorted(candidate.column for candidate in self.candidates))
 
 
-def parties(case: Case, found: Sequence[Candidate]) -> list[Party]:
+def parties(case: Case, candidates: Sequence[Candidate]) -> list[Party]:
     """Group each candidate with the ranks that it is in lockstep with.
 
     Args:
         case: the run to be judged.
-        found: the candidates, the costliest first.
+        candidates: the candidates, the costliest first.
 
     Returns:
         The parties, in the order of their first candidates.
@@ -90,12 +90,13 @@ def parties(case: Case, found: Sequence[Candidate]) -> list[Party]:
     parted: list[Party] = []
     taken: set[int] = set()  # positions of candidates that are in the party of another
     ratios, least = _all_ratios(case), case.policy.min_shared_steps_share
-    for at, candidate in enumerate(found):
+    for at, candidate in enumerate(candidates):
         if at in taken:
             continue
         partners = _partners(ratios, candidate, case.policy) if candidate.may_be_suspected else []
-        others = [i for i in range(at + 1, len(found)) if found[i].column in partners] if partners else []
-        taken |= {i for i in others if shared_steps(candidate, found[i]) >= least}
+        later = range(at + 1, len(candidates)) if partners else ()
+        others = [i for i in later if candidates[i].column in partners]
+        taken |= {i for i in others if shared_steps(candidate, candidates[i]) >= least}
         parted.append(Party((candidate, *(replace(candidate, column=column) for column in partners))))
     return parted
 

@@ -30,10 +30,10 @@ class Pricing(Protocol):
     def harm_ms(self, ones: Sequence[Slowed]) -> Floats:
         """Return how much longer the run is for each of these ranks, in ms; NaN where it is unknown."""
 
-    def saved_ms(self, chosen: Sequence[Candidate], found: Sequence[Candidate]) -> float:
+    def saved_ms(self, chosen: Sequence[Candidate], candidates: Sequence[Candidate]) -> float:
         """Return by how much the run would be shorter, in ms, with the chosen ranks like their peers."""
 
-    def explained(self, chosen: Sequence[Candidate], found: Sequence[Candidate]) -> float:
+    def explained(self, chosen: Sequence[Candidate], candidates: Sequence[Candidate]) -> float:
         """Return which fraction of the time lost to slow ranks the chosen explain; NaN if none is lost."""
 
     def price_of_all_ms(self, column: int) -> float:
@@ -98,13 +98,13 @@ class ByReplay:
         """Return by how much each slow rank makes a run longer in which all others are as usual."""
         return self._prices.harm_ms(ones)
 
-    def saved_ms(self, chosen: Sequence[Candidate], found: Sequence[Candidate]) -> float:
+    def saved_ms(self, chosen: Sequence[Candidate], candidates: Sequence[Candidate]) -> float:
         """Return by how much the run would be shorter, in ms, with the chosen ranks like their peers."""
         return float(self._prices.saved_ms([slowed(chosen)])[0])
 
-    def explained(self, chosen: Sequence[Candidate], found: Sequence[Candidate]) -> float:
+    def explained(self, chosen: Sequence[Candidate], candidates: Sequence[Candidate]) -> float:
         """Return which fraction of the time lost to slow ranks the chosen explain; NaN if none is lost."""
-        lasting = _lasting(found)
+        lasting = _lasting(candidates)
         regained, lost = self._prices.saved_ms([slowed(chosen), slowed([*chosen, *lasting])])
         return float(regained / lost) if lost > 0 else float("nan")
 
@@ -155,16 +155,16 @@ class BySteps:
         is_unknown = np.isnan(longest_ms[one.steps]).all() or unmatched_ms.sum() > known_ms
         return float("nan") if is_unknown else known_ms
 
-    def saved_ms(self, chosen: Sequence[Candidate], found: Sequence[Candidate]) -> float:
+    def saved_ms(self, chosen: Sequence[Candidate], candidates: Sequence[Candidate]) -> float:
         """Return by how much the steps would be shorter, in ms, with the chosen ranks like their peers.
 
         That is no more than others waited for them, if this is known.
         """
-        actual = waited_for_ms(self._times, found, chosen)
+        actual = waited_for_ms(self._times, candidates, chosen)
         saved_ms = _slowest(actual) - _slowest(actual / np.exp(_levels(self._times, chosen)))
         return float(np.fmin(saved_ms, self.harm_ms(slowed(chosen)).sum()))
 
-    def explained(self, chosen: Sequence[Candidate], found: Sequence[Candidate]) -> float:
+    def explained(self, chosen: Sequence[Candidate], candidates: Sequence[Candidate]) -> float:
         """Return which fraction of the time lost to slow ranks the chosen explain; NaN if none is lost.
 
         That is the time that would not be lost if the chosen ranks were like their peers. The lost time is
@@ -172,9 +172,9 @@ class BySteps:
         each step by chance. Only steps count in which a chosen rank was slow, or another was in enough steps:
         a short stretch elsewhere, as during warm-up, does not keep a slow rank from being named.
         """
-        times, lasting = self._times, _lasting(found)
+        times, lasting = self._times, _lasting(candidates)
         steps = np.unique(np.concatenate([candidate.slow.steps for candidate in (*chosen, *lasting)]))
-        actual = _at_most_usual(waited_for_ms(times, found, chosen))[steps]
+        actual = _at_most_usual(waited_for_ms(times, candidates, chosen))[steps]
         without_chosen = actual / np.exp(_levels(times, chosen)[steps])
         without_any = actual / np.exp(_all_levels(times, chosen, lasting, steps)[steps])
         lost = _slowest(actual) - _slowest(without_any)
@@ -194,8 +194,8 @@ class BySteps:
         return BySteps(times)
 
 
-def _lasting(found: Sequence[Candidate]) -> list[Candidate]:
-    return [candidate for candidate in found if candidate.lasted and candidate.is_waited_for]
+def _lasting(candidates: Sequence[Candidate]) -> list[Candidate]:
+    return [candidate for candidate in candidates if candidate.lasted and candidate.is_waited_for]
 
 
 def waited_for_ms(
@@ -251,17 +251,17 @@ def _all_levels(
 # -- do others wait for them? ---------------------------------------------------------------------------
 
 
-def with_waiting(case: Case, found: list[Candidate], pricing: Pricing) -> list[Candidate]:
+def with_waiting(case: Case, candidates: list[Candidate], pricing: Pricing) -> list[Candidate]:
     """Add to the gates of candidates that are not too cheap that others wait for them.
 
     If nobody does, the time of a rank delays nobody, or its peers log less than it does.
     """
-    dear = [one for one in found if one.is_dear]
+    dear = [one for one in candidates if one.is_dear]
     if not dear:
-        return found
+        return candidates
     harm_ms = pricing.harm_ms(slowed(dear)).tolist()
     of = {id(one): ms for one, ms in zip(dear, harm_ms, strict=True) if not np.isnan(ms)}
-    return [_waited_for(case, one, of[id(one)], pricing) if id(one) in of else one for one in found]
+    return [_waited_for(case, one, of[id(one)], pricing) if id(one) in of else one for one in candidates]
 
 
 def _waited_for(case: Case, one: Candidate, ms: float, pricing: Pricing) -> Candidate:

@@ -180,7 +180,7 @@ def _now_and_then(series: Floats, policy: Policy) -> Iterator[_Found]:
 # -- what they cost --------------------------------------------------------------------------------------
 
 
-def saved_ms(times: StepTimes, found: Sequence[SlowLink], pricing: Pricing) -> float:
+def saved_ms(times: StepTimes, links: Sequence[SlowLink], pricing: Pricing) -> float:
     """Return by how much a run would be shorter, in ms, if its slow links had taken what is usual.
 
     The run is played again with each slow transfer as quick as usual. Where its rows do not allow that, what
@@ -188,20 +188,20 @@ def saved_ms(times: StepTimes, found: Sequence[SlowLink], pricing: Pricing) -> f
     """
     played_ms = float("nan")
     if times.played is not None:
-        usual = _as_usual(times.played, times.transfers, _usual_s(times.transfers, found))
+        usual = _as_usual(times.played, times.transfers, _usual_s(times.transfers, links))
         played_ms = pricing.saved_by_transfers_ms(*usual)
-    return float(lost_ms(times, found).sum()) if np.isnan(played_ms) else played_ms
+    return float(lost_ms(times, links).sum()) if np.isnan(played_ms) else played_ms
 
 
-def lost_ms(times: StepTimes, found: Sequence[SlowLink]) -> Floats:
+def lost_ms(times: StepTimes, links: Sequence[SlowLink]) -> Floats:
     """Return for each step the longest time in ms for which a rank was blocked in what is slow."""
-    return blocked_at_most(times, excess_ms(times, found) * times.transfers.n)
+    return blocked_at_most(times, excess_ms(times, links) * times.transfers.n)
 
 
-def excess_ms(times: StepTimes, found: Sequence[SlowLink]) -> Floats:
+def excess_ms(times: StepTimes, links: Sequence[SlowLink]) -> Floats:
     """Return the time of a transfer beyond the usual in ms, steps x links; 0 where it is not slow."""
     excess = np.zeros(times.transfers.mean_ms.shape)
-    for slow in found:
+    for slow in links:
         beyond_ms = times.transfers.mean_ms[slow.steps, slow.link] - slow.usual_ms
         excess[slow.steps, slow.link] = np.fmax(excess[slow.steps, slow.link], beyond_ms)
     return excess
@@ -218,10 +218,10 @@ def blocked_at_most(times: StepTimes, of_links_ms: Floats) -> Floats:
     return most
 
 
-def _usual_s(transfers: Transfers, found: Sequence[SlowLink]) -> Floats:
+def _usual_s(transfers: Transfers, links: Sequence[SlowLink]) -> Floats:
     """Return for each meeting the usual time in s where it is slow; infinity where it is not."""
     usual_s = np.full(transfers.mean_ms.shape, np.inf)
-    for slow in found:
+    for slow in links:
         usual_s[slow.steps, slow.link] = np.fmin(usual_s[slow.steps, slow.link], slow.usual_ms / 1e3)
     has_link = transfers.link >= 0
     of_meeting = np.full(len(has_link), np.inf)

@@ -1,4 +1,4 @@
-"""Ask analyses of the rows that a command's arguments select."""
+"""Run analyses on the rows that a command's arguments select."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Answer(NamedTuple):
     exit_code: int = 0
 
 
-class Asked(NamedTuple):
-    """The rows that were analysed, and the answers."""
+class QueryResult(NamedTuple):
+    """The rows that were analysed, and the answers of the analyses."""
 
     query: Query
     result: Result
@@ -42,6 +42,11 @@ class Asked(NamedTuple):
     def answer(self) -> Any:
         """The answer of the only analysis."""
         return self.result.answer
+
+    @property
+    def answers(self) -> tuple[Any, ...]:
+        """The answers of all analyses, in their order."""
+        return self.result.answers
 
     @property
     def files(self) -> list[File]:
@@ -80,17 +85,17 @@ class Asked(NamedTuple):
         return f"\n{said}" if said else ""
 
 
-def ask(arguments: argparse.Namespace, *analyses: Analysis[Any]) -> Asked:
+def run_query(arguments: argparse.Namespace, *analyses: Analysis[Any]) -> QueryResult:
     """Run the analyses on the rows and with the engine that the options select."""
     from timing_logger.engine.run import run
 
     columns = {name for one in analyses for name in one.columns}
     query = selected_rows(arguments, columns if arguments.iterations is None else {*columns, "iteration"})
     with cluster_of(arguments) as workers:
-        return Asked(query, run(query, *analyses, cluster=workers))
+        return QueryResult(query, run(query, *analyses, cluster=workers))
 
 
-def ask_of(logdir: str, arguments: argparse.Namespace, analysis: Analysis[AnswerT]) -> AnswerT:
+def run_query_on(logdir: str, arguments: argparse.Namespace, analysis: Analysis[AnswerT]) -> AnswerT:
     """Return what ``analysis`` says of all rows of the latest run in another folder."""
     from timing_logger.engine.rows import Query
     from timing_logger.engine.run import run
