@@ -40,6 +40,7 @@ def said_by_the_command(job: Job) -> str:
 # -- what it says ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.serial  # what runs beside it makes the ranks' times differ, and the verdict less sure
 def test_the_slow_rank_of_an_unchanged_ddp_training_is_named_with_its_operation(tmp_path: Path) -> None:
     command = [*TORCHRUN, PROGRAMS / "ddp.py"]
     plain, job = run(command), timed(tmp_path / "logs", command)
