@@ -13,7 +13,7 @@ from types import ModuleType
 from setuptools import Extension, setup
 from setuptools.command.build_py import build_py
 
-NATIVE = "timing_logger/_native"
+NATIVE = "timing_logger/recording/cores/native"
 SHARED = "timing_logger/csrc"
 SITE = "timing_logger/autologging/site"
 
@@ -48,7 +48,7 @@ setup(
     if sys.platform == "win32"
     else [
         Extension(
-            "timing_logger._native.core",
+            "timing_logger.recording.cores.native.core",
             sources=[f"{NATIVE}/core.pyx", *sorted(glob(f"{NATIVE}/csrc/*.c"))],
             depends=[
                 *glob(f"{NATIVE}/*.pxi"),

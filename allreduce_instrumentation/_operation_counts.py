@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 
-from timing_logger.recording.core import CollectiveCount
+from timing_logger.recording.cores.chosen import CollectiveCount
 
 
 class OperationCounts(CollectiveCount):

@@ -34,8 +34,8 @@ from timing_logger import TimingLogger
 from timing_logger.compat import RegionTimers
 from timing_logger.compat.cuda_timers import CUDATimerCollection
 from timing_logger.record import HOST_CLOCK, OK
-from timing_logger.recording.channel import MOST_AT_ONCE
-from timing_logger.recording.core import new_channel
+from timing_logger.recording.cores.channel import MOST_AT_ONCE
+from timing_logger.recording.cores.chosen import new_channel
 from timing_logger.sinks.csv import CsvSink
 
 ROUNDS = 200

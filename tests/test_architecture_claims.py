@@ -277,7 +277,7 @@ def test_what_two_spellings_of_an_argument_mean_together_is_decided_in_one_place
         return bool({"mpi_op_name", "message_size_bytes"} & names) and "one_value" not in names
 
     assert where(decides, f"{LOGGER}/recording", INSTRUMENTATION) == set()
-    native = (ROOT / LOGGER / "_native" / "recorder.pxi").read_text(encoding="utf-8")
+    native = (ROOT / LOGGER / "recording/cores/native/recorder.pxi").read_text(encoding="utf-8")
     assert native.count("one_value(") == 2 * native.count("mpi_op_name=None")
 
 

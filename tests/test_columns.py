@@ -17,7 +17,8 @@ from processes import run_python
 from timing_logger.autologging.native_mpi import build
 from timing_logger.reading.plain_files import arrow_types, has_pyarrow
 from timing_logger.record import COLUMNS, FURTHER, HEADER, Kind, Record, Stated, check_columns
-from timing_logger.recording import core, recorder
+from timing_logger.recording import recorder
+from timing_logger.recording.cores import chosen as core
 
 DOCS = Path(__file__).parents[1] / "docs"
 

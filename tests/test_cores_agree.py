@@ -40,7 +40,7 @@ class Core(NamedTuple):
     sampling: ModuleType
 
 
-PARTS = tuple(f"timing_logger.recording.{name}" for name in Core._fields)
+PARTS = tuple(f"timing_logger.recording.{name}" for name in ("cores.chosen", "recorder", "sampling"))
 
 
 def load_python_core() -> Core:

@@ -19,7 +19,7 @@ from processes import rows, run_python
 from timing_logger import TimingLogger, get_timing_logger, init_timing_logger, shutdown_timing_logger
 from timing_logger.errors import AlreadyInitializedError, ConfigurationError
 from timing_logger.record import COLUMNS, Record
-from timing_logger.recording.core import CollectiveCount
+from timing_logger.recording.cores.chosen import CollectiveCount
 from timing_logger.recording.options import LoggerOptions
 from timing_logger.run_info import sidecar_path
 from timing_logger.sinks.memory import MemorySink

@@ -16,8 +16,8 @@ from processes import run_python
 
 from timing_logger import TimingLogger
 from timing_logger.record import FIELDS, HOST_CLOCK, OK, Record, format_records
-from timing_logger.recording import core
-from timing_logger.recording.channel import Channel as PythonChannel
+from timing_logger.recording.cores import chosen as core
+from timing_logger.recording.cores.channel import Channel as PythonChannel
 from timing_logger.ring_file import read_ring
 from timing_logger.sinks.memory import MemorySink
 
@@ -192,7 +192,7 @@ def test_another_decimal_point_of_the_program_changes_no_file(tmp_path: Path) ->
 LOCALE = """
 import ctypes, locale
 from timing_logger.record import HOST_CLOCK, OK, Record
-from timing_logger.recording.core import new_channel
+from timing_logger.recording.cores.chosen import new_channel
 
 locale.setlocale(locale.LC_ALL, "de_DE.UTF-8")
 text = ctypes.create_string_buffer(40)
@@ -209,7 +209,7 @@ for line in channel.take_packed(3).csv_lines(10**18).decode().splitlines():
 FAULTS = """
 import resource
 from timing_logger.record import HOST_CLOCK, OK
-from timing_logger.recording.core import new_channel
+from timing_logger.recording.cores.chosen import new_channel
 
 def faults_of(action):
     before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt

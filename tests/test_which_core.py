@@ -37,7 +37,7 @@ def test_an_unknown_core_is_refused_with_the_names_of_those_there_are() -> None:
 def test_a_native_core_that_was_not_built_is_refused_only_if_it_was_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "timing_logger._native.core", None)
+    monkeypatch.setitem(sys.modules, which_core.NATIVE, None)
     monkeypatch.delenv(which_core.VARIABLE, raising=False)
     assert which_core._chosen().name == "python"
     monkeypatch.setenv(which_core.VARIABLE, "native")
@@ -49,7 +49,7 @@ def test_where_python_runs_without_its_global_lock_nothing_switches_it_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # what such a Python says of itself stands in for one
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
-    monkeypatch.setitem(sys.modules, "timing_logger._native.core", ModuleType("core"))  # as if built
+    monkeypatch.setitem(sys.modules, which_core.NATIVE, ModuleType("core"))
     monkeypatch.delenv(which_core.VARIABLE, raising=False)
     assert which_core._chosen().name == "python"
     monkeypatch.setenv(which_core.VARIABLE, "native")
@@ -62,7 +62,7 @@ def test_the_package_says_which_core_runs() -> None:
 
 def without_the_native_core(program: str) -> str:
     """Return the output of a program that finds no native core, as where none could be built."""
-    hidden = "import sys; sys.modules['timing_logger._native.core'] = None\n"
+    hidden = f"import sys; sys.modules[{which_core.NATIVE!r}] = None\n"
     run = run_python(hidden + program, environment={"TIMING_LOGGER_CORE": ""})
     assert run.returncode == 0, run.stderr
     return " ".join(run.stdout.split())

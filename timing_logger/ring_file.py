@@ -1,6 +1,6 @@
 """The file that holds a logger's records until they are written: its layout, and how it is read.
 
-The native core writes it (``timing_logger/_native/csrc/ring.h``); both have the places of the columns from
+The native core writes it (``ring.h`` in its ``csrc``); both have the places of the columns from
 ``record.py``. It is mapped into memory, so it holds every record whose call has returned, however the process
 ends. Its writer keeps it locked (``flock``); who gets the lock knows that the writer is gone. It can be read
 while its writer lives.

@@ -3,6 +3,9 @@
 The environment variable ``TIMING_LOGGER_CORE`` decides: ``python``, or ``native``, with which an import fails
 where the native core was not built. Without it the native one is used if it is there, unless this Python runs
 without its global lock: loading the native core would switch the lock on.
+
+The choice is not among the cores, in ``timing_logger.recording.cores``: the command line names the core, too,
+and nothing that reads imports what records.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import Literal, NamedTuple
 from timing_logger.errors import ConfigurationError
 
 VARIABLE = "TIMING_LOGGER_CORE"
-_NATIVE = "timing_logger._native.core"
+NATIVE = "timing_logger.recording.cores.native.core"
 
 _WAY_OUT = (
     "Install a C compiler and the headers of Python (on Debian: gcc and python3-dev), then install the "
@@ -44,7 +47,7 @@ def _chosen() -> Choice:
             f"{VARIABLE}=native loads it nevertheless",
         )
     try:
-        import_module(_NATIVE)
+        import_module(NATIVE)
     except ImportError as error:
         if wanted == "native":
             raise ConfigurationError(

@@ -11,9 +11,9 @@ from mpi4py import MPI
 
 from allreduce_instrumentation.mpi._comm_identity import CommIdentity
 from timing_logger.record import OK, UNRESOLVED, WAIT
-from timing_logger.recording.core import Span, Unrecorded
+from timing_logger.recording.cores.chosen import Span, Unrecorded
+from timing_logger.recording.cores.no_span import NO_SPAN
 from timing_logger.recording.global_logger import get_timing_logger
-from timing_logger.recording.no_span import NO_SPAN
 
 if TYPE_CHECKING:
     from timing_logger.recording.logger import TimingLogger

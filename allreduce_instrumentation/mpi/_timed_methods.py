@@ -40,7 +40,7 @@ from allreduce_instrumentation.mpi._pending import (
 )
 from allreduce_instrumentation.mpi._requests import TimedPrequest, TimedRequest
 from timing_logger.record import OK, UNRESOLVED
-from timing_logger.recording.core import Span
+from timing_logger.recording.cores.chosen import Span
 
 _Class = TypeVar("_Class", bound=type)
 _Call = TypeVar("_Call", Collective, Message)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from allreduce_instrumentation._operation_counts import OperationCounts
 from allreduce_instrumentation.nccl._open_groups import OPEN_GROUPS, end
-from timing_logger.recording.core import Span
+from timing_logger.recording.cores.chosen import Span
 from timing_logger.recording.device.host_or_device import stream_of_handle
 from timing_logger.recording.device.intervals import open_interval
 from timing_logger.recording.device.span import DeviceSpan

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 from timing_logger.record import UNRESOLVED
-from timing_logger.recording.core import Span
+from timing_logger.recording.cores.chosen import Span
 from timing_logger.recording.device.span import DeviceSpan
 
 Failure: TypeAlias = "type[BaseException] | None"

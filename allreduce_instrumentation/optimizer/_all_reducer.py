@@ -15,7 +15,7 @@ from allreduce_instrumentation.optimizer._buckets import Bucket
 from allreduce_instrumentation.optimizer._ranks import Ranks
 from timing_logger.errors import ReductionError
 from timing_logger.record import OK, WAIT
-from timing_logger.recording.core import Span
+from timing_logger.recording.cores.chosen import Span
 
 if TYPE_CHECKING:
     from timing_logger.recording.logger import TimingLogger

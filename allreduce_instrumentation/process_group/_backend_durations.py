@@ -20,7 +20,7 @@ from torch._C import _distributed_c10d as c10d_in_c
 
 from allreduce_instrumentation.process_group._operations import DeviceOperation, Operation
 from timing_logger.record import DEVICE_CLOCK, OK, Record, is_message
-from timing_logger.recording.core import Span
+from timing_logger.recording.cores.chosen import Span
 
 BACKEND = "BACKEND"
 """The operation of these rows: a separate name, so that sums do not count each collective twice."""

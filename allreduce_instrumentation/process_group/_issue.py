@@ -36,7 +36,7 @@ from allreduce_instrumentation.process_group._operations import (
 )
 from allreduce_instrumentation.process_group._timed_work import timed_work
 from timing_logger.recording.autograd_threads import NO_PASS
-from timing_logger.recording.core import Span
+from timing_logger.recording.cores.chosen import Span
 
 
 def issue(

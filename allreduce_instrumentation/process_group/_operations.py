@@ -17,8 +17,8 @@ import torch
 
 from allreduce_instrumentation.process_group._future_callbacks import call_when_done, let_end
 from timing_logger.record import UNRESOLVED, WAIT
-from timing_logger.recording.channel import Channel
-from timing_logger.recording.core import BackgroundSpan, Span
+from timing_logger.recording.cores.channel import Channel
+from timing_logger.recording.cores.chosen import BackgroundSpan, Span
 from timing_logger.recording.device.host_or_device import stream_elsewhere
 from timing_logger.recording.device.intervals import DeviceInterval, open_interval
 from timing_logger.recording.device.span import DeviceSpan

@@ -19,8 +19,8 @@ from sinks import FullDiskSink, PoisonedSink
 from slow import examples
 
 from timing_logger import TimingLogger, ring_file
-from timing_logger.recording import core
-from timing_logger.recording.channel import Channel
+from timing_logger.recording.cores import chosen as core
+from timing_logger.recording.cores.channel import Channel
 from timing_logger.run_info import sidecar_path
 from timing_logger.sinks.memory import MemorySink
 

@@ -18,7 +18,8 @@ from sidecars import sidecar_when
 from timing_logger import TimingLogger, read_timings
 from timing_logger.cli import main
 from timing_logger.reading.recovery import recover
-from timing_logger.recording import core, left_rings, ring
+from timing_logger.recording import left_rings, ring
+from timing_logger.recording.cores import chosen as core
 
 FILE = "timing-rank0.csv"
 native = pytest.mark.skipif(core.NAME != "native", reason="the Python core has no ring")

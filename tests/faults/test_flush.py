@@ -13,7 +13,8 @@ from processes import rows, run_python
 from sinks import StalledSink
 
 from timing_logger import TimingLogger
-from timing_logger.recording import core, flusher
+from timing_logger.recording import flusher
+from timing_logger.recording.cores import chosen as core
 from timing_logger.sinks.memory import MemorySink
 
 

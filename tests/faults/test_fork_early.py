@@ -12,7 +12,7 @@ import pytest
 from processes import rows, run_python
 
 from timing_logger.reading.recovery import recover
-from timing_logger.recording import core
+from timing_logger.recording.cores import chosen as core
 
 needs_native = pytest.mark.skipif(core.NAME != "native", reason="the Python core has no ring")
 
@@ -135,8 +135,8 @@ def test_an_operation_of_the_parent_that_ends_in_an_earlier_fork_hook_stays_open
     run(
         BEFORE_OUR_HOOK
         + """
-from timing_logger.recording.core import BackgroundSpan
-from timing_logger.recording.python_core import CollectiveCount
+from timing_logger.recording.cores.chosen import BackgroundSpan
+from timing_logger.recording.cores.python.calls import CollectiveCount
 class Group(CollectiveCount):
     name, size = "world", 2
 span, _ = logger.issue_call(BackgroundSpan, "ISEND", 8, None, None, Group(), True, True, lambda: None, ())

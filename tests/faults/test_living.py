@@ -17,8 +17,8 @@ from timing_logger import TimingLogger, read_timings
 from timing_logger.analysis import hang
 from timing_logger.reading.living import as_it_stands
 from timing_logger.record import HOST_CLOCK, INFLIGHT, OK, Record
-from timing_logger.recording import core
 from timing_logger.recording.clock import perf_counter_ns
+from timing_logger.recording.cores import chosen as core
 from timing_logger.ring_file import Ring, read_ring
 from timing_logger.run_info import GroupProgress, boot_id, host_name, sidecar_path
 
@@ -220,7 +220,7 @@ def test_more_calls_than_the_list_holds_are_timed_all_the_same(logger: TimingLog
 HOLDS_THE_LOCK = """
 import ctypes, sys
 from timing_logger import TimingLogger
-from timing_logger.recording import core
+from timing_logger.recording.cores import chosen as core
 class Group:
     name, size = "world", 4
     def __init__(self):

@@ -13,7 +13,7 @@ from processes import run_python
 from sinks import StalledSink
 
 from timing_logger import TimingLogger
-from timing_logger.recording.channel import BYTES_PER_RECORD
+from timing_logger.recording.cores.channel import BYTES_PER_RECORD
 
 
 class Hostile:

@@ -30,8 +30,8 @@ from timing_logger.cli import main
 from timing_logger.errors import LogPathError
 from timing_logger.reading.process_state import lives
 from timing_logger.reading.recovery import recover
-from timing_logger.recording import core
 from timing_logger.recording import ring as backing
+from timing_logger.recording.cores import chosen as core
 from timing_logger.ring_file import SLOT_BYTES
 from timing_logger.run_info import read_sidecar
 

@@ -15,7 +15,7 @@ from processes import run_python
 from timing_logger import TimingLogger, read_timings
 from timing_logger.reading.living import ALIVE, as_it_stands
 from timing_logger.reading.recovery import recover
-from timing_logger.recording import core
+from timing_logger.recording.cores import chosen as core
 from timing_logger.run_info import read_sidecar
 
 pytestmark = [

@@ -35,7 +35,7 @@ build() { # NAME FLAGS: of a copy, as the objects of another build would be take
         xargs -0 cp --parents -t "$built/$1/packages"
     (cd "$built/$1/packages" &&
         CFLAGS="-g -fno-omit-frame-pointer $2" "$built/tools/bin/python" setup.py --quiet build_ext --inplace &&
-        ls timing_logger/_native/core.*.so > /dev/null) # setup.py goes on without it
+        ls timing_logger/recording/cores/native/core.*.so > /dev/null) # setup.py goes on without it
 }
 
 # The working directory is first on the path of a `python -c`; so it is the build's.

@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
 
-from timing_logger.recording.channel import Channel
-from timing_logger.recording.core import Caller
+from timing_logger.recording.cores.channel import Channel
+from timing_logger.recording.cores.chosen import Caller
 from timing_logger.recording.open_calls import Callers, OpenCalls
 from timing_logger.recording.sampling import StepPolicy
 

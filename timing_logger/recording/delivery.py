@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from timing_logger.record import NS_PER_S, RawRecord
-from timing_logger.recording.channel import Channel
 from timing_logger.recording.clock import WallClock, perf_counter_ns
+from timing_logger.recording.cores.channel import Channel
 from timing_logger.sinks import PartlyWritten, Sink
 from timing_logger.sinks.csv import CsvSink
 

@@ -17,8 +17,8 @@ from functools import partial
 from typing import NamedTuple
 
 from timing_logger.record import END, NS_PER_S, RawRecord
-from timing_logger.recording.channel import CHUNK, MOST_AT_ONCE, Channel
 from timing_logger.recording.clock import WallClock, perf_counter_ns
+from timing_logger.recording.cores.channel import CHUNK, MOST_AT_ONCE, Channel
 from timing_logger.recording.delivery import Delivery
 from timing_logger.recording.device.devices import when_events_are_low
 from timing_logger.recording.device.rows import DeviceRows

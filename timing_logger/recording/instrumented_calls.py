@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from timing_logger.record import OK
 from timing_logger.recording.context import Context
-from timing_logger.recording.core import BackgroundSpan, Span, Unrecorded, Wait
-from timing_logger.recording.protocols import Counts, NumberedGroup, Waitable
+from timing_logger.recording.cores.chosen import BackgroundSpan, Span, Unrecorded, Wait
+from timing_logger.recording.cores.protocols import Counts, NumberedGroup, Waitable
 
 S = TypeVar("S", bound=Span)
 B = TypeVar("B", bound=BackgroundSpan)

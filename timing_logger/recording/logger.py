@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from timing_logger.errors import ConfigurationError
 from timing_logger.record import UNRESOLVED
 from timing_logger.recording.clock import WallClock
-from timing_logger.recording.core import new_channel
+from timing_logger.recording.cores.chosen import new_channel
 from timing_logger.recording.flusher import Flusher
 from timing_logger.recording.hang_watch import HangWatch
 from timing_logger.recording.lifecycle import (

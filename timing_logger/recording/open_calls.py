@@ -17,11 +17,11 @@ from timing_logger.recording.autograd_threads import (
     is_foreign,
     thread_that_called_the_pass,
 )
-from timing_logger.recording.channel import Channel
-from timing_logger.recording.core import Caller, OpenCall
+from timing_logger.recording.cores.channel import Channel
+from timing_logger.recording.cores.chosen import Caller, OpenCall
 
 if TYPE_CHECKING:
-    from timing_logger.recording.protocols import Counts
+    from timing_logger.recording.cores.protocols import Counts
 
 
 class ForeignCaller(Caller):

@@ -11,13 +11,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from timing_logger.record import HOST_CLOCK, OK, stated_interval
-from timing_logger.recording import core
 from timing_logger.recording.clock import perf_counter_ns
-from timing_logger.recording.core import Span
+from timing_logger.recording.cores import chosen as core
+from timing_logger.recording.cores.chosen import Span
+from timing_logger.recording.cores.no_span import NO_SPAN, ignore, no_span
 from timing_logger.recording.device.host_or_device import timed_block
 from timing_logger.recording.device.span import DeviceSpan
 from timing_logger.recording.instrumented_calls import InstrumentedCalls
-from timing_logger.recording.no_span import NO_SPAN, ignore, no_span
 from timing_logger.recording.spellings import one_value
 
 S = TypeVar("S", bound=Span)
@@ -320,7 +320,7 @@ class Recorder(InstrumentedCalls):
 if TYPE_CHECKING or core.NAME == "python":
     ChosenRecorder = Recorder
 else:
-    from timing_logger._native.core import RecordingCalls
+    from timing_logger.recording.cores.native.core import RecordingCalls
 
     class ChosenRecorder(RecordingCalls, Recorder):
         """The same, with the recording calls in C."""

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from timing_logger.errors import LogPathError
-from timing_logger.recording.channel import Channel
 from timing_logger.recording.clock import WallClock
+from timing_logger.recording.cores.channel import Channel
 from timing_logger.recording.left_rings import remove_left_rings
 from timing_logger.ring_file import MOST_RECORDS
 from timing_logger.run_info import CrashProtection

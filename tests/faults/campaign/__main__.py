@@ -16,7 +16,7 @@ from campaign import page
 from campaign.runner import Settings, run_all
 from campaign.table import CAMPAIGNS
 from campaign.trial import WRITERS, Campaign, Trial, Tried, tried
-from timing_logger.recording import core
+from timing_logger.recording.cores import chosen as core
 
 SHORT_FUZZ_S = 2.0
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from kill_campaign import ALLOWED_S, WAYS, busy_loops, kill_once
 
 from campaign.trial import Trial, Untried
-from timing_logger.recording import core
+from timing_logger.recording.cores import chosen as core
 
 _SHORT_S = 0.4
 

@@ -51,7 +51,7 @@ def fuzz_rings(trial: Trial) -> str:
 
 
 def _leave(folder: Path) -> None:
-    from timing_logger.recording import core
+    from timing_logger.recording.cores import chosen as core
 
     if core.NAME != "native":
         raise Untried("the Python core has no ring")

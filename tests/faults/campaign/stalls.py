@@ -14,7 +14,7 @@ _IN_MEMORY = """
 import sys, threading, time, tracemalloc
 from sinks import StalledSink
 from timing_logger import TimingLogger
-from timing_logger.recording.channel import BYTES_PER_RECORD
+from timing_logger.recording.cores.channel import BYTES_PER_RECORD
 stall_s, capacity = float(sys.argv[1]), 20_000
 sink = StalledSink()
 logger = TimingLogger(0, log_dir=None, sinks=[sink], flush_interval=0.001, maxsize=capacity)

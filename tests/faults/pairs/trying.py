@@ -16,7 +16,7 @@ from pairs.faults import CANNOT_FOLLOW, FAULTS
 from pairs.judge import Ended, faults_of, recovered
 from pairs.notes import BYTES, read_notes
 from pairs.world import EXIT_CODE, EXIT_WAYS, exit_way
-from timing_logger.recording import core
+from timing_logger.recording.cores import chosen as core
 
 LIMIT_S = 30.0
 _CHILDREN_LIMIT_S = 5.0

@@ -14,7 +14,7 @@ from timing_logger.compat.region_timers._interval_sums import IntervalSums
 from timing_logger.compat.region_timers._settings import Settings, check_timeable
 from timing_logger.errors import ConfigurationError, TimerNotStartedError
 from timing_logger.record import NS_PER_MS, NS_PER_S, OK
-from timing_logger.recording.channel import AtomicCounter
+from timing_logger.recording.cores.channel import AtomicCounter
 from timing_logger.recording.device.intervals import HostInterval, Interval, open_interval, wait_for_stream
 from timing_logger.recording.logger import TimingLogger
 

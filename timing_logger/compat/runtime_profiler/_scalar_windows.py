@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from timing_logger.record import DEVICE_CLOCK, HOST_CLOCK, Record
-from timing_logger.recording.channel import AtomicCounter
+from timing_logger.recording.cores.channel import AtomicCounter
 from timing_logger.recording.device.intervals import Columns
 from timing_logger.recording.logger import TimingLogger
 from timing_logger.sinks.scalars import CLOSE_WINDOW, ScalarsSink, ScalarWriter, closes_window, in_window

@@ -23,9 +23,9 @@ from timing_logger.compat.runtime_profiler._scalar_windows import ScalarWindows
 from timing_logger.compat.runtime_profiler._timed_loader import timed
 from timing_logger.errors import ConfigurationError
 from timing_logger.record import Record
+from timing_logger.recording.cores.no_span import NO_SPAN
 from timing_logger.recording.lifecycle import Closable
 from timing_logger.recording.logger import TimingLogger
-from timing_logger.recording.no_span import NO_SPAN
 from timing_logger.recording.sampling import check_integer
 from timing_logger.sinks.scalars import ScalarWriter
 

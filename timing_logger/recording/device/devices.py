@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from timing_logger.recording.channel import AtomicCounter
+from timing_logger.recording.cores.channel import AtomicCounter
 from timing_logger.recording.device.accelerator import Accelerator, Event
 from timing_logger.recording.device.stream_marks import StreamMarks
 

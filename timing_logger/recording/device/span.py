@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from timing_logger.record import DEVICE_CLOCK, NS_PER_MS, OK, RawRecord
-from timing_logger.recording.core import Span
+from timing_logger.recording.cores.chosen import Span
 from timing_logger.recording.device.intervals import HostInterval, Interval, open_interval
 
 if TYPE_CHECKING:

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True, binding=True
-"""The classes of the Python core, in C: see timing_logger/recording/python_core.py for what each means.
+"""The classes of the Python core, in C: see timing_logger/recording/cores/python/calls.py for what each means.
 
 A record is packed into a slot of a ring (csrc/ring.h), and its line is written from there without the
 interpreter's lock. What no slot can hold as it is (a number of NumPy, an interval of a device, metadata) is
@@ -22,9 +22,9 @@ from timing_logger.record import (
     HOST_CLOCK, LAYOUT, MAX_TEXT_CHARS, NOT_ENTERED, OK, UNRESOLVED, WAIT, escape_text, name_cell, operation_cell,
     stated_interval,
 )
-from timing_logger.recording.channel import ChannelCounts
-from timing_logger.recording.no_span import NO_SPAN as _NO_SPAN
-from timing_logger.recording.protocols import has_ended
+from timing_logger.recording.cores.channel import ChannelCounts
+from timing_logger.recording.cores.no_span import NO_SPAN as _NO_SPAN
+from timing_logger.recording.cores.protocols import has_ended
 from timing_logger.recording.spellings import one_value
 
 cdef extern from "csrc/ring.h" nogil:

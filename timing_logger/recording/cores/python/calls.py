@@ -1,7 +1,7 @@
 """The Python core: what a recording call makes and links, where there is no native core.
 
-:mod:`timing_logger._native` has the same classes in C; :mod:`timing_logger.recording.core` chooses.
-Operations in the background are in :mod:`timing_logger.recording.python_background`.
+:mod:`timing_logger.recording.cores.native` has the same classes in C, and :mod:`timing_logger.which_core`
+chooses. Operations in the background are in :mod:`timing_logger.recording.cores.python.background`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from timing_logger.record import HOST_CLOCK, NOT_ENTERED, NS_PER_MS, OK, ON_SPANS, UNRESOLVED, RawRecord
-from timing_logger.recording.channel import Channel
 from timing_logger.recording.clock import perf_counter_ns
-from timing_logger.recording.protocols import Waitable, has_ended
+from timing_logger.recording.cores.channel import Channel
+from timing_logger.recording.cores.protocols import Waitable, has_ended
 
 if TYPE_CHECKING:
     from timing_logger.recording.device.intervals import DeviceInterval

@@ -91,7 +91,7 @@ cdef class Channel:
         return True
 
     def note_standing(self, open_records, groups, int64_t now_ns, int64_t progressed_ns):
-        """Have the file say where the process stands: see ``timing_logger.recording.channel``."""
+        """Have the file say where the process stands: see ``timing_logger.recording.cores.channel``."""
         cdef Slot slots[RING_MOST_STANDING]
         cdef Fields fields
         cdef uint64_t count = 0

@@ -1,4 +1,4 @@
-"""The Python core's operations in the background, and the waits for them: see ``python_core``."""
+"""The Python core's operations in the background, and the waits for them: see ``calls``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from timing_logger.record import OK, UNRESOLVED, WAIT, RawRecord
 from timing_logger.recording.clock import perf_counter_ns
-from timing_logger.recording.protocols import Waitable, has_ended
-from timing_logger.recording.python_core import Caller, OpenCall, Span
+from timing_logger.recording.cores.protocols import Waitable, has_ended
+from timing_logger.recording.cores.python.calls import Caller, OpenCall, Span
 
 if TYPE_CHECKING:
     from timing_logger.recording.instrumented_calls import InstrumentedCalls

@@ -9,11 +9,11 @@ from timing_logger.ring_file import SLOT_BYTES
 from timing_logger.which_core import NAME
 
 if TYPE_CHECKING or NAME == "python":
-    from timing_logger.recording.channel import Channel
-    from timing_logger.recording.python_background import BackgroundSpan, Wait
-    from timing_logger.recording.python_core import Caller, CollectiveCount, OpenCall, Span, Unrecorded
+    from timing_logger.recording.cores.channel import Channel
+    from timing_logger.recording.cores.python.background import BackgroundSpan, Wait
+    from timing_logger.recording.cores.python.calls import Caller, CollectiveCount, OpenCall, Span, Unrecorded
 else:
-    from timing_logger._native.core import (
+    from timing_logger.recording.cores.native.core import (
         BackgroundSpan,
         Caller,
         Channel,
