@@ -125,9 +125,9 @@ SIDE_BY_SIDE := $(LIMITED) -n $(TEST_WORKERS) --dist loadfile
 WITHOUT_SLOW = $$(grep -lE '^pytestmark = .*pytest.mark.slow' tests/test_*.py | sed 's/^/--ignore=/')
 ONE_BY_ONE = $(LIMITED) $$(grep -rlE 'mark\.serial|slow_and_serial' tests --include='test_*.py')
 
-# What records is tested again over the Python core.
-RECORDING := $(addprefix tests/,faults test_record.py test_logger.py test_earlier_names.py test_sampling.py test_open_calls.py test_misused_spans.py \
-	test_inflight_rows.py test_jsonl_sink.py test_async_device.py test_mpi.py test_process_group.py)
+# What records is tested over both cores in one process, see tests/both_cores.py. Run again over the Python core are
+# tests of programs, and of instrumentation: the classes of these are over the core that their process chose.
+RECORDING := $(addprefix tests/,faults test_earlier_names.py test_async_device.py test_mpi.py test_process_group.py)
 OVER_PYTHON := TIMING_LOGGER_CORE=python $(SIDE_BY_SIDE)
 
 test: $(TEST)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
+from both_cores import each_core
 from browser import browser, report
 from native_jobs import environment
 from scripted_device import scripted_device
@@ -17,7 +18,16 @@ from scripted_device import scripted_device
 from timing_logger import TimingLogger, shutdown_timing_logger
 from timing_logger.sinks.memory import MemorySink
 
-__all__ = ["browser", "environment", "global_logger_is_off", "logger", "report", "scripted_device", "sink"]
+__all__ = [
+    "browser",
+    "each_core",
+    "environment",
+    "global_logger_is_off",
+    "logger",
+    "report",
+    "scripted_device",
+    "sink",
+]
 
 
 # Every run tries the same examples: a few, or with ``make test-all`` five times as many. ``make test-random``

@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from both_cores import CORES
 from one_more_column import VALUES, Copy
 from processes import run_python
 
 from timing_logger.autologging.native_mpi import build
 from timing_logger.reading.plain_files import arrow_types, has_pyarrow
 from timing_logger.record import COLUMNS, FURTHER, HEADER, Kind, Record, Stated, check_columns
-from timing_logger.recording import recorder
 from timing_logger.recording.cores import chosen as core
+from timing_logger.recording.cores.protocols import Timer
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -156,14 +157,14 @@ def test_the_library_for_mpi_has_the_header_of_the_table() -> None:
 
 @pytest.mark.parametrize("column", FURTHER)
 def test_every_call_that_takes_columns_takes_each_that_only_programs_state(column: str) -> None:
-    calls = [recorder.Recorder, recorder.ChosenRecorder]
+    calls = [built.recorder for built in CORES.values()]
     names = ["phase", "record_mpi_operation", "record_device_operation", "record_timing", "record_interval"]
     takes = {
         (of.__name__, name): inspect.signature(getattr(of, name)).parameters for of in calls for name in names
     }
     assert [call for call, parameters in takes.items() if column not in parameters] == []
     assert column in Stated.__annotations__
-    assert column in recorder.Timer.__annotations__
+    assert column in Timer.__annotations__
 
 
 # -- what reads ----------------------------------------------------------------------------------

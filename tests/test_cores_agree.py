@@ -1,58 +1,34 @@
 """Both cores do the same: random sequences of calls leave the same records, counts, errors and open calls.
 
-The Python core, the readable specification, is loaded a second time beside the native one. Instants are
-compared only in that they are there, and in order.
+The Python core is the readable specification. Instants are compared only in that they are there, and in
+order. ``CORE_SEQUENCES=10000`` tries so many sequences.
 """
 
 from __future__ import annotations
 
 import copy
-import importlib
 import math
 import os
-import sys
 import time
 from collections.abc import Callable
-from types import ModuleType
-from typing import Any, NamedTuple
-from unittest import mock
+from typing import Any
 
 import pytest
+from both_cores import CORES, BuiltCore, needs_both
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from processes import run_python
 from slow import examples
 
-from timing_logger import which_core
 from timing_logger.record import format_records
+from timing_logger.recording.cores.chosen import new_channel
+from timing_logger.recording.sampling import StepPolicy
 
 np = pytest.importorskip("numpy")
 
-pytestmark = pytest.mark.skipif(
-    which_core.NAME != "native", reason="the native core was not built, or is off"
-)
+pytestmark = needs_both
 
-
-class Core(NamedTuple):
-    """The modules that record, over one core."""
-
-    core: ModuleType
-    recorder: ModuleType
-    sampling: ModuleType
-
-
-PARTS = tuple(f"timing_logger.recording.{name}" for name in ("cores.chosen", "recorder", "sampling"))
-
-
-def load_python_core() -> Core:
-    """Load the package anew, over the Python core, and leave ``sys.modules`` as it was."""
-    others = {key: module for key, module in sys.modules.items() if not key.startswith("timing_logger")}
-    with (
-        mock.patch.dict(sys.modules, others, clear=True),
-        mock.patch.dict(os.environ, {which_core.VARIABLE: "python"}),
-    ):
-        found = Core(*map(importlib.import_module, PARTS))
-    assert found.core.NAME == "python"
-    return found
+SEQUENCES = int(os.environ.get("CORE_SEQUENCES") or max(200, examples(400)))
 
 
 class Group:
@@ -97,19 +73,20 @@ def _value_of(_: object, future: Handle) -> None:
 class Driver:
     """Makes the same calls over one core as its twin over the other."""
 
-    def __init__(self, core: Core, capacity: int, steps: dict[str, Any]) -> None:
+    def __init__(self, core: BuiltCore, capacity: int, steps: dict[str, Any]) -> None:
         self.core = core
-        self.channel = core.core.new_channel(capacity)
-        self.recorder = core.recorder.ChosenRecorder(core.sampling.StepPolicy(**steps), self.channel)
+        self.channel = new_channel(capacity, core.classes.Channel)
+        self.recorder: Any = core.recorder(StepPolicy(**steps), self.channel)
         self.recorder._switch_on()
-        self.group = Group(core.core.CollectiveCount())
+        self.group = Group(core.classes.CollectiveCount())
         self.spans: list[Any] = []
         self.operations: list[Any] = []
+        self.waits: list[Any] = []
         self.labels: list[Any] = []
         self.callbacks: list[Callable[[], None]] = []
         self.kind = type(
             "Operation",
-            (core.core.BackgroundSpan,),
+            (core.classes.BackgroundSpan,),
             {
                 "value_of": _value_of,
                 "call_when_done": lambda _, future, call: self.callbacks.append(lambda: call(future)),
@@ -135,6 +112,14 @@ class Driver:
     def span(self, columns: dict[str, Any]) -> str:
         self.spans.append(self.recorder.record_mpi_operation(**columns))
         return type(self.spans[-1]).__name__
+
+    def device(self, columns: dict[str, Any]) -> str:
+        self.spans.append(self.recorder.record_device_operation(**columns))
+        return type(self.spans[-1]).__name__
+
+    def begin_wait(self, which: list[int]) -> None:
+        """Leave it open: the operations that it is for have ended or not when it is asked for them."""
+        self.waits.append(self.recorder.begin_wait([self._operation(number) for number in which]))
 
     def enter(self, which: int) -> bool:
         span = self.spans[which % len(self.spans)]
@@ -313,7 +298,8 @@ CALLS = st.one_of(
     call("interval", STARTS, STARTS, some_of(**common, operation=NAMES, status=NAMES, clock=NAMES,
                                              metadata=st.sampled_from([None, {"a": 1}, 5]))),
     call("span", some_of(**common, **spelled)), call("span", st.just({"operation": "A"})),
-    call("process", WHICH, WORK),
+    call("device", some_of(**common, operation=NAMES)), call("device", st.just({"operation": "A"})),
+    call("process", WHICH, WORK), call("begin_wait", st.lists(WHICH, max_size=3, unique=True)),
     call("enter", WHICH), call("enter", WHICH), call("leave", WHICH, st.sampled_from([None, KeyError])),
     call("leave", WHICH, st.none()), call("drop", WHICH), call("elapsed", WHICH),
     call("time_call", OUTCOMES, ERRORS, ENDED, NUMBERS),
@@ -328,17 +314,10 @@ CALLS = st.one_of(
 STEPS = st.sampled_from([{}, {"start_step": 1, "end_step": 4}, {"record_every_n_steps": 2}])
 
 
-@pytest.fixture(scope="module")
-def cores() -> tuple[Core, Core]:
-    return Core(*map(importlib.import_module, PARTS)), load_python_core()
-
-
 @given(st.lists(CALLS, max_size=30), st.sampled_from([3, 1000]), STEPS)
-@settings(max_examples=examples(400))
-def test_both_cores_do_the_same(
-    cores: tuple[Core, Core], calls: list[tuple[Any, ...]], capacity: int, steps: dict[str, Any]
-) -> None:
-    native, python = (Driver(core, capacity, steps) for core in cores)
+@settings(max_examples=SEQUENCES)
+def test_both_cores_do_the_same(calls: list[tuple[Any, ...]], capacity: int, steps: dict[str, Any]) -> None:
+    native, python = (Driver(CORES[name], capacity, steps) for name in ("native", "python"))
     for number, (action, *arguments) in enumerate(calls):
         found = native.do(action, *copy.deepcopy(arguments))
         expected = python.do(action, *copy.deepcopy(arguments))
@@ -348,10 +327,40 @@ def test_both_cores_do_the_same(
         assert native.do("take", 5) == python.do("take", 5)
 
 
-def test_a_difference_is_found(cores: tuple[Core, Core]) -> None:
-    _, python = cores
-    one, other = (Driver(python, 10, {}) for _ in range(2))
+def test_a_difference_is_found() -> None:
+    one, other = (Driver(CORES["python"], 10, {}) for _ in range(2))
     one.do("timing", {"operation": "A", "elapsed_ms": 1.0})
     other.do("timing", {"operation": "B", "elapsed_ms": 1.0})
     assert one.do("state") == other.do("state")
     assert one.do("take", 5) != other.do("take", 5)
+
+
+@pytest.mark.parametrize("chosen", ["native", "python"])
+def test_both_cores_are_at_work_in_a_process_whichever_it_chose(chosen: str) -> None:
+    done = run_python(BOTH, environment={"TIMING_LOGGER_CORE": chosen})
+    assert done.stdout.split() == ["native", "B", "A", "WAIT", "C", "python", "B", "A", "WAIT", "C"], (
+        done.stderr
+    )
+
+
+BOTH = """
+from timing_logger.recording import native_recorder, recorder
+from timing_logger.recording.cores.chosen import new_channel
+from timing_logger.recording.sampling import StepPolicy
+
+for kind in (native_recorder.NativeRecorder, recorder.Recorder):
+    core = kind._core
+    channel = new_channel(10, core.Channel)
+    calls = kind(StepPolicy(), channel)
+    calls._switch_on()
+    with calls.record_mpi_operation("A"), calls.record_device_operation("B") as inner:
+        assert isinstance(inner, core.Span)
+        assert type(calls._caller) is core.Caller
+    operation = calls.begin_operation(core.BackgroundSpan, "C", 1, None, "", 1, None)
+    operation.begin(True, calls)
+    waits = calls.begin_wait([operation])
+    assert type(waits) is core.Wait
+    calls._open_calls.write_all("inflight")
+    print("python" if kind is recorder.Recorder else "native")
+    print(*(record[3] for record in channel.take(9)))
+"""

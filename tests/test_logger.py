@@ -24,6 +24,8 @@ from timing_logger.recording.options import LoggerOptions
 from timing_logger.run_info import sidecar_path
 from timing_logger.sinks.memory import MemorySink
 
+pytestmark = pytest.mark.usefixtures("each_core")
+
 
 def recorded(call: Any, **options: Any) -> list[Record]:
     """What ``call(logger)`` records."""

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from timing_logger import TimingLogger
-from timing_logger.recording.recorder import Timer
+from timing_logger.recording.cores.protocols import Timer
 from timing_logger.sinks.memory import MemorySink
 
 OUT = (None, None, None)
+
+pytestmark = pytest.mark.usefixtures("each_core")
 
 
 @pytest.fixture

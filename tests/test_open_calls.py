@@ -7,11 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from both_cores import BuiltCore
 
-from allreduce_instrumentation.process_group._operations import HostOperation
 from timing_logger import TimingLogger
 from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink
+
+pytestmark = pytest.mark.usefixtures("each_core")
 
 
 class Group:
@@ -105,8 +107,12 @@ def test_a_handle_that_cannot_say_whether_it_has_ended_hides_no_error(
     assert [(row.status, row.end_ns) for row in written(logger, sink)] == [("unresolved", None)]
 
 
-def test_nor_does_that_of_an_operation_in_the_background(logger: TimingLogger, sink: MemorySink) -> None:
-    operation: Any = logger.begin_operation(HostOperation, "IALLREDUCE", 8, None, "world", 2, None)
+def test_nor_does_that_of_an_operation_in_the_background(
+    each_core: BuiltCore, logger: TimingLogger, sink: MemorySink
+) -> None:
+    operation: Any = logger.begin_operation(
+        each_core.classes.BackgroundSpan, "IALLREDUCE", 8, None, "world", 2, None
+    )
     operation.begin(True, logger)
     work: Any = Work(fail)
     work.is_completed = lambda: 1 // 0

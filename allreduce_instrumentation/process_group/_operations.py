@@ -19,10 +19,10 @@ from allreduce_instrumentation.process_group._future_callbacks import call_when_
 from timing_logger.record import UNRESOLVED, WAIT
 from timing_logger.recording.cores.channel import Channel
 from timing_logger.recording.cores.chosen import BackgroundSpan, Span
+from timing_logger.recording.cores.protocols import Timer
 from timing_logger.recording.device.host_or_device import stream_elsewhere
 from timing_logger.recording.device.intervals import DeviceInterval, open_interval
 from timing_logger.recording.device.span import DeviceSpan
-from timing_logger.recording.recorder import Timer
 
 if TYPE_CHECKING:
     from datetime import timedelta

@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
+from typing import ClassVar
 
 from timing_logger.recording.cores.channel import Channel
-from timing_logger.recording.cores.chosen import Caller
+from timing_logger.recording.cores.core import Core
+from timing_logger.recording.cores.no_span import ignore, no_span
+from timing_logger.recording.cores.python import Caller
 from timing_logger.recording.open_calls import Callers, OpenCalls
 from timing_logger.recording.sampling import StepPolicy
 
@@ -22,6 +25,8 @@ class Context:
         recording: whether the current iteration is recorded.
     """
 
+    _core: ClassVar[Core]
+
     def __init__(self, policy: StepPolicy, channel: Channel) -> None:
         self.recording = False
         self._enabled = False
@@ -31,8 +36,18 @@ class Context:
         self._epoch: int | None = None
         self._channel = channel
         self._label = ContextVar("label", default=_NO_LABEL)
-        self._open_calls = OpenCalls(channel)
+        self._open_calls = OpenCalls(channel, self._core)
         self._callers = Callers(self._open_calls)
+
+    def _switch_on(self) -> None:
+        self._enabled = self.recording = True
+
+    def _switch_off(self) -> None:
+        """Replace the recording methods by ones that do nothing, which saves a check in every call."""
+        vars(self).update(
+            record_mpi_operation=no_span, record_device_operation=no_span,
+            record_timing=ignore, record_interval=ignore,
+        )  # fmt: skip
 
     @property
     def _caller(self) -> Caller:

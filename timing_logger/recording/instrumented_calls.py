@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from timing_logger.record import OK
 from timing_logger.recording.context import Context
-from timing_logger.recording.cores.chosen import BackgroundSpan, Span, Unrecorded, Wait
 from timing_logger.recording.cores.protocols import Counts, NumberedGroup, Waitable
+from timing_logger.recording.cores.python import BackgroundSpan, Span, Unrecorded, Wait
 
 S = TypeVar("S", bound=Span)
 B = TypeVar("B", bound=BackgroundSpan)
@@ -151,4 +151,4 @@ class InstrumentedCalls(Context):
 
         The thread counts as blocked until it leaves the wait.
         """
-        return Wait(of, self._caller)
+        return self._core.Wait(of, self._caller)

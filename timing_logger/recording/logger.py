@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from timing_logger.errors import ConfigurationError
 from timing_logger.record import UNRESOLVED
 from timing_logger.recording.clock import WallClock
-from timing_logger.recording.cores.chosen import new_channel
+from timing_logger.recording.context import Context
+from timing_logger.recording.cores import chosen
 from timing_logger.recording.flusher import Flusher
 from timing_logger.recording.hang_watch import HangWatch
 from timing_logger.recording.lifecycle import (
@@ -22,7 +23,7 @@ from timing_logger.recording.lifecycle import (
     refuse_sub_interpreters,
 )
 from timing_logger.recording.options import Options, shows_options
-from timing_logger.recording.recorder import ChosenRecorder
+from timing_logger.recording.recorder import Recorder
 from timing_logger.recording.ring import back
 from timing_logger.recording.sidecar import SidecarWriter
 from timing_logger.recording.termination import at_sigterm, not_at_sigterm, sigterm_came
@@ -34,63 +35,18 @@ if TYPE_CHECKING:
 
     from timing_logger.recording.options import LoggerOptions
 
+if TYPE_CHECKING or chosen.NAME == "python":
+    ChosenRecorder = Recorder
+else:
+    from timing_logger.recording.native_recorder import NativeRecorder as ChosenRecorder
+
 log = logging.getLogger("timing_logger")
 
 BYTES_PER_MB = 10**6
 
 
-class TimingLogger(ChosenRecorder, Closable):
-    """Records timed operations of one rank, and writes them in the background.
-
-    The ``record_*`` calls never raise, wait or do I/O, whatever they are given. Values that the schema cannot
-    hold are left blank in a row whose status is ``error:InvalidValue``. The calls may be made from any
-    thread, from signal handlers and from finalizers. After ``close`` and in forked children, records are
-    counted as dropped.
-
-    Args:
-        rank: this process's rank, >= 0.
-        log_dir: folder of ``timing-rank{rank}.csv``, created if missing. If a file of that name exists
-            already, it is left alone and ``timing-rank{rank}.run2.csv`` is written. If the file is deleted,
-            moved, replaced or cut from outside, rows continue in ``timing-rank{rank}.part2.csv``, and those
-            that are gone count as dropped. None: no file, only ``sinks``.
-        world_size: number of ranks, for the sidecar.
-        labels: further information about this rank for the sidecar, such as ``{"pipeline_stage": 2}``; JSON
-            values.
-        flush_interval: seconds within which a record is in the file; the time between two writes is half of
-            it.
-        maxsize: capacity of the queue in records, at most 400 bytes each; when it is full, records are
-            dropped and counted.
-        ranks: ranks that record; None for all. On other ranks the logger is off.
-        start_step, end_step, record_every_n_steps: see :class:`~timing_logger.recording.sampling.StepPolicy`.
-        enabled: False for a logger that does nothing and touches no file.
-        device_timeout: seconds that ``close`` waits for operations that devices have not finished; after that
-            their rows are written with status ``unresolved``.
-        hang_after: seconds after which a call that has not ended is written as a row with status
-            ``inflight``, and listed in the sidecar; its row follows if it ends after all.
-        handle_sigterm: handle SIGTERM, even while the main thread is in a call that does not return: the
-            waiting records are written, and open calls with status ``inflight``. Then the previous handling
-            follows: the handler that was set before is called, or the process ends by the signal, a moment
-            later.
-        fsync: make every write survive a crash of the machine (costs a disk flush each).
-        max_file_mb: megabytes (10^6 bytes, at least 1) after which rows continue in the next part of the
-            file, ``timing-rank{rank}.part2.csv``; None for no limit. All readers of timing files read the
-            parts as one. Complete parts may be compressed or moved away during the run; readers then report
-            which are missing.
-        file_mode: permissions of new files, from which the process's umask is subtracted; ``0o600`` for files
-            that only their owner may read.
-        ring_dir: with the native core, the folder of a file that holds the records until they are written,
-            128 bytes each, so that they survive the process however it ends; on this machine, and in memory,
-            as recording may have to wait for a disk. None: /dev/shm, or the system's temporary folder if that
-            is in memory, where the file takes an eighth of the free room. Where that is little, the queue is
-            shorter than ``maxsize``; where it is too little, there is no such file. The log and the sidecar
-            (``crash_protection``) then say so. ``read_timings`` and ``timing-logger recover`` write such
-            records into the timing file.
-        sinks: further destinations for the records, see :class:`~timing_logger.sinks.Sink`.
-
-    Raises:
-        ConfigurationError: an option is out of range or contradicts another, or this is a sub-interpreter.
-        LogPathError: the folder or file cannot be used.
-    """
+class Logger(Context, Closable):
+    """What a :class:`TimingLogger` is besides its recording calls; over the core of those."""
 
     @shows_options
     def __init__(
@@ -99,18 +55,18 @@ class TimingLogger(ChosenRecorder, Closable):
         log_dir: str | os.PathLike[str] | None = "logs/timing",
         **options: Unpack[LoggerOptions],
     ) -> None:
-        chosen = Options.of(rank, options)
-        super().__init__(chosen.policy, new_channel(chosen.maxsize))
-        self.rank = chosen.rank
+        given = Options.of(rank, options)
+        super().__init__(given.policy, chosen.new_channel(given.maxsize, self._core.Channel))
+        self.rank = given.rank
         self.path: Path | None = None
         self._flusher: Flusher | None = None
         self._owner_pid = os.getpid()
         self._sidecar: SidecarWriter | None = None
-        self._hang_watch = HangWatch(self._open_calls, chosen.hang_after)
+        self._hang_watch = HangWatch(self._open_calls, given.hang_after)
         self._dropped_at_close = 0
         self._last_calls: list[Callable[[], None]] = []
-        if chosen.enabled and self._policy.records_rank(self.rank):
-            self._start(log_dir, chosen)
+        if given.enabled and self._policy.records_rank(self.rank):
+            self._start(log_dir, given)
         else:
             self._switch_off()
 
@@ -251,3 +207,57 @@ class TimingLogger(ChosenRecorder, Closable):
         if self._flusher is not None and os.getpid() != self._owner_pid:
             self.detach()
         return self._flusher
+
+
+class TimingLogger(ChosenRecorder, Logger):
+    """Records timed operations of one rank, and writes them in the background.
+
+    The ``record_*`` calls never raise, wait or do I/O, whatever they are given. Values that the schema cannot
+    hold are left blank in a row whose status is ``error:InvalidValue``. The calls may be made from any
+    thread, from signal handlers and from finalizers. After ``close`` and in forked children, records are
+    counted as dropped.
+
+    Args:
+        rank: this process's rank, >= 0.
+        log_dir: folder of ``timing-rank{rank}.csv``, created if missing. If a file of that name exists
+            already, it is left alone and ``timing-rank{rank}.run2.csv`` is written. If the file is deleted,
+            moved, replaced or cut from outside, rows continue in ``timing-rank{rank}.part2.csv``, and those
+            that are gone count as dropped. None: no file, only ``sinks``.
+        world_size: number of ranks, for the sidecar.
+        labels: further information about this rank for the sidecar, such as ``{"pipeline_stage": 2}``; JSON
+            values.
+        flush_interval: seconds within which a record is in the file; the time between two writes is half of
+            it.
+        maxsize: capacity of the queue in records, at most 400 bytes each; when it is full, records are
+            dropped and counted.
+        ranks: ranks that record; None for all. On other ranks the logger is off.
+        start_step, end_step, record_every_n_steps: see :class:`~timing_logger.recording.sampling.StepPolicy`.
+        enabled: False for a logger that does nothing and touches no file.
+        device_timeout: seconds that ``close`` waits for operations that devices have not finished; after that
+            their rows are written with status ``unresolved``.
+        hang_after: seconds after which a call that has not ended is written as a row with status
+            ``inflight``, and listed in the sidecar; its row follows if it ends after all.
+        handle_sigterm: handle SIGTERM, even while the main thread is in a call that does not return: the
+            waiting records are written, and open calls with status ``inflight``. Then the previous handling
+            follows: the handler that was set before is called, or the process ends by the signal, a moment
+            later.
+        fsync: make every write survive a crash of the machine (costs a disk flush each).
+        max_file_mb: megabytes (10^6 bytes, at least 1) after which rows continue in the next part of the
+            file, ``timing-rank{rank}.part2.csv``; None for no limit. All readers of timing files read the
+            parts as one. Complete parts may be compressed or moved away during the run; readers then report
+            which are missing.
+        file_mode: permissions of new files, from which the process's umask is subtracted; ``0o600`` for files
+            that only their owner may read.
+        ring_dir: with the native core, the folder of a file that holds the records until they are written,
+            128 bytes each, so that they survive the process however it ends; on this machine, and in memory,
+            as recording may have to wait for a disk. None: /dev/shm, or the system's temporary folder if that
+            is in memory, where the file takes an eighth of the free room. Where that is little, the queue is
+            shorter than ``maxsize``; where it is too little, there is no such file. The log and the sidecar
+            (``crash_protection``) then say so. ``read_timings`` and ``timing-logger recover`` write such
+            records into the timing file.
+        sinks: further destinations for the records, see :class:`~timing_logger.sinks.Sink`.
+
+    Raises:
+        ConfigurationError: an option is out of range or contradicts another, or this is a sub-interpreter.
+        LogPathError: the folder or file cannot be used.
+    """

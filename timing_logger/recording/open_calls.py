@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from weakref import ref
 
 from timing_logger.recording.autograd_threads import (
@@ -18,16 +18,21 @@ from timing_logger.recording.autograd_threads import (
     thread_that_called_the_pass,
 )
 from timing_logger.recording.cores.channel import Channel
-from timing_logger.recording.cores.chosen import Caller, OpenCall
+from timing_logger.recording.cores.core import Core, over
+from timing_logger.recording.cores.python import Caller, OpenCall
 
 if TYPE_CHECKING:
     from timing_logger.recording.cores.protocols import Counts
 
 
-class ForeignCaller(Caller):
-    """A thread that Python did not start: perhaps one of autograd's, which works while another is blocked."""
+class ForeignCaller:
+    """A thread that Python did not start: perhaps one of autograd's, which works while another is blocked.
 
-    __slots__ = ("_blocked", "_own", "_pass")
+    Over the ``Caller`` of a core, whose ``thread`` it looks up each time.
+    """
+
+    OWN = ("_blocked", "_own", "_pass")
+    __slots__ = OWN if TYPE_CHECKING else ()
 
     _blocked: str | None
     _own: str
@@ -61,10 +66,16 @@ class OpenCalls:
             one writes it.
         callers: the :class:`Caller` of each thread, by thread identifier.
         untimed: how often functions were called in which a rank may wait for others, and that make no row.
+        caller_class: of the core that the logger is over.
     """
 
-    def __init__(self, channel: Channel) -> None:
+    _nobody: Caller
+    """The caller of calls that are written already: its channel has no room, and nobody reads its counts."""
+
+    def __init__(self, channel: Channel, core: Core) -> None:
         self.channel = channel
+        self.caller_class = core.Caller
+        self._nobody = core.Caller("", Channel(0), set())
         self.running: set[OpenCall] = set()
         self._groups: dict[int, tuple[ref[Counts], str]] = {}
         self.callers: dict[int, Caller] = {}
@@ -93,7 +104,7 @@ class OpenCalls:
         for call in inside:
             call.write_open(status)
         for call in inside:
-            call.caller = NOBODY
+            call.caller = self._nobody
         for operation in list(self.running):
             if operation.claim():
                 operation.write_open(status)
@@ -114,10 +125,8 @@ class Callers(threading.local):
 
     def __init__(self, open_calls: OpenCalls) -> None:
         thread = threading.current_thread()
-        kind = ForeignCaller if is_foreign(thread) else Caller
+        kind = open_calls.caller_class
+        if is_foreign(thread):
+            kind = cast("type[Caller]", over(ForeignCaller, kind))
         self.current = kind(thread.name, open_calls.channel, open_calls.running)
         open_calls.callers[threading.get_ident()] = self.current
-
-
-NOBODY = Caller("", Channel(0), set())
-"""The caller of calls that were written already: its channel has no room, and nobody reads what it counts."""

@@ -7,16 +7,17 @@ these calls share is repeated in each of them, because one more function call wo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from timing_logger.record import HOST_CLOCK, OK, stated_interval
 from timing_logger.recording.clock import perf_counter_ns
-from timing_logger.recording.cores import chosen as core
-from timing_logger.recording.cores.chosen import Span
-from timing_logger.recording.cores.no_span import NO_SPAN, ignore, no_span
+from timing_logger.recording.cores import python
+from timing_logger.recording.cores.core import Core, over
+from timing_logger.recording.cores.no_span import NO_SPAN
+from timing_logger.recording.cores.protocols import Timer
+from timing_logger.recording.cores.python import Span
 from timing_logger.recording.device.host_or_device import timed_block
-from timing_logger.recording.device.span import DeviceSpan
+from timing_logger.recording.device.span import DeviceBlock
 from timing_logger.recording.instrumented_calls import InstrumentedCalls
 from timing_logger.recording.spellings import one_value
 
@@ -28,34 +29,14 @@ if TYPE_CHECKING:
     from timing_logger.recording.device.intervals import DeviceInterval
 
 
-class Timer(Protocol):
-    """The object that ``with logger.record_mpi_operation(...) as timer`` yields."""
-
-    work: float | None  # may be set until the block is left
-
-    @property
-    def elapsed_ms(self) -> float:
-        """Duration of the block, in ms; NaN while it is open, and if it is not recorded."""
-
-    def __enter__(self) -> Timer: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
-
-
 class Recorder(InstrumentedCalls):
-    """Puts records of the iterations that ``policy`` selects into ``channel``; off until switched on."""
+    """Puts records of the iterations that ``policy`` selects into ``channel``; off until switched on.
 
-    def _switch_on(self) -> None:
-        self._enabled = self.recording = True
+    It is over the Python core; see :class:`~timing_logger.recording.native_recorder.NativeRecorder`.
+    """
 
-    def _switch_off(self) -> None:
-        """Replace the recording methods by ones that do nothing, which saves a check in every call."""
-        vars(self).update(
-            record_mpi_operation=no_span, record_device_operation=no_span,
-            record_timing=ignore, record_interval=ignore,
-        )  # fmt: skip
+    _core: ClassVar[Core] = python
+    _device_span: ClassVar[type[DeviceBlock]] = over(DeviceBlock, Span)
 
     def record_mpi_operation(
         self,
@@ -223,7 +204,9 @@ class Recorder(InstrumentedCalls):
             iteration = self._iteration
         elif self._selective and not self._policy.records(iteration):
             return NO_SPAN
-        span = self.begin_operation(DeviceSpan, operation, message_size, layer_name, group, group_size, peer)
+        span = self.begin_operation(
+            self._device_span, operation, message_size, layer_name, group, group_size, peer
+        )
         if phase is not None:
             span.phase = phase
         span.iteration = iteration
@@ -315,16 +298,3 @@ class Recorder(InstrumentedCalls):
             self._label.get()[1] if phase is None else phase, message_size, start_ns, end_ns, clock,
             group, group_size, seq, peer, self._caller.thread, status, "", metadata, work,
         ))  # fmt: skip
-
-
-if TYPE_CHECKING or core.NAME == "python":
-    ChosenRecorder = Recorder
-else:
-    from timing_logger.recording.cores.native.core import RecordingCalls
-
-    class ChosenRecorder(RecordingCalls, Recorder):
-        """The same, with the recording calls in C."""
-
-    for _name, _call in vars(RecordingCalls).items():
-        if callable(_call) and not _name.startswith("__"):
-            _call.__doc__ = getattr(Recorder, _name).__doc__

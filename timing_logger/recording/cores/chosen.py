@@ -43,14 +43,14 @@ MOST_RECORDS = 2**36
 """A longer queue would hold no more: there is no memory for it."""
 
 
-def new_channel(capacity: int) -> Channel:
-    """Return a channel for at most ``capacity`` records.
+def new_channel(capacity: int, kind: type[Channel] = Channel) -> Channel:
+    """Return a channel for at most ``capacity`` records, of the core in use or of class ``kind``.
 
     Raises:
         ConfigurationError: the system refuses the memory.
     """
     try:
-        return Channel(min(capacity, MOST_RECORDS))
+        return kind(min(capacity, MOST_RECORDS))
     except MemoryError as error:
         raise ConfigurationError(
             f"maxsize={capacity}: {error}. Each takes {SLOT_BYTES} bytes of address space: choose a smaller "

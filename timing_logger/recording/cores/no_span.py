@@ -11,7 +11,7 @@ from timing_logger.record import ON_SPANS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from timing_logger.recording.recorder import Timer
+    from timing_logger.recording.cores.protocols import Timer
 
 
 class _NoSpan:

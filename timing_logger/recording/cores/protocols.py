@@ -1,8 +1,25 @@
-"""Interfaces of what a logger times: the group that numbers a call, and the handle that is waited for."""
+"""Interfaces: the timer of a block, the group that numbers a call, and the handle that is waited for."""
 
 from __future__ import annotations
 
+from types import TracebackType
 from typing import Protocol
+
+
+class Timer(Protocol):
+    """The object that ``with logger.record_mpi_operation(...) as timer`` yields."""
+
+    work: float | None  # may be set until the block is left
+
+    @property
+    def elapsed_ms(self) -> float:
+        """Duration of the block, in ms; NaN while it is open, and if it is not recorded."""
+
+    def __enter__(self) -> Timer: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
 
 
 class Counts(Protocol):

@@ -6,7 +6,8 @@ the host's clock.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
 import timing_logger.recording.device.accelerator as accelerators
 
@@ -15,13 +16,27 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from timing_logger.record import Stated
-    from timing_logger.recording.recorder import Recorder, Timer
+    from timing_logger.recording.cores.protocols import Timer
 
 _WITHOUT_STREAMS = ("cpu", "meta")
 
 
+class TimesBlocks(Protocol):
+    """A recorder, as what is timed on a device or on the host needs it."""
+
+    recording: bool
+
+    @property
+    def record_mpi_operation(self) -> Callable[..., Timer]:
+        """Times a block by the clock of the host."""
+
+    @property
+    def record_device_operation(self) -> Callable[..., Timer]:
+        """Times the work of a device for a block."""
+
+
 def timed_block(
-    recorder: Recorder, operation: str, device: torch.device | None, **columns: Unpack[Stated]
+    recorder: TimesBlocks, operation: str, device: torch.device | None, **columns: Unpack[Stated]
 ) -> Timer:
     """Return a context manager that records its block as ``operation`` on the current stream of ``device``.
 

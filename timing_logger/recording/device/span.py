@@ -8,20 +8,26 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from timing_logger.record import DEVICE_CLOCK, NS_PER_MS, OK, RawRecord
-from timing_logger.recording.cores.chosen import Span
+from timing_logger.recording.cores import chosen
+from timing_logger.recording.cores.core import over
 from timing_logger.recording.device.intervals import HostInterval, Interval, open_interval
 
 if TYPE_CHECKING:
     import torch
 
+    from timing_logger.recording.cores.python import Span
+else:
+    Span = object  # to be of a core: see `over`
 
-class DeviceSpan(Span):
+
+class DeviceBlock(Span):
     """A block whose work a device does: timed by events in its stream where there is a device.
 
     Reading ``elapsed_ms`` waits until the device has passed the block's end.
     """
 
-    __slots__ = ("interval", "stream")
+    OWN = ("interval", "stream")
+    __slots__ = OWN if TYPE_CHECKING else ()
 
     stream: torch.Stream | None
     interval: Interval | None
@@ -35,7 +41,7 @@ class DeviceSpan(Span):
         interval.wait()
         return math.nan if interval.elapsed_ns is None else interval.elapsed_ns / NS_PER_MS
 
-    def __enter__(self) -> DeviceSpan:
+    def __enter__(self) -> DeviceBlock:
         self.enter()
         self.interval = open_interval(self.stream)
         return self
@@ -70,3 +76,9 @@ class DeviceSpan(Span):
         start, end, clock = interval.columns
         status = OK if kind is None else "error:" + kind.__name__
         self.caller.channel.put(self._record(self.operation, start, end, status, clock=clock))
+
+
+if TYPE_CHECKING:
+    DeviceSpan = DeviceBlock
+else:
+    DeviceSpan = over(DeviceBlock, chosen.Span)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from timing_logger.record import OK, UNRESOLVED, WAIT, RawRecord
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.cores.protocols import Waitable, has_ended
 from timing_logger.recording.cores.python.calls import Caller, OpenCall, Span
-
-if TYPE_CHECKING:
-    from timing_logger.recording.instrumented_calls import InstrumentedCalls
 
 
 class Wait(OpenCall):
@@ -32,6 +29,13 @@ class Wait(OpenCall):
         for span in self.of:
             if span in span.caller.running:
                 yield span._record(WAIT, self.start_ns, None, status, self.thread)
+
+
+class BeginsWaits(Protocol):
+    """A recorder, as the waits for its operations need it."""
+
+    def begin_wait(self, of: Sequence[Span]) -> Wait:
+        """Begin a wait of the calling thread for these operations."""
 
 
 class BackgroundSpan(Span):
@@ -59,7 +63,7 @@ class BackgroundSpan(Span):
     value_of: Callable[[Any], object]
     call_when_done: Callable[[Any, Callable[[Any], None]], None]
 
-    def begin(self, goes_on: bool, recorder: InstrumentedCalls) -> None:
+    def begin(self, goes_on: bool, recorder: BeginsWaits) -> None:
         """Begin the operation now; ``recorder`` knows the threads that will wait for it."""
         self._recorder = recorder
         self.goes_on = goes_on

@@ -9,15 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from timing_logger.record import HOST_CLOCK, NOT_ENTERED, NS_PER_MS, OK, ON_SPANS, UNRESOLVED, RawRecord
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.cores.channel import Channel
 from timing_logger.recording.cores.protocols import Waitable, has_ended
-
-if TYPE_CHECKING:
-    from timing_logger.recording.device.intervals import DeviceInterval
 
 _DEEPEST = 1000
 """The most open calls of one thread that are followed and kept, in case blocks are entered and never left."""
@@ -241,7 +237,7 @@ class Span(OpenCall):
     def _record(
         self,
         operation: str | None,
-        start_ns: int | DeviceInterval,
+        start_ns: object,  # in ns, or an interval of a device that will tell
         end_ns: int | None,
         status: str,
         thread: str | None = None,
