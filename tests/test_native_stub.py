@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from both_cores import CORES, needs_both
 
-from timing_logger.recording.cores import native, python
+from timing_logger.recording.cores import native
+from timing_logger.recording.cores.python import core as python
 from timing_logger.recording.recorder import Recorder
 
 STUB = Path(native.__path__[0], "core.pyi")

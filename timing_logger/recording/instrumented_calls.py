@@ -8,7 +8,7 @@ from typing import TypeVar
 from timing_logger.record import OK
 from timing_logger.recording.context import Context
 from timing_logger.recording.cores.protocols import Counts, NumberedGroup, Waitable
-from timing_logger.recording.cores.python import BackgroundSpan, Span, Unrecorded, Wait
+from timing_logger.recording.cores.python.core import BackgroundSpan, Span, Unrecorded, Wait
 
 S = TypeVar("S", bound=Span)
 B = TypeVar("B", bound=BackgroundSpan)

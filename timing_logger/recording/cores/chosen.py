@@ -9,9 +9,16 @@ from timing_logger.ring_file import SLOT_BYTES
 from timing_logger.which_core import NAME
 
 if TYPE_CHECKING or NAME == "python":
-    from timing_logger.recording.cores.channel import Channel
-    from timing_logger.recording.cores.python.background import BackgroundSpan, Wait
-    from timing_logger.recording.cores.python.calls import Caller, CollectiveCount, OpenCall, Span, Unrecorded
+    from timing_logger.recording.cores.python.core import (
+        BackgroundSpan,
+        Caller,
+        Channel,
+        CollectiveCount,
+        OpenCall,
+        Span,
+        Unrecorded,
+        Wait,
+    )
 else:
     from timing_logger.recording.cores.native.core import (
         BackgroundSpan,

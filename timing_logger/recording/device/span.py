@@ -15,7 +15,7 @@ from timing_logger.recording.device.intervals import HostInterval, Interval, ope
 if TYPE_CHECKING:
     import torch
 
-    from timing_logger.recording.cores.python import Span
+    from timing_logger.recording.cores.python.core import Span
 else:
     Span = object  # to be of a core: see `over`
 
