@@ -6,6 +6,7 @@ import sys
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+import memory_logger
 import pytest
 
 from timing_logger import TimingLogger
@@ -58,6 +59,7 @@ needs_both = pytest.mark.skipif(
 def each_core(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> BuiltCore:
     """Runs the test over each core: its loggers, the one of the fixture ``logger``, and the global one."""
     core = CORES[request.param]
-    for module in (request.module, sys.modules["conftest"], global_logger):
-        monkeypatch.setattr(module, "TimingLogger", core.logger, raising=False)
+    for module in (memory_logger, global_logger):
+        monkeypatch.setattr(module, "TimingLogger", core.logger)
+    monkeypatch.setattr(request.module, "TimingLogger", core.logger, raising=False)
     return core

@@ -12,11 +12,11 @@ from contextlib import suppress
 import pytest
 from both_cores import each_core
 from browser import browser, report
+from memory_logger import logger, sink
 from native_jobs import environment
 from scripted_device import scripted_device
 
-from timing_logger import TimingLogger, shutdown_timing_logger
-from timing_logger.sinks.memory import MemorySink
+from timing_logger import shutdown_timing_logger
 
 __all__ = [
     "browser",
@@ -58,15 +58,3 @@ def global_logger_is_off() -> Iterator[None]:
     """Shut the global logger down after each test, so that the next one finds it off."""
     yield
     shutdown_timing_logger()
-
-
-@pytest.fixture
-def sink() -> MemorySink:
-    """A sink in memory."""
-    return MemorySink()
-
-
-@pytest.fixture
-def logger(sink: MemorySink) -> TimingLogger:
-    """A logger that writes to ``sink``."""
-    return TimingLogger(0, log_dir=None, sinks=[sink])

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
 
+from allreduce_instrumentation import instrument, uninstrument
 from allreduce_instrumentation.process_group import _future_callbacks
 from allreduce_instrumentation.process_group._future_callbacks import call_when_done, let_end
+from allreduce_instrumentation.process_group._group_identity import GroupIdentity
+from timing_logger import TimingLogger
+from timing_logger.sinks.memory import MemorySink
 
 
 class Operation:
     def __init__(self) -> None:
         self.seen: list[Any] = []
+        self.group = ""
 
     def end_of(self, future: torch.futures.Future[Any]) -> None:
         self.seen.append(future.value())
@@ -86,3 +94,25 @@ def test_the_wait_for_operations_ends_when_they_have_ended() -> None:
 
     let_end(is_it)
     assert operation.seen == [7]
+
+
+@pytest.mark.parametrize("end", [dist.destroy_process_group, c10d._abort_process_group])
+def test_a_group_ends_after_the_callbacks_of_its_operations(
+    monkeypatch: pytest.MonkeyPatch, end: Callable[[dist.ProcessGroup], None]
+) -> None:
+    """Otherwise torch, which holds the interpreter's lock, waits for ever for a thread that needs it."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    group = dist.new_group([0])
+    logger = TimingLogger(0, None, sinks=[MemorySink()])
+    instrument(logger)
+    operation, future = Operation(), Future()
+    operation.group = GroupIdentity.of(group).name
+    call_when_done(future, operation.end_of)  # type: ignore[arg-type]
+    monkeypatch.setattr(_future_callbacks.time, "sleep", lambda _: vars(future).clear())  # torch lets it go
+    try:
+        end(group)
+        assert under_way() == 0
+    finally:
+        uninstrument()
+        dist.destroy_process_group()
+        logger.close()

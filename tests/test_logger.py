@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from both_cores import BuiltCore
 from processes import rows, run_python
 
 from timing_logger import TimingLogger, get_timing_logger, init_timing_logger, shutdown_timing_logger
@@ -33,6 +34,11 @@ def recorded(call: Any, **options: Any) -> list[Record]:
     with TimingLogger(0, log_dir=None, sinks=[sink], **options) as logger:
         call(logger)
     return sink.records
+
+
+def test_each_test_here_is_of_the_core_that_it_asks_for(each_core: BuiltCore, logger: TimingLogger) -> None:
+    with TimingLogger(0, log_dir=None, enabled=False) as another:
+        assert another._core is logger._core is each_core.classes
 
 
 def test_the_context_manager_times_its_block() -> None:

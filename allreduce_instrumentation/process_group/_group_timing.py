@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 
 from allreduce_instrumentation.process_group._backends import runs_in_streams
+from allreduce_instrumentation.process_group._future_callbacks import let_end
 from allreduce_instrumentation.process_group._group_identity import GroupIdentity
 from allreduce_instrumentation.process_group._layer_names import DdpModels
 
@@ -61,3 +62,11 @@ class GroupTiming:
         if device is None:
             return bool(self._in_streams) and len(self._in_streams) == len(self.backends)
         return device.type in self._in_streams
+
+    def let_callbacks_end(self) -> None:
+        """Wait until the callbacks of the group's operations are over, for 0.5 seconds at most.
+
+        To be called before the group is destroyed: torch then joins the backend's threads, with the
+        interpreter's lock held, for which a thread in a callback waits.
+        """
+        let_end(lambda operation: getattr(operation, "group", None) == self.identity.name)

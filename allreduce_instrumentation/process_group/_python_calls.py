@@ -1,5 +1,6 @@
 """Times the calls that go through the methods of a process group: those from Python.
 
+A group that is shut down or aborted first lets the callbacks end with which its operations are timed.
 The methods of torch's class are replaced, and those of classes that are written in Python, which torch's
 C++ code calls as well.
 """
@@ -27,7 +28,7 @@ from allreduce_instrumentation.process_group._timed_group import TimedProcessGro
 TimingOf: TypeAlias = "Callable[[dist.ProcessGroup], GroupTiming | None]"
 """Returns how a group is timed; None if it is not."""
 
-_NAMES = (*METHODS, "_start_coalescing", "_end_coalescing", "monitored_barrier")
+_NAMES = (*METHODS, "_start_coalescing", "_end_coalescing", "monitored_barrier", "shutdown", "abort")
 
 _calling = threading.local()
 
@@ -101,4 +102,10 @@ def _call(
         return end_coalescing(timing, partial(untimed, group, *args))
     if name == "monitored_barrier":
         return monitored_barrier(timing, partial(untimed, group, *args, **kwargs))
+    if name == "shutdown":
+        timing.let_callbacks_end()
+        return untimed(group)
+    if name == "abort":
+        untimed(group)
+        return timing.let_callbacks_end()
     return issue(timing, name, untimed, group, args, kwargs)

@@ -13,7 +13,6 @@ import torch.distributed as dist
 from allreduce_instrumentation.process_group._backend_durations import BackendDurations
 from allreduce_instrumentation.process_group._common_calls import OVER_ONE_TENSOR, common_first
 from allreduce_instrumentation.process_group._compilation import leave_uncompiled
-from allreduce_instrumentation.process_group._future_callbacks import let_end
 from allreduce_instrumentation.process_group._group_timing import GroupTiming
 from allreduce_instrumentation.process_group._issue import (
     end_coalescing,
@@ -122,9 +121,10 @@ class TimedProcessGroup(dist.ProcessGroup):
 
     def abort(self) -> None:
         self.untimed.abort()
+        self.timing.let_callbacks_end()
 
     def shutdown(self) -> None:
-        let_end(lambda operation: getattr(operation, "group", None) == self.timing.identity.name)
+        self.timing.let_callbacks_end()
         self._await_hooks()
         self.untimed.shutdown()
 
