@@ -54,6 +54,7 @@ def test_the_slow_rank_of_an_unchanged_ddp_training_is_named_with_its_operation(
     assert {"DATA", "FORWARD", "BACKWARD", "OPTIMIZER", "IALLREDUCE"} <= set(rows["operation"])
 
 
+@pytest.mark.serial  # three ranks, and likewise
 def test_the_late_rank_of_an_unchanged_mpi_program_is_named(tmp_path: Path) -> None:
     launcher = Path(sys.executable).parent / "mpiexec"
     if not launcher.exists():
