@@ -11,13 +11,15 @@ import math
 import os
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from both_cores import CORES, BuiltCore, needs_both
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from processes import run_python
+from requests_of_cores import Endpoint, Request, learn_size
 from slow import examples
 
 from timing_logger.record import format_records
@@ -84,6 +86,8 @@ class Driver:
         self.waits: list[Any] = []
         self.labels: list[Any] = []
         self.callbacks: list[Callable[[], None]] = []
+        self.requests: list[Any] = []
+        self.endpoints = [Endpoint(core.classes, self.recorder, learn) for learn in (None, learn_size)]
         self.kind = type(
             "Operation",
             (core.classes.BackgroundSpan,),
@@ -190,6 +194,44 @@ class Driver:
             before = None
         return self._operation(which).block_from(time.perf_counter_ns(), before)
 
+    # -- operations that handles hold -----------------------------------------------------------------
+
+    def send(self, which: int, nbytes: Any, rank: Any, outcome: str, by_name: bool) -> object:
+        send = self.endpoints[which % 2].send  # type: ignore[attr-defined]
+        buffer = SimpleNamespace(nbytes=nbytes)
+        found = send(buffer, rank, outcome=outcome) if by_name else send(buffer, rank, outcome)
+        self.requests.append(found)
+        return type(found).__name__
+
+    def _call_on_requests(self, which: list[int], blocks: bool) -> tuple[Any, list[Any]]:
+        given = [self.requests[each % len(self.requests)] for each in which]
+        return self.core.classes.Completion.of_handles(given, blocks), given
+
+    def see(self, which: list[int], blocks: bool, some: bool, told: list[Any] | None) -> object:
+        """See some of the operations end, or all, and return what was open meanwhile."""
+        call, given = self._call_on_requests(which, blocks)
+        if call is None:
+            return None
+        inside = self.state(), call.learns
+        call.saw([len(given) - 1] if some else None, told)
+        return inside
+
+    def see_none(self, which: list[int], error: type[Exception], over: bool) -> object:
+        """Wait for the operations in vain, with an error after which they may be over."""
+        call, given = self._call_on_requests(which, True)
+        if call is None:
+            return None
+        for request in given[:1]:
+            if isinstance(request, Request):
+                request.is_over = over
+        return call.failed(error("while waiting"))
+
+    def see_of(self, handles: Any) -> object:
+        return self.core.classes.Completion.of_handles(handles, True)
+
+    def drop_request(self, which: int) -> object:
+        return self.core.classes.lose_operation(self.requests.pop(which % len(self.requests)))
+
     # -- what is in force ---------------------------------------------------------------------------
 
     def label(self, layer: Any, phase: Any) -> None:
@@ -270,6 +312,7 @@ NUMBERS = st.sampled_from(
      np.int64(3), np.float32(2.5)]
 )  # fmt: skip
 WORK = NUMBERS | st.sampled_from([0.1, 1 / 3, 4096.0, 1e18, 1e21, -0.0, -0.5, float("inf")])
+RANKS = st.sampled_from([0, 1, 1, 1, -2, True, None, 2**63, 10**400, "x", np.int64(3)])
 STARTS = st.sampled_from([0, 1, 100, -5, 2**62, 2**70, None, True, 1.5, "x", np.int64(3)])
 ERRORS = st.sampled_from([None, ValueError, KeyError])
 ENDED = st.sampled_from([True, False, "unknown"])
@@ -307,6 +350,12 @@ CALLS = st.one_of(
     call("end", WHICH, ERRORS), call("lose", WHICH), call("claim", WHICH), call("wait", WHICH, ERRORS, ENDED),
     call("end_by", WHICH, ERRORS, st.booleans()), call("call_back", WHICH),
     call("block", WHICH, st.none() | WHICH),
+    *[call("send", WHICH, NUMBERS, RANKS, st.sampled_from(["goes on", "goes on", "another", "raises"]),
+           st.booleans())] * 3,
+    *[call("see", st.lists(WHICH, max_size=3), st.booleans(), st.booleans(),
+           st.none() | st.lists(st.sampled_from([None, 0, 24]), max_size=3))] * 3,
+    call("see_none", st.lists(WHICH, max_size=3), st.sampled_from([ValueError, KeyError]), st.booleans()),
+    call("see_of", st.sampled_from([5, None, [], [5, None]])), call("drop_request", WHICH),
     call("label", NAMES, NAMES), call("unlabel"), call("iteration", NUMBERS), call("epoch", NUMBERS),
     call("take", st.integers(1, 5)), call("close"), call("write_all"),
 )  # fmt: skip
@@ -314,6 +363,16 @@ CALLS = st.one_of(
 STEPS = st.sampled_from([{}, {"start_step": 1, "end_step": 4}, {"record_every_n_steps": 2}])
 
 
+ENDS_OF_REQUESTS = [
+    *[("send", which, 8, rank, "goes on", False) for which in range(2) for rank in (1, 1, 0)],
+    ("see", [0, 3], True, False, [24, 16]), ("see", [0, 1, 4], False, True, [0]),
+    ("see", [2], True, False, None),
+    ("see_none", [1, 2], ValueError, True), ("drop_request", 5), ("drop_request", 0),
+    ("send", 0, 8, 1, "raises", False), ("send", 0, 8, None, "goes on", False),
+]  # fmt: skip
+
+
+@example(ENDS_OF_REQUESTS, 1000, {})
 @given(st.lists(CALLS, max_size=30), st.sampled_from([3, 1000]), STEPS)
 @settings(max_examples=SEQUENCES)
 def test_both_cores_do_the_same(calls: list[tuple[Any, ...]], capacity: int, steps: dict[str, Any]) -> None:

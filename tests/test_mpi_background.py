@@ -71,6 +71,13 @@ def test_timed_requests_are_requests_and_null_when_complete(ranks: Results) -> N
         assert all(seen["mpi4py_would_say"] for seen in rank["every_way_to_complete"].values())
 
 
+def test_the_rows_of_a_call_are_the_same_however_its_arguments_are_given(ranks: Results) -> None:
+    for rank in ranks:
+        by_position, *others = rank["by_position_and_by_name"]
+        assert others == [by_position] * 2
+        assert len(by_position) == 16
+
+
 def test_collectives_are_numbered_in_the_order_of_their_calls(ranks: Results) -> None:
     for rank in ranks:
         assert rank["collectives"] == {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from mpi4py import MPI
@@ -11,7 +12,15 @@ from mpi4py import MPI
 from allreduce_instrumentation.mpi._buffer_size import spec_bytes
 from allreduce_instrumentation.mpi._comm_identity import CommIdentity
 from allreduce_instrumentation.mpi._operations import SEND_FIRST_BUFFER, Arguments, Size
-from allreduce_instrumentation.mpi._pending import Pending, Timing, as_rank
+from allreduce_instrumentation.mpi._pending import (
+    Learn,
+    Timing,
+    as_rank,
+    learn_sender,
+    learn_sender_and_size,
+    learn_size,
+)
+from timing_logger.recording.cores.chosen import BackgroundSpan
 
 MpiMethod = Callable[..., Any]
 
@@ -53,23 +62,25 @@ class Collective:
         size: tells how many bytes a call sends; None for nothing, and for pickled objects, whose size is
             unknown.
         operation: the name in the rows; by default the method's.
+
+    Attributes:
+        tells_nothing: whether its arguments tell neither a size nor a root, as those of ``Barrier``.
+        sends_first_buffer: whether its row has no root, and the bytes of its first buffer unless the call is
+            in place.
+        is_plain, rank_at, counts, sized, learn: see :class:`CommonCalls`; whether there are such calls.
     """
+
+    rank_at, counts, learn = None, "", None
 
     def __init__(self, method: MpiMethod, size: Size | None, operation: str = "") -> None:
         self.operation = operation or operation_name(method)
         self.parameters = Parameters(method)
         self._size = size
         self._root_at = self.parameters.position("root")
-
-    @property
-    def tells_nothing(self) -> bool:
-        """Whether its arguments tell neither a size nor a root, as those of ``Barrier``."""
-        return self._size is None and self._root_at is None
-
-    @property
-    def sends_first_buffer(self) -> bool:
-        """Whether its row has no root, and the bytes of its first buffer unless the call is in place."""
-        return self._size in SEND_FIRST_BUFFER and self._root_at is None
+        self.tells_nothing = size is None and self._root_at is None
+        self.sends_first_buffer = size in SEND_FIRST_BUFFER and self._root_at is None
+        self.sized = self.sends_first_buffer
+        self.is_plain = self.sized or self.tells_nothing
 
     def size_and_root(self, given: Arguments, comm: CommIdentity) -> tuple[int | None, int | None]:
         """Return the bytes that this rank sends and the rank of the root; None for either if unknown."""
@@ -81,17 +92,18 @@ class Collective:
             return (None if given[0] is None else size), comm.rank
         return (None if root is None else size), root
 
-    def begin(self, timing: Timing, start_ns: int, given: Arguments) -> Pending | None:
+    def begin(self, timing: Timing, start_ns: int, given: Arguments) -> BackgroundSpan | None:
         """Count a collective that was issued in the background at ``start_ns``, and open its row.
 
         Returns:
             The operation under way; None if it is not recorded.
         """
-        seq = timing.identity.next_collective()
-        if not timing.logger.recording:
+        seq = timing.next_collective()
+        logger = timing.logger
+        if not logger.recording:
             return None
         size, root = self.size_and_root(given, timing.identity)
-        return Pending.begin(timing, self.operation, start_ns, size, seq, root)
+        return logger.begin_background(self.operation, size, root, timing, seq, None, start_ns)
 
 
 class Message:
@@ -104,16 +116,21 @@ class Message:
     Attributes:
         sized_by_status: whether only the status tells how many bytes a call receives. A buffer may have room
             for more; that of a partitioned message is as large as the message.
+        is_plain, rank_at, counts, sized, learn: see :class:`CommonCalls`; whether there are such calls.
     """
 
     def __init__(self, method: MpiMethod, *, pickled: bool = False) -> None:
         self.operation = operation_name(method)
         self.parameters = Parameters(method)
-        self._pickled = pickled
         self._to_at, self._source_at = map(self.parameters.position, ("dest", "source"))
         self.status_at = self.parameters.position("status")
         self.receives_only = self._to_at is None
         self.sized_by_status = self.receives_only and not method.__name__.startswith("Precv")
+        self.sized = not (pickled or self.sized_by_status)
+        self.learn: Learn | None = learn_size if self.sized_by_status else None
+        self.rank_at = self._source_at if self.receives_only else self._to_at
+        self.counts = "received" if self.receives_only else "sent"
+        self.is_plain = None in (self._to_at, self._source_at)
 
     def receiver(self, given: Arguments) -> int | None:
         """Return the rank that the call sends to, or None if there is none."""
@@ -125,9 +142,9 @@ class Message:
 
     def size(self, given: Arguments) -> int | None:
         """Return the bytes of the first buffer; None if unknown, as of receives and pickled objects."""
-        return None if self._pickled or self.sized_by_status else spec_bytes(given[0])
+        return spec_bytes(given[0]) if self.sized else None
 
-    def begin(self, timing: Timing, start_ns: int, given: Arguments) -> Pending | None:
+    def begin(self, timing: Timing, start_ns: int, given: Arguments) -> BackgroundSpan | None:
         """Count a message that was issued in the background at ``start_ns``, and open its row.
 
         Returns:
@@ -136,13 +153,18 @@ class Message:
         receiver, sender = self.receiver(given), self.sender(given)
         any_source = sender == MPI.ANY_SOURCE
         seq = timing.identity.next_message(receiver, None if any_source else sender)
-        if not timing.logger.recording:
-            return Pending(timing, None, any_source) if any_source else None
+        recording = timing.logger.recording
+        if not (recording or any_source):
+            return None
         peer = receiver if receiver is not None or any_source else sender
-        if peer is None and not any_source:  # to or from MPI.PROC_NULL
-            return Pending.begin(timing, self.operation, start_ns)
-        return Pending.begin(
-            timing, self.operation, start_ns, self.size(given), seq, peer, any_source, self.sized_by_status
+        goes_nowhere = peer is None and not any_source  # to or from MPI.PROC_NULL
+        size = None if goes_nowhere or not recording else self.size(given)
+        learn: Learn | None = None if goes_nowhere else self.learn
+        if any_source:
+            learns = learn_sender_and_size if recording and self.sized_by_status else learn_sender
+            learn = partial(learns, timing.identity)
+        return timing.logger.begin_background(
+            self.operation, size, peer, timing, seq, learn, start_ns, recording
         )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mpi4py import MPI
 
 from allreduce_instrumentation.mpi._calls import MpiMethod, Parameters, operation_name, with_status
-from allreduce_instrumentation.mpi._pending import Pending, TimedComm, Timing, bytes_of, failure, sender_of
+from allreduce_instrumentation.mpi._pending import TimedComm, Timing, bytes_of, failure, sender_of
 from allreduce_instrumentation.mpi._requests import TimedRequest
 from timing_logger.record import OK
 
@@ -114,8 +114,10 @@ class TimedMessage(MPI.Message):
         seq = self._count()
         if not self._timing.logger.recording:
             return request
-        pending = Pending.begin(self._timing, "IRECV", start, self._nbytes, seq, self._sender)
-        return TimedRequest.of(request, pending)
+        operation = self._timing.logger.begin_background(
+            "IRECV", self._nbytes, self._sender, self._timing, seq, None, start
+        )
+        return TimedRequest.of(request, operation)
 
     def _count(self) -> int | None:
         return None if self._timing is None else self._timing.identity.next_message(None, self._sender)

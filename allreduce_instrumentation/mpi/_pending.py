@@ -1,24 +1,23 @@
-"""MPI operations under way: counted when they are issued, written as rows when they are seen to complete."""
+"""What the rows of a communicator share, and what statuses, errors and ranks tell."""
 
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
-from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, SupportsIndex, TypeAlias
 
 from mpi4py import MPI
 
 from allreduce_instrumentation.mpi._comm_identity import CommIdentity
-from timing_logger.record import OK, UNRESOLVED, WAIT
-from timing_logger.recording.cores.chosen import Span, Unrecorded
-from timing_logger.recording.cores.no_span import NO_SPAN
+from timing_logger.record import OK
+from timing_logger.recording.cores.chosen import BackgroundSpan, Span, Unrecorded
 from timing_logger.recording.global_logger import get_timing_logger
 
 if TYPE_CHECKING:
     from timing_logger.recording.logger import TimingLogger
 
 CANCELLED = "error:Cancelled"
+_BYTE, _UNDEFINED = MPI.BYTE, MPI.UNDEFINED  # a module's names cost less than those of another one
 
 
 class NeverWaitedFor:
@@ -88,85 +87,39 @@ class TimedComm(Protocol):
         """Return ``comm``, a duplicate of this communicator still being made, timed with the same logger."""
 
 
-@dataclass(slots=True, eq=False)
-class Pending:
-    """One operation that goes on in the background.
+# -- what only the completed operation tells ------------------------------------------------------------
 
-    Attributes:
-        timing: the timing of its communicator.
-        span: the open row; None if only the number of the message is still to be counted.
-        any_source: whether it receives from a rank that only the status will tell.
-        sized_by_status: whether only the status will tell how many bytes it received.
-        cancelled: whether cancellation was requested; the status will tell whether it took place.
-    """
+Learn: TypeAlias = "Callable[[BackgroundSpan, MPI.Status], str]"
+"""A function that fills in what the status tells, and returns the status in the rows."""
 
-    timing: Timing
-    span: Span | None
-    any_source: bool = False
-    sized_by_status: bool = False
-    cancelled: bool = False
 
-    @property
-    def needs_status(self) -> bool:
-        """Whether :meth:`complete` needs the status."""
-        return self.any_source or self.sized_by_status or self.cancelled
+def learn_size(operation: BackgroundSpan, status: MPI.Status) -> str:
+    """Fill in the bytes of a received message."""
+    n_bytes = status.Get_elements(_BYTE)  # `bytes_of`, without the call
+    operation.message_size_bytes = None if n_bytes == _UNDEFINED else n_bytes
+    return OK
 
-    @classmethod
-    def begin(
-        cls, timing: Timing, operation: str, start_ns: int,
-        size: int | None = None, seq: int | None = None, peer: int | None = None,
-        any_source: bool = False, sized_by_status: bool = False,
-    ) -> Pending:  # fmt: skip
-        """Open the row of an operation issued at ``start_ns``, with the iteration and label in force."""
-        span: Any = timing.logger.record_mpi_operation(
-            operation, size, group=timing.name, group_size=timing.size, seq=seq, peer=peer
-        )
-        if span is NO_SPAN:
-            return cls(timing, None, any_source)
-        span.start_ns = start_ns
-        span.leave_running()
-        return cls(timing, span, any_source, sized_by_status)
 
-    def complete(
-        self, blocked_from_ns: int, end_ns: int, status: MPI.Status | None, outcome: str = OK
-    ) -> None:
-        """Write the operation's row, and the ``WAIT`` row of the call that saw it complete.
+def learn_sender(identity: CommIdentity, operation: BackgroundSpan, status: MPI.Status) -> str:
+    """Count a message that was received from any rank, and fill in from which."""
+    sender = sender_of(status)
+    seq = identity.next_message(None, sender)
+    if operation.peer is None:  # else it is the rank that was sent to
+        operation.peer, operation.seq = sender, seq
+    return OK
 
-        Args:
-            blocked_from_ns: when that call began.
-            end_ns: when it returned.
-            status: MPI's status of the message; needed if ``needs_status``.
-            outcome: the status in the rows.
-        """
-        if status is not None and outcome is OK and self.needs_status:
-            outcome = self._learn_from(status)
-        span = self.span
-        if span is not None and span.claim():
-            span.write(span.operation, span.start_ns, end_ns, outcome)
-            span.write(WAIT, blocked_from_ns, end_ns, outcome, self.timing.logger.calling_thread)
 
-    def refuse(self, outcome: str) -> None:
-        """Write the row of an operation that never began."""
-        if self.span is not None and self.span.claim():
-            self.span.write(self.span.operation, self.span.start_ns, perf_counter_ns(), outcome)
+def learn_sender_and_size(identity: CommIdentity, operation: BackgroundSpan, status: MPI.Status) -> str:
+    """Do both."""
+    learn_sender(identity, operation, status)
+    return learn_size(operation, status)
 
-    def lose(self) -> None:
-        """Write the row of an operation whose end cannot be seen any more, as unresolved."""
-        if self.span is not None and self.span.claim():
-            self.span.write_open(UNRESOLVED)
 
-    def _learn_from(self, status: MPI.Status) -> str:
-        span = self.span
-        if self.cancelled and status.Is_cancelled():
-            return CANCELLED
-        if self.any_source:
-            sender = sender_of(status)
-            seq = self.timing.identity.next_message(None, sender)
-            if span is not None and span.peer is None:
-                span.peer, span.seq = sender, seq
-        if self.sized_by_status and span is not None:
-            span.message_size_bytes = bytes_of(status)
-        return OK
+def learn_whether_cancelled(otherwise: Learn | None, operation: BackgroundSpan, status: MPI.Status) -> str:
+    """Return that the operation was cancelled, if the request to cancel it had success."""
+    if status.Is_cancelled():
+        return CANCELLED
+    return OK if otherwise is None else otherwise(operation, status)
 
 
 # -- what ranks, errors and statuses say --------------------------------------------------------------

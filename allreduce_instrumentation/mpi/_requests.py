@@ -9,44 +9,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from time import perf_counter_ns
 from typing import Any, TypeAlias
 
 from mpi4py import MPI
 
-from allreduce_instrumentation.mpi._pending import Pending, failure
+from allreduce_instrumentation.mpi._pending import learn_whether_cancelled
 from allreduce_instrumentation.mpi._stand_ins import StandIn
+from timing_logger.recording.cores.chosen import BackgroundSpan, Completion, lose_operation
 
 # mpi4py's own classes: their names in MPI will refer to stand-ins.
 _Request: TypeAlias = MPI.Request
 _Prequest: TypeAlias = MPI.Prequest
 
-Begin = Callable[..., "Pending | None"]
+Begin = Callable[..., "BackgroundSpan | None"]
 """A function from ``(start_ns)`` to the operation that the start of a persistent request begins."""
-
-
-def _called(
-    original: Callable[..., Any], timed: list[Any], blocks: bool, *args: object
-) -> tuple[Any, int, int]:
-    """Call mpi4py's method, and return its result and when the call began and ended, in ns.
-
-    If the call ``blocks``, the thread counts as blocked on those of the requests ``timed`` that have a row.
-    """
-    spans = [span for each in timed if (span := each._pending.span) is not None] if blocks else []
-    blocked = timed[0]._pending.timing.logger.begin_wait(spans) if spans else None
-    start_ns = perf_counter_ns()
-    try:
-        result = original(*args)
-    except BaseException as error:
-        _settle_failed(timed, start_ns, error)
-        raise
-    finally:
-        if blocked is not None:
-            blocked.leave()
-    return result, start_ns, perf_counter_ns()
-
-
-# -- seeing one request complete ------------------------------------------------------------------------
 
 
 def _one(name: str, is_complete: Callable[[Any], bool]) -> Any:
@@ -54,22 +32,21 @@ def _one(name: str, is_complete: Callable[[Any], bool]) -> Any:
     original, blocks = getattr(_Request, name), name.lower().startswith("wait")
 
     @functools.wraps(original)
-    def seeing(self: TimedRequest | TimedPrequest, status: MPI.Status | None = None) -> object:
-        pending: Pending | None = getattr(self, "_pending", None)
-        if pending is None:
+    def seeing(self: MPI.Request, status: MPI.Status | None = None) -> object:
+        call = Completion.of_handles((self,), blocks)
+        if call is None:
             return original(self, status)
-        if status is None and pending.needs_status:
+        if status is None and call.learns:
             status = MPI.Status()
-        result, start, end = _called(original, [self], blocks, self, status)
-        if is_complete(result):
-            self._pending = None
-            pending.complete(start, end, status)
+        try:
+            result = original(self, status)
+        except BaseException as error:
+            call.failed(error)
+            raise
+        call.saw(None if is_complete(result) else (), (status,))
         return result
 
     return seeing
-
-
-# -- seeing some of several complete ----------------------------------------------------------------------
 
 
 def _any(name: str, completed: Callable[[Any], int | None]) -> Any:
@@ -77,75 +54,47 @@ def _any(name: str, completed: Callable[[Any], int | None]) -> Any:
     original, blocks = getattr(_Request, name), name.lower().startswith("wait")
 
     def seeing(cls: type, requests: Sequence[MPI.Request], status: MPI.Status | None = None) -> object:
-        timed, need_status = _timed(requests)
-        if not timed:
+        call = Completion.of_handles(requests, blocks)
+        if call is None:
             return original(requests, status)
-        if status is None and need_status:
+        if status is None and call.learns:
             status = MPI.Status()
-        result, start, end = _called(original, timed, blocks, requests, status)
+        try:
+            result = original(requests, status)
+        except BaseException as error:
+            call.failed(error)
+            raise
         index = completed(result)
-        if index is not None and index != MPI.UNDEFINED:
-            _settle(requests[index], start, end, status)
+        call.saw(() if index is None or index == MPI.UNDEFINED else (index,), (status,))
         return result
 
     return classmethod(functools.wraps(original)(seeing))
 
 
-def _some(name: str, completed: Callable[[Any, int], Iterable[int]]) -> Any:
+def _some(name: str, completed: Callable[[Any], Iterable[int] | None]) -> Any:
     """Return the timed class method ``name`` that completes several requests.
 
-    ``completed`` says which, in the order of the statuses.
+    ``completed`` says which, in the order of the statuses; None for all.
     """
     original, blocks = getattr(_Request, name), name.lower().startswith("wait")
 
     def seeing(
         cls: type, requests: Sequence[MPI.Request], statuses: list[MPI.Status] | None = None
     ) -> object:
-        timed, need_status = _timed(requests)
-        if not timed:
+        call = Completion.of_handles(requests, blocks)
+        if call is None:
             return original(requests, statuses)
-        if statuses is None and need_status:
+        if statuses is None and call.learns:
             statuses = []
-        result, start, end = _called(original, timed, blocks, requests, statuses)
-        for place, index in enumerate(completed(result, len(requests))):
-            status = statuses[place] if statuses and place < len(statuses) else None
-            _settle(requests[index], start, end, status)
+        try:
+            result = original(requests, statuses)
+        except BaseException as error:
+            call.failed(error)
+            raise
+        call.saw(completed(result), statuses)
         return result
 
     return classmethod(functools.wraps(original)(seeing))
-
-
-def _timed(requests: Any) -> tuple[list[Any], bool]:
-    """Return the requests whose rows are open, and whether one of them needs its status.
-
-    Never raises, as mpi4py itself raises for wrong arguments.
-    """
-    timed, need_status = [], False
-    try:
-        for request in requests:
-            pending = getattr(request, "_pending", None)
-            if pending is not None:
-                timed.append(request)
-                need_status = need_status or pending.needs_status
-    except Exception:
-        return [], False
-    return timed, need_status
-
-
-def _settle(request: Any, start_ns: int, end_ns: int, status: MPI.Status | None) -> None:
-    pending: Pending | None = getattr(request, "_pending", None)
-    if pending is not None:
-        request._pending = None
-        pending.complete(start_ns, end_ns, status)
-
-
-def _settle_failed(timed: list[Any], start_ns: int, error: BaseException) -> None:
-    """Complete the requests that MPI freed at an error; the others may be waited for again."""
-    end_ns, (outcome, _) = perf_counter_ns(), failure(error)
-    for request in timed:
-        if not request:
-            pending, request._pending = request._pending, None
-            pending.complete(start_ns, end_ns, None, outcome)
 
 
 class Completions:
@@ -163,14 +112,14 @@ class Completions:
     Testany = _any("Testany", lambda result: result[0] if result[1] else None)
     testany = _any("testany", lambda result: result[0] if result[1] else None)
 
-    Waitall = _some("Waitall", lambda result, count: range(count))
-    waitall = _some("waitall", lambda result, count: range(count))
-    Testall = _some("Testall", lambda result, count: range(count) if result else ())
-    testall = _some("testall", lambda result, count: range(count) if result[0] else ())
-    Waitsome = _some("Waitsome", lambda result, count: result or ())
-    waitsome = _some("waitsome", lambda result, count: result[0] or ())
-    Testsome = _some("Testsome", lambda result, count: result or ())
-    testsome = _some("testsome", lambda result, count: result[0] or ())
+    Waitall = _some("Waitall", lambda result: None)
+    waitall = _some("waitall", lambda result: None)
+    Testall = _some("Testall", lambda result: None if result else ())
+    testall = _some("testall", lambda result: None if result[0] else ())
+    Waitsome = _some("Waitsome", lambda result: result or ())
+    waitsome = _some("waitsome", lambda result: result[0] or ())
+    Testsome = _some("Testsome", lambda result: result or ())
+    testsome = _some("testsome", lambda result: result[0] or ())
 
 
 class Starts:
@@ -195,9 +144,9 @@ class Starts:
 
 def _begin(request: MPI.Prequest, start_ns: int) -> None:
     if isinstance(request, TimedPrequest):
-        if request._pending is not None:  # complete, or it could not be started again
-            request._pending.lose()
-        request._pending = request._begin(start_ns)
+        if request._operation is not None:  # complete, or it could not be started again
+            request._operation.lose()
+        request._operation = request._begin(start_ns)
 
 
 # -- timed requests ---------------------------------------------------------------------------------------
@@ -207,41 +156,37 @@ class _TimedRequest(Completions):
     """What timed requests of both kinds add to mpi4py's."""
 
     __slots__ = ()
-    _pending: Pending | None
+    _operation: BackgroundSpan | None
 
     def Cancel(self: Any) -> None:
         """Cancel a request."""
         _Request.Cancel(self)
-        pending: Pending | None = getattr(self, "_pending", None)
-        if pending is not None:
-            pending.cancelled = True
+        operation: BackgroundSpan | None = getattr(self, "_operation", None)
+        if operation is not None:
+            operation.learn = partial(learn_whether_cancelled, operation.learn)
 
     cancel = Cancel
 
-    def __del__(self) -> None:
-        """Write the row as unresolved if no timed call saw the request complete."""
-        pending: Pending | None = getattr(self, "_pending", None)  # not set if it was not made by `of`
-        if pending is not None:
-            pending.lose()
+    __del__ = lose_operation
 
 
 class TimedRequest(_TimedRequest, _Request):
     """An ``MPI.Request`` that writes two rows when it completes: its operation, and ``WAIT``."""
 
-    __slots__ = ("_pending",)
+    __slots__ = ("_operation",)
 
     @classmethod
-    def of(cls, request: MPI.Request, pending: Pending) -> TimedRequest:
+    def of(cls, request: MPI.Request, operation: BackgroundSpan) -> TimedRequest:
         """Return a timed request that takes the place of ``request``."""
         timed = cls(request)
-        timed._pending = pending
+        timed._operation = operation
         return timed
 
 
 class TimedPrequest(Starts, _TimedRequest, _Prequest):
     """An ``MPI.Prequest`` that writes two rows, operation and ``WAIT``, for each start that completes."""
 
-    __slots__ = ("_begin", "_pending")
+    __slots__ = ("_begin", "_operation")
     _begin: Begin
 
     @classmethod
@@ -249,7 +194,7 @@ class TimedPrequest(Starts, _TimedRequest, _Prequest):
         """Return a timed persistent request that takes the place of ``request``."""
         timed = cls(request)
         timed._begin = begin
-        timed._pending = None
+        timed._operation = None
         return timed
 
 

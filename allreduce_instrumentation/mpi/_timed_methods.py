@@ -1,4 +1,4 @@
-"""Makes timed methods of a communicator's methods: blocking, nonblocking and persistent ones."""
+"""Makes timed methods of a communicator's methods, and lists which way for which."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from mpi4py import MPI
 
 from allreduce_instrumentation.mpi._buffer_size import plain_bytes
 from allreduce_instrumentation.mpi._calls import Collective, Message, MpiMethod, Parameters, with_status
+from allreduce_instrumentation.mpi._issued import issued, prepared, refused
 from allreduce_instrumentation.mpi._matched_messages import probe
 from allreduce_instrumentation.mpi._operations import (
     BEGIN_COMMUNICATORS,
@@ -30,7 +31,6 @@ from allreduce_instrumentation.mpi._operations import (
 )
 from allreduce_instrumentation.mpi._pending import (
     NeverWaitedFor,
-    Pending,
     TimedComm,
     Timing,
     as_rank,
@@ -38,8 +38,8 @@ from allreduce_instrumentation.mpi._pending import (
     failure,
     sender_of,
 )
-from allreduce_instrumentation.mpi._requests import TimedPrequest, TimedRequest
-from timing_logger.record import OK, UNRESOLVED
+from allreduce_instrumentation.mpi._requests import TimedRequest
+from timing_logger.record import OK
 from timing_logger.recording.cores.chosen import Span
 
 _Class = TypeVar("_Class", bound=type)
@@ -148,61 +148,6 @@ def pickled_send(method: MpiMethod, method_for_bytes: MpiMethod) -> MpiMethod:
     return timed
 
 
-def issued(method: MpiMethod, call: Collective | Message) -> MpiMethod:
-    """Return the timed form of ``method``, which returns a request; it is timed until that is complete."""
-
-    @functools.wraps(method)
-    def timed(self: TimedComm, *args: object, **kwargs: object) -> MPI.Request:
-        timing: Timing = self._timing
-        start = perf_counter_ns()
-        try:
-            request: MPI.Request = method(self, *args, **kwargs)
-        except BaseException as error:
-            _refused(timing, call, start, call.parameters.given(args, kwargs), error)
-            raise
-        pending = call.begin(timing, start, call.parameters.given(args, kwargs))
-        if pending is None:
-            return request
-        if not isinstance(request, MPI.Request):  # a subclass's own: nobody tells when it is complete
-            pending.refuse(UNRESOLVED)
-            return request
-        return TimedRequest.of(request, pending)
-
-    return timed
-
-
-def prepared(method: MpiMethod, call: Collective | Message) -> MpiMethod:
-    """Return the timed form of ``method``, which returns a persistent request.
-
-    Each start of the request is timed until its completion.
-    """
-
-    @functools.wraps(method)
-    def timed(self: TimedComm, *args: object, **kwargs: object) -> MPI.Prequest:
-        request: MPI.Prequest = method(self, *args, **kwargs)
-        if not isinstance(request, MPI.Prequest):  # a subclass's own
-            return request
-        given = call.parameters.given(args, kwargs)
-        return TimedPrequest.of(request, functools.partial(call.begin, self._timing, given=given))
-
-    return timed
-
-
-def _refused(
-    timing: Timing, call: Collective | Message, start_ns: int, given: Arguments, error: BaseException
-) -> None:
-    status, reached_mpi = failure(error)
-    if reached_mpi:
-        pending = call.begin(timing, start_ns, given)
-    else:
-        pending = Pending.begin(timing, call.operation, start_ns)
-    if pending is not None:
-        pending.refuse(status)
-
-
-# -- the methods of a class ---------------------------------------------------------------------------
-
-
 def makes_communicator(method: MpiMethod, operation: str) -> MpiMethod:
     """Return the timed form of ``method``, whose result is timed like the communicator it is made from."""
     make = collective(method, None, operation)
@@ -256,10 +201,10 @@ def begins_communicator(method: MpiMethod, operation: str) -> MpiMethod:
         try:
             comm, request = method(self, *args, **kwargs)
         except BaseException as error:
-            _refused(timing, call, start, call.parameters.given(args, kwargs), error)
+            refused(timing, call, start, call.parameters.given(args, kwargs), error)
             raise
-        pending = call.begin(timing, start, call.parameters.given(args, kwargs))
-        return self._adopt_coming(comm), request if pending is None else TimedRequest.of(request, pending)
+        begun = call.begin(timing, start, call.parameters.given(args, kwargs))
+        return self._adopt_coming(comm), request if begun is None else TimedRequest.of(request, begun)
 
     return adopting
 

@@ -35,6 +35,7 @@ from allreduce_instrumentation.process_group._operations import (
     UnrecordedOperation,
 )
 from allreduce_instrumentation.process_group._timed_work import timed_work
+from timing_logger.record import OK
 from timing_logger.recording.autograd_threads import NO_PASS
 from timing_logger.recording.cores.chosen import Span
 
@@ -87,7 +88,7 @@ def issue(
     if not method.collective:
         operation.seq = _count_message(timing, method, args, kwargs)
     if name == "recv_anysource" and isinstance(operation, HostOperation):
-        operation.learn = partial(_learn_source, timing, operation, work)
+        operation.learn = partial(_learn_source, timing)
     if timing.batch is not None:  # it ends together with the whole coalesced call
         timing.batch.append(operation)
         return work
@@ -358,9 +359,10 @@ def _only_counted(timing: GroupTiming, work: Any) -> dist.Work:
     return timed_work(work, UnrecordedOperation(learn), has_future=False)
 
 
-def _learn_source(timing: GroupTiming, span: Span, work: Any) -> None:
-    span.peer = work._source_rank()
-    span.seq = timing.identity.next_received(span.peer)
+def _learn_source(timing: GroupTiming, span: Span, work: Any) -> str:
+    span.peer = peer = work._source_rank()
+    span.seq = timing.identity.next_received(peer)
+    return OK
 
 
 def look_for_ddp(timing: GroupTiming) -> None:

@@ -169,8 +169,8 @@ class DeviceOperation(DeviceSpan):
 class UnrecordedOperation(Operation):
     """An operation without a row; ``learn`` is called when it has completed, unless it failed."""
 
-    def __init__(self, learn: Callable[[], None]) -> None:
-        self._learn: Callable[[], None] | None = learn
+    def __init__(self, learn: Callable[[], object]) -> None:
+        self._learn: Callable[[], object] | None = learn
         self.goes_on = False
 
     def end(self, failure: Failure) -> None:

@@ -119,6 +119,32 @@ def waits_lie_within_operations(records: list[Record]) -> bool:
     )
 
 
+def by_position_and_by_name() -> list[list[list[Any]]]:
+    """The rows of the same calls, whose arguments are given by position, by name, and in odd forms."""
+    sent, received = np.zeros(3), np.zeros(3)
+    ways: list[Callable[[Any], list[MPI.Request]]] = [
+        lambda comm: [comm.Irecv(received, left), comm.Isend(sent, right), comm.Iallreduce(sent, received)],
+        lambda comm: [
+            comm.Irecv(source=left, buf=received),
+            comm.Isend(dest=right, buf=sent),
+            comm.Iallreduce(recvbuf=received, sendbuf=sent),
+        ],
+        lambda comm: [
+            comm.Irecv([received, MPI.DOUBLE], np.int64(left)),
+            comm.Isend([sent, 3, MPI.DOUBLE], np.int32(right)),
+            comm.Iallreduce([sent, 3], [received, 3]),
+        ],
+    ]
+    found = []
+    for way in ways:
+        with recording() as (logger, records):
+            comm = TimedIntracomm(WORLD.Dup(), timing_logger=logger, group="same")
+            for _ in range(2):
+                MPI.Request.Waitall([*way(comm), comm.Ibarrier()])
+        found.append([[*columns(r), r.group, r.group_size, r.thread] for r in records])
+    return found
+
+
 def collectives() -> dict[str, Any]:
     """Issued in one order, waited for in another."""
     with recording() as (logger, records):
@@ -357,8 +383,8 @@ def scattered_to_the_other_group() -> list[Any]:
 
 
 SCENARIOS = (
-    first_of_all, waited_for_in_another_thread, every_way_to_complete, collectives, persistent, objects,
-    probes, unseen, unseen_and_started_again, off, failures, derived,
+    first_of_all, waited_for_in_another_thread, every_way_to_complete, by_position_and_by_name,
+    collectives, persistent, objects, probes, unseen, unseen_and_started_again, off, failures, derived,
     scattered_to_the_other_group,
 )  # fmt: skip
 report({scenario.__name__: scenario() for scenario in SCENARIOS})

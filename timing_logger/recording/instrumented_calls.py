@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from timing_logger.record import OK
 from timing_logger.recording.context import Context
@@ -128,6 +128,36 @@ class InstrumentedCalls(Context):
                 span.seq = None
             span.end(type(error))
             raise
+
+    def begin_background(
+        self,
+        operation: str,
+        message_size: int | None,
+        peer: int | None,
+        group: NumberedGroup,
+        seq: int | None,
+        learn: Callable[[BackgroundSpan, Any], str] | None,
+        start_ns: int,
+        has_rows: bool = True,
+    ) -> BackgroundSpan:
+        """Record an operation that a call began, and that goes on: for instrumentation.
+
+        The caller sees to it that the operation's end is noted.
+
+        Args:
+            operation, message_size, peer, seq: as for ``record_mpi_operation``.
+            group: supplies the name and the size.
+            learn: see :class:`BackgroundSpan`.
+            start_ns: when the call began.
+            has_rows: whether the current iteration is recorded.
+        """
+        span = self.begin_operation(
+            BackgroundSpan, operation, message_size, None, group.name, group.size, peer
+        )
+        span.seq = seq
+        span.begin(True, self, start_ns, has_rows)
+        span.learn = learn
+        return span
 
     def add_group(self, group: Counts, name: str) -> None:
         """Have the sidecar state how many collectives ``group`` has begun: for instrumentation.

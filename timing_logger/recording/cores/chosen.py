@@ -14,10 +14,13 @@ if TYPE_CHECKING or NAME == "python":
         Caller,
         Channel,
         CollectiveCount,
+        Completion,
         OpenCall,
         Span,
         Unrecorded,
         Wait,
+        issued_method,
+        lose_operation,
     )
 else:
     from timing_logger.recording.cores.native.core import (
@@ -25,10 +28,13 @@ else:
         Caller,
         Channel,
         CollectiveCount,
+        Completion,
         OpenCall,
         Span,
         Unrecorded,
         Wait,
+        issued_method,
+        lose_operation,
     )
 
 
@@ -38,10 +44,13 @@ __all__ = [
     "Caller",
     "Channel",
     "CollectiveCount",
+    "Completion",
     "OpenCall",
     "Span",
     "Unrecorded",
     "Wait",
+    "issued_method",
+    "lose_operation",
     "new_channel",
 ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Timer(Protocol):
@@ -59,6 +59,14 @@ class Waitable(Protocol):
 
     def is_completed(self) -> bool:
         """Tell whether the operation has ended, well or not."""
+
+
+class Handle(Protocol):
+    """What stands for an operation under way, and is false when nobody can wait for it any more."""
+
+    _operation: Any  # the operation, a `BackgroundSpan` of the core; None when its end was seen
+
+    def __bool__(self) -> bool: ...
 
 
 def has_ended(begun: Waitable) -> bool:

@@ -30,7 +30,7 @@ cdef class BackgroundSpan(Span):
 
     cdef int64_t ended, blocked_from # 0 where not set
     cdef BackgroundSpan behind
-    cdef RecordingCalls recorder
+    cdef RecordingCalls recorder # None before it has begun
     cdef public object learn
     cdef public bint goes_on
     cdef bint waited
@@ -42,16 +42,19 @@ cdef class BackgroundSpan(Span):
         """When it was seen to end, on the axis of ``perf_counter_ns``; None before."""
         return self.ended or None
 
-    def begin(self, bint goes_on, RecordingCalls recorder):
-        """Begin the operation now; ``recorder`` knows the threads that will wait for it."""
-        self.begin_now(goes_on, recorder)
+    def begin(self, bint goes_on, RecordingCalls recorder not None, start_ns=None, bint has_rows=True):
+        """Begin the operation, at ``start_ns`` or now; ``recorder`` knows the threads that will wait for it."""
+        self.begin_at(goes_on, recorder, 0 if start_ns is None else start_ns, has_rows)
 
-    cdef int begin_now(self, bint goes_on, RecordingCalls recorder) except -1:
+    cdef int begin_at(self, bint goes_on, RecordingCalls recorder, int64_t start_ns, bint has_rows) except -1:
+        """Begin the operation at an instant; 0 for now."""
         self.recorder = recorder
         self.goes_on = goes_on
         cdef Fields fields
         cdef Slot slot
-        self.start = perf_counter_ns()
+        self.start = start_ns or perf_counter_ns()
+        if not has_rows:
+            return 0
         self.caller.running.add(self)
         if type(self.caller.channel) is Channel:
             self.channel = <Channel> self.caller.channel
@@ -73,6 +76,10 @@ cdef class BackgroundSpan(Span):
     def end(self, failure):
         """Note that the operation ended now; the first call writes the row, on any thread."""
         self.note_end(perf_counter_ns(), _status(failure))
+
+    def end_with(self, status):
+        """Note that the operation ended now, with this status in its row."""
+        self.note_end(perf_counter_ns(), status)
 
     def end_by(self, future):
         """Have the operation end when ``future`` completes; does not wait."""
@@ -96,14 +103,28 @@ cdef class BackgroundSpan(Span):
 
     def lose(self):
         """Write the row as unresolved, unless it is written already: the end cannot be seen any more."""
+        self.lose_it()
+
+    cdef int lose_it(self) except -1:
         if not self.ended and self.claimed():
             self.put(self.operation, self.start, -1, UNRESOLVED, self.thread)
+        return 0
 
     cdef int note_end(self, int64_t end_ns, object status) except -1:
         if not self.ended and self.claimed():
             self.put(self.operation, self.start, end_ns, status, self.thread)
             self.ended = end_ns
             self.write_wait()
+        return 0
+
+    cdef int end_in(self, Completion call, object told, object status) except -1:
+        """Note that ``call``, which has returned, saw the end: it is a wait for this operation."""
+        if self.learn is not None and told is not None:
+            status = self.learn(self, told)
+        if self.claimed():
+            self.ended = call.end
+            self.put(self.operation, self.start, call.end, status, self.thread)
+            self.put(WAIT_, call.start, call.end, status, call.thread)
         return 0
 
     # -- waits for it ---------------------------------------------------------------------------------
@@ -121,7 +142,7 @@ cdef class BackgroundSpan(Span):
             self.end_wait(blocked, type(error))
             raise
         if self.learn is not None:
-            self.learn()
+            self.learn(self, work)
         if not self.ended:
             self.note_end(perf_counter_ns(), OK_)
         self.end_wait(blocked, None)
@@ -151,6 +172,83 @@ cdef class BackgroundSpan(Span):
             start_ns = max(start_ns, min(behind.ended or self.ended, self.ended))
             behind = behind.behind
         return self.put(WAIT_, start_ns, max(start_ns, self.ended), OK_, self.thread)
+
+
+cdef class Completion(Wait):
+    """A call that is given handles, and may see the operations end that these hold."""
+
+    cdef list handles
+    cdef bint blocks
+    cdef public bint learns
+
+    @staticmethod
+    def of_handles(handles, bint blocks):
+        """Begin such a call now; return None if no handle holds an operation. Never raises."""
+        cdef Completion call = None
+        cdef BackgroundSpan operation
+        cdef list given
+        try:
+            given = list(handles)
+            for handle in given:
+                operation = _operation_of(handle)
+                if operation is not None:
+                    if call is None:
+                        call = Completion.__new__(Completion)
+                        call.of = []
+                    (<list> call.of).append(operation)
+                    call.learns = call.learns or operation.learn is not None
+        except Exception:
+            return None
+        if call is not None:
+            call.handles, call.blocks = given, blocks
+            call.begun()
+        return call
+
+    cdef int begun(self) except -1:
+        self.caller = (<BackgroundSpan> (<list> self.of)[0]).recorder.caller()
+        self.thread = _thread_of(self.caller)
+        if self.blocks:
+            self.link()
+        self.start = perf_counter_ns()
+        return 0
+
+    def saw(self, places, told):
+        """The call has returned, and saw some of the operations end."""
+        cdef Py_ssize_t order = 0
+        self.ended()
+        if places is None:
+            places = range(len(self.handles))
+        for place in places:
+            tells = told[order] if told and order < len(told) else None
+            order += 1
+            self.settle(self.handles[place], tells, OK_)
+
+    def failed(self, error):
+        """The call has raised. Of a handle that is false now, the operation is over; others may go on."""
+        self.ended()
+        status = _status(type(error))
+        for handle in self.handles:
+            if _operation_of(handle) is not None and not handle:
+                self.settle(handle, None, status)
+
+    cdef void ended(self):
+        self.end = perf_counter_ns()
+        if self.blocks:
+            self.out()
+
+    cdef int settle(self, handle, told, status) except -1:
+        cdef BackgroundSpan operation = _operation_of(handle)
+        if operation is not None:
+            handle._operation = None
+            operation.end_in(self, told, status)
+        return 0
+
+
+cdef inline BackgroundSpan _operation_of(object handle):
+    operation = getattr(handle, "_operation", None)
+    if isinstance(operation, BackgroundSpan) and (<BackgroundSpan> operation).recorder is not None:
+        return <BackgroundSpan> operation
+    return None
 
 
 cdef inline object _status(object failure):

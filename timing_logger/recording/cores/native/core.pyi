@@ -7,10 +7,12 @@ from typing import Any, TypeVar
 
 from timing_logger.record import RawRecord
 from timing_logger.recording.cores.channel import ChannelCounts
+from timing_logger.recording.cores.issued_calls import CommonCalls
 from timing_logger.recording.cores.protocols import NumberedGroup, Timer, Waitable
 from timing_logger.run_info import GroupProgress
 
 B = TypeVar("B", bound=BackgroundSpan)
+M = TypeVar("M", bound=Callable[..., Any])
 R = TypeVar("R")
 S = TypeVar("S", bound=Span)
 
@@ -137,21 +139,45 @@ class Wait(OpenCall):
 
 class BackgroundSpan(Span):
     goes_on: bool
-    learn: Any
+    learn: Callable[[BackgroundSpan, Any], str] | None
     value_of: Callable[[Any], object]
     call_when_done: Callable[[Any, Callable[[Any], None]], None]
     @property
     def ended_ns(self) -> int | None: ...
-    def begin(self, goes_on: bool, recorder: RecordingCalls) -> None: ...
+    def begin(
+        self, goes_on: bool, recorder: RecordingCalls, start_ns: int | None = None, has_rows: bool = True
+    ) -> None: ...
     def block_from(self, instant_ns: int, behind: BackgroundSpan | None) -> None: ...
     def end(self, failure: type[BaseException] | None) -> None: ...
     def end_by(self, future: Any) -> None: ...
     def end_of(self, future: object) -> None: ...
+    def end_with(self, status: str) -> None: ...
     def lose(self) -> None: ...
     def wait(self, work: Waitable, *args: Any, **kwargs: Any) -> Any: ...
 
+class Completion(Wait):
+    learns: bool
+    @staticmethod
+    def of_handles(handles: Sequence[object], blocks: bool) -> Completion | None: ...
+    def failed(self, error: BaseException) -> None: ...
+    def saw(self, places: Iterable[int] | None, told: Sequence[object] | None) -> None: ...
+
+def issued_method(general: M, common: CommonCalls) -> M: ...
+def lose_operation(handle: Any) -> None: ...
+
 class RecordingCalls:
     recording: bool
+    def begin_background(
+        self,
+        operation: str,
+        message_size: int | None,
+        peer: int | None,
+        group: NumberedGroup,
+        seq: int | None,
+        learn: Callable[[BackgroundSpan, Any], str] | None,
+        start_ns: int,
+        has_rows: bool = True,
+    ) -> BackgroundSpan: ...
     def begin_operation(
         self,
         kind: type[S],

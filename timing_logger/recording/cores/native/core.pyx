@@ -16,7 +16,9 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 import os
+from functools import update_wrapper
 from threading import get_ident
+from types import MethodType
 
 from timing_logger.record import (
     HOST_CLOCK, LAYOUT, MAX_TEXT_CHARS, NOT_ENTERED, OK, UNRESOLVED, WAIT, escape_text, name_cell, operation_cell,
@@ -125,6 +127,8 @@ cdef extern from "Python.h":
     ctypedef PyObject *(*vectorcallfunc)(PyObject *, PyObject *const *, size_t, PyObject *) except NULL
     size_t PyVectorcall_NARGS(size_t n_args)
     unsigned long Py_TPFLAGS_HAVE_VECTORCALL
+    unsigned long Py_TPFLAGS_METHOD_DESCRIPTOR
+    PyObject *PyObject_Vectorcall(PyObject *call, PyObject *const *args, size_t n_args, PyObject *names) except NULL
     ctypedef struct PyTypeObject
     ctypedef object (*newfunc)(PyTypeObject *kind, object args, PyObject *kwargs)
     ctypedef struct PyTypeObject:
@@ -168,3 +172,4 @@ include "columns.pxi"
 include "calls.pxi"
 include "recorder.pxi"
 include "background.pxi"
+include "issued.pxi"

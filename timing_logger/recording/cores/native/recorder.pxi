@@ -169,13 +169,28 @@ cdef class RecordingCalls:
         if numbered: # before the call, which may hang: its open row needs the number
             span.seq = group.next_collective()
         try:
-            span.begin_now(goes_on, self)
+            span.begin_at(goes_on, self, 0, True)
             return span, call(*args)
         except BaseException as error:
             if numbered and group.take_back(error):
                 span.seq = None
             span.end(type(error))
             raise
+
+    def begin_background(self, operation, message_size, peer, group, seq, learn, int64_t start_ns, bint has_rows=True):
+        return self.background(operation, message_size, peer, group, seq, learn, start_ns, has_rows)
+
+    cdef BackgroundSpan background(
+        self, object operation, object message_size, object peer, object group, object seq, object learn,
+        int64_t start_ns, bint has_rows,
+    ):
+        cdef BackgroundSpan span = BackgroundSpan.__new__(BackgroundSpan)
+        span.caller = self.caller()
+        self.fill(span, operation, message_size, None, group.name, group.size, peer)
+        span.seq = seq
+        span.learn = learn
+        span.begin_at(True, self, start_ns, has_rows)
+        return span
 
     def record_timing(
         self, operation=None, elapsed_ms=None, layer_name=None, message_size=None, phase=None, iteration=None,

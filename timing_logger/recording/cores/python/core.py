@@ -1,16 +1,20 @@
 """The Python core, the readable specification: all its classes, under the names that the native ones have."""
 
 from timing_logger.recording.cores.channel import Channel
-from timing_logger.recording.cores.python.background import BackgroundSpan, Wait
+from timing_logger.recording.cores.python.background import BackgroundSpan, Completion, Wait
 from timing_logger.recording.cores.python.calls import Caller, CollectiveCount, OpenCall, Span, Unrecorded
+from timing_logger.recording.cores.python.issued import issued_method, lose_operation
 
 __all__ = [
     "BackgroundSpan",
     "Caller",
     "Channel",
     "CollectiveCount",
+    "Completion",
     "OpenCall",
     "Span",
     "Unrecorded",
     "Wait",
+    "issued_method",
+    "lose_operation",
 ]
