@@ -217,6 +217,20 @@ def test_more_calls_than_the_list_holds_are_timed_all_the_same(logger: TimingLog
     assert_none_is_open(tmp_path)
 
 
+def test_operations_in_the_background_leave_the_list_room_for_a_call(
+    logger: TimingLogger, tmp_path: Path
+) -> None:
+    group, seen = Group(), []
+    begun = [
+        logger.issue_call(core.BackgroundSpan, "IALLREDUCE", 8, None, None, group, True, True, Work, ())
+        for _ in range(200)
+    ]
+    look = lambda: seen.extend(open_calls(tmp_path))  # noqa: E731
+    logger.time_call("BARRIER", 0, None, None, group, Work, look, ())
+    assert "BARRIER" in [operation for operation, *_ in seen]
+    assert len(begun) == 200
+
+
 HOLDS_THE_LOCK = """
 import ctypes, sys
 from timing_logger import TimingLogger

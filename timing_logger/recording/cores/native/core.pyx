@@ -31,7 +31,7 @@ from timing_logger.recording.spellings import one_value
 
 cdef extern from "csrc/ring.h" nogil:
     enum: N_NAMES, N_NUMBERS, NAME_WORDS, HAS_END, ELSEWHERE, RING_MOST_NAMES, RING_PATH_BYTES, RING_MAGIC
-    enum: RING_MOST_STANDING, IS_GROUP
+    enum: RING_MOST_STANDING, RING_KEPT_OPEN, IS_GROUP
     const uint32_t RECORD_LAYOUT, AMOUNTS
     uint32_t HAS(int which)
     uint32_t IS_REAL(int which)
@@ -60,6 +60,7 @@ cdef extern from "csrc/ring.h" nogil:
         uint64_t taken
         uint64_t n_overflows
         uint64_t n_unreadable
+        int n_free_open
         int descriptor
 
     int ring_open(Ring *ring, const char *path, uint64_t n_slots)

@@ -24,7 +24,8 @@
 #define RING_MOST_NAMES 16384
 #define RING_PATH_BYTES 3072
 #define RING_MOST_STANDING 128 /* entries of such a list */
-#define RING_MOST_OPEN 64      /* calls in the list of their own */
+#define RING_MOST_OPEN 96      /* calls in the list of their own ... */
+#define RING_KEPT_OPEN 32      /* and the room in it that operations in the background leave to calls */
 #define RING_MOST_SLOTS (1ULL << 37)
 #define RING_MOST_KEPT ((1ULL << 20) + 8192) /* slots of a ring without a file whose memory is kept once they are free */
 
