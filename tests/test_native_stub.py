@@ -1,4 +1,4 @@
-"""What type checkers read of the native core is what it has, and what the Python core has, too."""
+"""What type checkers read of the native core is what it has: the Python core's classes, and a little more."""
 
 from __future__ import annotations
 
@@ -14,128 +14,86 @@ from timing_logger.recording.cores import native
 from timing_logger.recording.cores.python import core as python
 from timing_logger.recording.recorder import Recorder
 
-STUB = Path(native.__path__[0], "core.pyi")
-CLASSES = {
-    node.name: node
-    for node in ast.parse(STUB.read_text(encoding="utf-8")).body
+STUB = ast.parse(Path(native.__path__[0], "core.pyi").read_text(encoding="utf-8"))
+OF_PYTHON = {name: getattr(python, name) for name in python.__all__}
+CLASSES = {name: of for name, of in OF_PYTHON.items() if isinstance(of, type)}
+IMPORTED = {alias.asname for node in STUB.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+STATED = {
+    node.name: {part.name: part for part in node.body if isinstance(part, ast.FunctionDef)}
+    for node in STUB.body
     if isinstance(node, ast.ClassDef)
 }
-FUNCTIONS = {
-    node.name: node
-    for node in ast.parse(STUB.read_text(encoding="utf-8")).body
-    if isinstance(node, ast.FunctionDef)
-}
-IN_PYTHON: dict[str, type] = {
-    **{name: getattr(python, name) for name in python.__all__ if name not in FUNCTIONS},
-    "RecordingCalls": Recorder,
-}
-NATIVE_ALONE = {"Channel": {"back_by", "lacks_names", "renew_file", "write_oldest"}}
-"""What only the native core has: its ring may be backed by a file, and it writes lines itself."""
+"""The classes that the native core alone has, or of which it has more, and what it has there."""
 
-SET_BY_INIT = {
-    "Caller": {"innermost"},
-    "Channel": {"capacity", "count_overflow"},
-    "CollectiveCount": {"collectives"},
-    "RecordingCalls": {"recording"},
-}
-"""Attributes of which a class of the Python core tells nothing; its objects have them."""
-
+USED_BY_NOBODY_ELSE = {"Columns", "Entry", "Exit", "IssuedMethod", "Names"}
+SET_BY_SUBCLASSES = {"value_of", "call_when_done"}
 TAKES_ANYTHING = {("Unrecorded", "write")}
-OF_THE_LANGUAGE = {"__enter__", "__exit__", "__len__", "__getitem__", "__call__", "__init__"}
 
-Signature = list[tuple[str, bool]]
-"""The parameters, and which have a default; those by name alone come after a ``*``."""
+pytestmark = needs_both
 
 
-def stated(function: ast.FunctionDef) -> Signature:
-    """Return the signature that the stub states."""
-    given = function.args
-    first = len(given.args) - len(given.defaults)
-    found = [(one.arg, number >= first) for number, one in enumerate(given.args)]
-    if given.vararg or given.kwonlyargs:
-        found.append(("*", False))
-    found += [
-        (one.arg, default is not None)
-        for one, default in zip(given.kwonlyargs, given.kw_defaults, strict=True)
+def native_core() -> Any:
+    return CORES["native"].classes
+
+
+def public(of: type) -> set[str]:
+    """What objects of a class have; of some attributes only an annotation tells."""
+    told = {name for base in of.__mro__ for name in inspect.get_annotations(base)}
+    return {name for name in {*dir(of), *told} - SET_BY_SUBCLASSES if not name.startswith("_")}
+
+
+def parameters(function: Any) -> list[tuple[str, Any, bool]]:
+    """The parameters, how each is given, and whether it has a default."""
+    given = inspect.signature(function).parameters.values()
+    return [(one.name, one.kind, one.default is not one.empty) for one in given]
+
+
+def differing(of: str, native_class: type, python_class: type) -> list[str]:
+    """The methods that take other parameters in the native core."""
+    return [
+        name
+        for name in public(native_class) & public(python_class)
+        if callable(getattr(python_class, name, None))
+        and (of, name) not in TAKES_ANYTHING
+        and parameters(getattr(native_class, name)) != parameters(getattr(python_class, name))
     ]
-    return [*found, *([("**", False)] if given.kwarg else [])]
 
 
-def real(function: Any) -> Signature:
-    """Return the signature that a function of either core has."""
-    found: Signature = []
-    for one in inspect.signature(function).parameters.values():
-        if one.kind is one.VAR_KEYWORD:
-            found.append(("**", False))
-        elif one.kind is one.VAR_POSITIONAL:
-            found.append(("*", False))
-        else:
-            if one.kind is one.KEYWORD_ONLY and ("*", False) not in found:
-                found.append(("*", False))
-            found.append((one.name, one.default is not one.empty))
-    return found
-
-
-def methods(of: str) -> dict[str, Signature]:
-    """Return the methods that the stub states for a class, without those of the language."""
-    return {
-        node.name: stated(node)
-        for node in CLASSES[of].body
-        if isinstance(node, ast.FunctionDef) and not node.decorator_list and node.name not in OF_THE_LANGUAGE
+def test_the_stub_has_the_names_that_other_modules_use() -> None:
+    core = native_core()
+    classes = {
+        name
+        for name, value in vars(core).items()
+        if isinstance(value, type) and value.__module__ == core.__name__
     }
+    assert IMPORTED & set(OF_PYTHON) | {"Channel"} == set(OF_PYTHON)
+    assert classes - USED_BY_NOBODY_ELSE == set(CLASSES) | set(STATED)
 
 
-def with_bases(of: str) -> set[str]:
-    """Return all names that the stub states for a class and its bases."""
-    found: set[str] = set()
-    for node in CLASSES[of].body:
-        if isinstance(node, ast.FunctionDef):
-            found.add(node.name)
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            found.add(node.target.id)
-    return found.union(*(with_bases(base.id) for base in CLASSES[of].bases if isinstance(base, ast.Name)))
-
-
-def public(names: Any) -> set[str]:
-    return {name for name in names if not name.startswith("_")}
-
-
-@needs_both
-def test_the_stub_states_the_classes_of_the_native_core() -> None:
-    module = CORES["native"].classes
-    there = {
-        name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__
-    }
-    classes = {name for name in there if isinstance(getattr(module, name), type)}
-    assert classes - {"Entry", "Exit", "IssuedMethod", "Names"} == set(CLASSES)  # what no other module uses
-
-
-@needs_both
-def test_both_cores_have_the_functions_that_the_stub_states() -> None:
-    assert FUNCTIONS
-    for name, node in FUNCTIONS.items():
-        for core in (CORES["native"].classes, python):
-            assert real(getattr(core, name)) == stated(node), name
-
-
-@needs_both
 @pytest.mark.parametrize("name", CLASSES)
-def test_the_stub_states_what_a_native_class_has(name: str) -> None:
-    built = getattr(CORES["native"].classes, name)
-    assigned = {"value_of", "call_when_done"}  # by subclasses
-    assert public(with_bases(name)) - assigned == public(dir(built))
-    assert methods(name) == {method: real(getattr(built, method)) for method in methods(name)}
+def test_a_native_class_has_what_that_of_the_python_core_has_and_what_the_stub_adds(name: str) -> None:
+    native_class = getattr(native_core(), name)
+    assert public(native_class) == public(CLASSES[name]) | set(STATED.get(name, ()))
+    assert differing(name, native_class, CLASSES[name]) == []
 
 
-@pytest.mark.parametrize("name", IN_PYTHON)
-def test_the_classes_of_the_python_core_have_what_the_stub_states(name: str) -> None:
-    stubbed, there = public(with_bases(name)), public(dir(IN_PYTHON[name]))
-    there |= {of for base in IN_PYTHON[name].__mro__ for of in public(inspect.get_annotations(base))}
-    only_native = NATIVE_ALONE.get(name, set())
-    if name in python.__all__:  # a recorder has further calls, which stand on these
-        assert there - stubbed == set()
-    assert stubbed - there - SET_BY_INIT.get(name, set()) == only_native
-    for method in methods(name).keys() - only_native - SET_BY_INIT.get(name, set()):
-        signature = real(getattr(IN_PYTHON[name], method))
-        if (name, method) not in TAKES_ANYTHING:
-            assert (method, methods(name)[method]) == (method, signature)
+@pytest.mark.parametrize("name", set(OF_PYTHON) - set(CLASSES))
+def test_the_functions_of_both_cores_take_the_same_parameters(name: str) -> None:
+    assert parameters(getattr(native_core(), name)) == parameters(OF_PYTHON[name])
+
+
+def test_native_recording_calls_take_the_parameters_of_the_others() -> None:
+    calls = native_core().RecordingCalls
+    assert public(calls) <= public(Recorder)
+    assert differing("RecordingCalls", calls, Recorder) == []
+
+
+@pytest.mark.parametrize(("of", "name"), [(of, name) for of in STATED for name in STATED[of]])
+def test_what_the_stub_adds_takes_the_parameters_that_it_states(of: str, name: str) -> None:
+    stated, there = STATED[of][name], getattr(getattr(native_core(), of), name)
+    if callable(there) and not name.startswith("__"):
+        names = [one.arg for one in stated.args.args]
+        first_default = len(names) - len(stated.args.defaults)
+        assert [(name, default) for name, _, default in parameters(there)] == [
+            (name, number >= first_default) for number, name in enumerate(names)
+        ]

@@ -25,6 +25,7 @@ class Context:
         recording: whether the current iteration is recorded.
     """
 
+    recording: bool
     _core: ClassVar[Core]
 
     def __init__(self, policy: StepPolicy, channel: Channel) -> None:

@@ -11,7 +11,7 @@ from timing_logger.recording.device.span import DeviceBlock
 from timing_logger.recording.recorder import Recorder
 
 
-class NativeRecorder(RecordingCalls, Recorder):  # type: ignore[misc]  # its calls take more than their stub says
+class NativeRecorder(RecordingCalls, Recorder):
     """A :class:`Recorder` whose recording calls, and the classes that they make, are in C."""
 
     _core: ClassVar[Core] = cast("Core", core)

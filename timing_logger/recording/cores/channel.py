@@ -11,7 +11,7 @@ import operator
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from timing_logger.record import RawRecord
@@ -45,6 +45,9 @@ class Channel:
 
     When it is full, the newest record is counted and discarded.
     """
+
+    capacity: int
+    count_overflow: Callable[[], object]
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
