@@ -465,3 +465,12 @@ def test_a_label_holds_for_its_own_task_and_those_it_creates(logger: TimingLogge
     assert own == [(str(number), str(number)) for number in range(100)]
     assert sorted(int(layer) for operation, layer in named if operation == "INNER") == list(range(100))
     assert {layer for operation, layer in named if operation in ("AFTER", "OUTSIDE")} == {""}
+
+
+def test_completion_offers_what_programs_use_and_not_what_instrumentation_calls(logger: TimingLogger) -> None:
+    shown = {name for name in dir(logger) if not name.startswith("_")}
+    assert shown == {
+        "close", "enabled", "flush", "flush_soon", "label", "operation", "path", "phase", "rank",
+        "record_device_operation", "record_interval", "record_mpi_operation", "record_timing",
+        "set_current_epoch", "set_current_iteration", "shutdown", "stats",
+    }  # fmt: skip

@@ -67,7 +67,8 @@ class Collective:
         tells_nothing: whether its arguments tell neither a size nor a root, as those of ``Barrier``.
         sends_first_buffer: whether its row has no root, and the bytes of its first buffer unless the call is
             in place.
-        is_plain, rank_at, counts, sized, learn: see :class:`CommonCalls`; whether there are such calls.
+        is_plain, rank_at, counts, sized, learn: whether it has common calls, and what these share: see
+            :class:`~timing_logger.recording.cores.issued_calls.CommonCalls`.
     """
 
     rank_at, counts, learn = None, "", None
@@ -116,7 +117,8 @@ class Message:
     Attributes:
         sized_by_status: whether only the status tells how many bytes a call receives. A buffer may have room
             for more; that of a partitioned message is as large as the message.
-        is_plain, rank_at, counts, sized, learn: see :class:`CommonCalls`; whether there are such calls.
+        is_plain, rank_at, counts, sized, learn: whether it has common calls, and what these share: see
+            :class:`~timing_logger.recording.cores.issued_calls.CommonCalls`.
     """
 
     def __init__(self, method: MpiMethod, *, pickled: bool = False) -> None:

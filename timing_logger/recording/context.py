@@ -61,11 +61,6 @@ class Context:
         return self._enabled
 
     @property
-    def calling_thread(self) -> str:
-        """The name that the calling thread's records have in ``thread``."""
-        return self._caller.thread
-
-    @property
     def labelled(self) -> bool:
         """Whether a label that names a layer is in force in this context, see :meth:`label`."""
         return self._label.get()[2]

@@ -15,6 +15,7 @@ from timing_logger.recording.context import Context
 from timing_logger.recording.cores import chosen
 from timing_logger.recording.flusher import Flusher
 from timing_logger.recording.hang_watch import HangWatch
+from timing_logger.recording.instrumented_calls import InstrumentedCalls
 from timing_logger.recording.lifecycle import (
     Closable,
     at_exit,
@@ -43,6 +44,11 @@ else:
 log = logging.getLogger("timing_logger")
 
 BYTES_PER_MB = 10**6
+
+NOT_FOR_PROGRAMS = {name for name in vars(InstrumentedCalls) if not name.startswith("_")} | {
+    "add_clock_offset", "before_close", "detach", "labelled", "recording",
+}  # fmt: skip
+"""What only instrumentation and the package itself use of a logger."""
 
 
 class Logger(Context, Closable):
@@ -135,6 +141,10 @@ class Logger(Context, Closable):
             return
         self._sidecar.add_clock_offset(offset)
         self.flush_soon()
+
+    def __dir__(self) -> list[str]:
+        """List what programs use: completion does not offer what instrumentation calls."""
+        return sorted(set(super().__dir__()) - NOT_FOR_PROGRAMS)
 
     def __repr__(self) -> str:
         state = "off" if self._flusher is None else str(self.path or "no file")
