@@ -52,7 +52,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Two targets at once would install into one .venv at once.
 .NOTPARALLEL:
 .PHONY: help demo demo-ddp compare test test-all test-random test-gpu lint bench bench-page bench-analysis bench-verdicts \
-	changelog conformance docs faults lock notebook numbers picture sample sanitize sample-compressed test-matrix
+	changelog conformance coverage docs faults lock notebook numbers picture sample sanitize sample-compressed test-matrix
 
 help:
 	@echo "make demo       train on 4 ranks, healthy and with one slow rank; where did the time go?"
@@ -63,6 +63,7 @@ help:
 	@echo "make test-random run the random tests on new examples (RANDOM_ROUNDS=20 times)"
 	@echo "make test-gpu   run the tests that need a GPU, and write docs/validation-gpu.md"
 	@echo "make test-matrix try other Pythons and libraries, and write docs/compatibility.md (ONLY=\"python3.13 mpich\")"
+	@echo "make coverage   which lines the tests run, by file (half an hour on 2 cores)"
 	@echo "make lint       ruff, codespell, mypy and import-linter"
 	@echo "make docs       build the documentation, with its reference, into site/"
 	@echo "make bench      what recording costs     (on a GPU as well: make bench BENCH_ARGS=--gpu)"
@@ -143,6 +144,16 @@ test-all: $(TEST)
 	$(SIDE_BY_SIDE) -m "not serial" --hypothesis-profile same-examples
 	$(ONE_BY_ONE) -m serial --hypothesis-profile same-examples
 	$(OVER_PYTHON) -m "not serial" $(RECORDING)
+
+# Timing is no longer what it is without: what fails here and not under make test is no defect. The C code has no
+# figure, but make sanitize.
+coverage: $(DEV)
+	@rm -rf build/coverage && mkdir -p build/coverage
+	-$(BIN)/coverage run -m pytest --timeout 600 -n $(TEST_WORKERS) --dist loadfile -q $(WITHOUT_SLOW) -m "not slow"
+	-env TIMING_LOGGER_CORE=python $(BIN)/coverage run -m pytest --timeout 600 -n $(TEST_WORKERS) --dist loadfile -q \
+		-m "not serial and not slow" $(RECORDING)
+	@$(BIN)/coverage combine -q && $(BIN)/coverage report --skip-covered --sort=miss > build/coverage/report.txt
+	@tail -1 build/coverage/report.txt; echo "by file: build/coverage/report.txt"
 
 # Examples that make test does not have. What fails says by which seed it is found again.
 test-random: $(TEST)
