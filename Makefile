@@ -145,14 +145,16 @@ test-all: $(TEST)
 	$(ONE_BY_ONE) -m serial --hypothesis-profile same-examples
 	$(OVER_PYTHON) -m "not serial" $(RECORDING)
 
-# Timing is no longer what it is without: what fails here and not under make test is no defect. The C code has no
-# figure, but make sanitize.
+# Timing is no longer what it is without, and programs have a thread and files more: what fails here and not under
+# make test is no defect. Processes that tests kill leave torn files of data. The C code has no figure, but make
+# sanitize.
 coverage: $(DEV)
 	@rm -rf build/coverage && mkdir -p build/coverage
 	-$(BIN)/coverage run -m pytest --timeout 600 -n $(TEST_WORKERS) --dist loadfile -q $(WITHOUT_SLOW) -m "not slow"
 	-env TIMING_LOGGER_CORE=python $(BIN)/coverage run -m pytest --timeout 600 -n $(TEST_WORKERS) --dist loadfile -q \
 		-m "not serial and not slow" $(RECORDING)
-	@$(BIN)/coverage combine -q && $(BIN)/coverage report --skip-covered --sort=miss > build/coverage/report.txt
+	-@$(BIN)/coverage combine -q 2> build/coverage/torn.txt
+	@$(BIN)/coverage report -i --skip-covered --sort=miss > build/coverage/report.txt 2> build/coverage/moved.txt
 	@tail -1 build/coverage/report.txt; echo "by file: build/coverage/report.txt"
 
 # Examples that make test does not have. What fails says by which seed it is found again.
