@@ -17,10 +17,11 @@ from typing import Any
 
 import async_device
 import pytest
+from places import ROOT, TESTS
 from processes import run_job
 
-PROGRAMS = Path(__file__).parent / "async_device_programs"
-_PATHS = [Path(__file__).parent.parent, Path(__file__).parent]
+PROGRAMS = TESTS / "async_device_programs"
+_PATHS = [ROOT, TESTS]
 
 
 def on_device(

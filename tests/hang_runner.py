@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 from mpi_runner import environment_of_a_job
+from places import TESTS
 
-PROGRAM = Path(__file__).parent / "hang_programs" / "hangs.py"
+PROGRAM = TESTS / "hang_programs" / "hangs.py"
 
 RANKS = 4
 CULPRIT = 2

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from places import ROOT
 
-ROOT = Path(__file__).parent.parent
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from places import ROOT, TESTS
 from processes import run_job
 
-PROGRAMS = Path(__file__).parent / "mpi_programs"
-REPOSITORY = Path(__file__).parent.parent
+PROGRAMS = TESTS / "mpi_programs"
 
 OPEN_MPI = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -34,7 +34,7 @@ def environment_of_a_job() -> Iterator[dict[str, str]]:
     A launcher that was killed leaves them, named by its process id; a later one with this id cannot start.
     """
     with tempfile.TemporaryDirectory(prefix="mpi-", ignore_cleanup_errors=True) as folder:
-        yield {**OPEN_MPI, "PYTHONPATH": str(REPOSITORY), "TMPDIR": folder}
+        yield {**OPEN_MPI, "PYTHONPATH": str(ROOT), "TMPDIR": folder}
 
 
 class Run(NamedTuple):

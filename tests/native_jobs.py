@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 from mpi_runner import environment_of_a_job
+from places import TESTS
 from processes import run_job
 
 from timing_logger.run_info import TimingFile
 
 BIN = Path(sys.executable).parent
-PROGRAMS = Path(__file__).parent / "native_programs"
+PROGRAMS = TESTS / "native_programs"
 RUN = [sys.executable, "-m", "timing_logger", "run", "--native-mpi"]
 COLUMNS = ("operation", "message_size_bytes", "group", "group_size", "seq", "peer", "thread", "status")
 

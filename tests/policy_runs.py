@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
+from account_rows import row, table
 from simulated_runs import Floats, data_parallel, factors, misplaced, of_groups, of_operations
-from test_account import row, table
 
 from timing_logger.analysis import Policy, stragglers_and_windows
 from timing_logger.analysis.stragglers.windows import StragglersAndWindows

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
+from places import TESTS
 from timing_files import EPOCH_S, record, write_timing_file
 
 from timing_logger.record import NS_PER_S, Record
@@ -22,7 +23,7 @@ TRANSFER_MS = 1.5
 HOSTILE = "</script><b>layer</b>"
 """A layer whose name is markup."""
 
-GOLDEN = Path(__file__).parent / "golden" / "report.txt"
+GOLDEN = TESTS / "golden" / "report.txt"
 
 
 def work_ms(rank: int, iteration: int) -> float:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from account_rows import barrier, random_run, row, table
 from rank_tables import as_polars
-from test_account import barrier, random_run, row, table
 
 from timing_logger.analysis import account, summarize_account, waiting_by_rank
 

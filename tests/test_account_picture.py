@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import runpy
 from collections import Counter
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from places import ROOT
 from simulated_runs import _row, _table
 
 from timing_logger.analysis import account
@@ -19,7 +19,6 @@ from timing_logger.analysis.stragglers.policy import STANDARD
 from timing_logger.analysis.stragglers.who.prices import Slowed
 from timing_logger.analysis.stragglers.who.pricing import pricing_of
 
-ROOT = Path(__file__).parent.parent
 picture = SimpleNamespace(**runpy.run_path(str(ROOT / "website" / "account_picture.py")))
 
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from account_rows import Row, barrier, row, table
 from hypothesis import given
 from hypothesis import strategies as st
 from simulated_runs import data_parallel, factors
 from slow import slow
 from small_run import visible_text
-from test_account import Row, barrier, row, table
 from timing_files import write_table
 
 from timing_logger import analysis, read_timings

@@ -11,7 +11,8 @@ import sys
 from typing import Any
 
 import pytest
-from mpi_runner import REPOSITORY, Run, run_on_ranks
+from mpi_runner import Run, run_on_ranks
+from places import ROOT
 from slow import slow, slow_and_serial
 from torch_runner import run_with_torchrun
 
@@ -456,6 +457,6 @@ def test_compressors_and_copies_need_torch_alone() -> None:
         "print('mpi4py' in sys.modules)"
     )
     run = subprocess.run(
-        [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
     )
     assert run.stdout == "False\n"

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
+from places import ROOT
+
 from timing_logger.record import COLUMNS
 
-ROOT = Path(__file__).parent.parent
 LOGGER, INSTRUMENTATION = "timing_logger", "allreduce_instrumentation"
 RECORDING = [
     INSTRUMENTATION,

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_summary import late_by, noise, steps
+from late_ranks import late_by, noise, steps
 from timing_files import record, write_sidecar, write_timing_file
 
 from timing_logger.cli import main

@@ -12,7 +12,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from mpi_runner import REPOSITORY, run_on_ranks
+from mpi_runner import run_on_ranks
+from places import ROOT
 from sidecars import sidecar_when
 from torch_runner import run_with_torchrun
 
@@ -260,7 +261,7 @@ def test_errors_name_the_argument_and_the_way_out(over_mpi: Results, over_gloo: 
 
 
 def test_the_page_does_what_it_says(tmp_path: Path) -> None:
-    page = (REPOSITORY / "docs" / "clocks.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "clocks.md").read_text(encoding="utf-8")
     (snippet,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     program = tmp_path / "page.py"
     program.write_text(f"import os; os.chdir({str(tmp_path)!r})\n{snippet}")

@@ -13,6 +13,7 @@ from typing import get_args
 import pytest
 from both_cores import CORES
 from one_more_column import VALUES, Copy
+from places import ROOT
 from processes import run_python
 
 from timing_logger.autologging.native_mpi import build
@@ -21,7 +22,7 @@ from timing_logger.record import COLUMNS, FURTHER, HEADER, Kind, Record, Stated,
 from timing_logger.recording.cores import chosen as core
 from timing_logger.recording.cores.protocols import Timer
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = ROOT / "docs"
 
 needs_native = pytest.mark.skipif(core.NAME != "native", reason="the native core was not built, or is off")
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")

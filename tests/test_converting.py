@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from places import SAMPLE
 from slow import examples
 from timing_files import content, earlier_content, record, write_sidecar, write_timing_file
 
@@ -25,7 +26,6 @@ from timing_logger.reading.converting import Converted, convert
 from timing_logger.reading.sources import Source
 from timing_logger.record import COLUMNS, FIELDS, Record
 
-SAMPLE = Path(__file__).parent.parent / "logs" / "sample"
 PROCESS = ["rank", "incarnation"]
 
 pq = pytest.importorskip("pyarrow.parquet", reason="converts to Parquet: pip install pyarrow")

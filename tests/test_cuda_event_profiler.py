@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from json_lines import json_rows
 from mpi_runner import run_on_ranks
+from places import ROOT
 from processes import run_python
 from scripted_device import ScriptedAccelerator
 
@@ -419,7 +420,7 @@ def test_a_bad_argument_is_refused(arguments: dict[str, Any], message: str) -> N
 
 # -- the experiment -----------------------------------------------------------------------------
 
-EXPERIMENT = Path(__file__).parent.parent / "examples" / "straggler_experiment.py"
+EXPERIMENT = ROOT / "examples" / "straggler_experiment.py"
 SMALL = ("--steps", "40", "--record-every", "2", "--blocks", "2", "--block-steps", "20")
 
 

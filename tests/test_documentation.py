@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from mpi_runner import run_on_ranks
+from places import ROOT
 from processes import run_python
 from torch_runner import run_under_torchrun
 
-ROOT = Path(__file__).parent.parent
 GUIDES = ("recording", "mpi", "optimizer", "timers", "files", "commands")
 TEXTS = {
     page.stem: page.read_text(encoding="utf-8")

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import pytest
 from _straggler import Straggler
 from mpi_runner import Run, run_on_ranks
+from places import ROOT
 from processes import rows
 from slow import slow
 
-ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
 TRAINING = EXAMPLES / "train_digits_mpi.py"
 NOTEBOOKS = sorted((EXAMPLES / "notebooks").glob("*.ipynb"))

@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+from places import ROOT
 from processes import rows, run_python
 
-PAGE = (Path(__file__).parent.parent / "docs" / "frameworks.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "frameworks.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 OF_LIGHTNING, OF_ITS_PROFILER, OF_HUGGING_FACE = SNIPPETS
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from hung_runs import Rank, open_call, trained, write_run
+from places import ROOT
 from processes import run_python
 from timing_files import EPOCH_S
 
 from timing_logger.engine.live import Watcher
 from timing_logger.report import snapshot_text
 
-REPOSITORY = Path(__file__).parent.parent
 HANGS = """
 import sys, time
 from timing_logger import TimingLogger
@@ -36,7 +36,7 @@ def run(folder: Path, seconds: float, *options: str) -> tuple[int, str]:
     command = ["run", "--log-dir", folder, *options, "--", sys.executable, "-c", HANGS, folder, seconds]
     job = run_python(
         "import sys; from timing_logger.cli import main; sys.exit(main())", *command, timeout_s=120,
-        environment={"TIMING_LOGGER_HANG_AFTER": "0.5", "PYTHONPATH": str(REPOSITORY)},
+        environment={"TIMING_LOGGER_HANG_AFTER": "0.5", "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     return job.returncode, job.stderr
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from page_data import unpacked
 from simulated_runs import data_parallel, factors, pipeline
-from test_html_report import unpacked
 
 from timing_logger.analysis import stragglers
 from timing_logger.report.html._findings import Findings

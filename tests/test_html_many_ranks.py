@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 from crowds import SLOW, crowd, data_in
 from many_ranks import write_many_ranks
+from page_data import unpacked
 from small_run import visible_text
-from test_html_report import unpacked
 
 from timing_logger.analysis import RunEnd
 from timing_logger.engine.rows import Query

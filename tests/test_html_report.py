@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
-import zlib
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,6 +14,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from page_data import unpacked
 from processes import run_python
 from rank_tables import aligned, collective, table
 from simulated_runs import data_parallel, factors
@@ -51,10 +50,6 @@ class Elements(HTMLParser):
 
     def count(self, tag: str) -> int:
         return sum(name == tag for name, _ in self.found)
-
-
-def unpacked(packed: dict[str, str]) -> Any:
-    return np.frombuffer(zlib.decompress(base64.b64decode(packed["deflated"])), packed["dtype"])
 
 
 def findings(timings: pd.DataFrame, **changed: Any) -> Findings:

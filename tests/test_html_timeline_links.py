@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from message_rows import one_message, receive, send
+from page_data import unpacked
 from rank_tables import aligned, collective, table
 from simulated_runs import data_parallel, factors
-from test_html_report import unpacked
-from test_messages import one_message, receive, send
 
 from timing_logger.report.html import _timeline
 from timing_logger.report.html._timeline_links import NOT_LINKED

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from places import TESTS
 from processes import INTERRUPTIBLE_CLI
 from simulated_runs import data_parallel, factors
 from terminals import CTRL_C, LIMIT_S, end_session, of_session, on_terminal, wait_for_end_of_session
@@ -20,7 +21,7 @@ from timing_files import write_table
 
 from timing_logger.interrupts import INTERRUPTED
 
-PROGRAM = Path(__file__).parent / "command_programs" / "standing.py"
+PROGRAM = TESTS / "command_programs" / "standing.py"
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 

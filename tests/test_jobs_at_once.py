@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from mpi_runner import environment_of_a_job
-from test_run_command import PROGRAMS, RUN, run, said_by_the_command, timed
+from timed_jobs import PROGRAMS, RUN, run, said_by_the_command, timed
 from timing_files import record, write_sidecar, write_timing_file
 
 from timing_logger import read_timings

@@ -9,15 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from places import SAMPLE
 
 from timing_logger import analysis, read_timings
 from timing_logger.cli import main
 from timing_logger.reading.converting import convert
 from timing_logger.report import evidence_sentences
 from timing_logger.run_info import sidecar_path
-
-SAMPLE = Path(__file__).parent.parent / "logs" / "sample"
-"""Four ranks, of which rank 2 is slow; without it nobody is."""
 
 Damage = Callable[[Path], object]
 

@@ -6,14 +6,13 @@ import re
 import subprocess
 import sys
 from importlib import import_module
-from pathlib import Path
 
 import pytest
+from places import ROOT
 from processes import run_python
 
 import timing_logger
 
-ROOT = Path(__file__).parent.parent
 PACKAGES = ["timing_logger", "allreduce_instrumentation"]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from markdown_pages import PAGES, ROOT, Link, anchors_of, links_of
+from markdown_pages import PAGES, Link, anchors_of, links_of
+from places import ROOT
 
 LINKS = [link for page in PAGES for link in links_of(page) if link.is_relative]
 

@@ -8,24 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from message_rows import one_message, receive, send
 from rank_tables import aligned, as_polars, only, table
 from timing_files import record
 
 from timing_logger.analysis import message_waits, summarize_messages
 from timing_logger.record import Record
-
-
-def send(at_ms: float, elapsed_ms: float | None = 1.0, operation: str = "SEND", **fields: Any) -> Record:
-    return record(operation, 1 + at_ms / 1e3, elapsed_ms, **{"group_size": 2, "seq": 0, **fields})
-
-
-def receive(at_ms: float, elapsed_ms: float | None = 1.0, operation: str = "RECV", **fields: Any) -> Record:
-    return send(at_ms, elapsed_ms, operation, **fields)
-
-
-def one_message(sent: Record, received: Record, uncertainty_s: float = 0.0) -> pd.DataFrame:
-    """From rank 0 to rank 1."""
-    return aligned(table([sent._replace(peer=1)], [received._replace(peer=0)]), uncertainty_s)
 
 
 def test_a_receiver_waits_for_a_late_sender() -> None:

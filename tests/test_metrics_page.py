@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
+from places import ROOT
 from processes import run_python
 from rank_tables import aligned, collective, table
 
 from timing_logger.analysis import bandwidth, compression, efficiencies, message_waits, overlap, waits
 
-ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
 (SNIPPET,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 

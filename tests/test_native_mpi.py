@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from native_jobs import RUN, Jobs, compiled, needs_compiler, rows_of
+from places import TESTS
 from processes import run_job
 
 from timing_logger.autologging.native_mpi import build, preload, table
@@ -23,8 +24,6 @@ from timing_logger.autologging.native_mpi.build import library
 from timing_logger.errors import ConfigurationError
 from timing_logger.reading.timings import read_timings
 from timing_logger.record import COLUMNS, HEADER
-
-HERE = Path(__file__).parent
 
 pytestmark = needs_compiler
 
@@ -45,7 +44,7 @@ def jobs(program: Path, environment: dict[str, str], tmp_path: Path) -> Jobs:
 
 def test_its_rows_are_those_of_a_timed_communicator(environment: dict[str, str], tmp_path: Path) -> None:
     """Of every collective and message, blocking, nonblocking and persistent, over six communicators."""
-    python = ["mpiexec", "-n", "3", sys.executable, "-m", "mpi4py", HERE / "mpi_programs" / "every_call.py"]
+    python = ["mpiexec", "-n", "3", sys.executable, "-m", "mpi4py", TESTS / "mpi_programs" / "every_call.py"]
     by_wrapper, native = tmp_path / "wrapper", tmp_path / "native"
     one = run_job([*python, by_wrapper], environment=environment, limit_s=120, name="TimedIntracomm")
     command = [*RUN, "--quiet", "--log-dir", native, "--", *python]
@@ -62,7 +61,7 @@ def test_its_rows_are_those_of_a_timed_communicator(environment: dict[str, str],
 def test_a_receive_has_the_bytes_that_came_and_not_those_of_its_buffer(
     environment: dict[str, str], tmp_path: Path, by: str
 ) -> None:
-    program = [sys.executable, "-m", "mpi4py", HERE / "mpi_programs" / "short_receives.py"]
+    program = [sys.executable, "-m", "mpi4py", TESTS / "mpi_programs" / "short_receives.py"]
     command: list[object] = ["mpiexec", "-n", "2", *program]
     command = (
         [*command, tmp_path] if by == "wrapper" else [*RUN, "--quiet", "--log-dir", tmp_path, "--", *command]
@@ -185,7 +184,7 @@ def test_a_program_in_fortran_pauses_its_rows_and_receives_what_it_probed(
     environment: dict[str, str], tmp_path: Path, binding: str
 ) -> None:
     program = tmp_path / "matched"
-    source = HERE / "native_programs" / "matched.F90"
+    source = TESTS / "native_programs" / "matched.F90"
     subprocess.run(["mpifort", f"-D{binding}", source, "-o", program], check=True, timeout=60)
     command = [*RUN, "--quiet", "--log-dir", tmp_path / "logs", "--", program]
     own = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "TMPDIR": str(tmp_path)}
@@ -258,7 +257,7 @@ def _wait_for(condition: Any, limit_s: float = 60.0) -> None:
 
 @pytest.mark.serial  # three ranks: beside other tests they share two cores, and others are late, too
 def test_the_late_rank_of_an_mpi_program_is_named(environment: dict[str, str], tmp_path: Path) -> None:
-    job_command = ["mpiexec", "-n", "3", sys.executable, HERE / "unchanged_programs" / "mpi.py"]
+    job_command = ["mpiexec", "-n", "3", sys.executable, TESTS / "unchanged_programs" / "mpi.py"]
     command = [*RUN, "--log-dir", tmp_path / "logs", "--", *job_command]
     job = run_job(command, environment=environment, limit_s=120, name="a late rank")
     assert "Verdict: rank 2 costs this run " in job.stderr

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from places import ROOT
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib  # which pytest brings along
 
-ROOT = Path(__file__).parent.parent
 NEWS = ROOT / "changelog.d"
 SETTINGS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
     "towncrier"

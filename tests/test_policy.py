@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from places import ROOT
 from policy_examples import EXAMPLES
 from policy_runs import Example, verdict
 from simulated_runs import data_parallel, factors
@@ -20,7 +21,6 @@ from timing_logger.analysis import Policy, scores, stragglers, stragglers_and_wi
 from timing_logger.errors import ConfigurationError
 from timing_logger.report.verdict_text import stragglers_text
 
-ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "stragglers.md").read_text(encoding="utf-8")
 NUMBERS = (ROOT / "docs" / "stragglers-numbers.md").read_text(encoding="utf-8")
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from places import TESTS
 from simulated_runs import data_parallel, factors
 from terminals import on_terminal
 from timing_files import write_table
@@ -16,7 +17,7 @@ from timing_logger.cli import shown_progress
 from timing_logger.cli.estimate import Estimate
 from timing_logger.cli.questions import QUESTIONS
 
-PROGRAM = Path(__file__).parent / "command_programs" / "standing.py"
+PROGRAM = TESTS / "command_programs" / "standing.py"
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from read_folders import job, read_files, read_one
 from slow import examples
 from timing_files import content, earlier_content, record, write_sidecar, write_timing_file
 
@@ -60,14 +61,6 @@ def warnings_are_errors() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         yield
-
-
-def read_one(folder: Path, data: bytes) -> pd.DataFrame:
-    """The table of a folder with one file that holds ``data``, warnings aside."""
-    (folder / "timing-rank0.csv").write_bytes(data)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return read_timings(folder)
 
 
 def plain(value: Any) -> Any:
@@ -487,25 +480,6 @@ def test_a_broken_sidecar_is_none(tmp_path: Path, text: str) -> None:
 
 
 # -- incarnations --------------------------------------------------------------------------------
-
-
-def job(folder: Path, incarnations: dict[int, int], start_s: float, end_s: float, *, sidecar: bool) -> None:
-    """The files of one job: which rank wrote which incarnation, from when to when."""
-    for rank, incarnation in incarnations.items():
-        path = write_timing_file(
-            folder, rank, [record(start_s=start_s), record(start_s=end_s)], incarnation=incarnation
-        )
-        if sidecar:
-            write_sidecar(path, start_s=start_s, end_s=end_s)
-
-
-def read_files(folder: Path, incarnations: Any = "latest") -> tuple[list[tuple[int, int]], dict[str, str]]:
-    """(rank, incarnation) of the files read, and the reasons for the others by name."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        df = read_timings(folder, incarnations=incarnations)
-    left_out = {Path(file["path"]).name: file["reason"] for file in df.attrs["left_out"]}
-    return [(file["rank"], file["incarnation"]) for file in df.attrs["files"]], left_out
 
 
 @pytest.mark.parametrize("sidecar", [True, False])

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from markdown_pages import ROOT, anchors_of, links_of
+from markdown_pages import anchors_of, links_of
+from places import ROOT
 
 from timing_logger.cli.parser import build_parser
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from page_data import unpacked
 from rank_tables import as_polars, table
 from simulated_runs import data_parallel, factors
-from test_html_report import unpacked
 from timing_files import record, write_table
 
 from timing_logger.analysis import (

@@ -6,35 +6,18 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from mpi_runner import OPEN_MPI, environment_of_a_job
-from processes import run_job, run_python
+from mpi_runner import environment_of_a_job
+from places import ROOT
+from processes import run_python
+from timed_jobs import ENVIRONMENT, PROGRAMS, RUN, run, said_by_the_command, timed
 
 import timing_logger
 from timing_logger import analysis, read_timings
 
-PROGRAMS = Path(__file__).parent / "unchanged_programs"
-REPOSITORY = Path(__file__).parent.parent
-RUN = [sys.executable, "-m", "timing_logger", "run"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2]
-ENVIRONMENT = {**OPEN_MPI, "PYTHONPATH": str(REPOSITORY), "GLOO_SOCKET_IFNAME": "lo"}
-
-Job = subprocess.CompletedProcess[str]
-
-
-def run(command: Sequence[object], *, limit_s: float = 120.0, **environment: str) -> Job:
-    return run_job(command, environment={**ENVIRONMENT, **environment}, limit_s=limit_s, name="the job")
-
-
-def timed(folder: Path, command: Sequence[object], *options: object, **environment: str) -> Job:
-    return run([*RUN, "--log-dir", folder, *options, "--", *command], **environment)
-
-
-def said_by_the_command(job: Job) -> str:
-    return "".join(line for line in job.stderr.splitlines(True) if line.startswith("timing-logger: "))
 
 
 # -- what it says ----------------------------------------------------------------------------------------
@@ -181,7 +164,7 @@ optimizer.step()
 def test_a_sitecustomize_of_the_users_own_is_run(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import builtins; builtins.MINE = 5")
     program = "import sys, sitecustomize; print(MINE, sitecustomize.__file__, 'autologging' in str(sys.path))"
-    paths = f"{tmp_path}{os.pathsep}{REPOSITORY}"
+    paths = f"{tmp_path}{os.pathsep}{ROOT}"
     job = timed(tmp_path / "logs", [sys.executable, "-c", program], PYTHONPATH=paths)
     assert job.stdout == f"5 {tmp_path / 'sitecustomize.py'} False\n"
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_run_command import ENVIRONMENT, PROGRAMS, RUN, timed
+from timed_jobs import ENVIRONMENT, PROGRAMS, RUN, timed
 
 
 def shell(script: str, *arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from read_folders import job, read_files
 from slow import slow
-from test_reading import job, read_files
 from torch_runner import PROGRAMS, run_under_torchrun
 
 from timing_logger import read_timings

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from places import ROOT
 from processes import run_job, run_python
 from scripted_device import ScriptedAccelerator
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
@@ -34,7 +35,6 @@ from timing_logger.recording.device import devices
 from timing_logger.sinks.memory import MemorySink
 from timing_logger.sinks.scalars import CLOSE_WINDOW, ScalarsSink, closes_window, in_window
 
-ROOT = Path(__file__).parent.parent
 LONG_NS = 100_000_000_000
 """A device that works so long between two marks: its durations are exact, whatever the host does."""
 

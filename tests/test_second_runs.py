@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from test_reading import read_one
+from read_folders import read_one
 from timing_files import content, record, write_sidecar, write_timing_file
 
 from timing_logger import read_timings

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from account_rows import table
 from hypothesis import given
 from hypothesis import strategies as st
+from played_runs import Meeting, lived, played, random_program
 from simulated_runs import data_parallel, factors, pipeline
-from test_account import table
-from test_replay import Meeting, lived, played, random_program
 
 from timing_logger.analysis.accounting.program import Program
 from timing_logger.analysis.accounting.replay import Replay

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hung_runs import Rank, inflight, write_run
 from processes import run_python
-from test_run_command import said_by_the_command, timed
+from timed_jobs import said_by_the_command, timed
 
 from timing_logger import read_timings
 from timing_logger.analysis import hang

@@ -13,7 +13,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from markdown_pages import PAGES, ROOT
+from markdown_pages import PAGES
+from places import ROOT
 
 pytestmark = pytest.mark.slow
 

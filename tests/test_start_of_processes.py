@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_run_command import REPOSITORY, timed
+from places import ROOT
+from timed_jobs import timed
 
-SITE = REPOSITORY / "timing_logger" / "autologging" / "site"
+SITE = ROOT / "timing_logger" / "autologging" / "site"
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +71,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (packages,) = folder.glob("lib/python*/site-packages")
     for name in ("timing_logger_start.pth", "_timing_logger_start.py"):
         shutil.copy(SITE / name, packages)
-    paths = [str(REPOSITORY), *(path for path in sys.path if path.endswith("site-packages"))]
+    paths = [str(ROOT), *(path for path in sys.path if path.endswith("site-packages"))]
     (packages / "others.pth").write_text("\n".join(paths))
     return folder / "bin" / "python"
 
@@ -107,7 +108,7 @@ def test_an_environment_that_is_emptied_is_among_the_causes_that_are_named(
 @pytest.mark.slow
 def test_what_starts_the_timing_is_built_beside_the_packages(tmp_path: Path) -> None:
     build = [sys.executable, "setup.py", "-q", "build_py", "--build-lib", tmp_path]
-    subprocess.run(build, cwd=REPOSITORY, check=True, timeout=240)
+    subprocess.run(build, cwd=ROOT, check=True, timeout=240)
     assert {"timing_logger_start.pth", "_timing_logger_start.py", "timing_logger"} <= {
         path.name for path in tmp_path.iterdir()
     }

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from places import ROOT
 from straggler_trace import load, readers
 
 from timing_logger.analysis import stragglers, windows
@@ -16,7 +17,7 @@ from timing_logger.analysis.stragglers.rank_facts import PassingOn
 
 TRACE = Path(
     os.environ.get("TIMING_LOGGER_STRAGGLER_TRACE")
-    or Path(__file__).parents[2] / "shared" / "data" / "straggler-AR.parquet"
+    or ROOT.parent / "shared" / "data" / "straggler-AR.parquet"
 )
 
 pytestmark = [

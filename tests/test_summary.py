@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from late_ranks import STEPS, late_by, noise, steps
 from rank_tables import only, table
 from timing_files import record, write_sidecar, write_timing_file
 
@@ -300,42 +301,6 @@ def test_the_union_of_nothing_is_nothing() -> None:
 
 
 # -- the rank that stands out ------------------------------------------------------------------------
-
-STEPS = 40
-
-
-def steps(
-    own_ms: Callable[[int, int], float], *, ranks: int = 4, n_steps: int = STEPS, **fields: Any
-) -> list[list[Record]]:
-    """An allreduce in each step: every rank leaves it 1 ms after the last one arrived.
-
-    ``own_ms(rank, step)`` is what a rank does before it arrives.
-    """
-    rows: list[list[Record]] = [[] for _ in range(ranks)]
-    begin_s = 1.0
-    for step in range(n_steps):
-        arrivals = [begin_s + own_ms(rank, step) / 1e3 for rank in range(ranks)]
-        leave_s = max(arrivals) + 1e-3
-        for rank, arrival_s in enumerate(arrivals):
-            elapsed_ms = (leave_s - arrival_s) * 1e3
-            rows[rank].append(
-                record(
-                    "ALLREDUCE_DENSE",
-                    arrival_s,
-                    elapsed_ms,
-                    **{"iteration": step, "group_size": ranks, **fields},
-                )
-            )
-        begin_s = leave_s
-    return rows
-
-
-def noise(rank: int, step: int) -> float:
-    return random.Random(rank * 1000 + step).uniform(9.0, 11.0)
-
-
-def late_by(ms: float, *ranks: int) -> Callable[[int, int], float]:
-    return lambda rank, step: noise(rank, step) + (ms if rank in ranks else 0)
 
 
 def standing_out(rows: list[list[Record]]) -> list[int]:

@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+from places import ROOT
 from processes import rows, run_python
 
-PAGE = (Path(__file__).parent.parent / "docs" / "torch-distributed.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "torch-distributed.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 TIMED_FROM_THE_START, TIMED_LATER = SNIPPETS
 

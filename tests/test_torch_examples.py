@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import pandas as pd
 import pytest
+from places import ROOT
 from torch_runner import run_under_torchrun
 
 from timing_logger import read_timings
 
 pytestmark = [pytest.mark.slow, pytest.mark.serial]  # who waits for whom is told by how long
 
-ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
 RANKS = 2
 DELAYED = 1

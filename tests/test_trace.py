@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from places import SAMPLE
 from slow import examples
 from timing_files import record, write_sidecar, write_timing_file
 from trace_processor import TraceProcessor, compiled
@@ -24,8 +25,6 @@ from timing_logger import read_timings
 from timing_logger.record import Record
 from timing_logger.report.trace import TraceCounts, write_trace
 from timing_logger.run_info import sidecar_path
-
-SAMPLE = Path(__file__).parent.parent / "logs" / "sample"
 
 ERRORS = "select name, value from stats where severity = 'error' and value > 0"
 DATA_LOSS = "select name, value from stats where severity = 'data_loss' and value > 0"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from places import ROOT
 from verdict_accuracy import noise, page, timeline
 from verdict_accuracy.architectures import one_forward_one_backward
 from verdict_accuracy.cells import scenarios
@@ -248,5 +249,5 @@ def test_the_page_keeps_what_was_written_by_hand_and_makes_its_tables_anew(tmp_p
 
 
 def test_every_mark_of_the_page_is_known() -> None:
-    text = (Path(__file__).parent.parent / "docs" / "verdict-accuracy.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "verdict-accuracy.md").read_text(encoding="utf-8")
     assert sorted(part["name"] for part in page.MADE.finditer(text)) == sorted(page.PARTS)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from places import ROOT
 from processes import run_python
 
 import timing_logger
@@ -20,7 +21,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib  # which pytest brings along
 
-ROOT = Path(__file__).parent.parent
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 KINDS_OF_CHANGES = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
 PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from places import ROOT
+
 SOURCES = [
     path
     for folder in ("timing_logger", "allreduce_instrumentation", "benchmarks", "examples", "website")

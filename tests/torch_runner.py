@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from places import ROOT, TESTS
 from processes import run_job
 
-PROGRAMS = Path(__file__).parent / "torch_programs"
-SHARED_CHECKS = Path(__file__).parent / "mpi_programs"
-REPOSITORY = Path(__file__).parent.parent
+PROGRAMS = TESTS / "torch_programs"
+SHARED_CHECKS = TESTS / "mpi_programs"
 
 _RESULTS = "RESULTS "  # what rank 0 of torch_programs prints before its JSON
 
@@ -48,7 +48,7 @@ def run_under_torchrun(
     """
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", ranks]
     environment = {
-        "PYTHONPATH": f"{REPOSITORY}{os.pathsep}{SHARED_CHECKS}",
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{SHARED_CHECKS}",
         "OMP_NUM_THREADS": "1",
         "GLOO_SOCKET_IFNAME": "lo",
     }

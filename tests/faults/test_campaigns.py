@@ -14,8 +14,8 @@ from campaign import page
 from campaign.runner import Settings, run_all
 from campaign.table import CAMPAIGNS
 from campaign.trial import Campaign, Result, Trial, Tried, Untried, tried
+from places import TESTS
 
-TESTS = Path(__file__).parent.parent
 PAGE = TESTS.parent / "docs" / "reliability.md"
 PATHS = os.pathsep.join(
     map(str, [TESTS.parent, TESTS, TESTS / "faults", *filter(None, [os.environ.get("PYTHONPATH")])])

@@ -26,10 +26,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from places import TESTS
+
 from campaign.injected import ERRORS, in_writes, windows_of_errors
 from campaign.trial import Trial, Untried
 
-_PROGRAM = Path(__file__).parents[2] / "native_programs" / "struck.c"
+_PROGRAM = TESTS / "native_programs" / "struck.c"
 _MPICC = Path(sys.executable).parent / "mpicc"
 _RECORDERS, _MOST = 3, 2**20
 _LIMIT_S = 30.0

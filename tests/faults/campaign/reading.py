@@ -9,9 +9,9 @@ import shutil
 import warnings
 from pathlib import Path
 
-from campaign.trial import Trial
+from places import SAMPLE
 
-SAMPLE = Path(__file__).parents[3] / "logs" / "sample"
+from campaign.trial import Trial
 
 _COMMANDS = (
     ["summary"], ["summary", "--json"], ["stragglers"], ["stragglers", "--json"],

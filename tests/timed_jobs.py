@@ -1,0 +1,29 @@
+"""Runs jobs whose code is unchanged, as they are and under ``timing-logger run``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from mpi_runner import OPEN_MPI
+from places import ROOT, TESTS
+from processes import run_job
+
+PROGRAMS = TESTS / "unchanged_programs"
+RUN = [sys.executable, "-m", "timing_logger", "run"]
+ENVIRONMENT = {**OPEN_MPI, "PYTHONPATH": str(ROOT), "GLOO_SOCKET_IFNAME": "lo"}
+Job = subprocess.CompletedProcess[str]
+
+
+def run(command: Sequence[object], *, limit_s: float = 120.0, **environment: str) -> Job:
+    return run_job(command, environment={**ENVIRONMENT, **environment}, limit_s=limit_s, name="the job")
+
+
+def timed(folder: Path, command: Sequence[object], *options: object, **environment: str) -> Job:
+    return run([*RUN, "--log-dir", folder, *options, "--", *command], **environment)
+
+
+def said_by_the_command(job: Job) -> str:
+    return "".join(line for line in job.stderr.splitlines(True) if line.startswith("timing-logger: "))
