@@ -123,12 +123,12 @@ compare: $(DEMO)
 # A test that hangs is named after so many seconds, and the others go on.
 LIMITED := $(BIN)/python -m pytest --timeout 600
 SIDE_BY_SIDE := $(LIMITED) -n $(TEST_WORKERS) --dist loadfile
-WITHOUT_SLOW = $$(grep -lE '^pytestmark = .*pytest.mark.slow' tests/test_*.py | sed 's/^/--ignore=/')
+WITHOUT_SLOW = $$(grep -rlE '^pytestmark = .*pytest.mark.slow' tests --include='test_*.py' | sed 's/^/--ignore=/')
 ONE_BY_ONE = $(LIMITED) $$(grep -rlE 'mark\.serial|slow_and_serial' tests --include='test_*.py')
 
-# What records is tested over both cores in one process, see tests/both_cores.py. Run again over the Python core are
+# What records is tested over both cores in one process, see tests/helpers/both_cores.py. Run again over the Python core are
 # tests of programs, and of instrumentation: the classes of these are over the core that their process chose.
-RECORDING := $(addprefix tests/,faults test_earlier_names.py test_async_device.py test_mpi.py test_process_group.py)
+RECORDING := $(addprefix tests/,faults test_moved.py project/test_async_device.py mpi/test_mpi.py process_group/test_process_group.py)
 OVER_PYTHON := TIMING_LOGGER_CORE=python $(SIDE_BY_SIDE)
 
 test: $(TEST)
@@ -215,7 +215,7 @@ conformance: $(TEST)
 	@env $(MPI_ENV) PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python tests/conformance/compare.py $(CONFORMANCE_ARGS)
 
 faults: $(TEST)
-	@PYTHONPATH=.:tests:tests/faults OMP_NUM_THREADS=1 $(BIN)/python -m campaign $(or $(FAULTS_ARGS),--write docs/reliability.md)
+	@PYTHONPATH=.:tests/helpers:tests/faults OMP_NUM_THREADS=1 $(BIN)/python -m campaign $(or $(FAULTS_ARGS),--write docs/reliability.md)
 
 sanitize: $(TEST)
 	@tests/sanitize/run.sh $(BIN)/python $(SANITIZERS)

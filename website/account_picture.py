@@ -1,7 +1,7 @@
 """Draws docs/account.svg: an account of four ranks, and that run played again without its slow rank.
 
 make picture runs it. The run is made up; what is drawn of it follows the rules of ``analysis.account`` and of
-playing a run again, and tests/test_account_picture.py holds it against both.
+playing a run again, and tests/project/test_account_picture.py holds it against both.
 """
 
 from __future__ import annotations

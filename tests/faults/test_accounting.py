@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from misbehaving_sinks import FullDiskSink, PoisonedSink
 from processes import rows, run_python
 from sidecars import sidecar_when
-from sinks import FullDiskSink, PoisonedSink
 from slow import examples
 
 from timing_logger import TimingLogger, ring_file

@@ -14,11 +14,11 @@ from campaign import page
 from campaign.runner import Settings, run_all
 from campaign.table import CAMPAIGNS
 from campaign.trial import Campaign, Result, Trial, Tried, Untried, tried
-from places import TESTS
+from places import HELPERS, ROOT, TESTS
 
-PAGE = TESTS.parent / "docs" / "reliability.md"
+PAGE = ROOT / "docs" / "reliability.md"
 PATHS = os.pathsep.join(
-    map(str, [TESTS.parent, TESTS, TESTS / "faults", *filter(None, [os.environ.get("PYTHONPATH")])])
+    map(str, [ROOT, HELPERS, TESTS / "faults", *filter(None, [os.environ.get("PYTHONPATH")])])
 )
 
 

@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
+from misbehaving_sinks import StalledSink
 from mpi_runner import run_on_ranks
 from processes import rows, run_python
-from sinks import StalledSink
 
 from timing_logger import TimingLogger
 from timing_logger.sinks.csv import CsvSink

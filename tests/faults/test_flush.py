@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
+from misbehaving_sinks import StalledSink
 from processes import rows, run_python
-from sinks import StalledSink
 
 from timing_logger import TimingLogger
 from timing_logger.recording import flusher

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from fault_programs import RECORDING_FINALIZERS, RECORDING_HANDLER
+from misbehaving_sinks import StalledSink
 from processes import run_python
-from sinks import StalledSink
 
 from timing_logger import TimingLogger
 from timing_logger.recording.cores.channel import BYTES_PER_RECORD

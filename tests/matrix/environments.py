@@ -5,20 +5,25 @@ from __future__ import annotations
 from typing import NamedTuple
 
 RECORDING = (
-    "test_record.py", "test_logger.py", "test_sampling.py", "test_inflight_rows.py",
-    "test_jsonl_sink.py", "test_native_core.py", "faults/test_accounting.py", "faults/test_flush.py",
-    "faults/test_fork.py", "faults/test_recovery.py", "faults/test_living.py",
+    "test_record.py", "recording/test_logger.py", "recording/test_sampling.py", "reading/test_inflight.py",
+    "sinks/test_jsonl.py", "recording/cores/test_native_core.py", "faults/test_accounting.py",
+    "faults/test_flush.py", "faults/test_fork.py", "faults/test_recovery.py", "faults/test_living.py",
 )  # fmt: skip
 ANALYSIS = (
-    "test_reading.py", "test_converting.py", "test_summary.py", "test_matching.py", "test_waiting.py",
-    "test_bandwidth.py", "test_overlap.py", "test_messages.py", "test_hang.py", "test_stragglers.py",
-    "test_rounds.py", "test_trace.py", "test_cli_questions.py", "test_in_parts.py", "test_html_report.py",
+    "reading/test_reading.py", "reading/test_converting.py", "analysis/ranks/test_summarize.py",
+    "analysis/collectives/test_matching.py", "analysis/collectives/test_waits.py",
+    "analysis/collectives/test_bandwidth.py", "analysis/ranks/test_overlap.py",
+    "analysis/collectives/test_messages.py", "analysis/hangs/test_diagnosis.py",
+    "analysis/stragglers/test_stragglers.py", "analysis/test_rounds.py", "report/test_trace.py",
+    "cli/test_questions.py", "analysis/test_analysis_in_parts.py", "report/html/test_page.py",
 )  # fmt: skip
-MPI = ("test_mpi.py", "test_mpi_background.py", "test_mpi_subclasses.py")
+MPI = ("mpi/test_mpi.py", "mpi/test_mpi_background.py", "mpi/test_mpi_subclasses.py")
 TORCH = (
-    "test_process_group.py", "test_instrument.py", "test_group_faults.py", "test_group_oracles.py",
-    "test_common_calls.py", "test_backend_durations.py", "test_torch_versions.py", "test_torch_examples.py",
-    "test_dispatched_calls.py", "test_training_unchanged.py",
+    "process_group/test_process_group.py", "process_group/test_existing_groups.py",
+    "process_group/test_process_group_faults.py", "process_group/test_process_group_oracles.py",
+    "process_group/test_common_calls.py", "process_group/test_backend_durations.py",
+    "process_group/test_torch_versions.py", "project/test_torch_examples.py",
+    "process_group/test_dispatched_calls.py", "process_group/test_process_group_in_training.py",
 )  # fmt: skip
 
 WITH_TABLES = ("polars", "pyarrow", "jinja2", "numpy")

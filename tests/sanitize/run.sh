@@ -15,11 +15,12 @@ built=$PWD/build/sanitize
 # sanitizer maps, and counts of page faults, of which a sanitizer has its own.
 left_out="not job and not five_hundred and not dataloader and not memory_the_system_refuses and not made_ready"
 left_out+=" and not memory_of_the_next_ones_ready"
-recording=(test_native_core.py test_record.py test_logger.py test_sampling.py test_open_calls.py test_inflight_rows.py
-    faults/test_recovery.py faults/test_living.py faults/test_accounting.py faults/test_flush.py faults/test_fork.py
-    faults/test_exit.py faults/test_fork_early.py test_misused_spans.py test_cores_agree.py)
-threads=(test_native_core.py test_open_calls.py faults/test_accounting.py faults/test_flush.py)
-few=(test_native_core.py)
+recording=(recording/cores/test_native_core.py test_record.py recording/test_logger.py recording/test_sampling.py
+    recording/test_open_calls.py reading/test_inflight.py faults/test_recovery.py faults/test_living.py
+    faults/test_accounting.py faults/test_flush.py faults/test_fork.py faults/test_exit.py
+    faults/test_fork_early.py recording/cores/test_calls_misused.py recording/cores/test_cores_agree.py)
+threads=(recording/cores/test_native_core.py recording/test_open_calls.py faults/test_accounting.py faults/test_flush.py)
+few=(recording/cores/test_native_core.py)
 
 tools() { # what pip would fetch anew for each build
     [ -x "$built/tools/bin/cython" ] || {

@@ -12,7 +12,7 @@ from campaign.trial import Trial
 
 _IN_MEMORY = """
 import sys, threading, time, tracemalloc
-from sinks import StalledSink
+from misbehaving_sinks import StalledSink
 from timing_logger import TimingLogger
 from timing_logger.recording.cores.channel import BYTES_PER_RECORD
 stall_s, capacity = float(sys.argv[1]), 20_000

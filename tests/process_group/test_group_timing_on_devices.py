@@ -1,7 +1,7 @@
 """Process groups whose backend queues its work in a device's streams, as NCCL does: marks, and no waiting.
 
 The device is the scripted stand-in, and so are the backend's works and futures: here is what only a
-script can show, as the order of marks, and errors. ``test_timed_calls_on_async_device.py`` has the rest.
+script can show, as the order of marks, and errors. ``test_timed_group_on_async_device.py`` has the rest.
 """
 
 from __future__ import annotations

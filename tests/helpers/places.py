@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-TESTS = Path(__file__).parent
+HELPERS = Path(__file__).parent
+TESTS = HELPERS.parent
 ROOT = TESTS.parent
 SAMPLE = ROOT / "logs" / "sample"
 """Timing files of four ranks, of which rank 2 is slow."""

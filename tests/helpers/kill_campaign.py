@@ -1,7 +1,7 @@
 """Processes that record, killed at random instants: what was in the file by then? (P4)
 
 Each child notes in memory shared with this process, after each recording call, when the call returned.
-``python tests/kill_campaign.py --kills 300`` prints one JSON line for each way of :data:`WAYS`.
+``python tests/helpers/kill_campaign.py --kills 300`` prints one JSON line for each way of :data:`WAYS`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Device rows: who waits (nobody), what they say, and what becomes of those that never resolve.
 
-The device is a scripted stand-in; ``test_timing_on_async_device.py`` has what a real one shows.
+The device is a scripted stand-in; ``test_rows_on_async_device.py`` has what a real one shows.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from misbehaving_sinks import FullDiskSink
 from processes import run_python
 from scripted_device import ScriptedAccelerator
-from sinks import FullDiskSink
 
 from timing_logger import TimingLogger, read_timings
 from timing_logger.record import Record

@@ -1,6 +1,6 @@
 """Region timers and the device: durations, waiting, memory, and what is lost.
 
-The device, where one is needed, is a scripted stand-in; ``test_timers_on_async_device.py`` has the rest.
+The device, where one is needed, is a scripted stand-in; ``test_compat_on_async_device.py`` has the rest.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Makes a small run on disk, always the same: four ranks, of which rank 2 is slow from iteration 10 on.
 
 Its report, as text, is in golden/report.txt. To write that file again after an intended change:
-``PYTHONPATH=.:tests python tests/small_run.py``.
+``PYTHONPATH=.:tests/helpers python tests/helpers/small_run.py``.
 """
 
 from __future__ import annotations
