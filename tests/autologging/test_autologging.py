@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import pytest
 from mpi_runner import environment_of_a_job
 from places import ROOT
 from processes import run_python
-from timed_jobs import ENVIRONMENT, PROGRAMS, RUN, run, said_by_the_command, timed
+from timed_jobs import PROGRAMS, run, said_by_the_command, timed
 
 import timing_logger
 from timing_logger import analysis, read_timings
@@ -255,61 +253,7 @@ print(dist.get_world_size())
     assert run_python(program).stdout == "1\n"
 
 
-# -- how it ends -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("code", [0, 3, 255])
-def test_the_exit_code_is_the_jobs(tmp_path: Path, code: int) -> None:
-    assert timed(tmp_path, [sys.executable, "-c", f"raise SystemExit({code})"]).returncode == code
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
-def test_a_job_that_a_signal_ends_ends_the_command_by_it(tmp_path: Path, number: signal.Signals) -> None:
-    program = f"""
-import os, resource
-resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-os.kill(os.getpid(), {number:d})
-"""
-    assert timed(tmp_path, [sys.executable, "-c", program]).returncode == -number
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP])
-def test_a_signal_is_handed_on_to_the_job(tmp_path: Path, number: signal.Signals) -> None:
-    program = f"""
-import signal, sys, time
-signal.signal({number:d}, lambda *_: sys.exit(7))
-print("ready", flush=True)
-while True:
-    time.sleep(1)
-"""
-    command = [*RUN, "--log-dir", tmp_path, "--quiet", "--", sys.executable, "-c", program]
-    job = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, env={**os.environ, **ENVIRONMENT})
-    assert job.stdout is not None
-    assert job.stdout.readline() == b"ready\n"
-    job.send_signal(number)
-    assert job.wait(60) == 7
-    job.stdout.close()
-
-
-def test_what_cannot_be_run_is_an_error_that_says_so(tmp_path: Path) -> None:
-    job = timed(tmp_path, ["no-such-program"])
-    assert job.returncode == 2
-    assert (
-        job.stderr == "timing-logger: COMMAND: 'no-such-program' cannot be run: No such file or directory.\n"
-    )
-
-
-def test_nothing_to_run_is_an_error_that_says_what_to_type(tmp_path: Path) -> None:
-    job = timed(tmp_path, [])
-    assert (job.returncode, job.stderr.count("\n")) == (2, 1)
-    assert "-- torchrun train.py" in job.stderr
-
-
-def test_a_folder_that_cannot_be_made_is_an_error_before_the_job_starts(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    job = timed(tmp_path / "file", [sys.executable, "-c", "print('ran')"])
-    assert (job.returncode, job.stdout) == (2, "")
-    assert str(tmp_path / "file") in job.stderr
+# -- where the timing fails ------------------------------------------------------------------------------
 
 
 def test_an_error_in_the_timing_leaves_the_training_alone_and_is_told_of_once(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from policy_runs import leaving
 from rank_tables import as_polars
 from simulated_runs import CLOCK_OFFSETS_S, data_parallel, factors
 from timing_files import EPOCH_S, record, write_sidecar, write_table, write_timing_file
@@ -26,12 +27,14 @@ from timing_logger.analysis import (
     summarize_ranks,
     windows,
 )
+from timing_logger.analysis.stragglers.facts import LeavesLate
 from timing_logger.analysis.stragglers.rank_facts import FewSteps
 from timing_logger.cli import main
 from timing_logger.errors import TableError
 from timing_logger.record import NS_PER_S
 from timing_logger.report import evidence_sentences
 from timing_logger.report.html import report_html
+from timing_logger.report.verdict_wording import verdict_sentence
 from timing_logger.report.why_text import reason
 from timing_logger.run_info import sidecar_path
 
@@ -259,3 +262,32 @@ def test_ranks_that_are_whole_but_floats_will_do() -> None:
     verdict = stragglers(timings.assign(rank=timings["rank"].astype(float)))
     assert isinstance(verdict, Verdict)
     assert verdict.ranks == (2,)
+
+
+# -- ranks that leave late ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("every", [1, 10])
+def test_a_rank_that_leaves_communication_late_is_told_and_the_run_not_called_healthy(every: int) -> None:
+    verdict = stragglers(leaving(5.0 * every, every=every))
+    assert (verdict.judged, type(verdict.why)) == (False, LeavesLate)
+    assert isinstance(verdict.why, LeavesLate)
+    assert (verdict.why.rank, verdict.why.late_ms) == (1, pytest.approx(5.0, abs=0.1))
+    assert "rank 1 leaves collectives later than its peers, by 5.0 ms a step" in verdict_sentence(verdict)
+
+
+def test_ranks_that_wait_for_one_that_leaves_with_the_others_are_not_told_that_it_leaves_late() -> None:
+    assert stragglers(leaving(0.0)).judged
+    assert stragglers(leaving(0.0, works_ms=26.0)).ranks == (1,)
+
+
+def test_nobody_is_said_to_leave_late_by_less_than_the_clocks_may_be_wrong() -> None:
+    assert not stragglers(leaving(8.0, clocks_s=1e-3)).judged
+    assert stragglers(leaving(8.0, clocks_s=4e-3)).judged
+    assert stragglers(leaving(8.0, every=10, clocks_s=float("nan"))).judged
+
+
+def test_a_root_that_has_more_to_do_than_the_others_is_not_said_to_leave_late() -> None:
+    timings = leaving(5.0)
+    gathered = timings.assign(operation=timings["operation"].replace("ALLREDUCE", "GATHER"), peer=1)
+    assert not isinstance(stragglers(gathered).why, LeavesLate)
