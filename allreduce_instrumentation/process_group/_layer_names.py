@@ -18,7 +18,8 @@ from weakref import ref
 
 import torch
 
-from timing_logger.recording.autograd_threads import NO_PASS, from_innermost
+from timing_logger.recording.autograd_threads import NO_PASS
+from timing_logger.recording.thread_frames import from_innermost
 
 if TYPE_CHECKING:
     from torch.nn.parallel import DistributedDataParallel

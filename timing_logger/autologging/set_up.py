@@ -11,12 +11,13 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from timing_logger.autologging.session import Session
 from timing_logger.autologging.this_rank import Rank, rank_of_mpi, stated_rank
 from timing_logger.recording.logger import TimingLogger
+from timing_logger.recording.thread_frames import frame_of_main_thread, from_innermost
 
 RANK_PROCESS = "TIMING_LOGGER_RANK_PROCESS"
 """The environment variable by which children of a rank, which inherit its rank, know that they are none."""
@@ -182,9 +183,7 @@ def _is_of_its_own() -> bool:
 
 
 def _waits_for_a_child() -> bool:
-    frame: FrameType | None = sys._current_frames().get(threading.main_thread().ident or 0)
-    while frame is not None:
-        if frame.f_code.co_filename.endswith(_WAITING_FOR_A_CHILD):
-            return True
-        frame = frame.f_back
-    return False
+    return any(
+        frame.f_code.co_filename.endswith(_WAITING_FOR_A_CHILD)
+        for frame in from_innermost(frame_of_main_thread())
+    )

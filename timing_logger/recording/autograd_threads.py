@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
+from timing_logger.recording.thread_frames import current_frames, from_innermost
+
 NO_PASS = -1
 
 
@@ -80,7 +82,7 @@ def _threads_of_python() -> Iterator[tuple[threading.Thread, FrameType]]:
     ``threading.enumerate`` would wait for a lock, which a signal handler may find held by its own thread.
     """
     threads: dict[int, threading.Thread] = vars(threading)["_active"]
-    for ident, frame in sys._current_frames().items():
+    for ident, frame in current_frames().items():
         thread = threads.get(ident)
         if thread is not None and not is_foreign(thread):
             yield thread, frame
@@ -89,13 +91,6 @@ def _threads_of_python() -> Iterator[tuple[threading.Thread, FrameType]]:
 def is_foreign(thread: threading.Thread) -> bool:
     """Tell whether ``thread`` was started by code other than Python's ``threading``, such as C++."""
     return isinstance(thread, threading._DummyThread)
-
-
-def from_innermost(frame: FrameType | None) -> Iterator[FrameType]:
-    """Yield ``frame``, the one that called it, and so on."""
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
 
 
 _found: Engine | None = None

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from timing_logger.record import INFLIGHT, NS_PER_S, RawRecord, Record, is_message
-from timing_logger.recording.autograd_threads import from_innermost
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.open_calls import OpenCalls
 from timing_logger.recording.stalls import Stalls
+from timing_logger.recording.thread_frames import frame_of_main_thread, from_innermost
 from timing_logger.run_info import GroupProgress, OpenCallInfo, Stall
 
 _MOST_FRAMES = 12
@@ -152,7 +150,7 @@ def _idle_stack() -> list[str]:
 def _main_thread_stack() -> Iterator[str]:
     """Yield the main thread's innermost call outside of these packages, then the user's calls around it."""
     innermost = True
-    for frame in from_innermost(sys._current_frames().get(threading.main_thread().ident or 0)):
+    for frame in from_innermost(frame_of_main_thread()):
         file = frame.f_code.co_filename
         is_ours = str(frame.f_globals.get("__name__")).startswith(_OURS)
         if not is_ours and (innermost or not _is_library(file)):

@@ -176,9 +176,13 @@ cdef class Channel:
         """Remove and return the oldest records, at most ``limit``."""
         cdef uint64_t first = self.ring.taken
         cdef uint64_t count = min(limit, self.ring.head - first)
-        records = [record for i in range(count) if (record := self.record_at(first + i)) is not None]
-        for i in range(count):
-            self.elsewhere.pop(first + i, None)
+        cdef uint64_t i
+        records = []
+        for i in range(first, first + count):
+            record = self.record_at(i)
+            if record is not None:
+                records.append(record)
+            self.elsewhere.pop(i, None)
         ring_take(&self.ring, count)
         self.ring.n_unreadable += count - <uint64_t> len(records)
         return records

@@ -1,0 +1,78 @@
+"""The frames of threads are taken without the deadlock that Python before 3.12 risks in it."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from timing_logger.recording import thread_frames
+from timing_logger.recording.thread_frames import current_frames, frame_of_main_thread, from_innermost
+
+COLLECTING_IN_THREADS = """
+import gc, threading, time
+from timing_logger.recording.thread_frames import current_frames
+
+class SlowToGo:
+    def __del__(self):
+        time.sleep(0.0002)  # another thread runs meanwhile
+
+def look():
+    for _ in range(300):
+        garbage = SlowToGo()
+        garbage.itself = garbage
+        del garbage
+        current_frames()
+
+gc.set_threshold(1)
+threads = [threading.Thread(target=look, daemon=True) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print("done", gc.isenabled())
+"""
+
+
+def output_of(program: str) -> str:
+    job = [sys.executable, "-c", program]
+    return subprocess.run(job, stdout=subprocess.PIPE, text=True, timeout=120, check=True).stdout
+
+
+def test_threads_that_look_at_each_other_while_garbage_is_collected_do_not_block_for_ever() -> None:
+    assert output_of(COLLECTING_IN_THREADS) == "done True\n"
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_collector_stays_on_or_off(monkeypatch: pytest.MonkeyPatch, enabled: bool) -> None:
+    monkeypatch.setattr(thread_frames, "_COLLECTS_IN_ALLOCATIONS", True)
+    was = gc.isenabled()
+    (gc.enable if enabled else gc.disable)()
+    try:
+        assert threading.get_ident() in current_frames()
+        assert gc.isenabled() is enabled
+    finally:
+        (gc.enable if was else gc.disable)()
+
+
+def test_the_collector_is_on_again_after_a_hook_that_audits_refused() -> None:
+    refusing = (
+        "import gc, sys\n"
+        "from timing_logger.recording import thread_frames\n"
+        "thread_frames._COLLECTS_IN_ALLOCATIONS = True\n"
+        "def hook(event, args):\n"
+        "    if event == 'sys._current_frames': raise PermissionError\n"
+        "sys.addaudithook(hook)\n"
+        "try: thread_frames.current_frames()\n"
+        "except PermissionError: print(gc.isenabled())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", refusing], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "True\n"
+
+
+def test_the_innermost_frame_comes_first() -> None:
+    names = [frame.f_code.co_name for frame in from_innermost(frame_of_main_thread())]
+    assert names.index("frame_of_main_thread") < names.index("test_the_innermost_frame_comes_first")
