@@ -15,6 +15,7 @@ from policy_runs import (
     groups,
     leaving_late,
     logged,
+    owner,
     saving,
     short_between,
     slow_groups,
@@ -25,6 +26,7 @@ from policy_runs import (
     unequal,
     when,
     windows,
+    working,
 )  # fmt: skip
 
 EXAMPLES: dict[str, list[Any]] = {
@@ -234,6 +236,32 @@ EXAMPLES: dict[str, list[Any]] = {
          "healthy", 0.4, "not judged"),
     ],
     # -- roles, all ranks, and none in particular --
+    "min_growth_steps": [
+        (working(40, 4, as_much=1.4, slower=1, varies=0.2, grows=False), "machine", 60, "work", owner),
+        (working(12, 2, as_much=1.4, slower=1, varies=0.2, grows=False), "work", 5, "machine", owner),
+    ],
+    "min_work_difference": [
+        (working(40, 4, as_much=1.4, slower=1, varies=0.15, grows=False), "machine", 0.6, "work", owner),
+        (working(40, 4, as_much=1.4, slower=1, varies=0.02, grows=False), "work", 0.02, "machine", owner),
+    ],
+    "max_growth_error": [
+        (
+            working(40, 4, as_much=1.4, slower=1, varies=0.15, grows=False, noise=0.05),
+            "machine", 0.005, "work", owner,
+        ),
+        (
+            working(20, 4, as_much=1.6, slower=1, varies=0.06, grows=False, noise=0.1),
+            "work", 1.0, "machine", owner,
+        ),
+    ],
+    "min_explained_by_work": [
+        (working(40, 4, as_much=1.4, slower=1.2, varies=0.1), "both", 0.5, "work", owner),
+        (working(40, 4, as_much=1.4, slower=1.02, varies=0.1), "work", 0.99, "both", owner),
+    ],
+    "max_explained_by_work": [
+        (working(40, 4, as_much=1.08, slower=1.4, varies=0.01), "machine", 0.1, "both", owner),
+        (working(40, 4, as_much=1.4, slower=1.2, varies=0.1), "both", 0.7, "machine", owner),
+    ],
     "min_slower_ranks_share": [
         (steps(60, 8, (slice(6), 1.5, slice(30, 60))), "group-wide", 0.8, "healthy"),
         (steps(60, 8, (slice(5), 1.5, slice(30, 60))), "healthy", 0.6, "group-wide"),

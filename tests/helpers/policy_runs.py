@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pandas as pd
 from account_rows import row, table
-from simulated_runs import Floats, data_parallel, factors, misplaced, of_groups, of_operations
+from simulated_runs import Floats, data_parallel, factors, misplaced, of_groups, of_operations, with_work
 
 from timing_logger.analysis import Policy, stragglers_and_windows
 from timing_logger.analysis.stragglers.windows import StragglersAndWindows
@@ -57,6 +57,10 @@ def when(found: StragglersAndWindows) -> str:
     return found.verdict.window
 
 
+def owner(found: StragglersAndWindows) -> str:
+    return found.verdict.owner
+
+
 def suspects(found: StragglersAndWindows) -> str:
     return ", ".join("+".join(map(str, suspect.ranks)) for suspect in found.verdict.suspects)
 
@@ -102,6 +106,31 @@ def steps(
             hosts = [f"node{rank // host_ranks}" for rank in range(n_ranks)]
             timings.attrs["files"] = [{"rank": r, "sidecar": {"host": host}} for r, host in enumerate(hosts)]
         return timings, dict(enumerate(roles)) or None
+
+    return run
+
+
+def working(
+    n_steps: int, n_ranks: int, *, as_much: float, slower: float, varies: float, grows: bool = True,
+    noise: float = QUIET,
+) -> Callable[[], Timings]:  # fmt: skip
+    """Make a run whose rank 1 has more to do, and is slower for what it has to do.
+
+    Args:
+        n_steps, n_ranks: its size.
+        as_much: the work of rank 1, compared with that of the others.
+        slower: by which factor rank 1 takes longer for its work.
+        varies: sigma of the work of each rank and step.
+        grows: whether the times grow with the work; else rank 1 is slower by ``as_much``, too.
+        noise: sigma of the times.
+    """
+
+    def run() -> Timings:
+        work = 1000 * factors(n_steps, n_ranks, noise=varies, seed=7)
+        work[:, 1] *= as_much
+        factor = factors(n_steps, n_ranks, noise=noise) * (work / 1000 if grows else 1)
+        factor[:, 1] *= slower if grows else slower * as_much
+        return with_work(data_parallel(factor, operations_ms=WORK_MS), "WORK", work), None
 
     return run
 

@@ -103,6 +103,21 @@ def of_operations(times_ms: Mapping[str, Floats], *, logged: Sequence[str] | Non
     return _table(rows, logged)
 
 
+def with_work(timings: pd.DataFrame, operation: str, work: Floats) -> pd.DataFrame:
+    """Return a table whose rows of an operation, one in each step, state how much there was to do.
+
+    Args:
+        timings: the table.
+        operation: the operation.
+        work: how much, as steps x ranks.
+    """
+    stated = timings.assign(work=np.nan)
+    chosen = stated["operation"] == operation
+    of_rows = stated.loc[chosen]
+    stated.loc[chosen, "work"] = work[of_rows["iteration"].astype(int), of_rows["rank"].astype(int)]
+    return stated
+
+
 def of_groups(transfer_ms: Floats, *, work_ms: float | Floats = 10.0, size: int = 2) -> pd.DataFrame:
     """Return the table of a run in which ranks work, and then each group of them reduces by itself.
 

@@ -25,7 +25,7 @@ COLUMNS_OF: dict[str, tuple[str, ...]] = {
     "overlap": (*_STEP, "operation", "elapsed_ms", *_WHEN, *_WAITED_FOR),
     "efficiencies": (*_STEP, "operation", "elapsed_ms", *_WHEN, *_WAITED_FOR),
     "account": (*COLUMNS_OF_COLLECTIVES, *_ON_ONE_AXIS),
-    "stragglers": (*COLUMNS_OF_COLLECTIVES, "layer_name", *_ON_ONE_AXIS),
+    "stragglers": (*COLUMNS_OF_COLLECTIVES, "layer_name", "work", *_ON_ONE_AXIS),
     "hang": (*COLUMNS_OF_COLLECTIVES, "layer_name"),
 }  # fmt: skip
 """The columns that each analysis needs, by the name of the analysis.

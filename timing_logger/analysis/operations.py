@@ -74,6 +74,9 @@ FROM_ROOT = frozenset({"BCAST", "SCATTER", "SCATTERV"})
 TO_ROOT = frozenset({"REDUCE", "GATHER", "GATHERV"})
 """Operations in which the root gets what the others have, and waits for them if it arrives first."""
 
+DATA = "DATA"
+"""Getting the next batch of data."""
+
 PROBES = frozenset({"PROBE", "MPROBE"})
 """Operations that wait or ask for a message, without receiving it."""
 

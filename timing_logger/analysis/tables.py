@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import narwhals as nw
@@ -357,12 +358,22 @@ def like(
 
 
 def numbers(rows: Frame, name: str) -> Floats:
-    """Return a column as floats, with NaN where unknown. Do not write to it: it may be the table's own."""
+    """Return a column as floats, with NaN where unknown. Do not write to it: it may be the table's own.
+
+    A blank text is unknown, too: a column that another program left out may be full of them.
+    """
     column = rows[name]
+    if column.dtype in (nw.String, nw.Object):
+        return np.array([_number(value) for value in column], np.float64)
     if rows.implementation.is_pandas_like():  # same result as below, with fewer copies
         values: Floats = column.to_native().to_numpy(dtype=np.float64, na_value=np.nan)
         return values
     return column.cast(nw.Float64).to_numpy().astype(np.float64, copy=False)
+
+
+def _number(value: object) -> float:
+    is_number = isinstance(value, Real) or (isinstance(value, str) and value.strip() != "")
+    return float(cast("float", value)) if is_number else float("nan")
 
 
 def known(values: Floats) -> Floats:

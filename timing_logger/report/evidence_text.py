@@ -30,6 +30,7 @@ from timing_logger.analysis.stragglers.rank_facts import (
     FewSteps,
     HostOrWork,
     LostToSlowest,
+    MoreRows,
     MostWaitedFor,
     NotNamed,
     PassingOn,
@@ -43,7 +44,9 @@ from timing_logger.analysis.stragglers.rank_facts import (
     SlowRole,
     StepsCounted,
     TwoRanks,
+    UnevenWork,
     VaryAlone,
+    WorkOfRank,
 )
 from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.report._wording import count
@@ -164,6 +167,32 @@ def _slow_operation(fact: SlowOperation) -> str:
     if math.isnan(fact.excess_share):
         return f"{operation} is where rank {fact.rank} spent most beyond its peers."
     return f"{operation} holds {fact.excess_share:.0%} of what rank {fact.rank} spent beyond its peers."
+
+
+@_in_words.register
+def _work_of_rank(fact: WorkOfRank) -> str:
+    has = f"rank {fact.rank} has {fact.times_as_much:.2f} times the work of its peers"
+    at_its_work = f"takes {fact.times_as_long:.2f} times as long as they do"
+    if not fact.explained_share > 0:
+        return f"For the work that it has, rank {fact.rank} {at_its_work}."
+    explains = f"which explains {fact.explained_share:.0%} of its delay"
+    return f"{capital(has)}, {explains}; for the work that it has, it {at_its_work}."
+
+
+@_in_words.register
+def _more_rows(fact: MoreRows) -> str:
+    return (
+        f"Rank {fact.rank} does {fact.operation} {fact.times_as_many:.2f} times as often as its peers, which "
+        f"explains {fact.explained_share:.0%} of its delay if each takes as long."
+    )
+
+
+@_in_words.register
+def _uneven_work(fact: UnevenWork) -> str:
+    return (
+        "The ranks have uneven work: with as much to do for all of them in each step, the run would be "
+        f"{fact.run_share:.0%} shorter."
+    )
 
 
 @_in_words.register

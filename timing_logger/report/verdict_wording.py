@@ -7,9 +7,11 @@ from collections.abc import Iterable, Sequence
 
 from timing_logger.analysis import Gate, Verdict
 from timing_logger.analysis.step_times.step_times import UNLOGGED
+from timing_logger.analysis.stragglers.rank_facts import MoreRows, UnevenWork, WorkOfRank
 from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.record import escape_text
 from timing_logger.report._wording import count, fixed, seconds
+from timing_logger.report.evidence_text import sentence
 from timing_logger.report.why_text import reason
 
 CERTAIN = 0.995
@@ -39,7 +41,7 @@ def particulars(verdict: Verdict) -> str:
     An example is ``26 ms in each of 32 steps, throughout (iterations 1 to 32), in DATA. Certain.``
     """
     lost = escape_text(", ".join(_lost(verdict)))
-    sentences = (lost and f"{capital(lost)}.", _how_sure(verdict), *_further_waits(verdict))
+    sentences = (lost and f"{capital(lost)}.", _how_sure(verdict), _whose(verdict), *_further_waits(verdict))
     return " ".join(sentence for sentence in sentences if sentence)
 
 
@@ -52,8 +54,11 @@ def what_next(verdict: Verdict) -> str:
         return "timing-logger waits shows who waited for whom." if told else ""
     if verdict.operation == UNLOGGED:
         return 'To see what it does there, put with logger.operation("NAME"): around parts of that code.'
+    if verdict.owner == "work":
+        return _NEXT_AT_UNEVEN_WORK
     if verdict.verdict in ("rank", "suspect"):
-        return _NEXT_BY_OPERATION.get(verdict.operation, _SAME_WORK).format(_place(verdict))
+        usual = _NEXT_BY_OWNER.get(verdict.owner, _NEXT_BY_OWNER["machine"])
+        return _NEXT_BY_OPERATION.get(verdict.operation, usual).format(_place(verdict))
     return _NEXT_BY_KIND[verdict.verdict]
 
 
@@ -236,9 +241,23 @@ def _how_sure(verdict: Verdict) -> str:
     return "Certain." if verdict.verdict == "rank" and least >= CERTAIN else f"Likelihood {least:.0%}."
 
 
+def _whose(verdict: Verdict) -> str:
+    """Return whether a rank is slow or has more to do, as far as rows tell."""
+    told = [fact for fact in verdict.evidence if isinstance(fact, (WorkOfRank, MoreRows, UnevenWork))]
+    return sentence(told[0]) if told else ""
+
+
 # -- what next ---------------------------------------------------------------------------------------------
 
-_SAME_WORK = "Look{} for what its peers do not have: more work, other processes, a slower clock."
+_NEXT_BY_OWNER = {
+    "machine": "Look{} for what its peers do not have: other processes, a slower clock.",
+    "both": "Look{} for what its peers do not have: other processes, a slower clock; and give it less work.",
+    "unknown": "Look{} for what its peers do not have: other processes, a slower clock, or more work, which "
+    "logger.set_current_work(n) in each step would tell.",
+}
+"""What to look at by the owner of the delay, with a place for the host."""
+
+_NEXT_AT_UNEVEN_WORK = "Give all ranks as much to do: batches of equal lengths, or packed ones."
 
 _NEXT_BY_OPERATION = {
     "DATA": "Look{} at where its batches come from: storage, workers of the loader, other processes.",

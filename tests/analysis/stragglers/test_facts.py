@@ -58,6 +58,7 @@ from timing_logger.analysis.stragglers.rank_facts import (
     FewSteps,
     HostOrWork,
     LostToSlowest,
+    MoreRows,
     MostWaitedFor,
     NotNamed,
     PassingOn,
@@ -71,7 +72,9 @@ from timing_logger.analysis.stragglers.rank_facts import (
     SlowRole,
     StepsCounted,
     TwoRanks,
+    UnevenWork,
     VaryAlone,
+    WorkOfRank,
 )
 from timing_logger.report import evidence_sentences, verdict_json
 from timing_logger.report.evidence_text import sentence
@@ -105,6 +108,12 @@ EXAMPLES: dict[str, tuple[Fact, str]] = {
     "slow-role": (SlowRole("stage 1", (3,), 1.6), "Whether the rank or the work of its role is slow cannot"),
     "all-slower": (AllSlower(0.9, 1.2, "little by little"), "after a growth that went on little by little."),
     "lost-to-slowest": (LostToSlowest(0.3, ()), "of each step, most of that to no one in particular."),
+    "work-of-rank": (
+        WorkOfRank(2, 1.4, 0.65, 1.2),
+        "Rank 2 has 1.40 times the work of its peers, which explains 65% of its delay; for the work ",
+    ),
+    "more-rows": (MoreRows(2, "FORWARD", 1.25, 0.8), "Rank 2 does FORWARD 1.25 times as often as its peers"),
+    "uneven-work": (UnevenWork(0.12), "in each step, the run would be 12% shorter."),
     "ended-badly": (EndedBadly("hang", "The run hung."), "The run hung."),
     "slow-transfers": (SlowTransfers(MESSAGES, 15.0, 1.0, "usual", 4, 90), " in 4 of 90 steps, 15.0 times"),
     "mostly-transfers": (MostlyTransfers(0.6, RAIL), "most of it in ALLREDUCE in group rail0."),

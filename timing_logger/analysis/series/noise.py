@@ -9,6 +9,7 @@ never. Only few of these differences contain a change of level.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -68,6 +69,11 @@ def sigmas_of(differences: Floats) -> Floats:
 def robust_sigma(values: Floats) -> float:
     """Estimate the standard deviation from the median absolute deviation; 0 for fewer than two values."""
     return MAD_TO_SIGMA * float(np.median(np.abs(values - np.median(values)))) if len(values) else 0.0
+
+
+def error_of_median(values: Floats) -> float:
+    """Estimate the standard error of the median of independent values: that of normal noise as wide."""
+    return 1.2533 * robust_sigma(values) / math.sqrt(max(1, len(values)))
 
 
 _BETWEEN_QUANTILES = 0.7572  # from the 10% to the 30% quantile of normal noise, in sigmas

@@ -13,6 +13,7 @@ from timing_logger.analysis.intervals import union_lengths
 from timing_logger.analysis.operations import is_collective, needs_no_other_rank
 from timing_logger.analysis.step_durations import iterations_since
 from timing_logger.analysis.step_times.self_time import covered_s, exclusive_ms
+from timing_logger.analysis.step_times.workload import RankWorkload, rank_workload
 from timing_logger.analysis.steps import Numbering
 from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, Rows, coded_text, each_text, numbers
 from timing_logger.record import OK
@@ -31,6 +32,7 @@ class RankSteps(NamedTuple):
         stands_for: how many iterations the step stands for: 10 where every 10th was recorded; NaN for the
             first.
         blocked_ms: how long a thread or stream of the process was blocked in communication.
+        workload: how much there was to do in each step.
         unlogged_ms: the time for which the process has no row, over all steps but the first, by the
             operations before and after it.
     """
@@ -41,12 +43,13 @@ class RankSteps(NamedTuple):
     gap_ms: Floats
     stands_for: Floats
     blocked_ms: Floats
+    workload: RankWorkload
     unlogged_ms: Mapping[tuple[str, str], float]
 
     def without_steps(self) -> RankSteps:
         """Return the times of the same process as if it had recorded no step."""
         none = self.gap_ms[:0]
-        return RankSteps(self.rank, self.iterations[:0], {}, none, none, none, {})
+        return RankSteps(self.rank, self.iterations[:0], {}, none, none, none, RankWorkload({}, None, {}), {})
 
 
 class WorkRows(NamedTuple):
@@ -57,6 +60,7 @@ class WorkRows(NamedTuple):
         operation: index of the row's operation in ``operations``.
         step: number of the row's step; NaN outside of any step.
         elapsed_ms: duration of the row; NaN where it is unknown or the operation failed.
+        work: how much the row states that there was to do; NaN where it states nothing.
         start_s, end_s: on the time axis of the process, in seconds.
         lane, blocks: as ``lanes_of`` returns them.
         group, number: the group of the row's collective, and its number there; NaN where it has none.
@@ -66,6 +70,7 @@ class WorkRows(NamedTuple):
     operation: Ints
     step: Floats
     elapsed_ms: Floats
+    work: Floats
     start_s: Floats
     end_s: Floats
     lane: Ints
@@ -89,6 +94,7 @@ class WorkRows(NamedTuple):
             operation=operation,
             step=step,
             elapsed_ms=np.where(succeeded, numbers(frame, "elapsed_ms"), np.nan),
+            work=numbers(frame, "work"),
             start_s=numbers(frame, "start_counter"),
             end_s=numbers(frame, "end_counter"),
             lane=lanes.lane,
@@ -129,7 +135,10 @@ def rank_steps(rows: WorkRows, rank: int, numbering: Numbering) -> RankSteps:
     blocked = rows.only(rows.blocks)
     blocked_s = union_lengths(at[rows.blocks], blocked.start_s, blocked.end_s, len(steps))
     later = rows.only((at > 0) & (own | rows.blocks))
-    return RankSteps(rank, steps, work_ms, gap_ms, stands_for, 1000 * blocked_s, _unlogged_ms(later))
+    return RankSteps(
+        rank, steps, work_ms, gap_ms, stands_for, 1000 * blocked_s,
+        rank_workload(rows.operations, rows.operation, rows.work, at, len(steps)), _unlogged_ms(later),
+    )  # fmt: skip
 
 
 def _alone_ms(rows: WorkRows, held: Bools) -> Floats:

@@ -29,6 +29,7 @@ from timing_logger.analysis.step_times.part import StepTimesPart, map_step_times
 from timing_logger.analysis.step_times.rank_steps import RankSteps
 from timing_logger.analysis.step_times.transfers import Transfers, transfers_by_step
 from timing_logger.analysis.step_times.waiting import Waits, waits_by_step
+from timing_logger.analysis.step_times.workload import NOTHING_STATED, Workload, workload_of
 from timing_logger.analysis.steps import Numbering, StepRange, numbered_by_epoch
 from timing_logger.analysis.tables import (
     Floats,
@@ -65,6 +66,7 @@ class StepTimes:
         has_iterations: whether iterations are recorded.
         numbering: what the numbers in ``iterations`` mean.
         on_device: whether rows of own work are on the device's clock, where waits are part of them.
+        workload: how much ranks had to do.
         unlogged_ms: for each rank the time without any row, by the operations before and after it.
         played: the run as a program that can be played again.
         wall_ms: how long the run lasted on the rank that was there longest; NaN if unknown.
@@ -84,6 +86,7 @@ class StepTimes:
     from_gaps: bool
     has_iterations: bool
     numbering: Numbering
+    workload: Workload = NOTHING_STATED
     on_device: bool = False
     unlogged_ms: Sequence[Mapping[tuple[str, str], float]] = ()
     played: Played | None = None
@@ -191,6 +194,7 @@ def _assembled(
     shape = Shape(len(iterations), len(ranks))
     operation_ms = np.full((len(operations), *shape), np.nan)
     gap_ms, blocked_ms = np.full((2, *shape), np.nan)
+    workload = workload_of([steps.workload for steps in found], rows, column, shape)
     for steps, at, its in zip(found, rows, column, strict=True):
         gap_ms[at, its], blocked_ms[at, its] = steps.gap_ms, steps.blocked_ms
         for i, operation in enumerate(operations):
@@ -210,7 +214,8 @@ def _assembled(
     return StepTimes(
         ranks.tolist(), iterations, operations, operation_ms, np.where(self_ms > 0, self_ms, np.nan), waits,
         gap_ms, blocked_ms, transfers, from_gaps=False, has_iterations=has_iterations,
-        numbering=numbering, unlogged_ms=unlogged_ms, on_device=any(part.on_device for part in parts),
+        numbering=numbering, workload=workload, unlogged_ms=unlogged_ms,
+        on_device=any(part.on_device for part in parts),
         played=played_of(tied, step, lines, places), wall_ms=wall_ms(lines), recorded_every=recorded_every,
         account=account,
     )  # fmt: skip

@@ -208,6 +208,24 @@ class Policy:
         0.5, "More than this share of all waiting is most of it: then it is waiting for one rank."
     )
 
+    min_growth_steps: int = count(
+        10,
+        "Medians of fewer steps with much and with little work do not show how a time grows with the work.",
+        about="Work",
+    )
+    min_work_difference: float = positive(
+        0.1, "Where a rank's work hardly varies (10%), its times do not show how they grow with the work."
+    )
+    max_growth_error: float = positive(
+        0.25, "An exponent that is less well known is not used: the time is then taken to be proportional."
+    )
+    min_explained_by_work: float = share(
+        0.75, "More work that explains so much of a delay is its cause: the rank is no slower for its work."
+    )
+    max_explained_by_work: float = share(
+        0.25, "More work that explains no more of a delay is not its cause; in between both are."
+    )
+
     min_slower_ranks_share: float = share(
         0.75,
         "All ranks are slower than in their past if so many are: the others may have had a bad past.",

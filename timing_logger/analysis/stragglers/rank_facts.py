@@ -160,6 +160,41 @@ class SlowOperation:
 
 
 @dataclass(frozen=True)
+class WorkOfRank:
+    """How much a slow rank has to do, by what its rows state as work.
+
+    Attributes:
+        rank: the rank.
+        times_as_much: its work divided by that of its peers, in the operation in which it loses most.
+        explained_share: the fraction of its time beyond its peers that is due to that, in [0, 1].
+        times_as_long: its time divided by that of its peers, if all had the same to do.
+    """
+
+    rank: int
+    times_as_much: float
+    explained_share: float
+    times_as_long: float
+
+
+@dataclass(frozen=True)
+class MoreRows:
+    """A slow rank did an operation more often than its peers.
+
+    Attributes:
+        rank: the rank.
+        operation: the operation.
+        times_as_many: the number of its rows divided by that of its peers, by step.
+        explained_share: the fraction of its time beyond its peers that is due to that, in [0, 1], if each
+            time takes as long.
+    """
+
+    rank: int
+    operation: str
+    times_as_many: float
+    explained_share: float
+
+
+@dataclass(frozen=True)
 class MostWaitedFor:
     """In its slow steps, ranks waited for this one more than for any other.
 
@@ -221,6 +256,17 @@ class AllSlower:
     ranks_share: float
     times_as_long: float
     how: Slowing
+
+
+@dataclass(frozen=True)
+class UnevenWork:
+    """Ranks of a role have uneven work.
+
+    Attributes:
+        run_share: by which fraction of it the run would be shorter, if all had the same to do in each step.
+    """
+
+    run_share: float
 
 
 @dataclass(frozen=True)
@@ -303,7 +349,8 @@ class FewSteps:
 RankFact = (
     SlowRank | SlowHost | NotNamed | ExplainedWithout | ActAsOne | VaryAlone | HostOrWork | SlowOperation
     | MostWaitedFor | PassingOn | Costliest | SlowRole | AllSlower | LostToSlowest | SelfTimeBetween
-    | SelfTimeOfRows | SelfTimeUnknown | AloneInRole | TwoRanks | StepsCounted | EpochsCounted | FewSteps
+    | WorkOfRank | MoreRows | UnevenWork | SelfTimeOfRows | SelfTimeUnknown | AloneInRole | TwoRanks
+    | StepsCounted | EpochsCounted | FewSteps
 )  # fmt: skip
 """A fact on ranks."""
 

@@ -15,6 +15,8 @@ from timing_logger.analysis.stragglers.rank_facts import BondKind, Gate
 
 VerdictKind = Literal["healthy", "rank", "suspect", "role", "group-wide", "communication", "diffuse", "hang"]
 
+Owner = Literal["", "machine", "work", "both", "role", "unknown"]
+
 
 @earlier_keywords(phase="operation")
 class Suspect(NamedTuple):
@@ -60,6 +62,7 @@ class VerdictDict(_Epochs):
     bond: BondKind
     operation: str
     between: list[str]
+    owner: Owner
     labels: str
     window: str
     first_iteration: int | None
@@ -105,6 +108,11 @@ class Verdict:
         operation: the operation in which the time is lost; ``UNLOGGED`` if between the rows; "" if no rank is
             slow.
         between: for ``UNLOGGED`` the operations of the rows before and after most of that time; else empty.
+        owner: what the delay of the ranks is due to. ``machine``: they are slower for what they have to do,
+            through themselves, their host or what they use there. ``work``: they have more to do than their
+            peers, and are no slower for that. ``both``. ``role``: a whole role is slower than the others, and
+            how much its work should take is not known. ``unknown``: no work is recorded. "" if no rank or
+            role is slow.
         labels: the role of the first rank, "" if none is stated.
         window: ``persistent``, ``ongoing`` (still slow at the end), ``bounded`` or ``intermittent``; "" if
             there are no slow steps.
@@ -144,6 +152,7 @@ class Verdict:
     bond: BondKind = ""
     operation: str = ""
     between: tuple[str, ...] = ()
+    owner: Owner = ""
     labels: str = ""
     window: str = ""
     first_iteration: int | None = None

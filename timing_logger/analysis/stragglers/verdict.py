@@ -26,7 +26,7 @@ from timing_logger.analysis.step_times.step_times import (
 )
 from timing_logger.analysis.stragglers.case import Case, Judgement
 from timing_logger.analysis.stragglers.facts import DifferentRuns, RanksLacking, Reason, UntimedCalls
-from timing_logger.analysis.stragglers.own_times import by_own_times
+from timing_logger.analysis.stragglers.owner import with_owner
 from timing_logger.analysis.stragglers.policy import STANDARD, Policy
 from timing_logger.analysis.stragglers.result import Verdict
 from timing_logger.analysis.stragglers.who.pricing import Pricing, pricing_of
@@ -102,7 +102,7 @@ def judgement_on(case: Case, files: Sequence[File]) -> Judgement:
         verdict = _unjudged(Verdict(verdict="healthy"), DifferentRuns(mixed), case.times)
         return Judgement(case, verdict, are_comparable=False)
     pricing, untimed = pricing_of(case), why_untimed(files)
-    found = by_own_times(case, pricing)
+    found = with_owner(case, pricing)
     pricing = pricing.on(found.case.times)
     verdict = _rather_communication(found.verdict, case.times, slow_communication(case, pricing))
     verdict = _as_far_as_known(verdict, found.case, lacking(files), pricing, untimed)

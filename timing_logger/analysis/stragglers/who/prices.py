@@ -6,6 +6,7 @@ Compare Lin et al., Understanding stragglers in large model training using what-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -45,11 +46,27 @@ class Prices:
             min_alike: the least number of ranks that did the same, for the others to show how much one
                 differs by chance.
         """
-        self._program, self._replay = program, Replay(program)
+        self._program, self._replay, self._min_alike = program, Replay(program), min_alike
         self._column = in_few_bytes(column_of_line)[program.line]
         self._clock = own_clocks(program, call, role_of_line)
-        self._parts = _Parts.of(self._column, self._clock, min_alike)
+        self._due_to_work: Floats = np.ones(1)
+        self._parts = _Parts.of(self._column, self._clock, self._due_to_work, min_alike)
         self._length_s: dict[tuple[tuple[int, bytes], ...], float] = {}
+
+    def at_equal_work(self, due_to_work: Floats) -> Prices:
+        """Return the prices of ranks that are slow for what they have to do.
+
+        Like its peers is then a rank that takes as much longer than they do as its work makes it.
+
+        Args:
+            due_to_work: by which factor a rank takes longer due to its work, steps x ranks.
+        """
+        prices = copy(self)
+        step = np.minimum(self._program.step, len(due_to_work) - 1)
+        prices._due_to_work = due_to_work[step, self._column]
+        prices._parts = _Parts.of(self._column, self._clock, prices._due_to_work, self._min_alike)
+        prices._length_s = {}
+        return prices
 
     @property
     def steps(self) -> Ints:
@@ -132,7 +149,7 @@ class Prices:
         clock = self._clock
         fixed = self._is_in(chosen) & (clock.n_peers > 0)
         factor = self._parts.factors(np.bincount(clock.part, fixed) > 0)
-        return np.where(fixed, clock.others_s * factor[clock.part], others_s)
+        return np.where(fixed, clock.others_s * self._due_to_work * factor[clock.part], others_s)
 
     def saved_by_transfers_ms(self, took_s: Floats, late_s: Floats) -> float:
         """Return by how much the run would be shorter if its meetings had taken other times.
@@ -147,6 +164,17 @@ class Prices:
         other = self._replay.with_times(took_s, late_s)
         other_s = float(other.ends_s([self._program.own_s])[-1, 0])
         return 1e3 * (float(self._lengths_s([[]])[0]) - other_s)
+
+    def saved_by_equal_work_ms(self, due_to_work: Floats) -> float:
+        """Return by how much the run would be shorter with as much work for all ranks of a role, in ms.
+
+        Args:
+            due_to_work: by which factor a rank takes longer due to its work, steps x ranks.
+        """
+        step = np.minimum(self._program.step, len(due_to_work) - 1)
+        equal_s = self._clock.own_s(self._clock.since_s / due_to_work[step, self._column])
+        recorded_s, equal_s = self._replay.ends_s([self._program.own_s, equal_s])[-1]
+        return 1e3 * float(recorded_s - equal_s)
 
     def _is_in(self, chosen: Sequence[Slowed]) -> Bools:
         """Tell of each node whether it is of one of these ranks in its steps.
@@ -166,7 +194,8 @@ class _Parts(NamedTuple):
 
     Attributes:
         column: the column of the line's rank.
-        ratio: the own time of the part relative to the median of the peers; NaN where that is unknown.
+        ratio: the own time of the part relative to the median of the peers, and to what is due to more work
+            than they have; NaN where that is unknown.
         by_chance: the same relative to how the line usually differs; NaN where it has too few peers to show.
     """
 
@@ -175,9 +204,9 @@ class _Parts(NamedTuple):
     by_chance: Floats
 
     @classmethod
-    def of(cls, column: Ints, clock: OwnClock, min_alike: int) -> _Parts:
+    def of(cls, column: Ints, clock: OwnClock, due_to_work: Floats, min_alike: int) -> _Parts:
         last = np.flatnonzero(np.diff(clock.part, append=-1))
-        total_s, usual_s, column = clock.since_s[last], clock.others_s[last], column[last]
+        total_s, usual_s, column = clock.since_s[last], (clock.others_s * due_to_work)[last], column[last]
         known = (usual_s > 0) & (total_s > 0) & (clock.n_peers[last] > 0)
         ratio = np.where(known, total_s, np.nan) / np.where(known, usual_s, np.nan)
         usually = quantiles(ratio, column, int(column.max(initial=-1)) + 1, [0.5])[0][column]

@@ -48,6 +48,17 @@ class Pricing(Protocol):
     def on(self, times: StepTimes) -> Pricing:
         """Return what prices the slow ranks of the same run by other step times."""
 
+    def saved_by_equal_work_ms(self, due_to_work: Floats) -> float:
+        """Return by how much the run would be shorter with as much work for all ranks of a role, in ms."""
+
+    def at_equal_work(self, times: StepTimes, due_to_work: Floats) -> Pricing:
+        """Return what prices ranks that are slow for what they have to do.
+
+        Args:
+            times: the times as if all had the same to do.
+            due_to_work: by which factor each rank takes longer due to its work, steps x ranks.
+        """
+
 
 def pricing_of(case: Case) -> Pricing:
     """Return what prices the slow ranks of a run."""
@@ -120,6 +131,14 @@ class ByReplay:
         """Return the same: what is played again does not depend on step times."""
         return self
 
+    def saved_by_equal_work_ms(self, due_to_work: Floats) -> float:
+        """Return by how much the run would be shorter with as much work for all ranks of a role, in ms."""
+        return self._prices.saved_by_equal_work_ms(due_to_work)
+
+    def at_equal_work(self, times: StepTimes, due_to_work: Floats) -> ByReplay:
+        """Return what prices ranks that are slow for what they have to do."""
+        return ByReplay(self._prices.at_equal_work(due_to_work))
+
 
 def slowed(chosen: Sequence[Candidate]) -> list[Slowed]:
     """Return the candidates' columns and slow steps."""
@@ -191,6 +210,14 @@ class BySteps:
 
     def on(self, times: StepTimes) -> BySteps:
         """Return what prices the slow ranks of the same run by other step times."""
+        return BySteps(times)
+
+    def saved_by_equal_work_ms(self, due_to_work: Floats) -> float:
+        """Return by how much the steps would be shorter with as much work for all ranks of a role, in ms."""
+        return _slowest(self._times.self_ms) - _slowest(self._times.self_ms / due_to_work)
+
+    def at_equal_work(self, times: StepTimes, due_to_work: Floats) -> BySteps:
+        """Return what prices ranks that are slow for what they have to do."""
         return BySteps(times)
 
 

@@ -126,21 +126,21 @@ def diffuse(case: Case, without_owner: bool) -> Verdict:
             explain too little.
     """
     times, most = case.times, case.policy.max_lost_share
-    late_ms, slowest_ms = _late_ms(case), times.slowest_ms
-    lost = float(late_ms.sum()) / slowest_ms if slowest_ms > 0 else float("nan")
+    lost_ms, slowest_ms = late_ms(case), times.slowest_ms
+    lost = float(lost_ms.sum()) / slowest_ms if slowest_ms > 0 else float("nan")
     too_much = lost > most
     gate = Gate("share of the time lost to the slowest of each step", lost, most, too_much)
-    matters = times.share_of_run(float(late_ms.sum())) >= case.policy.visible_cost_share
+    matters = times.share_of_run(float(lost_ms.sum())) >= case.policy.visible_cost_share
     if not matters or (not too_much and not without_owner):
         return Verdict(verdict="healthy", gates=(gate,))
-    whom = most_of(times.ranks, late_ms)
+    whom = most_of(times.ranks, lost_ms)
     return Verdict(
-        verdict="diffuse", cost_ms=float(late_ms.sum()), gates=(gate,), waited_for=whom,
+        verdict="diffuse", cost_ms=float(lost_ms.sum()), gates=(gate,), waited_for=whom,
         evidence=(LostToSlowest(lost, whom),),
     )  # fmt: skip
 
 
-def _late_ms(case: Case) -> Floats:
+def late_ms(case: Case) -> Floats:
     """Return for each rank how much longer it took than the typical rank where it was the slowest."""
     times, by_role = case.times, case.by_role
     lost_ms = np.zeros(len(times.ranks))

@@ -1,0 +1,125 @@
+"""How much ranks had to do in each step: what rows state as work, and how many rows there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from timing_logger.analysis.operations import DATA, needs_no_other_rank
+from timing_logger.analysis.tables import Floats, Ints
+
+
+class RankWorkload(NamedTuple):
+    """How much one process had to do; arrays have one entry per step.
+
+    Attributes:
+        of_operation: for each operation of its own work whose rows state work, the sum of that; NaN in steps
+            where a row states none.
+        of_step: how much there was to do in the step as a whole: what the rows of ``DATA`` state together,
+            or else the most that any row states, whatever its operation; None if no row states anything.
+        n_rows: for each operation of its own work the number of its rows.
+    """
+
+    of_operation: dict[str, Floats]
+    of_step: Floats | None
+    n_rows: dict[str, Ints]
+
+
+class Workload(NamedTuple):
+    """How much all ranks of a run had to do; arrays are steps x ranks.
+
+    Attributes:
+        of_operation: for each operation of own work whose rows state work, how much; NaN where unknown.
+        of_step: how much in the step as a whole, see :class:`RankWorkload`; None if no row states anything.
+        n_rows: the number of rows of each operation of which ranks or steps have different numbers.
+    """
+
+    of_operation: Mapping[str, Floats]
+    of_step: Floats | None
+    n_rows: Mapping[str, Ints]
+
+    def of(self, operation: str) -> Floats | None:
+        """Return how much there was to do in an operation, steps x ranks: that of the step if it is not told.
+
+        None if nothing is known.
+        """
+        return self.of_operation.get(operation, self.of_step)
+
+
+NOTHING_STATED = Workload({}, None, {})
+
+
+def rank_workload(
+    operations: Sequence[str], operation: Ints, work: Floats, at: Ints, n_steps: int
+) -> RankWorkload:
+    """Sum by step what the rows of one process state as work, and count the rows.
+
+    Args:
+        operations: names of operations.
+        operation: for each row the index of its operation there.
+        work: for each row how much it states; NaN where it states nothing.
+        at: for each row the position of its step.
+        n_steps: the number of steps.
+    """
+    n_rows = {
+        name: np.bincount(at[here], minlength=n_steps)
+        for code, name in enumerate(operations)
+        if needs_no_other_rank(name) and (here := operation == code).any()
+    }
+    if np.isnan(work).all():
+        return RankWorkload({}, None, n_rows)
+    sums = {
+        name: np.bincount(at[here], work[here], minlength=n_steps).astype(np.float64)
+        for code, name in enumerate(operations)
+        if name in n_rows and not np.isnan(work[here := operation == code]).all()
+    }
+    most = np.full(n_steps, np.nan)
+    np.fmax.at(most, at, work)
+    return RankWorkload(sums, _where_known(sums.get(DATA), most), n_rows)
+
+
+def _where_known(first: Floats | None, otherwise: Floats) -> Floats:
+    return otherwise if first is None else np.where(first > 0, first, otherwise)
+
+
+def workload_of(
+    found: Sequence[RankWorkload], rows: Sequence[Ints], column: Ints, shape: tuple[int, int]
+) -> Workload:
+    """Put together how much the processes of a run had to do.
+
+    Args:
+        found: that of each process.
+        rows: for each process the positions of its steps among those of the run.
+        column: for each process the column of its rank.
+        shape: the numbers of steps and ranks.
+    """
+
+    def together(values: Sequence[Floats | Ints | None]) -> Floats:
+        whole = np.full(shape, np.nan)
+        for of_process, at, its in zip(values, rows, column, strict=True):
+            if of_process is not None:
+                whole[at, its] = of_process
+        return whole
+
+    names = sorted({name for each in found for name in each.of_operation})
+    counted = sorted({name for each in found for name in each.n_rows})
+    return Workload(
+        {name: together([each.of_operation.get(name) for each in found]) for name in names},
+        together([each.of_step for each in found])
+        if any(each.of_step is not None for each in found)
+        else None,
+        {
+            name: np.nan_to_num(together(counts)).astype(np.int64)
+            for name in counted
+            if _differ(counts := [each.n_rows.get(name) for each in found])
+        },
+    )
+
+
+def _differ(counts: Sequence[Ints | None]) -> bool:
+    """Tell whether the numbers of rows are not the same in all steps of all processes."""
+    known = [each for each in counts if each is not None and len(each)]
+    first = known[0][0] if known else 0
+    return any(each is None or bool((each != first).any()) for each in counts)

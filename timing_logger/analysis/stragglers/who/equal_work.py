@@ -1,0 +1,137 @@
+"""What the times of a run would be if, in each step, all ranks of a role had as much to do.
+
+How the time of an operation goes with its work is taken from the run itself: from the steps in which the
+same rank has more and less to do. A slow rank therefore does not count as one with much to do, nor the other
+way round.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from timing_logger.analysis.series.noise import error_of_median
+from timing_logger.analysis.series.peers import column_medians, peer_medians
+from timing_logger.analysis.step_times.step_times import UNLOGGED, StepTimes
+from timing_logger.analysis.stragglers.case import Case
+from timing_logger.analysis.stragglers.policy import Policy
+from timing_logger.analysis.tables import Floats
+
+
+class Growth(NamedTuple):
+    """How the time of an operation grows with its work.
+
+    Attributes:
+        exponent: the time goes with the work to this power: 1 if it is proportional, 0 if it does not depend.
+        error: the standard error of the exponent; NaN where it is assumed.
+    """
+
+    exponent: float
+    error: float
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether no rank had now more and now less to do, so that the time is taken to be proportional."""
+        return bool(np.isnan(self.error))
+
+
+ASSUMED = Growth(1.0, float("nan"))
+
+
+def growth_of(work: Floats, its_ms: Floats, policy: Policy) -> Growth:
+    """Return how the times of one operation in one role grow with the work.
+
+    It is the slope of Tukey's resistant line (Exploratory Data Analysis, 1977) through the logarithms of
+    both, each relative to what the rank usually has: between the medians of the third of the steps with the
+    least work and of the third with the most.
+
+    Args:
+        work, its_ms: steps x ranks; NaN where unknown.
+        policy: the numbers that decide.
+    """
+    usable = (work > 0) & (its_ms > 0)
+    log_work, log_ms = (np.log(np.where(usable, values, np.nan)) for values in (work, its_ms))
+    more, longer = (values - column_medians(values) for values in (log_work, log_ms))
+    more, longer = more[usable], longer[usable]
+    n_third = len(more) // 3
+    if n_third < policy.min_growth_steps:
+        return ASSUMED
+    order = np.argsort(more, kind="stable")
+    least, most = order[:n_third], order[-n_third:]
+    apart = float(np.median(more[most]) - np.median(more[least]))
+    if apart < policy.min_work_difference:
+        return ASSUMED
+    exponent = float(np.median(longer[most]) - np.median(longer[least])) / apart
+    left = longer - exponent * more
+    error = math.hypot(error_of_median(left[least]), error_of_median(left[most])) / apart
+    if error > policy.max_growth_error:
+        return ASSUMED
+    return Growth(exponent if exponent > 2 * error else 0.0, error)
+
+
+Reference = Callable[[Floats], Floats]
+"""Returns how much each rank of a role should have to do in each step, from what they had to do."""
+
+
+def equal_shares(work: Floats) -> Floats:
+    """Return the work of each rank if all had as much in each step, and together the same.
+
+    Args:
+        work: steps x ranks of one role; NaN where unknown.
+    """
+    is_known = ~np.isnan(work)
+    sums, counts = np.nansum(work, axis=1, keepdims=True), is_known.sum(axis=1, keepdims=True)
+    return np.where(is_known, sums / np.maximum(counts, 1), np.nan)
+
+
+def at_equal_work(case: Case, reference: Reference) -> StepTimes:
+    """Return the times of a run as if each rank had to do in each step what ``reference`` says.
+
+    Where it is only assumed how a time grows with the work, more work than the peers have explains what a
+    rank takes beyond them, and nothing else.
+    """
+    times = case.times
+    unlogged_ms = np.maximum(times.gap_ms - np.nansum(times.operation_ms, axis=0), 0.0)
+    operation_ms = times.operation_ms.copy()
+    for number, name in enumerate(times.operations):
+        operation_ms[number] = _scaled(case, name, operation_ms[number], reference)
+    self_ms = operation_ms.sum(axis=0)
+    less_ms = (
+        np.nansum(times.operation_ms - operation_ms, axis=0)
+        + unlogged_ms
+        - _scaled(case, UNLOGGED, unlogged_ms, reference)
+    )
+    return replace(
+        times,
+        operation_ms=operation_ms,
+        self_ms=np.where(self_ms > 0, self_ms, np.nan),
+        gap_ms=times.gap_ms - np.nan_to_num(less_ms),
+    )
+
+
+def _scaled(case: Case, operation: str, its_ms: Floats, reference: Reference) -> Floats:
+    """Return the times of one operation, steps x ranks, as if each rank had what ``reference`` says."""
+    work = case.times.workload.of(operation)
+    if work is None:
+        return its_ms
+    found: Floats = its_ms.copy()
+    for columns in case.by_role.values():
+        of_role = np.where(work[:, columns] > 0, work[:, columns], np.nan)
+        found[:, columns] = _of_role(of_role, its_ms[:, columns], reference, case.policy)
+    return found
+
+
+def _of_role(work: Floats, its_ms: Floats, reference: Reference, policy: Policy) -> Floats:
+    growth = growth_of(work, its_ms, policy)
+    if growth.is_assumed:
+        as_much = np.maximum(work / peer_medians(work), 1.0)
+        least_ms = np.fmin(its_ms, peer_medians(its_ms))
+        scaled_ms = np.fmax(its_ms / as_much, least_ms)
+    else:
+        scaled_ms = its_ms * np.power(reference(work) / work, growth.exponent)
+    found: Floats = np.where(np.isnan(scaled_ms), its_ms, scaled_ms)
+    return found
