@@ -33,6 +33,8 @@ def test_the_slow_rank_of_an_unchanged_ddp_training_is_named_with_its_operation(
     assert set(rows["rank"]) == {0, 1}
     assert set(rows["iteration"].dropna()) >= set(range(40))
     assert {"DATA", "FORWARD", "BACKWARD", "OPTIMIZER", "IALLREDUCE"} <= set(rows["operation"])
+    assert set(rows.loc[rows["operation"] == "DATA", "work"].dropna()) == {8}  # the samples of its batches
+    assert "For the work that it has, rank 1 takes " in said_by_the_command(job)
 
 
 @pytest.mark.serial  # three ranks, and likewise

@@ -467,10 +467,28 @@ def test_a_label_holds_for_its_own_task_and_those_it_creates(logger: TimingLogge
     assert {layer for operation, layer in named if operation in ("AFTER", "OUTSIDE")} == {""}
 
 
+def test_the_work_of_a_step_is_that_of_rows_which_state_none() -> None:
+    def use(logger: TimingLogger) -> None:
+        logger.set_current_work(4096)
+        with logger.operation("A"):
+            pass
+        with logger.record_mpi_operation("B", work=7):
+            pass
+        with logger.record_device_operation("C"):
+            pass
+        logger.record_timing("D", 1.0)
+        logger.record_interval("E", 1, 2, work=0.5)
+        logger.set_current_work(None)
+        logger.record_timing("F", 1.0)
+
+    stated = {record.operation: record.work for record in recorded(use)}
+    assert stated == {"A": 4096, "B": 7, "C": 4096, "D": 4096, "E": 0.5, "F": None}
+
+
 def test_completion_offers_what_programs_use_and_not_what_instrumentation_calls(logger: TimingLogger) -> None:
     shown = {name for name in dir(logger) if not name.startswith("_")}
     assert shown == {
         "close", "enabled", "flush", "flush_soon", "label", "operation", "path", "phase", "rank",
         "record_device_operation", "record_interval", "record_mpi_operation", "record_timing",
-        "set_current_epoch", "set_current_iteration", "shutdown", "stats",
+        "set_current_epoch", "set_current_iteration", "set_current_work", "shutdown", "stats",
     }  # fmt: skip

@@ -45,6 +45,11 @@ class Session:
             return self._logger
 
     @property
+    def states_batch_work(self) -> bool:
+        """Whether rows of loaded batches state how much these are."""
+        return self._settings.batch_work
+
+    @property
     def has_logger(self) -> bool:
         """Whether the logger was started."""
         return self._logger is not None

@@ -16,7 +16,9 @@ from timing_logger.autologging.settings import MESSAGES, Settings, from_environm
 _session: Session | None = None
 
 
-def autolog(log_dir: str | os.PathLike[str] = "logs/timing", *, every: int = 1) -> None:
+def autolog(
+    log_dir: str | os.PathLike[str] = "logs/timing", *, every: int = 1, batch_work: bool = True
+) -> None:
     """Time this program from now on, without a further change of its code.
 
     Every process group that torch makes from now on times itself, as does ``MPI.COMM_WORLD`` of mpi4py.
@@ -27,8 +29,10 @@ def autolog(log_dir: str | os.PathLike[str] = "logs/timing", *, every: int = 1) 
     Args:
         log_dir: folder of the timing files.
         every: record every Nth iteration only, 1 for all.
+        batch_work: whether ``DATA`` rows state as ``work`` how much was loaded: the elements of the batch's
+            largest tensor of whole numbers, such as token ids with their padding, or else its samples.
     """
-    _start(Settings(log_dir=os.path.abspath(log_dir), every=every))
+    _start(Settings(log_dir=os.path.abspath(log_dir), every=every, batch_work=batch_work))
 
 
 def start_if_asked() -> None:

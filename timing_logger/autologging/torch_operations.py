@@ -25,7 +25,6 @@ from timing_logger.integrations._operations import (
 )
 from timing_logger.record import OK
 from timing_logger.recording.clock import perf_counter_ns
-from timing_logger.recording.logger import TimingLogger
 
 if TYPE_CHECKING:
     from torch import nn
@@ -40,6 +39,7 @@ class TorchOperations:
         self._of_thread = threading.local()
         self._leading = LeadingOptimizer()
         self._iteration: int | None = None
+        self._work_of: Callable[[object], int | None] = lambda batch: None
         self._guard = session.harmless
         self._roots = RootModules(self._guard(self._forward_begins), self._guard(self._forward_ends))
 
@@ -51,6 +51,10 @@ class TorchOperations:
         )
         from torch.utils.data.dataloader import _BaseDataLoaderIter
 
+        if self._session.states_batch_work:
+            from timing_logger.autologging.batch_work import work_of
+
+            self._work_of = work_of
         register_optimizer_step_pre_hook(self._guard(self._optimizer_begins))
         register_optimizer_step_post_hook(self._guard(self._optimizer_ends))
         vars(torch.autograd)["_engine_run_backward"] = self._timed_pass(torch.autograd._engine_run_backward)
@@ -120,9 +124,9 @@ class TorchOperations:
 
     def _timed_fetch(self, fetch: Callable[[Any], Any]) -> Callable[[Any], Any]:
         @self._guard
-        def fetched(start_ns: int, status: str) -> None:
-            logger: TimingLogger = self._recording().logger
-            logger.record_interval(DATA, start_ns, perf_counter_ns(), status=status)
+        def fetched(start_ns: int, status: str, batch: object) -> None:
+            end_ns, logger = perf_counter_ns(), self._recording().logger
+            logger.record_interval(DATA, start_ns, end_ns, work=self._work_of(batch), status=status)
 
         @functools.wraps(fetch)
         def timed(loader: Any) -> Any:
@@ -132,9 +136,9 @@ class TorchOperations:
             except StopIteration:
                 raise
             except BaseException as error:
-                fetched(start_ns, f"error:{type(error).__name__}")
+                fetched(start_ns, f"error:{type(error).__name__}", None)
                 raise
-            fetched(start_ns, OK)
+            fetched(start_ns, OK, batch)
             return batch
 
         return timed

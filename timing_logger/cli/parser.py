@@ -133,6 +133,11 @@ def _add_run(subparsers: _Commands) -> None:
     run.add_argument("--report", metavar="FILE", help="also write the HTML report at the end")
     run.add_argument("--every", type=options.count, default=1, metavar="N", help="record every Nth iteration")
     run.add_argument(
+        "--no-batch-work",
+        action="store_true",
+        help="DATA rows do not state how much was loaded (tokens or samples, by the shapes of the batch)",
+    )
+    run.add_argument(
         "--native-mpi", action="store_true", help="time only MPI calls, in a program in any language"
     )
     run.add_argument("--quiet", action="store_true", help="say nothing at the end")

@@ -35,6 +35,7 @@ class Context:
         self._selective = policy.selective
         self._iteration: int | None = None
         self._epoch: int | None = None
+        self._work: float | None = None
         self._channel = channel
         self._label = ContextVar("label", default=_NO_LABEL)
         self._open_calls = OpenCalls(channel, self._core)
@@ -88,3 +89,14 @@ class Context:
     def set_current_epoch(self, epoch: int) -> None:
         """Set the epoch of records that state none."""
         self._epoch = epoch
+
+    def set_current_work(self, work: float | None) -> None:
+        """Set the work of records that state none, until it is set again: how much the step has to do.
+
+        Verdicts then tell a rank that is slow for its work from one that has more to do.
+
+        Args:
+            work: the tokens, samples or elements of this rank in the current step, in one unit on all ranks,
+                a finite number of at least 0; None if unknown from now on.
+        """
+        self._work = work

@@ -66,7 +66,8 @@ class Recorder(InstrumentedCalls):
             seq: the operation's number in its group.
             peer: the other rank of a point-to-point operation, or the root.
             work: how much the block processes: tokens, samples or elements, a finite number of at least 0;
-                None if unknown. What is known only in the block, set there: ``timer.work = n``.
+                defaults to that of the step, see ``set_current_work``. What is known only in the block, set
+                there: ``timer.work = n``.
             message_size_bytes, mpi_op_name: other spellings of message_size and operation. If both are given
                 and differ, the row has neither, and the status ``error:InvalidValue``.
 
@@ -99,7 +100,7 @@ class Recorder(InstrumentedCalls):
         span.group_size = group_size
         span.seq = seq
         span.peer = peer
-        span.work = work
+        span.work = self._work if work is None else work
         return span
 
     def begin_operation(
@@ -128,7 +129,7 @@ class Recorder(InstrumentedCalls):
         span.group_size = group_size
         span.seq = None
         span.peer = peer
-        span.work = None
+        span.work = self._work
         return span
 
     def operation(
@@ -213,7 +214,8 @@ class Recorder(InstrumentedCalls):
         if epoch is not None:
             span.epoch = epoch
         span.seq = seq
-        span.work = work
+        if work is not None:
+            span.work = work
         span.stream = stream
         return span
 
@@ -296,5 +298,6 @@ class Recorder(InstrumentedCalls):
             iteration, self._epoch if epoch is None else epoch,
             self._label.get()[0] if layer_name is None else layer_name, operation,
             self._label.get()[1] if phase is None else phase, message_size, start_ns, end_ns, clock,
-            group, group_size, seq, peer, self._caller.thread, status, "", metadata, work,
+            group, group_size, seq, peer, self._caller.thread, status, "", metadata,
+            self._work if work is None else work,
         ))  # fmt: skip

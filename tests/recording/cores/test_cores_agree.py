@@ -248,6 +248,9 @@ class Driver:
     def epoch(self, number: Any) -> None:
         self.recorder.set_current_epoch(number)
 
+    def work(self, number: Any) -> None:
+        self.recorder.set_current_work(number)
+
     # -- the channel --------------------------------------------------------------------------------
 
     def take(self, limit: int) -> object:
@@ -357,6 +360,7 @@ CALLS = st.one_of(
     call("see_none", st.lists(WHICH, max_size=3), st.sampled_from([ValueError, KeyError]), st.booleans()),
     call("see_of", st.sampled_from([5, None, [], [5, None]])), call("drop_request", WHICH),
     call("label", NAMES, NAMES), call("unlabel"), call("iteration", NUMBERS), call("epoch", NUMBERS),
+    call("work", WORK),
     call("take", st.integers(1, 5)), call("close"), call("write_all"),
 )  # fmt: skip
 

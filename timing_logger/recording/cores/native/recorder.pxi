@@ -7,7 +7,7 @@ cdef class RecordingCalls:
     """The recording calls of :class:`~timing_logger.recording.recorder.Recorder`, which explains them."""
 
     cdef public bint recording
-    cdef public object _selective, _iteration, _epoch, _channel, _label, _policy, _callers
+    cdef public object _selective, _iteration, _epoch, _work, _channel, _label, _policy, _callers
     cdef uint64_t number
     cdef dict kept # by thread: the caller that the thread itself remembers, for as long as it may
 
@@ -76,6 +76,8 @@ cdef class RecordingCalls:
             span.seq = seq
         if span.peer is not peer:
             span.peer = peer
+        if work is None:
+            work = self._work
         if span.work is not work:
             span.work = work
         return span
@@ -107,6 +109,8 @@ cdef class RecordingCalls:
         if span.peer is not peer:
             span.peer = peer
         span.state_no_further()
+        if self._work is not None:
+            span.work = self._work
         return 0
 
     def time_call(self, operation, message_size, layer_name, peer, group, handle, call, args):
@@ -244,6 +248,7 @@ cdef class RecordingCalls:
             layer_name = label[0] if layer_name is None else layer_name
             phase = label[1] if phase is None else phase
         epoch = self._epoch if epoch is None else epoch
+        work = self._work if work is None else work
         thread = _thread_of(self.caller())
         no_further_fields(fields)
         fields.names[STREAM] = <PyObject *> NOTHING
