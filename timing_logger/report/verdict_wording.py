@@ -242,7 +242,7 @@ def _how_sure(verdict: Verdict) -> str:
 
 
 def _whose(verdict: Verdict) -> str:
-    """Return whether a rank is slow or has more to do, as far as rows tell."""
+    """Say that a rank is slow, or has more to do, as far as rows tell; "" if they do not."""
     told = [fact for fact in verdict.evidence if isinstance(fact, (WorkOfRank, MoreRows, UnevenWork))]
     return sentence(told[0]) if told else ""
 
