@@ -39,6 +39,9 @@ DEVICE_CLOCK = "device"
 WAIT = "WAIT"
 """The operation of rows that state how long a thread was blocked until another operation ended."""
 
+GC = "GC"
+"""The operation of a pause of Python's garbage collector."""
+
 MESSAGES = frozenset(
     {"SEND", "SSEND", "BSEND", "RSEND", "PSEND", "RECV", "PRECV", "SENDRECV", "SENDRECV_REPLACE"}
 )

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
+from timing_logger.record import GC as GC
 from timing_logger.record import MESSAGES as MESSAGES
 from timing_logger.record import WAIT as WAIT
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from timing_logger.errors import ConfigurationError
 from timing_logger.record import UNRESOLVED
 from timing_logger.recording.clock import WallClock
+from timing_logger.recording.collector import CollectorPauses
 from timing_logger.recording.context import Context
 from timing_logger.recording.cores import chosen
 from timing_logger.recording.flusher import Flusher
@@ -71,6 +72,7 @@ class Logger(Context, Closable):
         self._hang_watch = HangWatch(self._open_calls, given.hang_after)
         self._dropped_at_close = 0
         self._last_calls: list[Callable[[], None]] = []
+        self._collector = CollectorPauses(self)  # type: ignore[arg-type]  # which is a recorder, too
         if given.enabled and self._policy.records_rank(self.rank):
             self._start(log_dir, given)
         else:
@@ -113,6 +115,7 @@ class Logger(Context, Closable):
         """
         flusher = self._own_flusher()
         if flusher is not None and not flusher.closed:
+            self._collector.end()
             while self._last_calls:  # each once, even if an interrupt aborts this close and another follows
                 self._last_calls.pop(0)()
             self._open_calls.write_all(UNRESOLVED)
@@ -181,6 +184,8 @@ class Logger(Context, Closable):
             device_timeout_s=options.device_timeout, fsync=options.fsync,
         )  # fmt: skip
         self._switch_on()
+        if options.gc_rows:
+            self._collector.begin()
         detach_in_forked_children(self)
         at_exit(self._close_at_exit)
 
@@ -201,6 +206,7 @@ class Logger(Context, Closable):
 
     def detach(self) -> None:
         """Let go of the file, the thread and the waiting records in a forked child: they are the parent's."""
+        self._collector.end()
         self._channel.abandon()
         self._open_calls.forget()
         if self._flusher is not None:
@@ -251,6 +257,7 @@ class TimingLogger(ChosenRecorder, Logger):
             waiting records are written, and open calls with status ``inflight``. Then the previous handling
             follows: the handler that was set before is called, or the process ends by the signal, a moment
             later.
+        gc_rows: record each pause of Python's garbage collector of at least 0.2 ms as a row ``GC``.
         fsync: make every write survive a crash of the machine (costs a disk flush each).
         max_file_mb: megabytes (10^6 bytes, at least 1) after which rows continue in the next part of the
             file, ``timing-rank{rank}.part2.csv``; None for no limit. All readers of timing files read the

@@ -60,6 +60,7 @@ class LoggerOptions(TypedDict, total=False):
     device_timeout: float
     hang_after: float
     handle_sigterm: bool
+    gc_rows: bool
     fsync: bool
     max_file_mb: float | None
     file_mode: int
@@ -97,6 +98,7 @@ class Options:
     device_timeout: float = 1.0
     hang_after: float = 60.0
     handle_sigterm: bool = False
+    gc_rows: bool = False
     fsync: bool = False
     max_file_mb: float | None = None
     file_mode: int = 0o644

@@ -24,6 +24,7 @@ from timing_logger.analysis.stragglers.rank_facts import (
     ActAsOne,
     AllSlower,
     AloneInRole,
+    CollectorPauses,
     Costliest,
     EpochsCounted,
     ExplainedWithout,
@@ -193,6 +194,11 @@ def _uneven_work(fact: UnevenWork) -> str:
         "The ranks have uneven work: with as much to do for all of them in each step, the run would be "
         f"{fact.run_share:.0%} shorter."
     )
+
+
+@_in_words.register
+def _collector_pauses(fact: CollectorPauses) -> str:
+    return f"Without the pauses of Python's garbage collector, the run would be {fact.run_share:.0%} shorter."
 
 
 @_in_words.register

@@ -7,7 +7,12 @@ from collections.abc import Iterable, Sequence
 
 from timing_logger.analysis import Gate, Verdict
 from timing_logger.analysis.step_times.step_times import UNLOGGED
-from timing_logger.analysis.stragglers.rank_facts import MoreRows, UnevenWork, WorkOfRank
+from timing_logger.analysis.stragglers.rank_facts import (
+    CollectorPauses,
+    MoreRows,
+    UnevenWork,
+    WorkOfRank,
+)
 from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.record import escape_text
 from timing_logger.report._wording import count, fixed, seconds
@@ -56,6 +61,8 @@ def what_next(verdict: Verdict) -> str:
         return 'To see what it does there, put with logger.operation("NAME"): around parts of that code.'
     if verdict.owner == "work":
         return _NEXT_AT_UNEVEN_WORK
+    if verdict.verdict == "diffuse" and any(isinstance(fact, CollectorPauses) for fact in verdict.evidence):
+        return _NEXT_BY_OPERATION["GC"]
     if verdict.verdict in ("rank", "suspect"):
         usual = _NEXT_BY_OWNER.get(verdict.owner, _NEXT_BY_OWNER["machine"])
         return _NEXT_BY_OPERATION.get(verdict.operation, usual).format(_place(verdict))
@@ -241,10 +248,12 @@ def _how_sure(verdict: Verdict) -> str:
     return "Certain." if verdict.verdict == "rank" and least >= CERTAIN else f"Likelihood {least:.0%}."
 
 
+_TOLD = (WorkOfRank, MoreRows, UnevenWork, CollectorPauses)
+
+
 def _whose(verdict: Verdict) -> str:
     """Say that a rank is slow, or has more to do, as far as rows tell; "" if they do not."""
-    told = [fact for fact in verdict.evidence if isinstance(fact, (WorkOfRank, MoreRows, UnevenWork))]
-    return sentence(told[0]) if told else ""
+    return " ".join(sentence(fact) for fact in verdict.evidence if isinstance(fact, _TOLD))
 
 
 # -- what next ---------------------------------------------------------------------------------------------
@@ -262,6 +271,8 @@ _NEXT_AT_UNEVEN_WORK = "Give all ranks as much to do: batches of equal lengths, 
 _NEXT_BY_OPERATION = {
     "DATA": "Look{} at where its batches come from: storage, workers of the loader, other processes.",
     "H2D": "Look{} at its link to the device, and whether its buffers are pinned.",
+    "GC": "Collect less: gc.freeze() after setting up, fewer objects in cycles, or gc.collect() in the same "
+    "step of all ranks, with the collector off in between.",
     "D2H": "Look{} at its link to the device, and whether its buffers are pinned.",
 }
 """What to look at by operation, with a place for the host."""

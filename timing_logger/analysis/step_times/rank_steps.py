@@ -10,7 +10,7 @@ import numpy as np
 from timing_logger.analysis.blocking import lanes_of, unblocked_work
 from timing_logger.analysis.grouping import greatest_of_each
 from timing_logger.analysis.intervals import union_lengths
-from timing_logger.analysis.operations import is_collective, needs_no_other_rank
+from timing_logger.analysis.operations import GC, is_collective, needs_no_other_rank
 from timing_logger.analysis.step_durations import iterations_since
 from timing_logger.analysis.step_times.self_time import covered_s, exclusive_ms
 from timing_logger.analysis.step_times.workload import RankWorkload, rank_workload
@@ -31,6 +31,7 @@ class RankSteps(NamedTuple):
             the communication; per iteration, also where only some iterations are recorded.
         stands_for: how many iterations the step stands for: 10 where every 10th was recorded; NaN for the
             first.
+        pauses_ms: how long garbage was collected in that time; None if no pause is recorded.
         blocked_ms: how long a thread or stream of the process was blocked in communication.
         workload: how much there was to do in each step.
         unlogged_ms: the time for which the process has no row, over all steps but the first, by the
@@ -41,6 +42,7 @@ class RankSteps(NamedTuple):
     iterations: Ints
     work_ms: dict[str, Floats]
     gap_ms: Floats
+    pauses_ms: Floats | None
     stands_for: Floats
     blocked_ms: Floats
     workload: RankWorkload
@@ -49,7 +51,8 @@ class RankSteps(NamedTuple):
     def without_steps(self) -> RankSteps:
         """Return the times of the same process as if it had recorded no step."""
         none = self.gap_ms[:0]
-        return RankSteps(self.rank, self.iterations[:0], {}, none, none, none, RankWorkload({}, None, {}), {})
+        nothing = RankWorkload({}, None, {})
+        return RankSteps(self.rank, self.iterations[:0], {}, none, None, none, none, nothing, {})
 
 
 class WorkRows(NamedTuple):
@@ -131,12 +134,13 @@ def rank_steps(rows: WorkRows, rank: int, numbering: Numbering) -> RankSteps:
         if needs_no_other_rank(name) and (here := rows.operation == code).any()
     }
     stands_for = _stands_for(rows, at, recorded)
-    gap_ms = _gap_ms(rows, own, at, stands_for)
+    ends = _ends_of_communication(rows, at, len(steps))
+    gap_ms = _gap_ms(rows, own, ends, stands_for)
     blocked = rows.only(rows.blocks)
     blocked_s = union_lengths(at[rows.blocks], blocked.start_s, blocked.end_s, len(steps))
     later = rows.only((at > 0) & (own | rows.blocks))
     return RankSteps(
-        rank, steps, work_ms, gap_ms, stands_for, 1000 * blocked_s,
+        rank, steps, work_ms, gap_ms, _pauses_ms(rows, alone_ms, ends, len(steps)), stands_for, 1000 * blocked_s,
         rank_workload(rows.operations, rows.operation, rows.work, at, len(steps)), _unlogged_ms(later),
     )  # fmt: skip
 
@@ -167,14 +171,41 @@ def _stands_for(rows: WorkRows, at: Ints, iterations: Ints) -> Floats:
     return np.where(shows & ~contradicts & (since > 0), 1.0, since)
 
 
-def _gap_ms(rows: WorkRows, own: Bools, at: Ints, stands_for: Floats) -> Floats:
+class _Ends(NamedTuple):
+    """The ends of the last communication of the steps of a process.
+
+    Attributes:
+        steps: the positions of the steps in which one is known, ascending.
+        end_s: when it ended in each of them.
+    """
+
+    steps: Ints
+    end_s: Floats
+
+
+def _ends_of_communication(rows: WorkRows, at: Ints, n_steps: int) -> _Ends:
+    blocked = rows.blocks & ~np.isnan(rows.start_s) & ~np.isnan(rows.end_s)
+    last_s = greatest_of_each(rows.end_s[blocked], at[blocked], n_steps)
+    steps = np.flatnonzero(~np.isnan(last_s))
+    return _Ends(steps, last_s[steps])
+
+
+def _pauses_ms(rows: WorkRows, alone_ms: Floats, ends: _Ends, n_steps: int) -> Floats | None:
+    """Sum the collector's pauses by the gap in which they lie, which may be that of the next step."""
+    pauses = np.flatnonzero(rows.operations_are(GC.__eq__) & ~np.isnan(alone_ms))
+    if not len(pauses):
+        return None
+    gap = np.searchsorted(ends.end_s, rows.start_s[pauses])
+    pauses, gap = pauses[gap < len(ends.steps)], gap[gap < len(ends.steps)]
+    return np.bincount(ends.steps[gap], alone_ms[pauses], minlength=n_steps).astype(np.float64)
+
+
+def _gap_ms(rows: WorkRows, own: Bools, ends_before: _Ends, stands_for: Floats) -> Floats:
     """Compute ``gap_ms``; NaN for the first step, also of an epoch, and wherever an instant is unknown."""
     placed = ~np.isnan(rows.start_s) & ~np.isnan(rows.end_s)
     blocked = placed & rows.blocks
     gaps = np.full(len(stands_for), np.nan)
-    last_ends = greatest_of_each(rows.end_s[blocked], at[blocked], len(stands_for))
-    known = np.flatnonzero(~np.isnan(last_ends))
-    since, until = last_ends[known[:-1]], last_ends[known[1:]]
+    known, (since, until) = ends_before.steps, (ends_before.end_s[:-1], ends_before.end_s[1:])
     # Communication beside own work delays nothing, so only its time outside of the work is subtracted. A
     # thread that is blocked does not work, even if a row of work encloses the call.
     looked_at = rows.only(placed & (own | rows.blocks))
@@ -182,7 +213,7 @@ def _gap_ms(rows: WorkRows, own: Bools, at: Ints, stands_for: Floats) -> Floats:
     starts = np.concatenate([work.start_s, rows.start_s[blocked]])
     ends = np.concatenate([work.end_s, rows.end_s[blocked]])
     held_s = covered_s(since, until, starts, ends) - covered_s(since, until, work.start_s, work.end_s)
-    span_s = np.diff(last_ends[known]) / _means_between(stands_for, known)
+    span_s = (until - since) / _means_between(stands_for, known)
     gaps[known[1:]] = 1000 * np.maximum(span_s - held_s, 0.0)
     return gaps
 

@@ -15,7 +15,7 @@ from timing_logger.analysis.accounting.part import (
 )
 from timing_logger.analysis.accounting.run import AccountOfRun, spent_of
 from timing_logger.analysis.accounting.summed import account_table
-from timing_logger.analysis.operations import needs_no_other_rank
+from timing_logger.analysis.operations import GC, needs_no_other_rank
 from timing_logger.analysis.step_times.communication import (
     Communication,
     Places,
@@ -60,6 +60,7 @@ class StepTimes:
         self_ms: steps x ranks, time on the rank's own account, of all operations together.
         waits: how long ranks waited, and others for them, each array steps x ranks.
         gap_ms: steps x ranks, time in which the rank was not communicating, logged or not.
+        pauses_ms: steps x ranks, how long garbage was collected in that time; None if no pause is recorded.
         blocked_ms: steps x ranks, how long the rank was blocked in communication.
         transfers: transfer times of collectives and messages, without waiting.
         from_gaps: whether ``self_ms`` is ``gap_ms``, and not the rows of own work.
@@ -81,6 +82,7 @@ class StepTimes:
     self_ms: Floats
     waits: Waits
     gap_ms: Floats
+    pauses_ms: Floats | None
     blocked_ms: Floats
     transfers: Transfers
     from_gaps: bool
@@ -119,6 +121,19 @@ class StepTimes:
             self_ms=np.where(self.gap_ms > 0, self.gap_ms, np.nan),
             from_gaps=True,
         )
+
+    def without_pauses(self) -> StepTimes | None:
+        """Return the same steps as if no garbage had been collected; None if no pause is recorded."""
+        if GC not in self.operations or self.pauses_ms is None:
+            return None
+        number = self.operations.index(GC)
+        paused_ms, operation_ms = self.operation_ms[number], self.operation_ms.copy()
+        operation_ms[number] = np.where(np.isnan(paused_ms), np.nan, 0.0)
+        self_ms = self.self_ms - np.nan_to_num(paused_ms)
+        return replace(
+            self, operation_ms=operation_ms, self_ms=np.where(self_ms > 0, self_ms, np.nan),
+            gap_ms=np.maximum(self.gap_ms - self.pauses_ms, 0.0),
+        )  # fmt: skip
 
     @property
     def run_ms(self) -> float:
@@ -194,9 +209,12 @@ def _assembled(
     shape = Shape(len(iterations), len(ranks))
     operation_ms = np.full((len(operations), *shape), np.nan)
     gap_ms, blocked_ms = np.full((2, *shape), np.nan)
+    pauses_ms = np.zeros(shape) if any(steps.pauses_ms is not None for steps in found) else None
     workload = workload_of([steps.workload for steps in found], rows, column, shape)
     for steps, at, its in zip(found, rows, column, strict=True):
         gap_ms[at, its], blocked_ms[at, its] = steps.gap_ms, steps.blocked_ms
+        if pauses_ms is not None and steps.pauses_ms is not None:
+            pauses_ms[at, its] = steps.pauses_ms
         for i, operation in enumerate(operations):
             operation_ms[i, at, its] = steps.work_ms.get(operation, 0.0)
     self_ms = operation_ms.sum(axis=0)
@@ -213,7 +231,7 @@ def _assembled(
     del communication  # the program needs the memory of what lines did while they were blocked
     return StepTimes(
         ranks.tolist(), iterations, operations, operation_ms, np.where(self_ms > 0, self_ms, np.nan), waits,
-        gap_ms, blocked_ms, transfers, from_gaps=False, has_iterations=has_iterations,
+        gap_ms, pauses_ms, blocked_ms, transfers, from_gaps=False, has_iterations=has_iterations,
         numbering=numbering, workload=workload, unlogged_ms=unlogged_ms,
         on_device=any(part.on_device for part in parts),
         played=played_of(tied, step, lines, places), wall_ms=wall_ms(lines), recorded_every=recorded_every,

@@ -14,7 +14,13 @@ from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.stragglers.case import Case, Judgement
 from timing_logger.analysis.stragglers.own_times import by_own_times
 from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.stragglers.rank_facts import MoreRows, RankFact, UnevenWork, WorkOfRank
+from timing_logger.analysis.stragglers.rank_facts import (
+    CollectorPauses,
+    MoreRows,
+    RankFact,
+    UnevenWork,
+    WorkOfRank,
+)
 from timing_logger.analysis.stragglers.result import Owner
 from timing_logger.analysis.stragglers.who.equal_work import at_equal_work, equal_shares
 from timing_logger.analysis.stragglers.who.pricing import Pricing
@@ -30,18 +36,19 @@ def with_owner(case: Case, pricing: Pricing) -> Judgement:
     A rank that is slow only at equal work is hidden by how much the work of all varies. Its cost then is what
     it takes beyond the time that is due to its work.
     """
-    found = by_own_times(case, pricing)
-    if case.times.workload.of_step is None:
-        return _owned(found, found.case.times, None)
-    equal = at_equal_work(case, equal_shares)
-    beside_peers = _factor(case.times, at_equal_work(case, peer_medians))
-    at_equal = by_own_times(case.with_times(equal), pricing.at_equal_work(equal, beside_peers))
-    if _outdoes(at_equal, found):
-        recorded = case.times.by_gaps() if at_equal.case.times.from_gaps else case.times
-        return _owned(at_equal, recorded, at_equal.case.times)
+    found, times = by_own_times(case, pricing), case.times
+    equal = None if times.workload.of_step is None else at_equal_work(case, equal_shares)
+    if equal is not None:
+        beside_peers = _factor(times, at_equal_work(case, peer_medians))
+        at_equal = by_own_times(case.with_times(equal), pricing.at_equal_work(equal, beside_peers))
+        if _outdoes(at_equal, found):
+            recorded = times.by_gaps() if at_equal.case.times.from_gaps else times
+            return _owned(at_equal, recorded, at_equal.case.times)
     if found.verdict.verdict in ("healthy", "diffuse"):
-        return _uneven(found, at_equal, pricing.saved_by_equal_work_ms(_factor(case.times, equal)))
-    return _owned(found, found.case.times, equal.by_gaps() if found.case.times.from_gaps else equal)
+        return _explained(found, case, pricing, equal)
+    if equal is not None and found.case.times.from_gaps:
+        equal = equal.by_gaps()
+    return _owned(found, found.case.times, equal)
 
 
 def _outdoes(at_equal: Judgement, found: Judgement) -> bool:
@@ -50,22 +57,60 @@ def _outdoes(at_equal: Judgement, found: Judgement) -> bool:
     return kinds[1] in _OF_RANKS and (kinds[0] not in _OF_RANKS or kinds == ("suspect", "rank"))
 
 
-def _uneven(found: Judgement, at_equal: Judgement, cost_ms: float) -> Judgement:
-    """Return a judgement that names nobody, with what it costs that ranks have uneven work."""
-    verdict, policy, times = found.verdict, found.case.policy, found.case.times
-    share = times.share_of_run(cost_ms)
-    if share < policy.visible_cost_share:
+def _explained(found: Judgement, case: Case, pricing: Pricing, equal: StepTimes | None) -> Judgement:
+    """Return a judgement that names nobody, with what explains that ranks are late, and what that costs.
+
+    What explains most of it is the reason that much time is lost, if it costs enough of the run to be told.
+    """
+    told: list[_Explanation] = []
+    if equal is not None:
+        told.append(_explanation(found, case, pricing, UnevenWork, "work", equal))
+    if (quieter := case.times.without_pauses()) is not None:
+        told.append(_explanation(found, case, pricing, CollectorPauses, "", quieter))
+    told = sorted((one for one in told if one.is_visible), key=lambda one: -one.cost_ms)
+    if not told:
         return found
-    late, left = (float(late_ms(judgement.case).sum()) for judgement in (found, at_equal))
-    owner = _by_part(1 - left / late if late > 0 else 0.0, policy, otherwise="")
-    facts = (UnevenWork(share), *verdict.evidence)
-    if owner != "work":
-        return found._replace(verdict=replace(verdict, owner=owner, evidence=facts))
-    uneven = replace(
-        verdict, verdict="diffuse", owner=owner, cost_ms=cost_ms, cost_share=share,
-        waited_for=most_of(times.ranks, late_ms(found.case)), evidence=facts,
+    first, verdict = told[0], found.verdict
+    facts = (*(one.fact for one in told), *verdict.evidence)
+    part = _by_part(first.explained, case.policy, otherwise="")
+    if part != "work":
+        return found._replace(verdict=replace(verdict, owner=first.owner and part, evidence=facts))
+    lost = replace(
+        verdict, verdict="diffuse", owner=first.owner, cost_ms=first.cost_ms, cost_share=first.fact.run_share,
+        waited_for=most_of(case.times.ranks, late_ms(found.case)), evidence=facts,
     )  # fmt: skip
-    return found._replace(verdict=uneven)
+    return found._replace(verdict=lost)
+
+
+class _Explanation(NamedTuple):
+    """What may explain that ranks are late.
+
+    Attributes:
+        fact: what it is.
+        owner: the owner of the delay, if it explains it.
+        cost_ms: by how much the run would be shorter without it, in ms.
+        explained: which part of the time that ranks are late it explains.
+        is_visible: whether it costs enough of the run to be told.
+    """
+
+    fact: UnevenWork | CollectorPauses
+    owner: Owner
+    cost_ms: float
+    explained: float
+    is_visible: bool
+
+
+def _explanation(
+    found: Judgement, case: Case, pricing: Pricing, kind: type[UnevenWork | CollectorPauses], owner: Owner,
+    without: StepTimes,
+) -> _Explanation:  # fmt: skip
+    """Price what makes the times of a case differ from those ``without`` it."""
+    cost_ms = pricing.saved_if_quicker_ms(_factor(case.times, without))
+    share = case.times.share_of_run(cost_ms)
+    late = float(late_ms(found.case).sum())
+    left = float(late_ms(case.with_times(without.by_gaps() if found.case.times.from_gaps else without)).sum())
+    explained = 1 - left / late if late > 0 else 0.0
+    return _Explanation(kind(share), owner, cost_ms, explained, share >= case.policy.visible_cost_share)
 
 
 def _factor(times: StepTimes, other: StepTimes) -> Floats:

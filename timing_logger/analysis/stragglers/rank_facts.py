@@ -270,6 +270,17 @@ class UnevenWork:
 
 
 @dataclass(frozen=True)
+class CollectorPauses:
+    """Python's garbage collector stops ranks, each in other steps.
+
+    Attributes:
+        run_share: by which fraction of it the run would be shorter without these pauses.
+    """
+
+    run_share: float
+
+
+@dataclass(frozen=True)
 class LostToSlowest:
     """Time is lost to the slowest rank of each step.
 
@@ -349,8 +360,8 @@ class FewSteps:
 RankFact = (
     SlowRank | SlowHost | NotNamed | ExplainedWithout | ActAsOne | VaryAlone | HostOrWork | SlowOperation
     | MostWaitedFor | PassingOn | Costliest | SlowRole | AllSlower | LostToSlowest | SelfTimeBetween
-    | WorkOfRank | MoreRows | UnevenWork | SelfTimeOfRows | SelfTimeUnknown | AloneInRole | TwoRanks
-    | StepsCounted | EpochsCounted | FewSteps
+    | WorkOfRank | MoreRows | UnevenWork | CollectorPauses | SelfTimeOfRows | SelfTimeUnknown | AloneInRole
+    | TwoRanks | StepsCounted | EpochsCounted | FewSteps
 )  # fmt: skip
 """A fact on ranks."""
 

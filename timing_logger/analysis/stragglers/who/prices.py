@@ -165,16 +165,16 @@ class Prices:
         other_s = float(other.ends_s([self._program.own_s])[-1, 0])
         return 1e3 * (float(self._lengths_s([[]])[0]) - other_s)
 
-    def saved_by_equal_work_ms(self, due_to_work: Floats) -> float:
-        """Return by how much the run would be shorter with as much work for all ranks of a role, in ms.
+    def saved_if_quicker_ms(self, factor: Floats) -> float:
+        """Return by how much the run would be shorter with all own times divided by a factor, in ms.
 
         Args:
-            due_to_work: by which factor a rank takes longer due to its work, steps x ranks.
+            factor: steps x ranks.
         """
-        step = np.minimum(self._program.step, len(due_to_work) - 1)
-        equal_s = self._clock.own_s(self._clock.since_s / due_to_work[step, self._column])
-        recorded_s, equal_s = self._replay.ends_s([self._program.own_s, equal_s])[-1]
-        return 1e3 * float(recorded_s - equal_s)
+        step = np.minimum(self._program.step, len(factor) - 1)
+        quicker_s = self._clock.own_s(self._clock.since_s / factor[step, self._column])
+        recorded_s, quicker_s = self._replay.ends_s([self._program.own_s, quicker_s])[-1]
+        return 1e3 * float(recorded_s - quicker_s)
 
     def _is_in(self, chosen: Sequence[Slowed]) -> Bools:
         """Tell of each node whether it is of one of these ranks in its steps.

@@ -48,8 +48,8 @@ class Pricing(Protocol):
     def on(self, times: StepTimes) -> Pricing:
         """Return what prices the slow ranks of the same run by other step times."""
 
-    def saved_by_equal_work_ms(self, due_to_work: Floats) -> float:
-        """Return by how much the run would be shorter with as much work for all ranks of a role, in ms."""
+    def saved_if_quicker_ms(self, factor: Floats) -> float:
+        """Return by how much the run would be shorter with all own times divided by a factor, in ms."""
 
     def at_equal_work(self, times: StepTimes, due_to_work: Floats) -> Pricing:
         """Return what prices ranks that are slow for what they have to do.
@@ -131,9 +131,9 @@ class ByReplay:
         """Return the same: what is played again does not depend on step times."""
         return self
 
-    def saved_by_equal_work_ms(self, due_to_work: Floats) -> float:
-        """Return by how much the run would be shorter with as much work for all ranks of a role, in ms."""
-        return self._prices.saved_by_equal_work_ms(due_to_work)
+    def saved_if_quicker_ms(self, factor: Floats) -> float:
+        """Return by how much the run would be shorter with all own times divided by a factor, in ms."""
+        return self._prices.saved_if_quicker_ms(factor)
 
     def at_equal_work(self, times: StepTimes, due_to_work: Floats) -> ByReplay:
         """Return what prices ranks that are slow for what they have to do."""
@@ -212,9 +212,9 @@ class BySteps:
         """Return what prices the slow ranks of the same run by other step times."""
         return BySteps(times)
 
-    def saved_by_equal_work_ms(self, due_to_work: Floats) -> float:
-        """Return by how much the steps would be shorter with as much work for all ranks of a role, in ms."""
-        return _slowest(self._times.self_ms) - _slowest(self._times.self_ms / due_to_work)
+    def saved_if_quicker_ms(self, factor: Floats) -> float:
+        """Return by how much the steps would be shorter with all own times divided by a factor, in ms."""
+        return _slowest(self._times.self_ms) - _slowest(self._times.self_ms / factor)
 
     def at_equal_work(self, times: StepTimes, due_to_work: Floats) -> BySteps:
         """Return what prices ranks that are slow for what they have to do."""
