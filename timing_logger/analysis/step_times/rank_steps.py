@@ -141,7 +141,8 @@ def rank_steps(rows: WorkRows, rank: int, numbering: Numbering) -> RankSteps:
     later = rows.only((at > 0) & (own | rows.blocks))
     return RankSteps(
         rank, steps, work_ms, gap_ms, _pauses_ms(rows, alone_ms, ends, len(steps)), stands_for,
-        1000 * blocked_s, rank_workload(rows.operations, rows.operation, rows.work, at, len(steps)), _unlogged_ms(later),
+        1000 * blocked_s, rank_workload(rows.operations, rows.operation, rows.work, at, len(steps)),
+        _unlogged_ms(later),
     )  # fmt: skip
 
 
