@@ -18,7 +18,7 @@ from processes import run_python
 
 from timing_logger.autologging.native_mpi import build
 from timing_logger.reading.plain_files import arrow_types, has_pyarrow
-from timing_logger.record import COLUMNS, FURTHER, HEADER, Kind, Record, Stated, check_columns
+from timing_logger.record import COLUMNS, FURTHER, HEADER, NUMBERS, Kind, Record, Stated, check_columns
 from timing_logger.recording.cores import chosen as core
 from timing_logger.recording.cores.protocols import Timer
 
@@ -148,6 +148,10 @@ def test_the_writer_in_c_follows_the_table(tmp_path: Path, kind: str) -> None:
     assert names == [*COLUMNS, "invented"]
     assert len(cells) == len(names)
     assert cells[-1] == {"text": "x", "integer": cells[-1], "amount": "0.5"}[kind]
+    # Where two columns are amounts, the macro that tells which is an expression of two terms.
+    assert [cells[names.index(name)] for name in ("iteration", "seq")] == [
+        str(NUMBERS.index(name)) for name in ("iteration", "seq")
+    ]
 
 
 def test_the_library_for_mpi_has_the_header_of_the_table() -> None:

@@ -47,7 +47,8 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _bits(names: Iterable[str]) -> str:
-    return " | ".join([f"1u << {name.upper()}" for name in names]) or "0u"
+    """Return an expression in parentheses, as the macro stands among other operators."""
+    return f"({' | '.join([f'(1u << {name.upper()})' for name in names]) or '0u'})"
 
 
 def _continued(lines: Iterable[str]) -> str:
