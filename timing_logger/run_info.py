@@ -277,6 +277,8 @@ class DeviceClockInfo(NamedTuple):
 class Counters(NamedTuple):
     """The number of records by fate; at rest ``accepted == written + dropped + pending``, exactly.
 
+    They tell of the timing file, or of the first sink if there is no file; :class:`SinkCounters` of another.
+
     Attributes:
         accepted: recording calls that a policy did not leave out.
         written: records handed to the operating system, one line each, whose file is still there.
@@ -286,6 +288,22 @@ class Counters(NamedTuple):
     """
 
     accepted: int
+    written: int
+    dropped: int
+    pending: int
+
+
+class SinkCounters(NamedTuple):
+    """The number of records by fate, for one of the sinks beside the timing file.
+
+    Attributes:
+        sink: its type, and a number if others have that type.
+        written: records that it took, and has.
+        dropped: records that it could not take, or that somebody removed.
+        pending: records that it has not taken yet.
+    """
+
+    sink: str
     written: int
     dropped: int
     pending: int
@@ -386,6 +404,8 @@ class RunInfo:
     """The content of a sidecar. Units are part of the field names.
 
     Attributes:
+        counters: what became of the records in the timing file.
+        sinks: the same for each of the logger's ``sinks``, in their order.
         last_progress_counter_ns: when a record was last made, or a collective begun, as far as the flush
             thread saw; on the ``perf_counter`` axis.
         idle_stack: the call stack of the main thread, innermost call first, if the last progress is longer
@@ -425,6 +445,7 @@ class RunInfo:
     clock_offsets: list[ClockOffset] = field(default_factory=list)
     device_clocks: list[DeviceClockInfo] = field(default_factory=list)
     counters: Counters = field(default_factory=lambda: Counters(0, 0, 0, 0))
+    sinks: list[SinkCounters] = field(default_factory=list)
     logger_cpu_ns: int = 0
     written_bytes: int = 0
     parts: list[FilePart] = field(default_factory=list)

@@ -39,13 +39,21 @@ class PoisonedSink(MemorySink):
 
 
 class FullDiskSink(MemorySink):
-    """A sink whose writes fail with ENOSPC until ``full`` is set to False."""
+    """A sink whose writes fail with ENOSPC until ``full`` is set to False.
+
+    Attributes:
+        syncs: how often it was asked to make safe what it has.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.full = True
+        self.syncs = 0
 
     def write(self, batch: Sequence[RawRecord], wall_offset_ns: int) -> None:
         if self.full:
             raise OSError(28, "No space left on device")
         super().write(batch, wall_offset_ns)
+
+    def sync(self) -> None:
+        self.syncs += 1

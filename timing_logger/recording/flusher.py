@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from timing_logger.record import END, NS_PER_S, RawRecord
+from timing_logger.record import END, NS_PER_S
 from timing_logger.recording.clock import WallClock, perf_counter_ns
 from timing_logger.recording.cores.channel import CHUNK, MOST_AT_ONCE, Channel
 from timing_logger.recording.delivery import Delivery
@@ -86,7 +86,7 @@ class Flusher:
         watch: HangWatch, *, interval_s: float, device_timeout_s: float, fsync: bool,
     ) -> None:  # fmt: skip
         self._channel = channel
-        self._delivery = Delivery(sinks, clock, self._report)
+        self._delivery = Delivery(sinks, clock, self._report, channel.capacity)
         self._sidecar = sidecar
         self._watch = watch
         self._interval_s = interval_s
@@ -95,7 +95,6 @@ class Flusher:
         self._device_rows = DeviceRows()
         self._requests: Mailbox[_Request | None] = Mailbox()
         self._io_lock = threading.Lock()
-        self._in_hand: Sequence[RawRecord] = []
         # Lines made in place are for the file alone: a sink of the user's may keep what it gets.
         file = self._delivery.file
         self._take = channel.take if file is None else channel.take_packed
@@ -126,7 +125,7 @@ class Flusher:
         """Wait up to ``timeout_s`` seconds until all records accepted before the call are written or dropped.
 
         Returns:
-            Whether that was done within the time.
+            Whether that was done within the time, by all sinks.
         """
         return self._ask(closing=False, timeout_s=timeout_s)
 
@@ -153,7 +152,7 @@ class Flusher:
     def abandon(self) -> None:
         """Do nothing any more: in a forked child, thread, sinks and records are the parent's."""
         self.closed = True
-        self._in_hand = []
+        self._delivery.abandon()
 
     def _progress(self) -> tuple[int, ...]:
         return *self._delivery.progress, len(self._device_rows)
@@ -230,7 +229,7 @@ class Flusher:
 
         False if that drain could not hand over all that it took.
         """
-        return not self._in_hand and len(self._channel) > self._channel.capacity // 4
+        return not self._delivery.in_hand and len(self._channel) > self._channel.capacity // 4
 
     def _serve(self, request: _Request | None, *, timeout_s: float) -> bool:
         """Drain the channel and answer the request. Every error is reported: none ends the thread."""
@@ -239,12 +238,14 @@ class Flusher:
         try:
             if self.closed:  # by another request while this one waited for the lock
                 return self._answer(request, True)
-            lost_before = self._delivery.lost
+            lost_before = self._delivery.lost_by_all
             self._attempt(self._look_for_hangs)
             done = self._attempt(self._drain)
             if request is not None and self._device_rows:
                 done = self._attempt(partial(self._drain_devices, request.device_deadline_s))
-            done = done and self._delivery.lost == lost_before  # else rows that were reported as written went
+            done = (
+                done and self._delivery.lost_by_all == lost_before
+            )  # else rows that were reported as written went
             if request is not None and request.closing:
                 done = self._attempt(self._finish)
             self._attempt(self._refresh_sidecar)
@@ -275,33 +276,33 @@ class Flusher:
         Records of operations that a device has not finished are not among them. ``asked``: see
         :meth:`DeviceRows.resolved`.
         """
-        before, began_ns = self._delivery.written, perf_counter_ns()
-        remaining = len(self._channel)
-        while self._in_hand or remaining:
-            if remaining > MOST_AT_ONCE and not self._in_hand and (written := self._catch_up()):
+        began_ns, remaining = perf_counter_ns(), len(self._channel)
+        if not self._delivery.is_done:
+            self._delivery.offer_again()
+            self._after_a_batch()
+        while remaining and not self._delivery.in_hand:
+            if remaining > MOST_AT_ONCE and (written := self._catch_up()):
                 remaining = max(0, remaining - written)
-                self._channel.release()
-                self._attempt(self._refresh_sidecar)
-                continue
-            if not self._in_hand:
+            else:
                 taken = self._take(min(self._most, remaining))
+                self._delivery.hand_over(self._device_rows.sift(taken) if type(taken) is list else taken)
                 # Some may have been unreadable; and in a child that a sink forked nothing waits any more.
                 remaining = min(remaining - len(taken), len(self._channel))
-                self._in_hand = self._device_rows.sift(taken) if type(taken) is list else taken
-            if not self._hand_over_in_hand():
-                break
-            self._channel.release()
-            self._attempt(self._refresh_sidecar)  # the rest may take seconds
-        else:
+            self._after_a_batch()
+        if not self._delivery.in_hand:
             self._caught_up_ns = began_ns
             self._waited_s = 0.0
-        if self._device_rows and not self._in_hand:
-            self._in_hand = self._device_rows.resolved(asked=asked)
-            self._hand_over_in_hand()
-        if self._fsync and self._delivery.written > before:
-            self._delivery.sync()
+            if self._device_rows:
+                self._delivery.hand_over(self._device_rows.resolved(asked=asked))
+        is_safe = not self._fsync or self._delivery.sync()
         self._delivery.look_after()
-        return not self._in_hand
+        return self._delivery.is_done and is_safe
+
+    def _after_a_batch(self) -> None:
+        """Give the room of what was written to new records, and tell how far it has come."""
+        if not self._delivery.in_hand:
+            self._channel.release()
+            self._attempt(self._refresh_sidecar)  # the rest may take seconds
 
     def _catch_up(self) -> int:
         if not self._can_catch_up:
@@ -325,20 +326,12 @@ class Flusher:
             done = self._drain(asked=True)
         return done and self._device_rows.passed(bookmark)
 
-    def _hand_over_in_hand(self) -> bool:
-        self._in_hand = self._delivery.hand_over(self._in_hand) if self._in_hand else []
-        return not self._in_hand
-
     def _finish(self) -> None:
         """Count the records that cannot be written any more as dropped; close the sidecar and the sinks."""
-        if not self._in_hand:
-            self._in_hand = self._device_rows.given_up()
-            self._hand_over_in_hand()
-        lost = len(self._device_rows) + len(self._in_hand) + len(self._channel.take(len(self._channel)))
-        self._delivery.failed += lost
-        self._in_hand = []
-        if lost:
-            self._report(f"closed without {lost} records: they could not be written, and are lost")
+        # What the first sink kept from being taken out, others can take.
+        self._delivery.hand_over(self._device_rows.sift(self._channel.take(len(self._channel))))
+        self._delivery.hand_over(self._device_rows.given_up())
+        lost = self._delivery.give_up()
         self._attempt(self._close_sidecar)
         self._delivery.close()
         when_events_are_low.remove(self.hurry)
@@ -378,7 +371,8 @@ class Flusher:
     def _behind_s(self) -> float:
         """Return the age in seconds of the oldest record that waits for the sink; 0 if none does."""
         try:
-            oldest = self._in_hand[0] if self._in_hand else self._channel.oldest
+            in_hand = self._delivery.in_hand
+            oldest = in_hand[0] if in_hand else self._channel.oldest
             if oldest is None:
                 return 0.0
             ended_ns = oldest[END]
@@ -397,6 +391,7 @@ class Flusher:
     def _account(self) -> Account:
         return Account(
             counters=self.counters,
+            sinks=self._delivery.counters_of_others(),
             logger_cpu_ns=self._cpu_ns,
             device_clocks=self._device_rows.info(),
             last_error=self._last_error,

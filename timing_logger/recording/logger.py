@@ -82,7 +82,8 @@ class Logger(Context, Closable):
     def stats(self) -> Counters:
         """The number of records accepted, written, dropped and pending.
 
-        At rest the first is the sum of the others.
+        At rest the first is the sum of the others. They tell of the timing file, or of the first sink if
+        there is no file; the sidecar says the same of each further one.
         """
         if (flusher := self._own_flusher()) is not None:
             return flusher.counters
@@ -96,8 +97,9 @@ class Logger(Context, Closable):
             timeout: the longest time to wait, in seconds.
 
         Returns:
-            True if every such record was written or counted as dropped, within the time. False also if rows
-            that had been written before are found to be gone; they count as dropped from then on.
+            True if every such record was written or counted as dropped, within the time, by every sink. False
+            also if rows that had been written before are found to be gone; they count as dropped from then
+            on.
         """
         flusher = self._own_flusher()
         return flusher is None or flusher.flush(timeout)
@@ -272,7 +274,8 @@ class TimingLogger(ChosenRecorder, Logger):
             shorter than ``maxsize``; where it is too little, there is no such file. The log and the sidecar
             (``crash_protection``) then say so. ``read_timings`` and ``timing-logger recover`` write such
             records into the timing file.
-        sinks: further destinations for the records, see :class:`~timing_logger.sinks.Sink`.
+        sinks: further destinations for the records, see :class:`~timing_logger.sinks.Sink`. What each takes
+            and lacks is in the sidecar.
 
     Raises:
         ConfigurationError: an option is out of range or contradicts another, or this is a sub-interpreter.

@@ -22,6 +22,7 @@ from timing_logger.run_info import (
     DeviceClockInfo,
     FilePart,
     RunInfo,
+    SinkCounters,
     is_anothers,
     sidecar_path,
 )
@@ -45,6 +46,7 @@ class Account(NamedTuple):
     """
 
     counters: Counters
+    sinks: list[SinkCounters]
     logger_cpu_ns: int
     device_clocks: list[DeviceClockInfo]
     last_error: str
