@@ -1,4 +1,4 @@
-"""Ping-pongs over an MPI communicator."""
+"""Sends and receives the messages of a clock measurement over an MPI communicator."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from processes import rows, run_python
 from sidecars import remove_folder, sidecar_when
 
 from timing_logger import TimingLogger
-from timing_logger.recording import sidecar as _sidecar
-from timing_logger.recording.sidecar import replace_sidecar
+from timing_logger.recording import sidecar_writer as _sidecar
+from timing_logger.recording.sidecar_writer import replace_sidecar
 from timing_logger.sinks._append_only_file import AppendOnlyFile
 
 

@@ -15,7 +15,7 @@ from places import TESTS
 from timing_files import EPOCH_S, record, write_timing_file
 
 from timing_logger.record import NS_PER_S, Record
-from timing_logger.recording.sidecar import replace_sidecar
+from timing_logger.recording.sidecar_writer import replace_sidecar
 from timing_logger.run_info import ClockAnchor, Counters, RunInfo, sidecar_path
 
 N_RANKS, N_ITERATIONS = 4, 40

@@ -17,7 +17,7 @@ from timing_logger.record import (
     Record,
     format_records,
 )
-from timing_logger.recording.sidecar import replace_sidecar
+from timing_logger.recording.sidecar_writer import replace_sidecar
 from timing_logger.run_info import Counters, RunInfo, TimingFile, sidecar_path
 
 EPOCH_S = 1_770_388_245

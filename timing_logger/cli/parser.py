@@ -16,7 +16,7 @@ from typing import NoReturn, TextIO, TypeAlias
 import shtab
 
 from timing_logger import which_core
-from timing_logger.cli import commands, launch, options
+from timing_logger.cli import commands, launch, option_values
 from timing_logger.cli.default_folder import FOLDERS, name_folder
 from timing_logger.cli.queries import Answer
 from timing_logger.cli.questions import QUESTIONS, Question
@@ -131,7 +131,9 @@ def _add_run(subparsers: _Commands) -> None:
         help="where to write the timing files (default logs/run)",
     )
     run.add_argument("--report", metavar="FILE", help="also write the HTML report at the end")
-    run.add_argument("--every", type=options.count, default=1, metavar="N", help="record every Nth iteration")
+    run.add_argument(
+        "--every", type=option_values.count, default=1, metavar="N", help="record every Nth iteration"
+    )
     run.add_argument(
         "--no-batch-work",
         action="store_true",
@@ -206,10 +208,14 @@ def _add_watch(subparsers: _Commands) -> None:
         "logdir", metavar="LOGDIR", nargs="?", help=f"folder with timing-rank*.csv; {_DEFAULT}"
     )
     watch.add_argument(
-        "--interval", type=options.seconds, default=2.0, metavar="S", help="seconds between updates (2)"
+        "--interval", type=option_values.seconds, default=2.0, metavar="S", help="seconds between updates (2)"
     )
     watch.add_argument(
-        "--window", type=options.seconds, default=30.0, metavar="S", help="seconds of the run to look at (30)"
+        "--window",
+        type=option_values.seconds,
+        default=30.0,
+        metavar="S",
+        help="seconds of the run to look at (30)",
     )
     watch.add_argument("--all", action="store_true", help="show all ranks, however many")
     watch.add_argument("--once", action="store_true", help="look once and exit")
@@ -270,15 +276,15 @@ def _about_rows(
     )
     _add_logdir(parser)
     parser.add_argument(
-        "--ranks", type=options.ranks, metavar="LIST", help="only these ranks, such as 0,2,8-15"
+        "--ranks", type=option_values.ranks, metavar="LIST", help="only these ranks, such as 0,2,8-15"
     )
     if of_iterations:
         parser.add_argument(
-            "--iterations", type=options.iterations, metavar="A:B",
+            "--iterations", type=option_values.iterations, metavar="A:B",
             help="only iterations from A up to, but not including, B, in every epoch; either may be left out",
         )  # fmt: skip
     parser.add_argument(
-        "--run", type=options.run, default="last", metavar="last|all|N",
+        "--run", type=option_values.run, default="last", metavar="last|all|N",
         help="if several runs wrote into the folder: the one that began last (default), all, or the one "
         "with this number, such as 2 for the files named .run2",
     )  # fmt: skip

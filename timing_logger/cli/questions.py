@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from timing_logger.cli import options
-from timing_logger.cli.options import HANG, UNJUDGED
+from timing_logger.cli import option_values
+from timing_logger.cli.option_values import HANG, UNJUDGED
 from timing_logger.cli.queries import Answer, run_query, run_query_on, terminal_width
 
 BAD_NEWS = 1
@@ -179,8 +179,8 @@ QUESTIONS = (
         _summary,
         [
             ("--by", {
-                "type": options.keys, "metavar": "KEYS",
-                "help": f"only totals, by any of {', '.join(options.KEYS)}; several with commas",
+                "type": option_values.keys, "metavar": "KEYS",
+                "help": f"only totals, by any of {', '.join(option_values.KEYS)}; several with commas",
             }),
             _all("operations, ranks and files"),
         ],
@@ -192,7 +192,7 @@ QUESTIONS = (
         "with the same labels are peers.",
         _stragglers,
         [
-            _fail_on(options.verdicts, options.VERDICTS, "the verdict is one of these"),
+            _fail_on(option_values.verdicts, option_values.VERDICTS, "the verdict is one of these"),
             ("--why", {
                 "action": "store_true",
                 "help": "add the conditions that decided, with their limits, and each number with its reason",
@@ -207,7 +207,7 @@ QUESTIONS = (
         "it and what they did last, and whether ranks disagree. Also messages without a partner, and "
         "processes that are gone.",
         _hang,
-        [_fail_on(options.ends, options.ENDS, "the run ended like this"), _all("ranks")],
+        [_fail_on(option_values.ends, option_values.ENDS, "the run ended like this"), _all("ranks")],
         of_iterations=False,  # the end of a run is in its last
     ),
     Question(

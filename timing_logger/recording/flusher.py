@@ -24,7 +24,7 @@ from timing_logger.recording.device.devices import when_events_are_low
 from timing_logger.recording.device.rows import DeviceRows
 from timing_logger.recording.hang_watch import HangWatch
 from timing_logger.recording.mailbox import Mailbox
-from timing_logger.recording.sidecar import Account, SidecarWriter
+from timing_logger.recording.sidecar_writer import Account, SidecarWriter
 from timing_logger.run_info import Counters
 from timing_logger.sinks import Sink
 

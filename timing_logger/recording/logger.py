@@ -27,7 +27,7 @@ from timing_logger.recording.lifecycle import (
 from timing_logger.recording.options import Options, shows_options
 from timing_logger.recording.recorder import Recorder
 from timing_logger.recording.ring import back
-from timing_logger.recording.sidecar import SidecarWriter
+from timing_logger.recording.sidecar_writer import SidecarWriter
 from timing_logger.recording.termination import at_sigterm, not_at_sigterm, sigterm_came
 from timing_logger.run_info import ClockOffset, Counters
 from timing_logger.sinks.csv import CsvSink

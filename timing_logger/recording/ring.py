@@ -13,7 +13,7 @@ from timing_logger.errors import LogPathError
 from timing_logger.recording.clock import WallClock
 from timing_logger.recording.cores.channel import Channel
 from timing_logger.recording.left_rings import remove_left_rings
-from timing_logger.ring_file import MOST_RECORDS
+from timing_logger.ring_file import MOST_RECORDS, SLOT_BYTES
 from timing_logger.run_info import CrashProtection
 
 log = logging.getLogger("timing_logger")
@@ -23,7 +23,6 @@ SHARED_MEMORY = Path("/dev/shm")
 _SHARE, _LARGEST_SHARE = 8, 4
 """A ring takes one part in 8 of what is free, as others use that folder, too; the smallest one in 4."""
 
-_BYTES_PER_RECORD = 128
 _OTHER_BYTES = 2_300_000  # names, open calls, and the records that are being written
 _USUAL_RECORDS = 100_000
 _LEAST_RECORDS = 16_384
@@ -193,11 +192,11 @@ def _most_records(folder: Path, asked: int) -> int:
             f"{free_bytes / BYTES_PER_MB:.1f} MB are free, too few beside a ring of "
             f"{_n_bytes(needed) / BYTES_PER_MB:.1f} MB",
         )
-    return min(asked, max(least, (free_bytes // _SHARE - _OTHER_BYTES) // _BYTES_PER_RECORD))
+    return min(asked, max(least, (free_bytes // _SHARE - _OTHER_BYTES) // SLOT_BYTES))
 
 
 def _n_bytes(n_records: int) -> int:
-    return n_records * _BYTES_PER_RECORD + _OTHER_BYTES
+    return n_records * SLOT_BYTES + _OTHER_BYTES
 
 
 def check_is_in_memory(folder: Path) -> None:

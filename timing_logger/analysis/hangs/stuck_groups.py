@@ -1,7 +1,7 @@
 """Find collectives that did not end: which ranks are inside, never entered, failed, or disagree.
 
-The module ``instances`` tells which rows are parts of one collective. Where sampling leaves out the rows, the
-counts in the sidecars tell which ranks never entered.
+:mod:`timing_logger.analysis.collectives.matching` tells which rows are parts of one collective. Where
+sampling leaves out the rows, the counts in the sidecars tell which ranks never entered.
 """
 
 from __future__ import annotations
