@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 from allreduce_instrumentation.mpi._calls import MpiMethod, Parameters, with_status
 from allreduce_instrumentation.mpi._comm_identity import HandleIdentity
 from allreduce_instrumentation.mpi._operations import Arguments, Size
-from allreduce_instrumentation.mpi._pending import NeverWaitedFor, Timing, as_rank, bytes_of, failure
+from allreduce_instrumentation.mpi._pending import Timing, as_rank, bytes_of, failure
 from allreduce_instrumentation.mpi._timed_methods import counted
 from timing_logger.record import OK
+from timing_logger.recording.cores.protocols import NeverWaitedFor
 
 _Class = TypeVar("_Class", bound=type)
 

@@ -20,16 +20,6 @@ CANCELLED = "error:Cancelled"
 _BYTE, _UNDEFINED = MPI.BYTE, MPI.UNDEFINED  # a module's names cost less than those of another one
 
 
-class NeverWaitedFor:
-    """A stand-in for the type of work handles: blocking calls of mpi4py never return one."""
-
-    def wait(self) -> object:
-        raise NotImplementedError
-
-    def is_completed(self) -> bool:
-        raise NotImplementedError
-
-
 class Timing:
     """What all rows of one communicator have in common, and the counts of its collectives.
 

@@ -30,7 +30,6 @@ from allreduce_instrumentation.mpi._operations import (
     persistent,
 )
 from allreduce_instrumentation.mpi._pending import (
-    NeverWaitedFor,
     TimedComm,
     Timing,
     as_rank,
@@ -41,6 +40,7 @@ from allreduce_instrumentation.mpi._pending import (
 from allreduce_instrumentation.mpi._requests import TimedRequest
 from timing_logger.record import OK
 from timing_logger.recording.cores.chosen import Span
+from timing_logger.recording.cores.protocols import NeverWaitedFor
 
 _Class = TypeVar("_Class", bound=type)
 _Call = TypeVar("_Call", Collective, Message)

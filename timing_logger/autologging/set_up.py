@@ -16,6 +16,7 @@ from typing import Any
 
 from timing_logger.autologging.session import Session
 from timing_logger.autologging.this_rank import Rank, rank_of_mpi, stated_rank
+from timing_logger.recording.cores.protocols import NeverWaitedFor
 from timing_logger.recording.logger import TimingLogger
 from timing_logger.recording.thread_frames import frame_of_main_thread, from_innermost
 
@@ -72,22 +73,13 @@ class _AllRanks:
 
     def time(self, operation: str, call: Callable[[], Any]) -> Any:
         """Make the call, which is known from the moment that it begins, even if it holds the GIL."""
-        return self._logger.time_call(operation, None, None, None, self, _NoHandle, call, ())
+        return self._logger.time_call(operation, None, None, None, self, NeverWaitedFor, call, ())
 
     def next_collective(self) -> int:
         return next(self._numbers)
 
     def take_back(self, error: BaseException) -> bool:
         return False
-
-
-class _NoHandle:
-    """What no call of the set-up returns."""
-
-    def wait(self) -> None: ...
-
-    def is_completed(self) -> bool:
-        return True
 
 
 def _all_ranks(session: Session, kwargs: dict[str, Any], numbers: Iterator[int]) -> _AllRanks | None:

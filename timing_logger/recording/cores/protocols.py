@@ -61,6 +61,18 @@ class Waitable(Protocol):
         """Tell whether the operation has ended, well or not."""
 
 
+class NeverWaitedFor:
+    """The type of handles, for ``time_call``, of a call that returns none and ends with its operation."""
+
+    def wait(self) -> object:
+        """Never called."""
+        raise NotImplementedError
+
+    def is_completed(self) -> bool:
+        """Never called."""
+        raise NotImplementedError
+
+
 class Handle(Protocol):
     """What stands for an operation under way, and is false when nobody can wait for it any more."""
 
