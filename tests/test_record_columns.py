@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import get_args
+from types import SimpleNamespace
+from typing import Any, get_args
 
 import pytest
-from both_cores import CORES
+from both_cores import CORES, BuiltCore
 from one_more_column import VALUES, Copy
 from places import ROOT
 from processes import run_python
 
 from timing_logger.autologging.native_mpi import build
 from timing_logger.reading.plain_files import arrow_types, has_pyarrow
-from timing_logger.record import COLUMNS, FURTHER, HEADER, NUMBERS, Kind, Record, Stated, check_columns
+from timing_logger.record import (
+    COLUMNS,
+    FIELDS,
+    FURTHER,
+    HEADER,
+    NUMBERS,
+    Kind,
+    Record,
+    Stated,
+    check_columns,
+)
 from timing_logger.recording.cores import chosen as core
-from timing_logger.recording.cores.protocols import Timer
+from timing_logger.recording.cores.protocols import NeverWaitedFor, Timer
+from timing_logger.sinks.memory import MemorySink
 
 DOCS = ROOT / "docs"
 
@@ -81,6 +94,8 @@ def test_a_native_core_that_was_built_for_other_columns_is_not_used_and_says_so(
     said = copy.said(asked)
     assert said.startswith("python ")
     assert "built for other columns" in said
+    assert "Install the package again" in said
+    assert "C compiler" not in said  # which is there
     forced = copy.run(asked, core="native")
     assert forced.returncode == 1
     assert "built for other columns" in forced.stderr
@@ -163,13 +178,46 @@ def test_the_library_for_mpi_has_the_header_of_the_table() -> None:
 @pytest.mark.parametrize("column", FURTHER)
 def test_every_call_that_takes_columns_takes_each_that_only_programs_state(column: str) -> None:
     calls = [built.recorder for built in CORES.values()]
-    names = ["phase", "record_mpi_operation", "record_device_operation", "record_timing", "record_interval"]
+    names = [
+        "operation",
+        "phase",
+        "record_mpi_operation",
+        "record_device_operation",
+        "record_timing",
+        "record_interval",
+    ]
     takes = {
         (of.__name__, name): inspect.signature(getattr(of, name)).parameters for of in calls for name in names
     }
     assert [call for call, parameters in takes.items() if column not in parameters] == []
     assert column in Stated.__annotations__
     assert column in Timer.__annotations__
+
+
+@pytest.mark.parametrize("column", FURTHER)
+@pytest.mark.filterwarnings("ignore:.*logger.phase")
+def test_every_call_that_takes_a_column_writes_it(each_core: BuiltCore, column: str) -> None:
+    (kind,) = [field.kind for field in FIELDS if field.name == column]
+    value = ast.literal_eval(VALUES[kind])
+    stated: dict[str, Any] = {column: value}
+    sink = MemorySink()
+    with each_core.logger(0, None, sinks=[sink]) as logger:
+        for call in (
+            logger.phase,
+            logger.operation,
+            logger.record_mpi_operation,
+            logger.record_device_operation,
+        ):
+            with call("A", **stated):
+                pass
+            with call("A") as timer:
+                setattr(timer, column, value)
+        logger.record_timing("A", 1.0, **stated)
+        logger.record_timing("A", start_counter=1.0, end_counter=2.0, **stated)
+        logger.record_interval("A", 1, 2, **stated)
+        group = SimpleNamespace(name="", size=1, next_collective=lambda: 0)
+        logger.time_call("A", None, None, None, group, NeverWaitedFor, int, ())  # whose callers state none
+    assert [getattr(record, column) for record in sink.records] == [*[value] * 11, FURTHER[column]]
 
 
 # -- what reads ----------------------------------------------------------------------------------

@@ -20,10 +20,7 @@ from timing_logger.errors import ConfigurationError
 VARIABLE = "TIMING_LOGGER_CORE"
 NATIVE = "timing_logger.recording.cores.native.core"
 
-_WAY_OUT = (
-    "Install a C compiler and the headers of Python (on Debian: gcc and python3-dev), then install the "
-    "package again with pip's options --force-reinstall --no-deps --no-cache-dir"
-)
+_AGAIN = "install the package again with pip's options --force-reinstall --no-deps --no-cache-dir"
 
 
 class Choice(NamedTuple):
@@ -51,11 +48,19 @@ def _chosen() -> Choice:
     except ImportError as error:
         if wanted == "native":
             raise ConfigurationError(
-                f"{VARIABLE} is 'native', and the native core cannot be imported: {error}. {_WAY_OUT}, or "
-                "unset the variable."
+                f"{VARIABLE} is 'native', and the native core cannot be imported: {error}. "
+                f"{_way_out(error)}, or unset the variable."
             ) from error
-        return Choice("python", f"the native core cannot be imported ({error}). {_WAY_OUT}")
+        return Choice("python", f"the native core cannot be imported ({error}). {_way_out(error)}")
     return Choice("native")
+
+
+def _way_out(error: ImportError) -> str:
+    """Return what to do about a native core that was not built, or that is there and is not loaded."""
+    if isinstance(error, ModuleNotFoundError):
+        needed = "Install a C compiler and the headers of Python (on Debian: gcc and python3-dev), then "
+        return needed + _AGAIN
+    return _AGAIN.capitalize()
 
 
 _CHOICE = _chosen()

@@ -191,7 +191,7 @@ def test_another_decimal_point_of_the_program_changes_no_file(tmp_path: Path) ->
 
 LOCALE = """
 import ctypes, locale
-from timing_logger.record import HOST_CLOCK, OK, Record
+from timing_logger.record import COLUMNS, HOST_CLOCK, OK, Record
 from timing_logger.recording.cores.chosen import new_channel
 
 locale.setlocale(locale.LC_ALL, "de_DE.UTF-8")
@@ -202,7 +202,7 @@ channel = new_channel(10)
 for work in (0.5, 1 / 3, 1e21):
     channel.put(tuple(Record(3, None, "", "A", "", 1, 1, 2, HOST_CLOCK, "", None, 5, -1, "T", OK, work=work)))
 for line in channel.take_packed(3).csv_lines(10**18).decode().splitlines():
-    print(line.rpartition(",")[2])
+    print(line.split(",")[COLUMNS.index("work")])
 """
 
 

@@ -164,7 +164,7 @@ cdef tuple NO_ARGUMENTS = ()
 cdef int64_t NS_PER_S = 1000000000
 
 if RECORD_LAYOUT != LAYOUT:
-    raise ImportError("it was built for other columns than timing_logger/record.py has: install the package again")
+    raise ImportError("it was built for other columns than timing_logger/record.py has")
 
 include "names.pxi"
 include "channel.pxi"
