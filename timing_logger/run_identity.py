@@ -11,16 +11,14 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
+
+from timing_logger.launchers import Environment, launcher_of_run
 
 VARIABLE = "TIMING_LOGGER_RUN_ID"
 """What ``timing-logger run`` hands on to every process of the job that it starts."""
 
-Environment: TypeAlias = Mapping[str, str]
-
 _PROCESS = os.getpid()
-_LOOPBACK = ("localhost", "127.", "::1")
 
 
 class Identity(NamedTuple):
@@ -44,10 +42,10 @@ def identity(environment: Environment = os.environ) -> Identity:
     its own ``timing-logger run`` around its part of one launcher.
     """
     launch_id = environment.get(VARIABLE, "")
-    launcher = _launcher(environment)
-    stated = launcher.run_id(environment) if launcher else ""
+    launcher = launcher_of_run(environment)
+    stated = launcher.id_of_run(environment) if launcher else ""
     if launch_id and _number(environment, "GROUP_WORLD_SIZE") <= 1:  # torchrun's number of hosts
-        stated = f"{launch_id}/{stated}" if stated and launcher in _STARTERS else launch_id
+        stated = f"{launch_id}/{stated}" if launcher and stated and launcher.starts_all else launch_id
     return Identity(stated or launch_id, _world(environment), launch_id)
 
 
@@ -59,68 +57,13 @@ def id_of_new_run(environment: Environment = os.environ) -> str:
     if (
         VARIABLE not in environment
     ):  # else this is a job within a job, whose launcher is that of the outer one
-        launcher = _launcher(environment)
-        if launcher and _number(environment, launcher.ranks) > 1:
-            return re.sub("[^a-zA-Z0-9.-]", "-", launcher.run_id(environment))
+        launcher = launcher_of_run(environment)
+        if launcher and _number(environment, launcher.run_size or launcher.size) > 1:
+            return re.sub("[^a-zA-Z0-9.-]", "-", launcher.id_of_run(environment))
     return f"{time.strftime('%Y%m%dT%H%M%S')}-{os.urandom(3).hex()}"
 
 
-# -- launchers -------------------------------------------------------------------------------------------
-
-
-def _of_torchrun(environment: Environment) -> str:
-    stated = environment["TORCHELASTIC_RUN_ID"]
-    return _of_address(environment) if stated == "none" else stated  # its default
-
-
-def _of_address(environment: Environment) -> str:
-    """Where the ranks meet: no other run can use this port of that host at the same time."""
-    host, port = environment.get("MASTER_ADDR", ""), environment.get("MASTER_PORT", "")
-    host = os.uname().nodename if host.startswith(_LOOPBACK) else host
-    return f"{host}:{port}" if host and port else ""
-
-
-def _of_pmix(environment: Environment) -> str:
-    """The namespace without the number of the world: ``prterun-host-1234@2``, or 32 bits of an Open MPI 4."""
-    namespace = environment["PMIX_NAMESPACE"]
-    if namespace.isdecimal():
-        return f"openmpi-{int(namespace) >> 16}"
-    return namespace.rpartition("@")[0] or namespace
-
-
-def _of_slurm(environment: Environment) -> str:
-    """Each task of an array has a job id of its own."""
-    return f"slurm-{environment.get('SLURM_JOB_ID', '')}.{environment['SLURM_STEP_ID']}"
-
-
-class _Launcher(NamedTuple):
-    """How a launcher is known, and what it says to all ranks of a run and to no others.
-
-    Attributes:
-        sets: the variable that only this launcher sets.
-        ranks: the variable with the number of ranks.
-        run_id: returns what tells this run from others.
-    """
-
-    sets: str
-    ranks: str
-    run_id: Callable[[Environment], str]
-
-
-_STARTERS = (
-    _Launcher("TORCHELASTIC_RUN_ID", "WORLD_SIZE", _of_torchrun),  # torchrun, accelerate
-    _Launcher("PMIX_NAMESPACE", "OMPI_COMM_WORLD_SIZE", _of_pmix),  # Open MPI, and srun --mpi=pmix
-    _Launcher("PMI_JOBID", "PMI_SIZE", lambda environment: environment["PMI_JOBID"]),  # PMI-1 and PMI-2
-    _Launcher("SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", _of_slurm),  # srun; a batch script is no step
-)
-"""Launchers that start all ranks. The first that started this process counts: an inner before an outer."""
-
-_OTHERS = (_Launcher("MASTER_PORT", "WORLD_SIZE", _of_address),)
-"""Where ranks meet that pods or each other started, some of them perhaps before the variable was set."""
-
-
-def _launcher(environment: Environment) -> _Launcher | None:
-    return next((one for one in (*_STARTERS, *_OTHERS) if environment.get(one.sets)), None)
+# -- worlds -------------------------------------------------------------------------------------------
 
 
 def _world(environment: Environment) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
+from timing_logger import launchers
 from timing_logger.autologging.session import Session
 from timing_logger.autologging.this_rank import Rank, rank_of_mpi, stated_rank
 from timing_logger.recording.cores.protocols import NeverWaitedFor
@@ -24,13 +25,6 @@ RANK_PROCESS = "TIMING_LOGGER_RANK_PROCESS"
 """The environment variable by which children of a rank, which inherit its rank, know that they are none."""
 
 _APPEARS_AFTER_S = 5.0  # most ranks have made their group by then
-_LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "mpiexec", "mpirun")
-_LAUNCHING = (
-    "torch.distributed.run",
-    "torch.distributed.launch",
-    "accelerate.commands",
-    "deepspeed.launcher",
-)
 _WAITING_FOR_A_CHILD = (
     "subprocess.py",
     "multiprocessing/spawn.py",
@@ -167,8 +161,7 @@ def _is_of_its_own() -> bool:
     program = os.path.basename(sys.argv[0]) if sys.argv else ""
     by_slurm_alone = "SLURM_PROCID" in os.environ and rank_of_mpi() is None and "RANK" not in os.environ
     return not (
-        program in _LAUNCHERS
-        or name.startswith(_LAUNCHING)
+        any(program in one.programs or name.startswith(one.modules) for one in launchers.LAUNCHERS)
         or "--multiprocessing-fork" in sys.argv
         or (by_slurm_alone and "SLURM_STEP_ID" not in os.environ)
     )

@@ -6,6 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from timing_logger import launchers
+from timing_logger.launchers import Launcher
+
 
 class Rank(NamedTuple):
     """A process's place in its job.
@@ -19,26 +22,13 @@ class Rank(NamedTuple):
     world_size: int | None
 
 
-_VARIABLES = (
-    ("RANK", "WORLD_SIZE"),  # torchrun, accelerate, deepspeed: also inside of a job of one of those below
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),  # Open MPI
-    ("PMI_RANK", "PMI_SIZE"),  # MPICH, Intel MPI
-    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),  # MVAPICH2
-    ("PMIX_RANK", "PMIX_SIZE"),  # any launcher that speaks PMIx; the size is not always there
-    ("SLURM_PROCID", "SLURM_NTASKS"),  # srun
-)
-
-
-_VARIABLES_OF_MPI = _VARIABLES[1:-1]
-
-
 def stated_rank(environment: Mapping[str, str] = os.environ) -> Rank | None:
     """Return what the launcher states of this process; None without a launcher.
 
     Args:
         environment: the environment variables.
     """
-    return _first_of(_VARIABLES, environment)
+    return _first_of(launchers.LAUNCHERS, environment)
 
 
 def rank_of_mpi(environment: Mapping[str, str] = os.environ) -> Rank | None:
@@ -47,13 +37,13 @@ def rank_of_mpi(environment: Mapping[str, str] = os.environ) -> Rank | None:
     Args:
         environment: the environment variables.
     """
-    rank = _first_of(_VARIABLES_OF_MPI, environment)
+    rank = _first_of([one for one in launchers.LAUNCHERS if one.is_mpi], environment)
     return rank if rank == stated_rank(environment) else None
 
 
-def _first_of(variables: Sequence[tuple[str, str]], environment: Mapping[str, str]) -> Rank | None:
-    for name, of_all in variables:
-        rank, size = _number(environment.get(name)), _number(environment.get(of_all))
+def _first_of(among: Sequence[Launcher], environment: Mapping[str, str]) -> Rank | None:
+    for one in among:
+        rank, size = _number(environment.get(one.rank)), _number(environment.get(one.size))
         if rank is not None and (size is None or rank < size):
             return Rank(rank, size)
     return None

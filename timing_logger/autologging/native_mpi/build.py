@@ -12,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from timing_logger.autologging.native_mpi.launchers_in_c import launchers_header
 from timing_logger.autologging.native_mpi.wrappers import real_header, wrappers
 from timing_logger.columns_in_c import HEADER_FILE, columns_header
 from timing_logger.errors import ConfigurationError
@@ -69,6 +70,7 @@ def _texts(declared: str) -> dict[str, str]:
     return {
         HEADER_FILE: columns_header(),
         "real.h": real_header(names.__contains__),
+        "launchers.h": launchers_header(),
         "wrappers.c": wrappers(names.__contains__),
     }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "launchers.h" /* made of the table of launchers */
 #include "native.h"
 
 static char launch[256], started[256], run[512], world_name[256];
@@ -42,12 +43,7 @@ static void read_namespace(const char *namespace)
 void read_identity(void)
 {
     snprintf(launch, sizeof launch, "%s", variable("TIMING_LOGGER_RUN_ID"));
-    if (*variable("PMIX_NAMESPACE"))
-        read_namespace(variable("PMIX_NAMESPACE"));
-    else if (*variable("PMI_JOBID"))
-        snprintf(started, sizeof started, "%s", variable("PMI_JOBID"));
-    else if (*variable("SLURM_STEP_ID"))
-        snprintf(started, sizeof started, "slurm-%s.%s", variable("SLURM_JOB_ID"), variable("SLURM_STEP_ID"));
+    READ_STARTED
     snprintf(run, sizeof run, "%s%s%s", launch, launch[0] && started[0] ? "/" : "", started);
     if (!is_spawned())
         world_name[0] = 0;
