@@ -73,6 +73,11 @@ def on_one_line(text: str) -> str:
 # -- stragglers ----------------------------------------------------------------------------------
 
 
+def test_the_front_page_has_every_question() -> None:
+    page = (Path(__file__).parents[1] / "README.md").read_text()
+    assert [name for name in NAMES if f"\n| `{name}` |" not in page] == []
+
+
 def test_the_slow_rank_is_named_with_its_cost_window_and_operation(ask: Any, with_slow_rank: Path) -> None:
     text = on_one_line(ask("stragglers", with_slow_rank))
     assert text.startswith("Verdict: rank 2 costs this run ")
