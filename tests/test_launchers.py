@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from places import ROOT
 
 from timing_logger import launchers
 from timing_logger.autologging import set_up
@@ -16,7 +17,7 @@ from timing_logger.autologging.this_rank import Rank, rank_of_mpi, stated_rank
 from timing_logger.launchers import LAUNCHERS, Launcher
 from timing_logger.run_identity import id_of_new_run, identity
 
-RUN = Path(__file__).parents[1] / "docs" / "run.md"
+RUN = ROOT / "docs" / "run.md"
 
 HERD = Launcher(
     "herd", rank="HERD_RANK", size="HERD_SIZE", run="HERD_JOB", run_id="herd 100%-{HERD_JOB}.{HERD_STEP}",

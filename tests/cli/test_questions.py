@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from places import ROOT
 from processes import INTERRUPTIBLE_CLI
 from simulated_runs import CLOCK_OFFSETS_S, data_parallel, factors
 from timing_files import record, write_table, write_timing_file
@@ -74,7 +75,7 @@ def on_one_line(text: str) -> str:
 
 
 def test_the_front_page_has_every_question() -> None:
-    page = (Path(__file__).parents[1] / "README.md").read_text()
+    page = (ROOT / "README.md").read_text()
     assert [name for name in NAMES if f"\n| `{name}` |" not in page] == []
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sinks import FullDiskSink, PoisonedSink, StalledSink
+from misbehaving_sinks import FullDiskSink, PoisonedSink, StalledSink
 
 from timing_logger import TimingLogger
 from timing_logger.record import RawRecord
