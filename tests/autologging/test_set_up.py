@@ -101,7 +101,7 @@ def test_a_job_whose_rank_never_comes_to_init_process_group_is_told_while_it_han
     command = [sys.executable, "-m", "timing_logger", "run", "--log-dir", tmp_path / "logs", "--"]
     job = run_python(
         watcher, go, *command, sys.executable, "-m", *launcher, timeout_s=200,
-        environment={"TIMING_LOGGER_HANG_AFTER": "3", "GLOO_SOCKET_IFNAME": "lo"},
+        environment={"TIMING_LOGGER_HANG_AFTER": "10", "GLOO_SOCKET_IFNAME": "lo"},
     )  # fmt: skip
     assert job.returncode == 0, job.stderr
     said = next(line for line in said_by_the_command(job).splitlines() if "The job goes on" in line)
