@@ -45,7 +45,7 @@ def with_owner(case: Case, pricing: Pricing) -> Judgement:
             recorded = times.by_gaps() if at_equal.case.times.from_gaps else times
             return _owned(at_equal, recorded, at_equal.case.times)
     if found.verdict.verdict in ("healthy", "diffuse"):
-        return _explained(found, case, pricing, equal)
+        return _explained(found, case, pricing)
     if equal is not None and found.case.times.from_gaps:
         equal = equal.by_gaps()
     return _owned(found, found.case.times, equal)
@@ -57,13 +57,14 @@ def _outdoes(at_equal: Judgement, found: Judgement) -> bool:
     return kinds[1] in _OF_RANKS and (kinds[0] not in _OF_RANKS or kinds == ("suspect", "rank"))
 
 
-def _explained(found: Judgement, case: Case, pricing: Pricing, equal: StepTimes | None) -> Judgement:
+def _explained(found: Judgement, case: Case, pricing: Pricing) -> Judgement:
     """Return a judgement that names nobody, with what explains that ranks are late, and what that costs.
 
     What explains most of it is the reason that much time is lost, if it costs enough of the run to be told.
     """
     told: list[_Explanation] = []
-    if equal is not None:
+    if case.times.workload.of_step is not None:
+        equal = at_equal_work(case, equal_shares, may_assume=False)
         told.append(_explanation(found, case, pricing, UnevenWork, "work", equal))
     if (quieter := case.times.without_pauses()) is not None:
         told.append(_explanation(found, case, pricing, CollectorPauses, "", quieter))
@@ -74,7 +75,8 @@ def _explained(found: Judgement, case: Case, pricing: Pricing, equal: StepTimes 
     facts = (*(one.fact for one in told), *verdict.evidence)
     part = _by_part(first.explained, case.policy, otherwise="")
     if part != "work":
-        return found._replace(verdict=replace(verdict, owner=first.owner and part, evidence=facts))
+        owner = part if first.owner and verdict.verdict == "diffuse" else ""
+        return found._replace(verdict=replace(verdict, owner=owner, evidence=facts))
     lost = replace(
         verdict, verdict="diffuse", owner=first.owner, cost_ms=first.cost_ms, cost_share=first.fact.run_share,
         waited_for=most_of(case.times.ranks, late_ms(found.case)), evidence=facts,

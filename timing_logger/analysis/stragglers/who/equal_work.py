@@ -88,22 +88,22 @@ def equal_shares(work: Floats) -> Floats:
     return np.where(is_known, sums / np.maximum(counts, 1), np.nan)
 
 
-def at_equal_work(case: Case, reference: Reference) -> StepTimes:
+def at_equal_work(case: Case, reference: Reference, *, may_assume: bool = True) -> StepTimes:
     """Return the times of a run as if each rank had to do in each step what ``reference`` says.
 
     Where it is only assumed how a time grows with the work, more work than the peers have explains what a
-    rank takes beyond them, and nothing else.
+    rank takes beyond them, and nothing else; or nothing at all, unless one ``may_assume`` it.
     """
     times = case.times
     unlogged_ms = np.maximum(times.gap_ms - np.nansum(times.operation_ms, axis=0), 0.0)
     operation_ms = times.operation_ms.copy()
     for number, name in enumerate(times.operations):
-        operation_ms[number] = _scaled(case, name, operation_ms[number], reference)
+        operation_ms[number] = _scaled(case, name, operation_ms[number], reference, may_assume)
     self_ms = operation_ms.sum(axis=0)
     less_ms = (
         np.nansum(times.operation_ms - operation_ms, axis=0)
         + unlogged_ms
-        - _scaled(case, UNLOGGED, unlogged_ms, reference)
+        - _scaled(case, UNLOGGED, unlogged_ms, reference, may_assume)
     )
     return replace(
         times,
@@ -113,7 +113,7 @@ def at_equal_work(case: Case, reference: Reference) -> StepTimes:
     )
 
 
-def _scaled(case: Case, operation: str, its_ms: Floats, reference: Reference) -> Floats:
+def _scaled(case: Case, operation: str, its_ms: Floats, reference: Reference, may_assume: bool) -> Floats:
     """Return the times of one operation, steps x ranks, as if each rank had what ``reference`` says."""
     work = case.times.workload.of(operation)
     if work is None:
@@ -121,12 +121,13 @@ def _scaled(case: Case, operation: str, its_ms: Floats, reference: Reference) ->
     found: Floats = its_ms.copy()
     for columns in case.by_role.values():
         of_role = np.where(work[:, columns] > 0, work[:, columns], np.nan)
-        found[:, columns] = _of_role(of_role, its_ms[:, columns], reference, case.policy)
+        growth = growth_of(of_role, its_ms[:, columns], case.policy)
+        if may_assume or not growth.is_assumed:
+            found[:, columns] = _of_role(of_role, its_ms[:, columns], reference, growth)
     return found
 
 
-def _of_role(work: Floats, its_ms: Floats, reference: Reference, policy: Policy) -> Floats:
-    growth = growth_of(work, its_ms, policy)
+def _of_role(work: Floats, its_ms: Floats, reference: Reference, growth: Growth) -> Floats:
     if growth.is_assumed:
         as_much = np.maximum(work / peer_medians(work), 1.0)
         least_ms = np.fmin(its_ms, peer_medians(its_ms))
