@@ -50,7 +50,7 @@ from timing_logger.analysis.stragglers.rank_facts import (
     WorkOfRank,
 )
 from timing_logger.reading.named_ranks import capital, named_ranks
-from timing_logger.report._wording import count
+from timing_logger.report._wording import count, fixed
 from timing_logger.report.why_text import reason
 
 _MOST_ROLES = 5
@@ -172,12 +172,13 @@ def _slow_operation(fact: SlowOperation) -> str:
 
 @_in_words.register
 def _work_of_rank(fact: WorkOfRank) -> str:
-    has = f"rank {fact.rank} has {fact.times_as_much:.2f} times the work of its peers"
-    at_its_work = f"takes {fact.times_as_long:.2f} times as long as they do"
+    times = f"{fixed(fact.times_as_long, 0 if fact.times_as_long >= 10 else 2)} times as long as"
     if not fact.explained_share > 0:
-        return f"For the work that it has, rank {fact.rank} {at_its_work}."
-    explains = f"which explains {fact.explained_share:.0%} of its delay"
-    return f"{capital(has)}, {explains}; for the work that it has, it {at_its_work}."
+        return f"For the work that it has, rank {fact.rank} takes {times} its peers."
+    return (
+        f"Rank {fact.rank} has {fact.times_as_much:.2f} times the work of its peers, which explains "
+        f"{fact.explained_share:.0%} of its delay; for the work that it has, it takes {times} they do."
+    )
 
 
 @_in_words.register
