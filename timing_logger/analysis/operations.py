@@ -174,6 +174,11 @@ def needs_no_other_rank(name: str) -> bool:
     return is_own_work(name) or base_operation(name) in COPIES
 
 
+def is_copy(name: str) -> bool:
+    """Tell whether an operation copies between the host and a device."""
+    return base_operation(name) in COPIES
+
+
 def is_collective(name: str) -> bool:
     """Tell whether the operation is a collective, in which all ranks of a group take part."""
     base = base_operation(name)

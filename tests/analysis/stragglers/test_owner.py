@@ -185,6 +185,18 @@ def test_work_stated_in_communication_alone_counts_for_the_time_between() -> Non
     assert (verdict.ranks, verdict.operation, verdict.owner) == ((2,), "UNLOGGED", "machine")
 
 
+def test_a_rank_that_copies_more_bytes_has_more_to_do_and_no_slow_link() -> None:
+    size = np.ones((60, 4))
+    size[:, 2] = 1.5
+    timings = of_operations({"H2D": 10.0 * size, "OPTIMIZER": np.ones((60, 4))})
+    is_copy = timings["operation"] == "H2D"
+    rows = timings.loc[is_copy]
+    n_bytes = 1_000_000 * size[rows["iteration"].astype(int), rows["rank"].astype(int)]
+    timings.loc[is_copy, "message_size_bytes"] = n_bytes.astype(int)
+    verdict = stragglers(timings)
+    assert (verdict.ranks, verdict.operation, verdict.owner) == ((2,), "H2D", "work")
+
+
 def test_where_no_work_is_recorded_the_way_to_record_it_is_told() -> None:
     verdict = stragglers(run(np.ones((60, 4)), {2: 1.3}, stated=""))
     assert (verdict.ranks, verdict.owner) == ((2,), "unknown")

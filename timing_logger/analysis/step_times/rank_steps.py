@@ -10,7 +10,7 @@ import numpy as np
 from timing_logger.analysis.blocking import lanes_of, unblocked_work
 from timing_logger.analysis.grouping import greatest_of_each
 from timing_logger.analysis.intervals import union_lengths
-from timing_logger.analysis.operations import GC, is_collective, needs_no_other_rank
+from timing_logger.analysis.operations import GC, is_collective, is_copy, needs_no_other_rank
 from timing_logger.analysis.step_durations import iterations_since
 from timing_logger.analysis.step_times.self_time import covered_s, exclusive_ms
 from timing_logger.analysis.step_times.workload import RankWorkload, rank_workload
@@ -63,7 +63,7 @@ class WorkRows(NamedTuple):
         operation: index of the row's operation in ``operations``.
         step: number of the row's step; NaN outside of any step.
         elapsed_ms: duration of the row; NaN where it is unknown or the operation failed.
-        work: how much the row states that there was to do; NaN where it states nothing.
+        work: how much the row states that there was to do, of a copy also its bytes; NaN if unknown.
         start_s, end_s: on the time axis of the process, in seconds.
         lane, blocks: as ``lanes_of`` returns them.
         group, number: the group of the row's collective, and its number there; NaN where it has none.
@@ -97,7 +97,7 @@ class WorkRows(NamedTuple):
             operation=operation,
             step=step,
             elapsed_ms=np.where(succeeded, numbers(frame, "elapsed_ms"), np.nan),
-            work=numbers(frame, "work"),
+            work=_work(frame, (operation, operations)),
             start_s=numbers(frame, "start_counter"),
             end_s=numbers(frame, "end_counter"),
             lane=lanes.lane,
@@ -113,6 +113,12 @@ class WorkRows(NamedTuple):
     def operations_are(self, predicate: Callable[[str], bool]) -> Bools:
         """Apply ``predicate`` to the name of each row's operation."""
         return each_text((self.operation, self.operations), predicate)
+
+
+def _work(frame: Frame, operation: tuple[Ints, list[str]]) -> Floats:
+    stated = numbers(frame, "work")
+    of_copies = np.isnan(stated) & each_text(operation, is_copy)
+    return np.where(of_copies, numbers(frame, "message_size_bytes"), stated) if of_copies.any() else stated
 
 
 def rank_steps(rows: WorkRows, rank: int, numbering: Numbering) -> RankSteps:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.operations import DATA, needs_no_other_rank
-from timing_logger.analysis.tables import Floats, Ints
+from timing_logger.analysis.operations import DATA, is_copy, needs_no_other_rank
+from timing_logger.analysis.tables import Floats, Ints, each_text
 
 
 class RankWorkload(NamedTuple):
@@ -16,7 +16,7 @@ class RankWorkload(NamedTuple):
 
     Attributes:
         of_operation: for each operation of its own work whose rows state work, the sum of that; NaN in steps
-            where a row states none.
+            where a row states none. The work of a copy that states none is its bytes.
         of_step: how much there was to do in the step as a whole: what the rows of ``DATA`` state together,
             or else the most that any row states, whatever its operation; None if no row states anything.
         n_rows: for each operation of its own work the number of its rows.
@@ -40,6 +40,11 @@ class Workload(NamedTuple):
     of_step: Floats | None
     n_rows: Mapping[str, Ints]
 
+    @property
+    def is_known(self) -> bool:
+        """Whether rows tell how much there was to do in anything."""
+        return self.of_step is not None or bool(self.of_operation)
+
     def of(self, operation: str) -> Floats | None:
         """Return how much there was to do in an operation, steps x ranks: that of the step if it is not told.
 
@@ -52,14 +57,14 @@ NOTHING_STATED = Workload({}, None, {})
 
 
 def rank_workload(
-    operations: Sequence[str], operation: Ints, work: Floats, at: Ints, n_steps: int
+    operations: list[str], operation: Ints, work: Floats, at: Ints, n_steps: int
 ) -> RankWorkload:
     """Sum by step what the rows of one process state as work, and count the rows.
 
     Args:
         operations: names of operations.
         operation: for each row the index of its operation there.
-        work: for each row how much it states; NaN where it states nothing.
+        work: for each row how much it states, of copies also their bytes; NaN where it states nothing.
         at: for each row the position of its step.
         n_steps: the number of steps.
     """
@@ -75,9 +80,10 @@ def rank_workload(
         for code, name in enumerate(operations)
         if name in n_rows and not np.isnan(work[here := operation == code]).all()
     }
+    states = ~np.isnan(work) & ~each_text((operation, operations), is_copy)
     most = np.full(n_steps, np.nan)
-    np.fmax.at(most, at, work)
-    return RankWorkload(sums, _where_known(sums.get(DATA), most), n_rows)
+    np.fmax.at(most, at[states], work[states])
+    return RankWorkload(sums, _where_known(sums.get(DATA), most) if states.any() else None, n_rows)
 
 
 def _where_known(first: Floats | None, otherwise: Floats) -> Floats:

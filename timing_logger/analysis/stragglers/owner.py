@@ -37,8 +37,8 @@ def with_owner(case: Case, pricing: Pricing) -> Judgement:
     it takes beyond the time that is due to its work.
     """
     found, times = by_own_times(case, pricing), case.times
-    equal = None if times.workload.of_step is None else at_equal_work(case, equal_shares)
-    if equal is not None:
+    equal = at_equal_work(case, equal_shares) if times.workload.is_known else None
+    if equal is not None and times.workload.of_step is not None:
         beside_peers = _factor(times, at_equal_work(case, peer_medians))
         at_equal = by_own_times(case.with_times(equal), pricing.at_equal_work(equal, beside_peers))
         if _outdoes(at_equal, found):
