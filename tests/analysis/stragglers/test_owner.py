@@ -87,7 +87,7 @@ def test_what_more_work_costs_is_the_time_by_which_the_run_is_longer() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("n_ranks", [4, 8])
+@pytest.mark.parametrize("n_ranks", [3, 4, 8])
 def test_a_rank_slow_by_a_fifth_is_named_however_much_lengths_vary(n_ranks: int, seed: int) -> None:
     work = lengths(100, n_ranks, 0.4, seed)
     verdict = stragglers(run(work, {2: 1.2}, seed))

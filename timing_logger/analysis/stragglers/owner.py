@@ -149,7 +149,7 @@ class _Compared(NamedTuple):
     """A figure of a rank against its peers, over its slow steps; NaN where it is unknown.
 
     Attributes:
-        times_as_much: the median of the rank's figure divided by that of its peers in the same step.
+        times_as_much: the median of the rank's figure divided by the mean of its peers in the same step.
         error: the standard error of that.
     """
 
@@ -160,7 +160,9 @@ class _Compared(NamedTuple):
     def of(cls, case: Case, values: Floats, rank: int, steps: Ints) -> _Compared:
         columns, its = _of_role(case, rank)
         of_role = values[np.ix_(steps, columns)]
-        ratios = known(of_role[:, its] / peer_medians(np.where(of_role > 0, of_role, np.nan))[:, its])
+        peers = np.delete(np.where(of_role > 0, of_role, np.nan), its, axis=1)
+        n_known = (~np.isnan(peers)).sum(axis=1)  # a median of two would be the one that has less
+        ratios = known(of_role[:, its] * n_known / np.where(n_known > 0, np.nansum(peers, axis=1), np.nan))
         if not len(ratios):
             return _UNKNOWN
         return cls(float(np.median(ratios)), error_of_median(ratios))
