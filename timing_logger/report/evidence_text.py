@@ -61,9 +61,14 @@ def evidence_sentences(verdict: Verdict) -> tuple[str, ...]:
     return tuple(sentence(fact) for fact in verdict.evidence)
 
 
+TOLD_WITH_THE_VERDICT = (WorkOfRank, MoreRows, UnevenWork, CollectorPauses)
+"""Facts that the sentence of the verdict states: whether a rank is slow or has more to do, other causes."""
+
+
 def evidence_beside_the_end(verdict: Verdict) -> tuple[str, ...]:
-    """Return the evidence without the warning about the end of the run, which is shown separately."""
-    return tuple(sentence(fact) for fact in verdict.evidence if not isinstance(fact, EndedBadly))
+    """Return the evidence without what is shown separately: the end of the run, and what the verdict says."""
+    elsewhere = (EndedBadly, *TOLD_WITH_THE_VERDICT)
+    return tuple(sentence(fact) for fact in verdict.evidence if not isinstance(fact, elsewhere))
 
 
 def sentence(fact: Fact) -> str:

@@ -7,16 +7,11 @@ from collections.abc import Iterable, Sequence
 
 from timing_logger.analysis import Gate, Verdict
 from timing_logger.analysis.step_times.step_times import UNLOGGED
-from timing_logger.analysis.stragglers.rank_facts import (
-    CollectorPauses,
-    MoreRows,
-    UnevenWork,
-    WorkOfRank,
-)
+from timing_logger.analysis.stragglers.rank_facts import CollectorPauses
 from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.record import escape_text
 from timing_logger.report._wording import count, fixed, seconds
-from timing_logger.report.evidence_text import sentence
+from timing_logger.report.evidence_text import TOLD_WITH_THE_VERDICT, sentence
 from timing_logger.report.why_text import reason
 
 CERTAIN = 0.995
@@ -248,12 +243,9 @@ def _how_sure(verdict: Verdict) -> str:
     return "Certain." if verdict.verdict == "rank" and least >= CERTAIN else f"Likelihood {least:.0%}."
 
 
-_TOLD = (WorkOfRank, MoreRows, UnevenWork, CollectorPauses)
-
-
 def _whose(verdict: Verdict) -> str:
     """Say that a rank is slow, or has more to do, as far as rows tell; "" if they do not."""
-    return " ".join(sentence(fact) for fact in verdict.evidence if isinstance(fact, _TOLD))
+    return " ".join(sentence(fact) for fact in verdict.evidence if isinstance(fact, TOLD_WITH_THE_VERDICT))
 
 
 # -- what next ---------------------------------------------------------------------------------------------

@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 from simulated_runs import Floats, of_operations, with_work
 
-from timing_logger.analysis import Verdict, stragglers
+from timing_logger.analysis import Verdict, stragglers, windows
 from timing_logger.analysis.stragglers.rank_facts import CollectorPauses, MoreRows, UnevenWork, WorkOfRank
+from timing_logger.report.verdict_text import stragglers_text
 from timing_logger.report.verdict_wording import verdict_sentence, what_next
 
 GROWING_MS = {"FORWARD": 8.0, "BACKWARD": 14.0}
@@ -73,6 +74,14 @@ def test_it_is_told_how_much_more_it_has_and_what_to_do() -> None:
     assert fact.times_as_long == pytest.approx(1.0, abs=0.03)
     assert "Rank 2 has 1.4" in verdict_sentence(verdict)
     assert what_next(verdict) == "Give all ranks as much to do: batches of equal lengths, or packed ones."
+
+
+def test_what_the_verdict_says_of_work_is_not_said_again_below_it() -> None:
+    work = lengths(100, 4, 0.1)
+    work[:, 2] *= 1.4
+    timings = run(work)
+    text = stragglers_text(stragglers(timings), windows(timings), 200)
+    assert text.count("times the work of its peers") == 1
 
 
 def test_what_more_work_costs_is_the_time_by_which_the_run_is_longer() -> None:
