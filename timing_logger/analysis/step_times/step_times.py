@@ -111,13 +111,18 @@ class StepTimes:
         covered, spent = np.where(known, (work_ms, self.gap_ms), 0.0).sum(axis=1)
         return bool((covered >= share * spent).all())
 
+    @property
+    def not_timed_ms(self) -> Floats:
+        """How long each rank was neither in communication nor in a row of own work, steps x ranks."""
+        not_timed: Floats = np.maximum(self.gap_ms - np.nansum(self.operation_ms, axis=0), 0.0)
+        return not_timed
+
     def by_gaps(self) -> StepTimes:
         """Return the same steps with the time between communication as self time."""
-        unlogged_ms = np.maximum(self.gap_ms - np.nansum(self.operation_ms, axis=0), 0.0)
         return replace(
             self,
             operations=[*self.operations, UNLOGGED],
-            operation_ms=np.concatenate([self.operation_ms, unlogged_ms[None]]),
+            operation_ms=np.concatenate([self.operation_ms, self.not_timed_ms[None]]),
             self_ms=np.where(self.gap_ms > 0, self.gap_ms, np.nan),
             from_gaps=True,
         )

@@ -73,9 +73,9 @@ def _explained(found: Judgement, case: Case, pricing: Pricing) -> Judgement:
         return found
     first, verdict = told[0], found.verdict
     facts = (*(one.fact for one in told), *verdict.evidence)
-    part = _by_part(first.explained, case.policy, otherwise="")
-    if part != "work":
-        owner = part if first.owner and verdict.verdict == "diffuse" else ""
+    if first.explained < case.policy.min_explained_by_work:
+        shared = first.owner == "work" and verdict.verdict == "diffuse"
+        owner = _by_part(first.explained, case.policy, otherwise="") if shared else ""
         return found._replace(verdict=replace(verdict, owner=owner, evidence=facts))
     lost = replace(
         verdict, verdict="diffuse", owner=first.owner, cost_ms=first.cost_ms, cost_share=first.fact.run_share,

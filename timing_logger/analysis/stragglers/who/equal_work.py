@@ -95,15 +95,14 @@ def at_equal_work(case: Case, reference: Reference, *, may_assume: bool = True) 
     rank takes beyond them, and nothing else; or nothing at all, unless one ``may_assume`` it.
     """
     times = case.times
-    unlogged_ms = np.maximum(times.gap_ms - np.nansum(times.operation_ms, axis=0), 0.0)
-    operation_ms = times.operation_ms.copy()
+    not_timed_ms, operation_ms = times.not_timed_ms, times.operation_ms.copy()
     for number, name in enumerate(times.operations):
         operation_ms[number] = _scaled(case, name, operation_ms[number], reference, may_assume)
     self_ms = operation_ms.sum(axis=0)
     less_ms = (
         np.nansum(times.operation_ms - operation_ms, axis=0)
-        + unlogged_ms
-        - _scaled(case, UNLOGGED, unlogged_ms, reference, may_assume)
+        + not_timed_ms
+        - _scaled(case, UNLOGGED, not_timed_ms, reference, may_assume)
     )
     return replace(
         times,
