@@ -1,4 +1,4 @@
-"""Whose fault a delay is: of a rank that is slow for what it has to do, or of its having more to do."""
+"""Whose fault a named delay is: of a rank that is slow for what it has to do, or of its having more to do."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ from timing_logger.analysis.series.peers import peer_medians
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.stragglers.case import Case, Judgement
 from timing_logger.analysis.stragglers.own_times import by_own_times
-from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.stragglers.rank_facts import (
-    CollectorPauses,
-    MoreRows,
-    RankFact,
-    UnevenWork,
-    WorkOfRank,
-)
+from timing_logger.analysis.stragglers.rank_facts import MoreRows, RankFact, WorkOfRank
 from timing_logger.analysis.stragglers.result import Owner
-from timing_logger.analysis.stragglers.who.equal_work import at_equal_work, equal_shares
+from timing_logger.analysis.stragglers.who.equal_work import (
+    at_equal_work,
+    equal_shares,
+    owner_by_part,
+    times_as_long,
+)
 from timing_logger.analysis.stragglers.who.pricing import Pricing
-from timing_logger.analysis.stragglers.whole_run.systemic import late_ms, most_of
+from timing_logger.analysis.stragglers.whole_run.causes import explained
 from timing_logger.analysis.tables import Floats, Ints, known
 
 _OF_RANKS = ("rank", "suspect")
@@ -39,13 +37,13 @@ def with_owner(case: Case, pricing: Pricing) -> Judgement:
     found, times = by_own_times(case, pricing), case.times
     equal = at_equal_work(case, equal_shares) if times.workload.is_known else None
     if equal is not None and times.workload.of_step is not None:
-        beside_peers = _factor(times, at_equal_work(case, peer_medians))
+        beside_peers = times_as_long(times, at_equal_work(case, peer_medians))
         at_equal = by_own_times(case.with_times(equal), pricing.at_equal_work(equal, beside_peers))
         if _outdoes(at_equal, found):
             recorded = times.by_gaps() if at_equal.case.times.from_gaps else times
             return _owned(at_equal, recorded, at_equal.case.times)
     if found.verdict.verdict in ("healthy", "diffuse"):
-        return _explained(found, case, pricing)
+        return explained(found, case, pricing)
     if equal is not None and found.case.times.from_gaps:
         equal = equal.by_gaps()
     return _owned(found, found.case.times, equal)
@@ -55,73 +53,6 @@ def _outdoes(at_equal: Judgement, found: Judgement) -> bool:
     """Tell whether ranks are found at equal work only, or are certain only there."""
     kinds = found.verdict.verdict, at_equal.verdict.verdict
     return kinds[1] in _OF_RANKS and (kinds[0] not in _OF_RANKS or kinds == ("suspect", "rank"))
-
-
-def _explained(found: Judgement, case: Case, pricing: Pricing) -> Judgement:
-    """Return a judgement that names nobody, with what explains that ranks are late, and what that costs.
-
-    What explains most of it is the reason that much time is lost, if it costs enough of the run to be told.
-    """
-    told: list[_Explanation] = []
-    if case.times.workload.of_step is not None:
-        equal = at_equal_work(case, equal_shares, may_assume=False)
-        told.append(_explanation(found, case, pricing, UnevenWork, "work", equal))
-    if (quieter := case.times.without_pauses()) is not None:
-        told.append(_explanation(found, case, pricing, CollectorPauses, "", quieter))
-    told = sorted((one for one in told if one.is_visible), key=lambda one: -one.cost_ms)
-    if not told:
-        return found
-    first, verdict = told[0], found.verdict
-    facts = (*(one.fact for one in told), *verdict.evidence)
-    if first.explained < case.policy.min_explained_by_work:
-        shared = first.owner == "work" and verdict.verdict == "diffuse"
-        owner = _by_part(first.explained, case.policy, otherwise="") if shared else ""
-        return found._replace(verdict=replace(verdict, owner=owner, evidence=facts))
-    lost = replace(
-        verdict, verdict="diffuse", owner=first.owner, cost_ms=first.cost_ms, cost_share=first.fact.run_share,
-        waited_for=most_of(case.times.ranks, late_ms(found.case)), evidence=facts,
-    )  # fmt: skip
-    return found._replace(verdict=lost)
-
-
-class _Explanation(NamedTuple):
-    """What may explain that ranks are late.
-
-    Attributes:
-        fact: what it is.
-        owner: the owner of the delay, if it explains it.
-        cost_ms: by how much the run would be shorter without it, in ms.
-        explained: which part of the time that ranks are late it explains.
-        is_visible: whether it costs enough of the run to be told.
-    """
-
-    fact: UnevenWork | CollectorPauses
-    owner: Owner
-    cost_ms: float
-    explained: float
-    is_visible: bool
-
-
-def _explanation(
-    found: Judgement, case: Case, pricing: Pricing, kind: type[UnevenWork | CollectorPauses], owner: Owner,
-    without: StepTimes,
-) -> _Explanation:  # fmt: skip
-    """Price what makes the times of a case differ from those ``without`` it."""
-    cost_ms = pricing.saved_if_quicker_ms(_factor(case.times, without))
-    share = case.times.share_of_run(cost_ms)
-    late = float(late_ms(found.case).sum())
-    left = float(late_ms(case.with_times(without.by_gaps() if found.case.times.from_gaps else without)).sum())
-    explained = 1 - left / late if late > 0 else 0.0
-    return _Explanation(kind(share), owner, cost_ms, explained, share >= case.policy.visible_cost_share)
-
-
-def _factor(times: StepTimes, other: StepTimes) -> Floats:
-    """Return by which factor each rank takes longer than in other times, steps x ranks; 1 if unknown."""
-    found = np.ones(times.self_ms.shape)
-    for its_ms, other_ms in ((times.self_ms, other.self_ms), (times.gap_ms, other.gap_ms)):
-        known = (its_ms > 0) & (other_ms > 0)
-        found[known] = its_ms[known] / other_ms[known]
-    return found
 
 
 def _owned(found: Judgement, recorded: StepTimes, equal: StepTimes | None) -> Judgement:
@@ -234,7 +165,7 @@ def _of_role(case: Case, rank: int) -> tuple[Ints, int]:
 def _told_by_work(case: Case, excess: _Excess) -> tuple[Owner, RankFact]:
     explained = excess.explained(excess.equal_ms) if excess.work.is_more else 0.0
     fact = WorkOfRank(excess.rank, excess.work.times_as_much, explained, excess.times_as_long)
-    return _by_part(explained, case.policy, otherwise="machine"), fact
+    return owner_by_part(explained, case.policy, otherwise="machine"), fact
 
 
 def _told_by_rows(case: Case, slow: Mapping[int, Ints], excess: _Excess) -> tuple[Owner, RankFact | None]:
@@ -253,10 +184,4 @@ def _told_by_rows(case: Case, slow: Mapping[int, Ints], excess: _Excess) -> tupl
     left_ms[most] = max(0.0, left_ms[most] - took_ms * (1 - 1 / rows.times_as_much))
     explained = excess.explained(left_ms)
     fact = MoreRows(excess.rank, operation, rows.times_as_much, explained)
-    return _by_part(explained, case.policy, otherwise="unknown"), fact
-
-
-def _by_part(explained: float, policy: Policy, otherwise: Owner) -> Owner:
-    if explained >= policy.min_explained_by_work:
-        return "work"
-    return otherwise if explained <= policy.max_explained_by_work else "both"
+    return owner_by_part(explained, case.policy, otherwise="unknown"), fact

@@ -19,6 +19,7 @@ from timing_logger.analysis.series.peers import column_medians, peer_medians
 from timing_logger.analysis.step_times.step_times import UNLOGGED, StepTimes
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.policy import Policy
+from timing_logger.analysis.stragglers.result import Owner
 from timing_logger.analysis.tables import Floats
 
 
@@ -135,3 +136,19 @@ def _of_role(work: Floats, its_ms: Floats, reference: Reference, growth: Growth)
         scaled_ms = its_ms * np.power(reference(work) / work, growth.exponent)
     found: Floats = np.where(np.isnan(scaled_ms), its_ms, scaled_ms)
     return found
+
+
+def times_as_long(times: StepTimes, other: StepTimes) -> Floats:
+    """Return by which factor each rank takes longer than in other times, steps x ranks; 1 if unknown."""
+    found = np.ones(times.self_ms.shape)
+    for its_ms, other_ms in ((times.self_ms, other.self_ms), (times.gap_ms, other.gap_ms)):
+        known = (its_ms > 0) & (other_ms > 0)
+        found[known] = its_ms[known] / other_ms[known]
+    return found
+
+
+def owner_by_part(explained: float, policy: Policy, otherwise: Owner) -> Owner:
+    """Return the owner of a delay of which this part is due to more work; ``otherwise`` where little is."""
+    if explained >= policy.min_explained_by_work:
+        return "work"
+    return otherwise if explained <= policy.max_explained_by_work else "both"

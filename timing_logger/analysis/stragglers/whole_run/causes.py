@@ -1,0 +1,77 @@
+"""Find why ranks are late in turn, none in particular: uneven work, or pauses of the garbage collector."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from timing_logger.analysis.step_times.step_times import StepTimes
+from timing_logger.analysis.stragglers.case import Case, Judgement
+from timing_logger.analysis.stragglers.rank_facts import CollectorPauses, UnevenWork
+from timing_logger.analysis.stragglers.result import Owner
+from timing_logger.analysis.stragglers.who.equal_work import (
+    at_equal_work,
+    equal_shares,
+    owner_by_part,
+    times_as_long,
+)
+from timing_logger.analysis.stragglers.who.pricing import Pricing
+from timing_logger.analysis.stragglers.whole_run.systemic import late_ms, most_of
+
+
+def explained(found: Judgement, case: Case, pricing: Pricing) -> Judgement:
+    """Return a judgement that names nobody, with what explains that ranks are late, and what that costs.
+
+    What explains most of it is the reason that much time is lost, if it costs enough of the run to be told.
+    """
+    told: list[_Explanation] = []
+    if case.times.workload.of_step is not None:
+        equal = at_equal_work(case, equal_shares, may_assume=False)
+        told.append(_explanation(found, case, pricing, UnevenWork, "work", equal))
+    if (quieter := case.times.without_pauses()) is not None:
+        told.append(_explanation(found, case, pricing, CollectorPauses, "", quieter))
+    told = sorted((one for one in told if one.is_visible), key=lambda one: -one.cost_ms)
+    if not told:
+        return found
+    first, verdict = told[0], found.verdict
+    facts = (*(one.fact for one in told), *verdict.evidence)
+    if first.explained < case.policy.min_explained_by_work:
+        shared = first.owner == "work" and verdict.verdict == "diffuse"
+        owner = owner_by_part(first.explained, case.policy, otherwise="") if shared else ""
+        return found._replace(verdict=replace(verdict, owner=owner, evidence=facts))
+    lost = replace(
+        verdict, verdict="diffuse", owner=first.owner, cost_ms=first.cost_ms, cost_share=first.fact.run_share,
+        waited_for=most_of(case.times.ranks, late_ms(found.case)), evidence=facts,
+    )  # fmt: skip
+    return found._replace(verdict=lost)
+
+
+class _Explanation(NamedTuple):
+    """What may explain that ranks are late.
+
+    Attributes:
+        fact: what it is.
+        owner: the owner of the delay, if it explains it.
+        cost_ms: by how much the run would be shorter without it, in ms.
+        explained: which part of the time that ranks are late it explains.
+        is_visible: whether it costs enough of the run to be told.
+    """
+
+    fact: UnevenWork | CollectorPauses
+    owner: Owner
+    cost_ms: float
+    explained: float
+    is_visible: bool
+
+
+def _explanation(
+    found: Judgement, case: Case, pricing: Pricing, kind: type[UnevenWork | CollectorPauses], owner: Owner,
+    without: StepTimes,
+) -> _Explanation:  # fmt: skip
+    """Price what makes the times of a case differ from those ``without`` it."""
+    cost_ms = pricing.saved_if_quicker_ms(times_as_long(case.times, without))
+    share = case.times.share_of_run(cost_ms)
+    late = float(late_ms(found.case).sum())
+    left = float(late_ms(case.with_times(without.by_gaps() if found.case.times.from_gaps else without)).sum())
+    explained = 1 - left / late if late > 0 else 0.0
+    return _Explanation(kind(share), owner, cost_ms, explained, share >= case.policy.visible_cost_share)
