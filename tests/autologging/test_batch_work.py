@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import UserDict, namedtuple
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -52,3 +53,38 @@ def test_of_a_batch_of_thousands_of_parts_only_the_first_are_looked_at() -> None
 
 def test_no_value_of_a_tensor_is_asked_for() -> None:
     assert work_of({"ids": torch.zeros(8, 512, dtype=torch.int64, device="meta")}) == 4096
+
+
+class LoadsWhenAsked(dict[str, torch.Tensor]):
+    """A batch as a data set may hand out: its values are loaded when they are asked for."""
+
+    def values(self) -> Any:
+        raise AssertionError("it was loaded")
+
+    def __getitem__(self, name: str) -> Any:
+        raise AssertionError("it was loaded")
+
+
+class LoadsAsMapping(Mapping[str, torch.Tensor]):
+    def __getitem__(self, name: str) -> Any:
+        raise AssertionError("it was loaded")
+
+    def __iter__(self) -> Any:
+        raise AssertionError("it was loaded")
+
+    def __len__(self) -> int:
+        return 1
+
+
+def test_what_loads_its_parts_when_asked_is_not_asked() -> None:
+    assert work_of(LoadsWhenAsked(ids=IDS)) == 4096
+    assert work_of(LoadsAsMapping()) is None
+
+
+def test_a_tensor_without_a_shape_leaves_the_work_unknown() -> None:
+    class Shapeless(torch.Tensor):
+        @property
+        def shape(self) -> Any:  # type: ignore[override]
+            raise RuntimeError("it has none")
+
+    assert work_of([torch.zeros(4).as_subclass(Shapeless)]) is None

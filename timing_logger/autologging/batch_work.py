@@ -6,13 +6,14 @@ they are computed like the others. To be imported where torch is already.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import UserDict
+from collections.abc import Sequence
 
 from torch import Tensor, int8, int16, int32, int64, uint8
 from torch import dtype as DType
 
 _INTEGERS: frozenset[DType] = frozenset({int8, int16, int32, int64, uint8})
-_MOST_PARTS = 16  # that are looked at: a batch of thousands of loose tensors would take too long
+_FIRST = slice(16)  # parts are looked at: a batch of thousands of loose tensors would take too long
 
 
 def work_of(batch: object) -> int | None:
@@ -22,8 +23,16 @@ def work_of(batch: object) -> int | None:
     the length of the largest tensor.
 
     Returns:
-        None where there is no tensor in the batch, or in a list, tuple or mapping in it.
+        None where there is no tensor in the batch, or in a list, tuple or dict in it; or where one has no
+        shape, as nested tensors have none.
     """
+    try:
+        return _counted(batch)
+    except Exception:  # of a tensor of a class of its own: it is no reason to time nothing more
+        return None
+
+
+def _counted(batch: object) -> int | None:
     n_tokens = n_most = 0
     n_samples = None
     for part in _parts(batch):
@@ -38,9 +47,16 @@ def work_of(batch: object) -> int | None:
 
 
 def _parts(of: object) -> Sequence[object]:
-    """Return the first things that a list, tuple or mapping holds; a tensor itself; of anything else none."""
+    """Return the first things that a list, tuple or dict holds; a tensor itself; of anything else none.
+
+    What a subclass does when it is asked for its parts, such as loading them, is not set off.
+    """
     if isinstance(of, Tensor):
         return (of,)
-    if isinstance(of, (list, tuple)):
-        return of[:_MOST_PARTS]
-    return list(of.values())[:_MOST_PARTS] if isinstance(of, Mapping) else ()
+    if isinstance(of, tuple):
+        return tuple.__getitem__(of, _FIRST)
+    if isinstance(of, list):
+        return list.__getitem__(of, _FIRST)
+    if isinstance(of, UserDict):  # as the batches of Hugging Face's tokenizers
+        of = vars(of).get("data")
+    return list(dict.values(of))[_FIRST] if isinstance(of, dict) else ()
