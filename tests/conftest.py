@@ -1,6 +1,6 @@
 """Fixtures of all tests, and the settings of random tests.
 
-The global logger is shut down after each test, loggers for tests write into memory, and random tests use
+Loggers that a test leaves open are closed after it, loggers for tests write into memory, and random tests use
 the same examples in every run.
 """
 
@@ -17,13 +17,15 @@ from native_jobs import environment
 from scripted_device import scripted_device
 
 from timing_logger import shutdown_timing_logger
+from timing_logger.recording.lifecycle import _detachables
+from timing_logger.recording.logger import Logger
 
 __all__ = [
     "browser",
     "each_core",
     "environment",
-    "global_logger_is_off",
     "logger",
+    "no_logger_is_left_open",
     "report",
     "scripted_device",
     "sink",
@@ -54,7 +56,17 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] 
 
 
 @pytest.fixture(autouse=True)
-def global_logger_is_off() -> Iterator[None]:
-    """Shut the global logger down after each test, so that the next one finds it off."""
+def no_logger_is_left_open() -> Iterator[None]:
+    """Close after each test the loggers that it left open, and the global one.
+
+    Their threads would go on asking the device, or its stand-in, while other tests count what is asked of it.
+    """
+    before = open_loggers()
     yield
     shutdown_timing_logger()
+    for left in open_loggers() - before:
+        left.close()
+
+
+def open_loggers() -> set[Logger]:
+    return {one for one in list(_detachables) if isinstance(one, Logger) and one._own_flusher() is not None}
