@@ -151,7 +151,7 @@ def test_ddps_buckets_hold_no_stream_of_the_pool_but_nccls_and_the_one_that_wait
     model = torch.nn.parallel.DistributedDataParallel(
         torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(4))).cuda(), bucket_cap_mb=0.01
     )
-    for _ in range(3):  # DDP makes its buckets anew after the first step
+    for _ in range(12):  # DDP makes its buckets anew after the first step, and waits to measure itself in ten
         _step(model)
     torch.cuda.synchronize()
     nccl.forget()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,17 @@ needs_two_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs
 def _can_have_two_ranks() -> bool:
     if not dist.is_nccl_available():
         return False
-    return torch.cuda.device_count() > 1 or torch.cuda.nccl.version() >= FIRST_NCCL_WITH_RANKS_ON_ONE_GPU
+    return torch.cuda.device_count() > 1 or _version_of_loaded_nccl() >= FIRST_NCCL_WITH_RANKS_ON_ONE_GPU
+
+
+def _version_of_loaded_nccl() -> tuple[int, int]:
+    """``torch.cuda.nccl.version()`` is the one that torch was built with; LD_PRELOAD may name a newer one."""
+    number = ctypes.c_int()
+    try:
+        ctypes.CDLL(None).ncclGetVersion(ctypes.byref(number))
+    except AttributeError:
+        return torch.cuda.nccl.version()[:2]
+    return number.value // 10_000, number.value // 100 % 100
 
 
 # -- off the current device ------------------------------------------------------------------------------
