@@ -177,6 +177,22 @@ def test_unlogged_time_is_placed_between_the_rows_around_it() -> None:
     assert (verdict.operation, verdict.between) == ("UNLOGGED", ("FORWARD", "ALLREDUCE"))
 
 
+def test_beside_a_device_unlogged_time_is_placed_between_its_rows_however_far_ahead_the_host_is() -> None:
+    timings = data_parallel(
+        slowed(5, 1.5), slow_operations=["BACKWARD"], logged=["DATA", "FORWARD", "OPTIMIZER", "ALLREDUCE"]
+    )
+    by_host = timings["operation"] == "DATA"
+    timings["clock"] = np.where(by_host, "host", "device")
+    timings["stream"] = np.where(by_host, "", "cuda:0/0")
+    forward = timings[timings["operation"] == "FORWARD"].set_index(["rank", "iteration"])["end_counter"]
+    ahead = pd.MultiIndex.from_frame(timings.loc[by_host, ["rank", "iteration"]])
+    timings.loc[by_host, "start_counter"] = forward.loc[ahead].to_numpy() + 0.005  # in the backward pass
+    timings.loc[by_host, "end_counter"] = timings["start_counter"] + 0.0001
+    timings.loc[by_host, "elapsed_ms"] = 0.1
+    verdict = stragglers(timings)
+    assert (verdict.operation, verdict.between) == ("UNLOGGED", ("FORWARD", "ALLREDUCE"))
+
+
 def test_the_slow_steps_are_counted() -> None:
     verdict = stragglers(data_parallel(slowed(3, 2.0, slice(40, 61)), noise=0.02))
     assert (verdict.first_iteration, verdict.last_iteration, verdict.slow_steps) == (40, 60, 21)

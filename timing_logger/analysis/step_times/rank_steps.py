@@ -16,7 +16,7 @@ from timing_logger.analysis.step_times.self_time import covered_s, exclusive_ms
 from timing_logger.analysis.step_times.workload import RankWorkload, rank_workload
 from timing_logger.analysis.steps import Numbering
 from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, Rows, coded_text, each_text, numbers
-from timing_logger.record import OK
+from timing_logger.record import DEVICE_CLOCK, OK
 
 
 class RankSteps(NamedTuple):
@@ -66,6 +66,7 @@ class WorkRows(NamedTuple):
         work: how much the row states that there was to do, of a copy also its bytes; NaN if unknown.
         start_s, end_s: on the time axis of the process, in seconds.
         lane, blocks: as ``lanes_of`` returns them.
+        on_device: whether the row is on the clock of a device.
         group, number: the group of the row's collective, and its number there; NaN where it has none.
     """
 
@@ -78,6 +79,7 @@ class WorkRows(NamedTuple):
     end_s: Floats
     lane: Ints
     blocks: Bools
+    on_device: Bools
     group: Ints
     number: Floats
 
@@ -102,6 +104,7 @@ class WorkRows(NamedTuple):
             end_s=numbers(frame, "end_counter"),
             lane=lanes.lane,
             blocks=lanes.blocks,
+            on_device=each_text(coded_text(frame, "clock"), DEVICE_CLOCK.__eq__),
             group=coded_text(frame, "group")[0],
             number=np.where(each_text((operation, operations), is_collective), numbers(frame, "seq"), np.nan),
         )
@@ -234,16 +237,22 @@ def _means_between(values: Floats, places: Ints) -> Floats:
 
 
 def _unlogged_ms(rows: WorkRows) -> dict[tuple[str, str], float]:
-    """Sum the time between rows of any thread, by the operations of the rows before and after it."""
+    """Sum the time between rows of any thread, by the operations of the rows before and after it.
+
+    A host is ahead of its device: where there are rows of the device, these are the ones before and after.
+    """
     rows = rows.only(rows.start_s <= rows.end_s)
     rows = rows.only(np.argsort(rows.start_s, kind="stable"))
     until_s = np.maximum.accumulate(rows.end_s)
-    ended_last = np.maximum.accumulate(np.where(rows.end_s == until_s, np.arange(len(until_s)), 0))
-    after = 1 + np.flatnonzero(rows.start_s[1:] > until_s[:-1])
-    unlogged_ms = 1000 * (rows.start_s[after] - until_s[after - 1])
-    pair = rows.operation[ended_last[after - 1]] * len(rows.operations) + rows.operation[after]
-    sums_ms = np.bincount(pair, unlogged_ms)
-    names = rows.operations
+    later = 1 + np.flatnonzero(rows.start_s[1:] > until_s[:-1])
+    begin_s, end_s = until_s[later - 1], rows.start_s[later]
+    around = rows.only(rows.on_device) if rows.on_device.any() else rows
+    by_end = np.argsort(around.end_s, kind="stable")
+    before = np.searchsorted(around.end_s[by_end], begin_s, side="right") - 1
+    after = np.searchsorted(around.start_s, end_s)
+    known = (before >= 0) & (after < len(by_end))
+    names, pair = rows.operations, around.operation[by_end[before[known]]] * len(rows.operations)
+    sums_ms = np.bincount(pair + around.operation[after[known]], 1000 * (end_s - begin_s)[known])
     return {
         (names[code // len(names)], names[code % len(names)]): float(sums_ms[code])
         for code in np.flatnonzero(sums_ms)
