@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
 from timing_logger.errors import ConfigurationError
 from timing_logger.recording.device.host_or_device import has_streams, timed_block
 from timing_logger.recording.global_logger import get_timing_logger
-
-if TYPE_CHECKING:
-    from timing_logger.recording.logger import TimingLogger
+from timing_logger.recording.logger import TimingLogger
 
 _HOST = torch.device("cpu")
 

@@ -16,10 +16,10 @@ from allreduce_instrumentation.allreducers._agreement import Statement, agree
 from allreduce_instrumentation.allreducers._timed_compressor import TimedCompressor
 from allreduce_instrumentation.allreducers._transport import Transport, transport_for
 from timing_logger.errors import ConfigurationError, ReductionError, TimingLoggerError
+from timing_logger.recording.logger import TimingLogger
 
 if TYPE_CHECKING:
     from allreduce_instrumentation._communicators import Communicator
-    from timing_logger.recording.logger import TimingLogger
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 """The dtypes of tensors that can be reduced."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
@@ -21,9 +20,7 @@ from allreduce_instrumentation.process_group._group_identity import GroupIdentit
 from allreduce_instrumentation.process_group.existing_groups import logger_timing
 from timing_logger.recording.device.host_or_device import has_streams, timed_block
 from timing_logger.recording.global_logger import get_timing_logger
-
-if TYPE_CHECKING:
-    from timing_logger.recording.logger import TimingLogger
+from timing_logger.recording.logger import TimingLogger
 
 
 class GroupTransport:

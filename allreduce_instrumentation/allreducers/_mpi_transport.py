@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import torch
@@ -13,13 +13,10 @@ from torch import Tensor
 
 from allreduce_instrumentation.mpi import TimedIntracomm
 from timing_logger.errors import ConfigurationError
+from timing_logger.recording.logger import TimingLogger
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
     import numpy.typing as npt
-
-    from timing_logger.recording.logger import TimingLogger
 
     Bits: TypeAlias = npt.NDArray[np.uint8 | np.int16 | np.int32 | np.int64]
     """A tensor's memory, see :data:`_SAME_WIDTH`."""

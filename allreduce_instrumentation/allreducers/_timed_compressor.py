@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -21,9 +21,7 @@ from allreduce_instrumentation.copies import copy_to_device, copy_to_host
 from timing_logger.recording.cores.no_span import NO_SPAN
 from timing_logger.recording.cores.protocols import Timer
 from timing_logger.recording.device.host_or_device import timed_block
-
-if TYPE_CHECKING:
-    from timing_logger.recording.logger import TimingLogger
+from timing_logger.recording.logger import TimingLogger
 
 _P = TypeVar("_P", bound=Payload)
 

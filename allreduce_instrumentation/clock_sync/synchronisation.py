@@ -13,6 +13,7 @@ from allreduce_instrumentation.clock_sync._ping_pong import answer, ask
 from timing_logger.errors import ConfigurationError
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.global_logger import get_timing_logger
+from timing_logger.recording.logger import TimingLogger
 from timing_logger.recording.sampling import check_integer
 from timing_logger.run_info import ClockOffset, boot_id, host_name
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     import torch.distributed as dist
 
     from allreduce_instrumentation._communicators import Communicator
-    from timing_logger.recording.logger import TimingLogger
 
 
 def synchronise_clocks(

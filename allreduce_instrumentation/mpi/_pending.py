@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, SupportsIndex, TypeAlias
+from typing import Protocol, SupportsIndex, TypeAlias
 
 from mpi4py import MPI
 
@@ -12,9 +12,7 @@ from allreduce_instrumentation.mpi._comm_identity import CommIdentity
 from timing_logger.record import OK
 from timing_logger.recording.cores.chosen import BackgroundSpan, Span, Unrecorded
 from timing_logger.recording.global_logger import get_timing_logger
-
-if TYPE_CHECKING:
-    from timing_logger.recording.logger import TimingLogger
+from timing_logger.recording.logger import TimingLogger
 
 CANCELLED = "error:Cancelled"
 _BYTE, _UNDEFINED = MPI.BYTE, MPI.UNDEFINED  # a module's names cost less than those of another one

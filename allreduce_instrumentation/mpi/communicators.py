@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mpi4py import MPI
@@ -15,13 +16,11 @@ from allreduce_instrumentation.mpi._requests import STAND_INS
 from allreduce_instrumentation.mpi._stand_ins import put_in_place
 from allreduce_instrumentation.mpi._timed_methods import timed_methods_of_subclass, with_timed_methods_of
 from allreduce_instrumentation.mpi._windows import STAND_IN as OF_WINDOWS
+from timing_logger.recording.logger import TimingLogger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from typing_extensions import Self
 
-    from timing_logger.recording.logger import TimingLogger
 
 _ARGUMENTS = """
     Args:

@@ -17,11 +17,11 @@ from timing_logger.recording.cores.chosen import Span
 from timing_logger.recording.device.host_or_device import stream_of_handle
 from timing_logger.recording.device.intervals import open_interval
 from timing_logger.recording.device.span import DeviceSpan
+from timing_logger.recording.logger import TimingLogger
 
 if TYPE_CHECKING:
     import torch
 
-    from timing_logger.recording.logger import TimingLogger
 
 T = TypeVar("T")
 

@@ -16,11 +16,11 @@ from allreduce_instrumentation.nccl._calls import NcclCalls, NcclIdentity
 from allreduce_instrumentation.nccl._methods import METHODS, NcclMethod
 from allreduce_instrumentation.nccl._open_groups import watch_groups
 from timing_logger.recording.global_logger import get_timing_logger
+from timing_logger.recording.logger import TimingLogger
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from timing_logger.recording.logger import TimingLogger
 
 _calling = threading.local()
 

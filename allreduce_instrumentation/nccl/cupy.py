@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from cupy.cuda import nccl
 
@@ -12,9 +12,7 @@ from allreduce_instrumentation.nccl._calls import NcclCalls, NcclIdentity
 from allreduce_instrumentation.nccl._methods import as_rank
 from allreduce_instrumentation.nccl._open_groups import watch_groups
 from timing_logger.recording.global_logger import get_timing_logger
-
-if TYPE_CHECKING:
-    from timing_logger.recording.logger import TimingLogger
+from timing_logger.recording.logger import TimingLogger
 
 _ITEM_BYTES = (1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1)
 """The size of each ``ncclDataType_t``, in the order of nccl.h."""

@@ -6,7 +6,6 @@ import atexit
 import queue
 import threading
 from time import monotonic
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -16,9 +15,7 @@ from allreduce_instrumentation.optimizer._ranks import Ranks
 from timing_logger.errors import ReductionError
 from timing_logger.record import OK, WAIT
 from timing_logger.recording.cores.chosen import Span
-
-if TYPE_CHECKING:
-    from timing_logger.recording.logger import TimingLogger
+from timing_logger.recording.logger import TimingLogger
 
 _WAY_OUT = "No rank trains on; start again from a checkpoint."
 _JOIN_S = 10.0

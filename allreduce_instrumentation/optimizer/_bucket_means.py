@@ -19,10 +19,10 @@ from allreduce_instrumentation.compressors import Compressor, NoCompression
 from allreduce_instrumentation.optimizer._buckets import Bucket
 from allreduce_instrumentation.optimizer._ranks import Ranks
 from timing_logger.errors import TimingLoggerError
+from timing_logger.recording.logger import TimingLogger
 
 if TYPE_CHECKING:
     from allreduce_instrumentation._communicators import Communicator
-    from timing_logger.recording.logger import TimingLogger
 
 
 class BucketMeans(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -16,9 +16,7 @@ from allreduce_instrumentation.process_group import TimedProcessGroup
 from allreduce_instrumentation.process_group._backends import backends_of, control_device, members_of
 from allreduce_instrumentation.process_group.existing_groups import leave_to_its_maker
 from timing_logger.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from timing_logger.recording.logger import TimingLogger
+from timing_logger.recording.logger import TimingLogger
 
 
 class _Options(Protocol):

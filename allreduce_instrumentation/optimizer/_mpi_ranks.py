@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from mpi4py import MPI
@@ -11,9 +11,7 @@ from torch import Tensor
 from allreduce_instrumentation.mpi import TimedIntracomm
 from allreduce_instrumentation.mpi._comm_identity import CommIdentity
 from timing_logger.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from timing_logger.recording.logger import TimingLogger
+from timing_logger.recording.logger import TimingLogger
 
 V = TypeVar("V")
 

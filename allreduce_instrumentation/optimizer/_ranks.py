@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import torch
 from torch import Tensor
 
+from timing_logger.recording.logger import TimingLogger
+
 if TYPE_CHECKING:
     from allreduce_instrumentation._communicators import Communicator
-    from timing_logger.recording.logger import TimingLogger
 
 V = TypeVar("V")
 

@@ -22,10 +22,10 @@ from allreduce_instrumentation.optimizer._gradient_passes import GradientPasses
 from allreduce_instrumentation.optimizer._ranks import ranks_for
 from timing_logger.errors import ConfigurationError
 from timing_logger.recording.global_logger import get_timing_logger
+from timing_logger.recording.logger import TimingLogger
 
 if TYPE_CHECKING:
     from allreduce_instrumentation._communicators import Communicator
-    from timing_logger.recording.logger import TimingLogger
 
 DEFAULT_BUCKET_BYTES = 4 * 2**20
 """The most bytes of gradients that travel together, if nothing else is asked for."""

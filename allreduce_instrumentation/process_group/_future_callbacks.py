@@ -11,13 +11,12 @@ import atexit
 import os
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import ref
 
-from allreduce_instrumentation.process_group._gloo_threads import let_rest
+import torch
 
-if TYPE_CHECKING:
-    import torch
+from allreduce_instrumentation.process_group._gloo_threads import let_rest
 
 _SETTLE_S = 0.5
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
 
+from allreduce_instrumentation.process_group._backend_durations import BackendDurations
 from allreduce_instrumentation.process_group._backends import runs_in_streams
 from allreduce_instrumentation.process_group._future_callbacks import let_end
 from allreduce_instrumentation.process_group._group_identity import GroupIdentity
 from allreduce_instrumentation.process_group._layer_names import DdpModels
-
-if TYPE_CHECKING:
-    from allreduce_instrumentation.process_group._backend_durations import BackendDurations
-    from allreduce_instrumentation.process_group._operations import DeviceOperation, HostOperation
-    from timing_logger.recording.logger import TimingLogger
+from allreduce_instrumentation.process_group._operations import DeviceOperation, HostOperation
+from timing_logger.recording.logger import TimingLogger
 
 
 class GroupTiming:

@@ -13,16 +13,14 @@ import sys
 from collections.abc import Iterator
 from itertools import islice
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from weakref import ref
 
 import torch
+from torch.nn.parallel import DistributedDataParallel
 
 from timing_logger.recording.autograd_threads import NO_PASS
 from timing_logger.recording.thread_frames import from_innermost
-
-if TYPE_CHECKING:
-    from torch.nn.parallel import DistributedDataParallel
 
 FSDP_MODULE = "torch.distributed.fsdp._fully_shard._fsdp_param_group"
 """The module of torch that is loaded wherever FSDP2 is used."""

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
-
-if TYPE_CHECKING:
-    import torch.distributed as dist
 
 Arguments = tuple[Any, ...]
 Keywords = Mapping[str, Any]

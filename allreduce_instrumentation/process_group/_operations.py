@@ -8,12 +8,14 @@ two events there.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from functools import partial
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 from weakref import WeakSet
 
 import torch
+import torch.distributed as dist
 
 from allreduce_instrumentation.process_group._future_callbacks import call_when_done, let_end
 from timing_logger.record import UNRESOLVED, WAIT
@@ -23,13 +25,7 @@ from timing_logger.recording.cores.protocols import Timer
 from timing_logger.recording.device.host_or_device import stream_elsewhere
 from timing_logger.recording.device.intervals import DeviceInterval, open_interval
 from timing_logger.recording.device.span import DeviceSpan
-
-if TYPE_CHECKING:
-    from datetime import timedelta
-
-    import torch.distributed as dist
-
-    from timing_logger.recording.logger import TimingLogger
+from timing_logger.recording.logger import TimingLogger
 
 Failure = type[BaseException] | None
 """What ended an operation: the type of an exception, or None if it succeeded."""

@@ -22,11 +22,10 @@ from allreduce_instrumentation.process_group._issue import (
 )
 from allreduce_instrumentation.process_group._methods import METHODS, Untimed
 from allreduce_instrumentation.process_group._torch_versions import warn_of_an_untried_torch
+from timing_logger.recording.logger import TimingLogger
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
-
-    from timing_logger.recording.logger import TimingLogger
 
 
 class TimedProcessGroup(dist.ProcessGroup):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -10,10 +12,6 @@ import torch.distributed as dist
 from allreduce_instrumentation.process_group._backward_waits import note_use_in_backward
 from allreduce_instrumentation.process_group._compilation import leave_uncompiled
 from allreduce_instrumentation.process_group._operations import Operation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import timedelta
 
 
 class TimedWork(dist.Work):

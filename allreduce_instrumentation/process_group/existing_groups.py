@@ -9,7 +9,6 @@ calls from C++ are not seen.
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakSet
 
 import torch.distributed as dist
@@ -33,9 +32,7 @@ from allreduce_instrumentation.process_group._torch_patches import (
 from allreduce_instrumentation.process_group._torch_versions import warn_of_an_untried_torch
 from timing_logger.errors import ConfigurationError
 from timing_logger.recording.global_logger import get_timing_logger
-
-if TYPE_CHECKING:
-    from timing_logger.recording.logger import TimingLogger
+from timing_logger.recording.logger import TimingLogger
 
 
 def instrument(timing_logger: TimingLogger | None = None, model: nn.Module | None = None) -> None:

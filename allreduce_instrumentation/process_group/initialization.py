@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import ref
 
 import torch
@@ -16,9 +16,7 @@ from allreduce_instrumentation.process_group._timed_group import TimedProcessGro
 from allreduce_instrumentation.process_group._torch_patches import leave_new_groups_untimed, time_new_groups
 from timing_logger.errors import ConfigurationError
 from timing_logger.recording.global_logger import get_timing_logger
-
-if TYPE_CHECKING:
-    from timing_logger.recording.logger import TimingLogger
+from timing_logger.recording.logger import TimingLogger
 
 _torchs_own = dist.init_process_group  # a program may put ours into its place
 

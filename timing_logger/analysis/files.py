@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypedDict, cast
+from typing import TypedDict, cast
 
-if TYPE_CHECKING:
-    from timing_logger.reading.alignment import Alignment
-    from timing_logger.reading.sources import Source
+from timing_logger.reading.alignment import Alignment
+from timing_logger.reading.sources import Source
 
 
 class Anchor(TypedDict, total=False):

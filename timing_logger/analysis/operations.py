@@ -12,14 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from timing_logger.analysis.tables import Floats
 from timing_logger.record import GC as GC
 from timing_logger.record import MESSAGES as MESSAGES
 from timing_logger.record import WAIT as WAIT
-
-if TYPE_CHECKING:
-    from timing_logger.analysis.tables import Floats
 
 CONSTRUCTION = frozenset({
     "COMM_DUP", "COMM_DUP_WITH_INFO", "COMM_SPLIT", "COMM_SPLIT_TYPE", "COMM_CREATE", "COMM_CREATE_GROUP",

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from timing_logger.reading.sources import joined
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def in_one_table(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.errors import TableError
 from timing_logger.record import COLUMNS, FIELDS, HOST_CLOCK, LARGEST, OK
 
 if TYPE_CHECKING:
-    import pandas as pd
     from narwhals.typing import IntoDType, IntoSeries
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -251,8 +251,6 @@ def _codes(values: Array) -> Ints:
             return np.zeros(len(values), np.int64)
         if greatest - least <= 2 * len(values):
             return _codes_by_counting(values.astype(np.int64) - least)
-    import pandas as pd
-
     codes, _ = pd.factorize(values, sort=True)
     has_unknown = len(codes) > 0 and codes.min() < 0
     return codes.astype(np.int64) + has_unknown
@@ -383,7 +381,5 @@ def known(values: Floats) -> Floats:
 
 def of_pandas() -> Frame:
     """Return an empty table of pandas, to make results in its library."""
-    import pandas as pd
-
     none: Frame = nw.from_native(pd.DataFrame())
     return none

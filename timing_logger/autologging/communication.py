@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from timing_logger.autologging.session import Session
 from timing_logger.autologging.this_rank import Rank, stated_rank
+from timing_logger.recording.logger import TimingLogger
 
 if TYPE_CHECKING:
     import torch.distributed as dist
-
-    from timing_logger.recording.logger import TimingLogger
 
 
 def time_process_groups(session: Session) -> None:

@@ -10,11 +10,11 @@ import warnings
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from typing import NoReturn, TextIO, TypeAlias
 
 import shtab
 
-import timing_logger
 from timing_logger import which_core
 from timing_logger.cli import commands, launch, option_values
 from timing_logger.cli.default_folder import FOLDERS, name_folder
@@ -85,7 +85,10 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _version() -> str:
     note = f": {which_core.NOTE}." if which_core.NOTE else "."
-    number = getattr(timing_logger, "__version__", "(not installed)")  # a folder on the path has none
+    try:
+        number = version("timing_logger")
+    except PackageNotFoundError:  # Python found its folder
+        number = "(not installed)"
     return f"timing-logger {number}. Records with the {which_core.NAME} core{note}"
 
 

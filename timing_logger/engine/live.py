@@ -7,9 +7,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from timing_logger.analysis import COLUMNS_OF, RunEnd, Verdict, summarize_ranks
 from timing_logger.analysis.hangs.diagnosis import run_end_of
@@ -21,9 +22,6 @@ from timing_logger.errors import NotATimingFileError, NoTimingFilesError
 from timing_logger.reading.inflight import without_replaced
 from timing_logger.reading.living import as_it_stands
 from timing_logger.run_info import TimingFile, check_is_file, read_sidecar
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 WINDOW_S = 30.0
 """The length of the window, back from the newest row of the run, in seconds."""
@@ -173,8 +171,6 @@ class _Tail:
         return chosen
 
     def _take_in(self, end: _End) -> None:
-        import pandas as pd
-
         from timing_logger.reading.csv_lines import UnknownHeader, parse_timings
 
         while added := end.added():
@@ -195,8 +191,6 @@ class _Tail:
 
 def no_rows() -> pd.DataFrame:
     """Return the table of a process that has recorded nothing."""
-    import pandas as pd
-
     from timing_logger.reading.csv_lines import parse_timings
 
     none = pd.array([], "int64")
@@ -248,8 +242,6 @@ class _End:
 
 def _window_of(tails: Sequence[_Tail], window_s: float) -> pd.DataFrame:
     """Return the rows of all ranks in the last ``window_s`` seconds of the run."""
-    import pandas as pd
-
     newest = max((tail.rows["timestamp"].max() for tail in tails if len(tail.rows)), default=pd.NaT)
     for tail in tails:
         tail.forget_before(newest - pd.Timedelta(seconds=window_s))

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, TypedDict
 from timing_logger.integrations._operations import OpenOperations
 from timing_logger.integrations._run_logger import RunLogger
 from timing_logger.recording.logger import TimingLogger
+from timing_logger.recording.options import LoggerOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-    from timing_logger.recording.options import LoggerOptions
 
 
 class _Choice(TypedDict):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import weakref
-from typing import TYPE_CHECKING
 
 from timing_logger.errors import AlreadyInitializedError, ConfigurationError
 from timing_logger.recording.global_logger import (
@@ -13,9 +12,7 @@ from timing_logger.recording.global_logger import (
     shutdown_timing_logger,
 )
 from timing_logger.recording.logger import TimingLogger
-
-if TYPE_CHECKING:
-    from timing_logger.recording.options import LoggerOptions
+from timing_logger.recording.options import LoggerOptions
 
 DEFAULT_LOG_DIR = "logs/timing"
 

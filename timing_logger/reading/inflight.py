@@ -6,14 +6,12 @@ its row follows in the same file, and then the first row is no operation of its 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from timing_logger.record import DEVICE_CLOCK, INFLIGHT
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 KEY_COLUMNS = ("operation", "group", "start_counter", "clock", "seq", "peer", "iteration", "status")
 """The columns that tell whether two rows are of one call."""

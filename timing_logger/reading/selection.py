@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from timing_logger.reading.shared_facts import SharedFacts
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SELECTED = "selected_ranks"
 """The key under which a file's description lists the ranks that were asked for, if not all were."""

@@ -10,7 +10,9 @@ import os
 import warnings
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import pandas as pd
 
 from timing_logger.errors import ConfigurationError, NotATimingFileError, NoTimingFilesError
 from timing_logger.reading.alignment import Alignment, alignments
@@ -26,9 +28,6 @@ from timing_logger.reading.shared_facts import SharedFacts
 from timing_logger.reading.sources import ADDED_COLUMNS, Engine, ParquetSource, Source, chosen_engine, joined
 from timing_logger.record import COLUMNS
 from timing_logger.run_info import TimingFile, sidecar_path
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 PATTERN = "timing-rank*.csv"
 """The pattern of names of timing files; ``run_info.TimingFile`` defines them exactly."""

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from timing_logger.errors import AlreadyInitializedError
 from timing_logger.recording.logger import TimingLogger
+from timing_logger.recording.options import LoggerOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from timing_logger.recording.options import LoggerOptions
 
 _OFF = TimingLogger(0, enabled=False)
 

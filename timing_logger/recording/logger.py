@@ -24,7 +24,7 @@ from timing_logger.recording.lifecycle import (
     exception_that_ends_us,
     refuse_sub_interpreters,
 )
-from timing_logger.recording.options import Options, shows_options
+from timing_logger.recording.options import LoggerOptions, Options, shows_options
 from timing_logger.recording.recorder import Recorder
 from timing_logger.recording.ring import back
 from timing_logger.recording.sidecar_writer import SidecarWriter
@@ -35,7 +35,6 @@ from timing_logger.sinks.csv import CsvSink
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from timing_logger.recording.options import LoggerOptions
 
 if TYPE_CHECKING or chosen.NAME == "python":
     ChosenRecorder = Recorder

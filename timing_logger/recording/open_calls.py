@@ -19,10 +19,8 @@ from timing_logger.recording.autograd_threads import (
 )
 from timing_logger.recording.cores.channel import Channel
 from timing_logger.recording.cores.core import Core, over
+from timing_logger.recording.cores.protocols import Counts
 from timing_logger.recording.cores.python.core import Caller, OpenCall
-
-if TYPE_CHECKING:
-    from timing_logger.recording.cores.protocols import Counts
 
 
 class ForeignCaller:

@@ -13,14 +13,12 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from timing_logger.errors import ConfigurationError
 from timing_logger.recording.sampling import StepPolicy, check_integer
 from timing_logger.run_info import MAX_RANK
-
-if TYPE_CHECKING:
-    from timing_logger.sinks import Sink
+from timing_logger.sinks import Sink
 
 _MOST_SECONDS = 10**9
 """The longest time allowed, about 30 years: no thread can wait for much longer at once."""

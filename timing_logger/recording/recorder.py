@@ -17,6 +17,7 @@ from timing_logger.recording.cores.protocols import Timer
 from timing_logger.recording.cores.python import core as python
 from timing_logger.recording.cores.python.core import Span
 from timing_logger.recording.device.host_or_device import timed_block
+from timing_logger.recording.device.intervals import DeviceInterval
 from timing_logger.recording.device.span import DeviceBlock
 from timing_logger.recording.instrumented_calls import InstrumentedCalls
 from timing_logger.recording.spellings import one_value
@@ -25,8 +26,6 @@ S = TypeVar("S", bound=Span)
 
 if TYPE_CHECKING:
     import torch
-
-    from timing_logger.recording.device.intervals import DeviceInterval
 
 
 class Recorder(InstrumentedCalls):

@@ -10,12 +10,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from timing_logger import which_core
 from timing_logger.errors import LogPathError
 from timing_logger.recording.clock import WallClock, unix_ns
 from timing_logger.recording.hang_watch import Standing
+from timing_logger.recording.options import RunFacts
+from timing_logger.recording.ring import Backing
 from timing_logger.run_info import (
     ClockOffset,
     Counters,
@@ -27,11 +29,7 @@ from timing_logger.run_info import (
     sidecar_path,
 )
 from timing_logger.sinks._append_only_file import AppendOnlyFile
-
-if TYPE_CHECKING:
-    from timing_logger.recording.options import RunFacts
-    from timing_logger.recording.ring import Backing
-    from timing_logger.sinks.csv import CsvSink
+from timing_logger.sinks.csv import CsvSink
 
 log = logging.getLogger("timing_logger")
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from timing_logger.analysis import summarize_account, waiting_by_rank
 from timing_logger.analysis.accounting.by_rank import PARTS
 from timing_logger.report._shares import percents
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ALL = "all"
 """In place of a rank: the sum over all of them."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
+
+import pandas as pd
 
 from timing_logger.analysis import Summary
 from timing_logger.analysis.files import File, FileCounters
@@ -14,9 +16,6 @@ from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.record import escape_text
 from timing_logger.report._limits import MOST_LINES
 from timing_logger.report._wording import count, quoted
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _AboutFile: TypeAlias = "tuple[str, str]"
 """The name of a file, and a sentence on it."""

@@ -8,15 +8,16 @@ from collections.abc import Callable, Iterable, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import pandas as pd
+
+from timing_logger.analysis.tables import Record
 from timing_logger.record import escape_text
 from timing_logger.report._limits import MOST_LINES
 from timing_logger.report._wording import UNKNOWN, fixed
 
 if TYPE_CHECKING:
-    import pandas as pd
     from rich.table import Table
 
-    from timing_logger.analysis.tables import Record
 
 _AT_EACH_END = 2
 _LINES = "    \n    \n -- \n    \n    \n    \n    \n    \n"  # only a rule below the heads
@@ -108,8 +109,6 @@ def _cells(frame: pd.DataFrame, column: Column) -> list[str]:
 
 
 def _cell(value: Any, shown: Callable[[Any], str]) -> str:
-    import pandas as pd
-
     return UNKNOWN if pd.isna(value) or value == "" else shown(value)
 
 

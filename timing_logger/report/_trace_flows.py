@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import pandas as pd
 
 from timing_logger.analysis.analysis import ByProcess, OfCommunication
 from timing_logger.analysis.collectives.matching import Instances, find_instances
@@ -20,9 +21,6 @@ from timing_logger.analysis.part_tables import in_one_table
 from timing_logger.analysis.tables import Bools, Frame, Ints, coded_text, each_text, opened
 from timing_logger.reading.lacking import stated_world_size
 from timing_logger.report._trace_rows import Process, rows_by_process
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class Flows(NamedTuple):

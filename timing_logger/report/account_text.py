@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from timing_logger.analysis.accounting.by_rank import PARTS
 from timing_logger.report._account_figures import ALL, AccountFigures
@@ -19,9 +20,6 @@ from timing_logger.report._text_tables import (
     table_text,
 )
 from timing_logger.report._wording import count, fixed, percent, seconds
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _MOST_PAIRS = 10
 _MOST_NAMED = 3
@@ -59,8 +57,6 @@ def part_columns(figures: AccountFigures) -> list[Column]:
 
 
 def _ranks_table(figures: AccountFigures, width: int, everything: bool) -> str:
-    import pandas as pd
-
     ranks = figures.ranks
     if len(ranks) > MOST_LINES and not everything:
         worst, rest = figures.worst_first().head(MOST_LINES), figures.worst_first().iloc[MOST_LINES:]
@@ -136,8 +132,6 @@ def waiting_matrix(figures: AccountFigures, named: Sequence[int]) -> tuple[pd.Da
         figures: the figures of an account.
         named: the ranks waited for that have a column each; the others have one together.
     """
-    import pandas as pd
-
     waiting = figures.waiting.assign(
         head=[
             _TRANSFERS if pd.isna(rank) else f"for {rank}" if rank in named else "others"
@@ -176,8 +170,6 @@ def largest_waits(figures: AccountFigures) -> list[tuple[pd.DataFrame, list[Colu
 
 
 def _with_the_rest(frame: pd.DataFrame, first: str) -> pd.DataFrame:
-    import pandas as pd
-
     shown, rest = frame.head(_MOST_PAIRS), frame.iloc[_MOST_PAIRS:]
     shown = shown.assign(waited_for=[_TRANSFERS if pd.isna(rank) else rank for rank in shown["waited_for"]])
     rows = shown.to_dict("records")

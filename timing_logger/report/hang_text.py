@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas as pd
 
+from timing_logger.analysis import RankEnd, RunEnd
 from timing_logger.record import escape_text
 from timing_logger.report._limits import MOST_LINES
 from timing_logger.report._text_tables import (
@@ -15,9 +16,6 @@ from timing_logger.report._text_tables import (
     paragraph,
     table_text,
 )
-
-if TYPE_CHECKING:
-    from timing_logger.analysis import RankEnd, RunEnd
 
 _RANKS = (
     Column("rank", "rank"), Column("state", "state", as_word), Column("inside", "inside", as_word),
@@ -31,8 +29,6 @@ def hang_text(end: RunEnd, width: int, *, everything: bool = False) -> str:
 
     Times count back from the run's last sign of life. Of many ranks some are shown, if not ``everything`` is.
     """
-    import pandas as pd
-
     if end.state == "unknown":
         return page(
             *paragraph(width, "No sidecar tells whether the run came to its end, and no row is open.")

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from timing_logger.analysis import RunEnd, Summary, Verdict
 from timing_logger.analysis.stragglers.facts import plain_fact
 from timing_logger.report.evidence_text import sentence
 from timing_logger.report.why_text import reason
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def summary_json(summary: Summary) -> str:

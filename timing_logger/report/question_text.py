@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from timing_logger.analysis.files import File
 from timing_logger.report._diagnostics import on_different_runs, on_overlap, on_problems
@@ -25,10 +26,6 @@ from timing_logger.report._text_tables import (
     wrapped,
 )
 from timing_logger.report._wording import count, percent, size
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 _WHOSE = Column("rank", "rank"), Column("incarnation", "run")
 _EPOCH = Column("epoch", "epoch")
@@ -168,8 +165,6 @@ def waits_text(
 
 def _least_and_most(totals: pd.DataFrame) -> pd.DataFrame:
     """Return of each operation and group with many ranks those that waited least and most, and the middle."""
-    import pandas as pd
-
     by = "wait_ms" if totals["wait_ms"].notna().any() else "clock_free_wait_ms"
     groups = totals.groupby(["operation", "group"], sort=False)
     is_many = totals["rank"].nunique() > MOST_LINES

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+import pandas as pd
 
 from timing_logger.analysis import Summary, base_operation
 from timing_logger.analysis.files import File, FileCounters
@@ -38,7 +39,6 @@ from timing_logger.report.account_text import (
 )
 
 if TYPE_CHECKING:
-    import pandas as pd
     from rich.table import Table
 
 

@@ -12,13 +12,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple, cast
+from typing import IO, NamedTuple, cast
 
 import numpy as np
 from narwhals.typing import IntoDataFrame
 
 from timing_logger.analysis.files import File, unread_files
 from timing_logger.analysis.tables import Frame, Ints, opened
+from timing_logger.engine.rows import Query
 from timing_logger.engine.run import run
 from timing_logger.reading.atomic_files import draft_of
 from timing_logger.reading.lacking import stated_world_size
@@ -52,9 +53,6 @@ from timing_logger.report._trace_rows import (
     rows_by_process,
     traced_in,
 )
-
-if TYPE_CHECKING:
-    from timing_logger.engine.rows import Query
 
 _CHUNK = 2**16
 _open_compressed = cast("Callable[..., IO[str]]", partial(gzip.open, compresslevel=4))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+import pandas as pd
+
+from timing_logger.analysis import Policy, Verdict
+from timing_logger.analysis.stragglers.policy import Number
 from timing_logger.reading.named_ranks import listed_ranks
 from timing_logger.report._limits import MOST_LINES
 from timing_logger.report._text_tables import (
@@ -21,12 +24,6 @@ from timing_logger.report._text_tables import (
 from timing_logger.report._wording import percent
 from timing_logger.report.evidence_text import evidence_beside_the_end
 from timing_logger.report.verdict_wording import side_of_limit, verdict_sentence, what_next
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from timing_logger.analysis import Policy, Verdict
-    from timing_logger.analysis.stragglers.policy import Number
 
 _WINDOWS = (
     Column("rank", "rank"), Column("operation", "operation", as_word), Column("labels", "role", as_word),
@@ -77,8 +74,6 @@ def _gates_text(verdict: Verdict, width: int, why: bool) -> str:
         return ""
     if not why:
         return "--why shows the conditions that decided this."
-    import pandas as pd
-
     rows = [{**gate._asdict(), "side": side_of_limit(gate)} for gate in verdict.gates]
     return table_text(pd.DataFrame(rows), _GATES, width)
 
@@ -101,8 +96,6 @@ def _number_text(number: Number) -> str:
 def _suspects_text(verdict: Verdict, width: int, most: int | None) -> Iterator[str]:
     if not verdict.suspects:
         return
-    import pandas as pd
-
     shown = verdict.suspects[:most]
     rows = [{**suspect._asdict(), "ranks": listed_ranks(suspect.ranks)} for suspect in shown]
     yield table_text(pd.DataFrame(rows), _SUSPECTS, width)

@@ -8,8 +8,9 @@ something itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.accounting.part import AccountPart, map_account
@@ -19,9 +20,6 @@ from timing_logger.analysis.analysis import ByProcess
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.files import File
 from timing_logger.analysis.tables import of_pandas, opened
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def account(timings: IntoDataFrameT) -> IntoDataFrameT:

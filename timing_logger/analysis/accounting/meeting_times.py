@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from timing_logger.analysis.accounting.lines import PROCESS
 from timing_logger.analysis.accounting.message_times import links_of, message_times
+from timing_logger.analysis.accounting.nodes import Lists
 from timing_logger.analysis.accounting.part import BLOCKS
 from timing_logger.analysis.accounting.run import TiedRows
 from timing_logger.analysis.grouping import least_of_each, quantiles
 from timing_logger.analysis.instants import instants
 from timing_logger.analysis.tables import Bools, Floats, Ints
-
-if TYPE_CHECKING:
-    from timing_logger.analysis.accounting.nodes import Lists
 
 
 class Done(NamedTuple):

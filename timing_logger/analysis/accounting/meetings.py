@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import narwhals as nw
 import numpy as np
+import pandas as pd
 
 from timing_logger.analysis.accounting.lines import PROCESS, Lines, first_numbers, joined_lines
 from timing_logger.analysis.accounting.part import PLACE, CommunicationPart
@@ -18,9 +19,6 @@ from timing_logger.analysis.grouping import any_row_of
 from timing_logger.analysis.runs import runs_of
 from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, in_few_bytes, new_column
 from timing_logger.reading.sources import compact, joined
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class Meetings(NamedTuple):

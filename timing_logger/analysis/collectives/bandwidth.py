@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
+import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.analysis import OfCommunication
@@ -26,9 +27,6 @@ from timing_logger.analysis.tables import (
     taken,
     text_column,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _COLUMNS = (
     "operation", "group", "group_size", "size_class_bytes", "count", "message_size_bytes", "time_ms",

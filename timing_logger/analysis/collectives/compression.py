@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
+import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.analysis import OfCommunication
@@ -31,9 +32,6 @@ from timing_logger.analysis.tables import (
     opened,
     text_column,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MAX_EXTRAPOLATION = 2.0
 """The largest ratio to the nearest measured size at which ``pays`` is still stated."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
+import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.analysis import ByProcess
@@ -34,9 +35,6 @@ from timing_logger.analysis.tables import (
     taken,
 )
 from timing_logger.reading.lacking import stated_world_size
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _OF_THE_SEND = "group", "seq", "iteration", "layer_name", "phase", "incarnation", "message_size_bytes"
 

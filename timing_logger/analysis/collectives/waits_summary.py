@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
+import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.analysis import OfCommunication
@@ -23,9 +24,6 @@ from timing_logger.analysis.tables import (
     opened,
     taken,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _OF_WAITS = ("operation", "group", "rank", "incarnation")
 

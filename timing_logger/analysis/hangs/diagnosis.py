@@ -10,8 +10,9 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+import pandas as pd
 from narwhals.typing import IntoDataFrame
 
 from timing_logger.analysis.analysis import ByProcess
@@ -39,9 +40,6 @@ from timing_logger.analysis.tables import Record
 from timing_logger.reading.lacking import lacking, lacking_in_words, stated_world_size
 from timing_logger.record import INFLIGHT
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 GONE_AFTER_S = 30.0
 """A process is gone if it did not refresh its sidecar for this long; a living one does so every 10 s."""
 
@@ -68,8 +66,6 @@ def run_end_of(
         files: ``attrs["files"]`` of ``read_timings``.
         now_unix_s: as that of :func:`hang`.
     """
-    import pandas as pd
-
     words = last_words(files)
     rows = pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0]
     if not words and not (rows["status"] == INFLIGHT).any():

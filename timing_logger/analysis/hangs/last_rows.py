@@ -7,9 +7,9 @@ for all ranks at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from narwhals.typing import IntoDataFrame
 
 from timing_logger.analysis.collectives.matching import communicators, earlier_in_step
@@ -30,9 +30,6 @@ from timing_logger.analysis.tables import (
     taken,
 )
 from timing_logger.record import INCONSISTENT_COUNTERS, INFLIGHT, INVALID_VALUE
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ROWS_OF_GROUP = 64
 """The number of last rows that are kept of each process and group, of collectives and of messages each."""
@@ -58,8 +55,6 @@ def last_rows(timings: IntoDataFrame) -> pd.DataFrame:
         A table of pandas, whatever ``timings`` is, by process and then as they came: ``rank``,
         ``incarnation`` and ``EARLIER_IN_STEP`` (int64), texts, and numbers as float64, NaN where unknown.
     """
-    import pandas as pd
-
     frame = opened(timings, COLUMNS_OF["hang"])
     kept = _kept(frame)
     small = taken(frame, ["rank", "incarnation", *_TEXTS, *_NUMBERS], kept)

@@ -9,9 +9,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from timing_logger.analysis.columns import EARLIER_IN_STEP
 from timing_logger.analysis.grouping import greatest_of_each, n_earlier_alike
@@ -21,9 +22,6 @@ from timing_logger.analysis.hangs.stalls import Moment, rows_then
 from timing_logger.analysis.operations import is_collective
 from timing_logger.analysis.tables import Bools, dense_codes
 from timing_logger.record import HOST_CLOCK, INFLIGHT, NS_PER_S, UNRESOLVED
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ADDED_COLUMNS = ["began_s", "ended_s", "is_open", "is_collective", "failed", "hangs"]
 """The columns of ``Ending.rows`` that those of ``last_rows`` lack."""
@@ -119,8 +117,6 @@ def _of_newest(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.DataFra
 
 def _is_of_earlier_life(rows: pd.DataFrame) -> Bools:
     """Tell for each row whether its group was later created again under its old name, in the same process."""
-    import pandas as pd
-
     collective = _are_collective(rows) & rows["seq"].notna().to_numpy()
     row = np.flatnonzero(collective)
     group, _ = pd.factorize(rows["group"].to_numpy()[row])
@@ -138,8 +134,6 @@ def _is_of_earlier_life(rows: pd.DataFrame) -> Bools:
 
 
 def _with_told_calls(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.DataFrame:
-    import pandas as pd
-
     told, telling = [], [one for one in words.values() if one.open_calls]
     of_rank, none = rows_by_rank(rows[rows["rank"].isin([one.rank for one in telling])]), rows[:0]
     for one in telling:

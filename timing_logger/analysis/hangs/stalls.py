@@ -9,16 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from timing_logger.analysis.hangs.sidecar_state import LastWords, OpenCall, Standstill
 from timing_logger.analysis.operations import is_communication
 from timing_logger.record import INFLIGHT, NS_PER_S, OK
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _TOGETHER_S = 1.0
 """Ranks whose standstills ended within this time were set free by the same event."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from timing_logger.analysis.collectives.matching import find_instances
 from timing_logger.analysis.collectives.problems import Problem, find_problems
@@ -24,9 +25,6 @@ from timing_logger.analysis.tables import Floats, dense_codes, opened
 from timing_logger.reading.lacking import MOST_RANKS
 from timing_logger.reading.named_ranks import named_ranks
 from timing_logger.record import DEVICE_CLOCK
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _SETTLED_S = 10.0  # the counts of a process that began nothing for this long are taken to be final
 _MOST_KINDS = 4

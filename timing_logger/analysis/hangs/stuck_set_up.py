@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from timing_logger.analysis.hangs.open_calls import Ending
 from timing_logger.analysis.hangs.stuck_groups import StuckGroup
 from timing_logger.analysis.operations import SET_UP
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def stuck_set_up(ending: Ending, world_size: int | None) -> Iterator[StuckGroup]:

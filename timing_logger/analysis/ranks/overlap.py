@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, NamedTuple, cast
+from typing import Generic, NamedTuple, cast
 
 import narwhals as nw
 import numpy as np
+import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.analysis import ByProcess
@@ -44,9 +45,6 @@ from timing_logger.analysis.tables import (
     processes_of,
     taken,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _STEP = ("rank", "incarnation", "iteration")
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import narwhals as nw
 import numpy as np
+import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.accounting.account import ACCOUNT, PartOfAccount
@@ -45,9 +46,6 @@ from timing_logger.analysis.tables import (
     processes_of,
 )
 from timing_logger.record import OK
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _NAN = float("nan")
 
@@ -150,8 +148,6 @@ def reduce_summary(
         end: the end of the run where it is known already; None to find it.
         account: the account of the run where it is known already; None to find it.
     """
-    import pandas as pd
-
     operations, ranks, statuses = (
         pd.concat(tables, ignore_index=True) for tables in zip(*(part[:3] for part in parts), strict=True)
     )

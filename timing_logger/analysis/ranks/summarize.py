@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import narwhals as nw
 import numpy as np
+import pandas as pd
 from narwhals.typing import IntoDataFrame, IntoDataFrameT
 
 from timing_logger.analysis.analysis import ByProcess
@@ -32,9 +33,6 @@ from timing_logger.analysis.tables import (
 )
 from timing_logger.errors import ConfigurationError
 from timing_logger.reading.sources import joined
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _PROCESS = ("rank", "incarnation")
 _KEYS = ("operation", *_PROCESS, "epoch", "iteration", "phase", "layer_name", "group")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
+import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.accounting.lines import Lines
@@ -37,9 +38,6 @@ from timing_logger.analysis.tables import (
     of_pandas,
 )
 from timing_logger.reading.lacking import stated_world_size
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _FOLLOW_A_RULE = 0.75  # of the steps: then what most of them stand for is what was chosen to be recorded
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.files import File, hosts_of
@@ -43,9 +44,6 @@ from timing_logger.analysis.stragglers.whole_run.coverage import (
 from timing_logger.analysis.stragglers.whole_run.systemic import not_explained
 from timing_logger.analysis.tables import of_pandas
 from timing_logger.reading.lacking import Lack, lacking, lacking_in_words, stated_world_size
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def stragglers(

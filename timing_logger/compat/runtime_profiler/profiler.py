@@ -18,7 +18,11 @@ from timing_logger.compat.runtime_profiler._blocks import (
     validation,
 )
 from timing_logger.compat.runtime_profiler._loader_names import LoaderNames
-from timing_logger.compat.runtime_profiler._options import RuntimeOptions, options_from_config
+from timing_logger.compat.runtime_profiler._options import (
+    RuntimeArguments,
+    RuntimeOptions,
+    options_from_config,
+)
 from timing_logger.compat.runtime_profiler._scalar_windows import ScalarWindows
 from timing_logger.compat.runtime_profiler._timed_loader import timed
 from timing_logger.errors import ConfigurationError
@@ -32,7 +36,6 @@ from timing_logger.sinks.scalars import ScalarWriter
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from timing_logger.compat.runtime_profiler._options import RuntimeArguments
 
 Loader = TypeVar("Loader", bound=Iterable[object])
 TimedBlock = AbstractContextManager[object]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from timing_logger.recording.cores import channel
-    from timing_logger.recording.cores.python import background, calls
+from timing_logger.recording.cores import channel
+from timing_logger.recording.cores.python import background, calls
 
 P = TypeVar("P")
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import repeat
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, cast
 
 from timing_logger.record import ON_SPANS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from timing_logger.recording.cores.protocols import Timer
+from timing_logger.recording.cores.protocols import Timer
 
 
 class _NoSpan:

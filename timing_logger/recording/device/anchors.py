@@ -7,12 +7,10 @@ one it is extrapolated at the rate measured so far.
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from timing_logger.record import NS_PER_MS
-
-if TYPE_CHECKING:
-    from timing_logger.recording.device.accelerator import Event
+from timing_logger.recording.device.accelerator import Event
 
 DRIFT = 20e-6
 """The assumed difference between the rates of two clocks until a better value is known: 20 us per second."""

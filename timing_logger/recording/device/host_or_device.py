@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 import timing_logger.recording.device.accelerator as accelerators
+from timing_logger.record import Stated
+from timing_logger.recording.cores.protocols import Timer
 
 if TYPE_CHECKING:
     import torch
     from typing_extensions import Unpack
 
-    from timing_logger.record import Stated
-    from timing_logger.recording.cores.protocols import Timer
 
 _WITHOUT_STREAMS = ("cpu", "meta")
 

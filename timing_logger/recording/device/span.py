@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from timing_logger.record import DEVICE_CLOCK, NS_PER_MS, OK, RawRecord
 from timing_logger.recording.cores import chosen
 from timing_logger.recording.cores.core import over
+from timing_logger.recording.cores.python.core import Span
 from timing_logger.recording.device.intervals import HostInterval, Interval, open_interval
 
 if TYPE_CHECKING:
     import torch
 
-    from timing_logger.recording.cores.python.core import Span
 else:
     Span = object  # to be of a core: see `over`
 

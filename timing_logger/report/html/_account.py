@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import pandas as pd
 
 from timing_logger.analysis.accounting.by_rank import PARTS
 from timing_logger.record import escape_text
@@ -14,9 +16,6 @@ from timing_logger.report._wording import UNKNOWN, process_name
 from timing_logger.report.account_text import largest_waits, on_parts, on_whom, waiting_matrix
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._tables import Column, Table, decimals, integer, table, table_of
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _SHADES = 3
 """The most names of own work, and ranks that were waited for, that have a shade of their own."""
@@ -217,8 +216,6 @@ def _waiting_tables(figures: AccountFigures) -> Iterator[Table]:
 
 
 def _table(caption: str, frame: pd.DataFrame, columns: Sequence[TextColumn]) -> Table:
-    import pandas as pd
-
     cells = [
         [UNKNOWN if pd.isna(value) else column.shown(value) for value in frame[column.name].tolist()]
         for column in columns

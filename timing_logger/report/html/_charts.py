@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import pandas as pd
 
 from timing_logger.analysis.operations import BACKEND, base_operation
 from timing_logger.analysis.tables import Record
@@ -23,9 +25,6 @@ from timing_logger.report.html._tables import (
     table_of,
     text,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MAX_OPERATIONS = 24
 """The most operations that have a chart; the table has all of them."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from timing_logger.analysis.analysis import OfCommunication
 from timing_logger.analysis.collectives.bandwidth import bandwidth_of
@@ -22,10 +22,6 @@ from timing_logger.analysis.collectives.waits import (
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.epochs import epochs_of
 from timing_logger.analysis.tables import Frame, Ints, new_column, nullable_integers, opened, taken
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 LOOKS_AT = frozenset({*COLUMNS_OF["waits"], *COLUMNS_OF["compression"]})
 """The columns of timings that the analysis of collectives needs."""
@@ -68,8 +64,6 @@ def collectives(timings: pd.DataFrame) -> Collectives:
 
 
 def _waits(frame: Frame, parts: Instances, arrivals: Arrivals) -> pd.DataFrame:
-    import pandas as pd
-
     wait_ms = clock_free_wait_ms(parts, arrivals.elapsed_s * 1e3, arrivals.counts)
     known = np.flatnonzero(~np.isnan(wait_ms))
     row = parts.row[known]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from timing_logger.analysis.tables import Floats
 from timing_logger.report._limits import BANDS, CELLS_OF_MANY, FEW_PROCESSES, HOST_ROWS
@@ -14,9 +15,6 @@ from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._heatmap_grid import Grid, Slow
 from timing_logger.report.html._heatmap_rows import Rows, each_process, worst_and_others
 from timing_logger.report.html._packing import packed
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MANY_ROWS = 16
 """The number of rows beyond which those that the verdict names come first."""

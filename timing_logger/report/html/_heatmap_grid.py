@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from typing import NamedTuple, TypedDict
 
 import numpy as np
+import pandas as pd
 
 from timing_logger.analysis import Verdict
 from timing_logger.analysis.grouping import any_row_of
 from timing_logger.analysis.tables import Floats, Ints, dense_codes
 from timing_logger.report.html._own_times import OwnTimes
 from timing_logger.report.html._step_axis import StepAxis
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MAX_COLUMNS = 1000
 MAX_CELLS = 200_000

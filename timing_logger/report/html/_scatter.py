@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
+
+import pandas as pd
 
 from timing_logger.analysis.tables import Record
 from timing_logger.record import escape_text
@@ -25,9 +27,6 @@ from timing_logger.report.html._tables import (
     text,
 )
 from timing_logger.report.question_text import SLOWEST_FOR_THEIR_SIZE, of_the_fastest
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 LEFT, TOP, RIGHT, BOTTOM = 0.0, 14.0, 100.0, 320.0
 

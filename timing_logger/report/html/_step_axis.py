@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from timing_logger.analysis.tables import Floats, Ints
 from timing_logger.report.html._packing import Packed, packed
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _NOWHERE = -1
 

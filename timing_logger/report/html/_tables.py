@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat
+from typing import Any, NamedTuple, SupportsFloat
+
+import pandas as pd
 
 from timing_logger.record import escape_text
 from timing_logger.report._wording import UNKNOWN, fixed, percent, size
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MAX_ROWS = 1000
 """The most rows of a table behind a chart; a longer one is cut, and the page says so."""

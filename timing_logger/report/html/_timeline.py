@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
+import pandas as pd
 
 from timing_logger.analysis.operations import COPIES, base_operation, is_communication, is_own_work, is_wait
 from timing_logger.analysis.tables import Floats, Ints, Record
@@ -16,9 +17,6 @@ from timing_logger.report._wording import process_name
 from timing_logger.report.html._crowd import InTimeline
 from timing_logger.report.html._packing import Packed, packed
 from timing_logger.report.html._timeline_links import LINKED_BY, linked, packed_links
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MAX_SPANS = 500_000
 """The most spans that are drawn; of more rows the longest are chosen.

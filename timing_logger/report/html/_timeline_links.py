@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pandas as pd
 
 from timing_logger.analysis.collectives.matching import find_instances
 from timing_logger.analysis.collectives.messages import find_messages
 from timing_logger.analysis.tables import Frame, Ints, opened
 from timing_logger.report.html._packing import Packed, packed
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 LINKED_BY = ["group", "group_size", "seq", "peer"]
 """The columns by which rows are matched, besides rank, incarnation and operation."""

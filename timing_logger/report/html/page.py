@@ -9,6 +9,8 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+import pandas as pd
+
 from timing_logger.errors import ConfigurationError
 from timing_logger.reading.atomic_files import draft_of
 from timing_logger.report.html._account import account_chart
@@ -23,7 +25,6 @@ from timing_logger.report.html._verdict import judgement
 
 if TYPE_CHECKING:
     import jinja2
-    import pandas as pd
 
 AnyPath: TypeAlias = "str | os.PathLike[str]"
 
