@@ -14,8 +14,11 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
+from loaded_nccl import nccl_version
 from recordings import Figure, Recording
 from spinning import spin
+
+from timing_logger import recording_core
 
 GATHERED_BYTES = 1 << 30
 
@@ -110,13 +113,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def _page() -> str:
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     runtime = f"ROCm {torch.version.hip}" if torch.version.hip else f"CUDA {torch.version.cuda}"
+    nccl = ".".join(map(str, nccl_version()))
     passed, failed, skipped = (len(OUTCOMES[kind]) for kind in ("passed", "failed", "skipped"))
     lines = [
         "# Validation on a GPU",
         "",
         f"`make test-gpu` on {today}: {passed} tests passed, {failed} failed, {skipped} skipped, on a",
-        f"{torch.cuda.get_device_name()} with torch {torch.__version__}, {runtime},",
-        f"Python {platform.python_version()}.",
+        f"{torch.cuda.get_device_name()} with torch {torch.__version__}, {runtime}, NCCL {nccl},",
+        f"Python {platform.python_version()} and the {recording_core} core.",
         "",
         "| measured | figure |",
         "|---|---|",

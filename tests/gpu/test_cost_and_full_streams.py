@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import device_spans
 import pytest
@@ -34,6 +35,72 @@ def test_what_a_span_costs_beside_two_bare_events(recording: Recording, figure: 
         figure(name, f"{statistics.median(found[name]):.0f} ns, {ratio:.2f} times two bare marks")
     # else some of the spans had no marks, and cost less for it
     assert (after.full, after.exhausted) == (before.full, before.exhausted)
+
+
+class _Reduces(torch.autograd.Function):
+    """A backward pass that reduces eight tensors in the background and asks for futures, as DDP does."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, group: dist.ProcessGroup, tensor: torch.Tensor) -> torch.Tensor:
+        ctx.group, ctx.tensor = group, tensor
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        for _ in range(8):
+            ctx.group.allreduce([ctx.tensor]).get_future()
+        return gradient, None, None
+
+
+def _reduce(group: Any, tensor: torch.Tensor) -> None:
+    options = dist.AllreduceOptions()
+    options.asyncOp = False
+    group.allreduce([tensor], options)
+
+
+def _reduce_in_background(group: Any, tensor: torch.Tensor) -> None:
+    group.allreduce([tensor]).wait()
+
+
+def _reduce_in_a_backward_pass(group: Any, tensor: torch.Tensor) -> None:
+    x = torch.ones(1, device="cuda", requires_grad=True)
+    _Reduces.apply(x, group, tensor).sum().backward()  # type: ignore[no-untyped-call]
+
+
+@needs_nccl
+@pytest.mark.parametrize(
+    ("reduce", "reductions"),
+    [(_reduce, 1), (_reduce_in_background, 1), (_reduce_in_a_backward_pass, 8)],
+    ids=["all_reduce", "all_reduce in the background and its wait", "a bucket in a backward pass"],
+)
+def test_what_a_timed_reduction_costs_the_thread_that_queues_it(
+    nccl: Recording,
+    figure: Figure,
+    reduce: Callable[[Any, torch.Tensor], None],
+    reductions: int,
+    request: pytest.FixtureRequest,
+) -> None:
+    """A figure, on a stream that is never full."""
+    full_before, tensor = nccl.clock.full, torch.ones(1000, device="cuda")
+    pairs = []
+    for _ in range(25):
+        untimed_us, timed_us = (
+            _us_each(lambda group=group: reduce(group, tensor), 100 // reductions)
+            for group in (dist.group.WORLD.untimed, dist.group.WORLD)
+        )
+        pairs.append((untimed_us / reductions, timed_us / reductions))
+        nccl.forget()
+    untimed, more = statistics.median(u for u, _ in pairs), statistics.median(t - u for u, t in pairs)
+    figure(f"{request.node.callspec.id}, untimed {untimed:.1f} us of the host", f"{more:+.1f} us timed")
+    assert nccl.clock.full == full_before
+
+
+def _us_each(call: Callable[[], None], calls: int) -> float:
+    torch.cuda.synchronize()
+    begun_s = time.perf_counter()
+    for _ in range(calls):
+        call()
+    return (time.perf_counter() - begun_s) * 1e6 / calls
 
 
 # -- full streams ------------------------------------------------------------------------------------------

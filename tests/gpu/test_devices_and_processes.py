@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
+from loaded_nccl import nccl_version
 from processes import run_python
 from recordings import Figure, Recording, elapsed_ms
 from spinning import Known
@@ -18,7 +18,7 @@ from allreduce_instrumentation import copy_to_device
 from timing_logger import read_timings
 from timing_logger.analysis import overlap
 
-FIRST_NCCL_WITH_RANKS_ON_ONE_GPU = (2, 30)
+FIRST_NCCL_WITH_RANKS_ON_ONE_GPU = (2, 30, 0)
 
 needs_nccl = pytest.mark.skipif(not dist.is_nccl_available(), reason="this torch has no NCCL")
 needs_two_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
@@ -27,17 +27,7 @@ needs_two_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs
 def _can_have_two_ranks() -> bool:
     if not dist.is_nccl_available():
         return False
-    return torch.cuda.device_count() > 1 or _version_of_loaded_nccl() >= FIRST_NCCL_WITH_RANKS_ON_ONE_GPU
-
-
-def _version_of_loaded_nccl() -> tuple[int, int]:
-    """``torch.cuda.nccl.version()`` is the one that torch was built with; LD_PRELOAD may name a newer one."""
-    number = ctypes.c_int()
-    try:
-        ctypes.CDLL(None).ncclGetVersion(ctypes.byref(number))
-    except AttributeError:
-        return torch.cuda.nccl.version()[:2]
-    return number.value // 10_000, number.value // 100 % 100
+    return torch.cuda.device_count() > 1 or nccl_version() >= FIRST_NCCL_WITH_RANKS_ON_ONE_GPU
 
 
 # -- off the current device ------------------------------------------------------------------------------

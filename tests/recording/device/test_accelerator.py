@@ -44,7 +44,8 @@ class StandInTorch(SimpleNamespace):
             accelerator=SimpleNamespace(
                 current_accelerator=lambda: SimpleNamespace(type=kind),
                 current_device_index=int,
-                current_stream=lambda index: (kind, index),
+                current_stream=lambda index: f"stream of {index}",
+                set_stream=lambda stream: self.happened.append(f"current: {stream}"),
             ),
             **{kind: module},
         )
@@ -175,6 +176,23 @@ def test_a_function_of_a_library_that_is_not_loaded_is_not_loaded() -> None:
 )
 def test_a_devices_failure_is_told_from_a_call_that_cannot_be(error: Exception, is_failure: bool) -> None:
     assert Accelerator(StandInTorch(), "cuda").is_failure(error) is is_failure
+
+
+def test_a_stream_of_the_current_device_is_made_current_for_a_block_that_may_raise() -> None:
+    torch = StandInTorch()
+    with pytest.raises(KeyError), Accelerator(torch, "cuda").current("the training's", 0):
+        raise KeyError
+    assert torch.happened == ["current: the training's", "current: stream of 0"]
+
+
+def test_an_event_is_marked_on_the_device_of_its_stream() -> None:
+    torch, marked = StandInTorch(), []
+    event = SimpleNamespace(record=marked.append)
+    accelerator = Accelerator(torch, "cuda")
+    accelerator.mark(event, "one", 0)
+    accelerator.mark(event, "other", 1)
+    assert marked == ["one", "other"]
+    assert torch.happened == ["enter device 1", "leave device 1"]
 
 
 def test_a_stream_that_cannot_say_whether_it_is_captured_is_made_current_to_ask() -> None:

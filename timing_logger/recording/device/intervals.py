@@ -222,12 +222,13 @@ def open_interval(stream: torch.Stream | None = None) -> Interval | None:
 
 def _on_device(accelerator: Accelerator, stream: torch.Stream | None, issued_ns: int) -> Interval | None:
     """Return an interval on the device of ``stream`` or of the thread; None while the stream is captured."""
-    if stream is None and not _is_used(accelerator, accelerator.current_index()):
+    index = accelerator.current_index()
+    if stream is None and not _is_used(accelerator, index):
         stream = _stream_of_the_only_device(accelerator)
         if stream is None:
             return HostInterval()
     if stream is None:
-        capturing, index = accelerator.is_capturing(), accelerator.current_index()
+        capturing = accelerator.is_capturing()
     else:
         capturing, index = accelerator.look_at(stream)
     on = device(accelerator, index)
