@@ -42,6 +42,18 @@ WAIT = "WAIT"
 GC = "GC"
 """The operation of a pause of Python's garbage collector."""
 
+COMPILE = "COMPILE"
+"""The operation of a compilation by ``torch.compile``."""
+
+GRAPH_CAPTURE = "GRAPH_CAPTURE"
+"""The operation of a capture of a CUDA graph."""
+
+IMPORT = "IMPORT"
+"""The operation of an import of modules in a step."""
+
+PAUSES = (GC, COMPILE, GRAPH_CAPTURE, IMPORT)
+"""The operations that stop a thread from within, at any place: in other operations, or between them."""
+
 MESSAGES = frozenset(
     {"SEND", "SSEND", "BSEND", "RSEND", "PSEND", "RECV", "PRECV", "SENDRECV", "SENDRECV_REPLACE"}
 )

@@ -15,8 +15,8 @@ from functools import lru_cache
 from typing import TypeVar
 
 from timing_logger.analysis.tables import Floats
-from timing_logger.record import GC as GC
 from timing_logger.record import MESSAGES as MESSAGES
+from timing_logger.record import PAUSES as PAUSES
 from timing_logger.record import WAIT as WAIT
 
 CONSTRUCTION = frozenset({

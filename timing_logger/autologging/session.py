@@ -61,7 +61,7 @@ class Session:
             world_size=rank.world_size,
             record_every_n_steps=self._settings.every,
             hang_after=hang_after_s(),
-            gc_rows=True,
+            pause_rows=True,
         )
         lend_timing_logger(logger)
         return logger

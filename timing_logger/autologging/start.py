@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 
-from timing_logger.autologging.import_hooks import after_import
 from timing_logger.autologging.session import Session
 from timing_logger.autologging.set_up import appear_soon, time_mpi_init, time_rendezvous
 from timing_logger.autologging.settings import MESSAGES, Settings, from_environment
+from timing_logger.recording.import_hooks import after_import
 
 _session: Session | None = None
 

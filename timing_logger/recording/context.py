@@ -62,6 +62,11 @@ class Context:
         return self._enabled
 
     @property
+    def has_iteration(self) -> bool:
+        """Whether the program has set an iteration so far."""
+        return self._iteration is not None
+
+    @property
     def labelled(self) -> bool:
         """Whether a label that names a layer is in force in this context, see :meth:`label`."""
         return self._label.get()[2]

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from timing_logger.errors import ConfigurationError
 from timing_logger.record import UNRESOLVED
 from timing_logger.recording.clock import WallClock
-from timing_logger.recording.collector import CollectorPauses
 from timing_logger.recording.context import Context
 from timing_logger.recording.cores import chosen
 from timing_logger.recording.flusher import Flusher
@@ -25,6 +24,7 @@ from timing_logger.recording.lifecycle import (
     refuse_sub_interpreters,
 )
 from timing_logger.recording.options import LoggerOptions, Options, shows_options
+from timing_logger.recording.pauses.pause_rows import PauseRows
 from timing_logger.recording.recorder import Recorder
 from timing_logger.recording.ring import back
 from timing_logger.recording.sidecar_writer import SidecarWriter
@@ -46,7 +46,7 @@ log = logging.getLogger("timing_logger")
 BYTES_PER_MB = 10**6
 
 NOT_FOR_PROGRAMS = {name for name in vars(InstrumentedCalls) if not name.startswith("_")} | {
-    "add_clock_offset", "before_close", "detach", "labelled", "recording",
+    "add_clock_offset", "before_close", "detach", "has_iteration", "labelled", "recording",
 }  # fmt: skip
 """What only instrumentation and the package itself use of a logger."""
 
@@ -71,7 +71,7 @@ class Logger(Context, Closable):
         self._hang_watch = HangWatch(self._open_calls, given.hang_after)
         self._dropped_at_close = 0
         self._last_calls: list[Callable[[], None]] = []
-        self._collector = CollectorPauses(self)  # type: ignore[arg-type]  # which is a recorder, too
+        self._pause_rows = PauseRows(self)  # type: ignore[arg-type]  # which is a recorder, too
         if given.enabled and self._policy.records_rank(self.rank):
             self._start(log_dir, given)
         else:
@@ -116,7 +116,7 @@ class Logger(Context, Closable):
         """
         flusher = self._own_flusher()
         if flusher is not None and not flusher.closed:
-            self._collector.end()
+            self._pause_rows.end()
             while self._last_calls:  # each once, even if an interrupt aborts this close and another follows
                 self._last_calls.pop(0)()
             self._open_calls.write_all(UNRESOLVED)
@@ -185,8 +185,8 @@ class Logger(Context, Closable):
             device_timeout_s=options.device_timeout, fsync=options.fsync,
         )  # fmt: skip
         self._switch_on()
-        if options.gc_rows:
-            self._collector.begin()
+        if options.gc_rows or options.pause_rows:
+            self._pause_rows.begin(of_all=options.pause_rows)
         detach_in_forked_children(self)
         at_exit(self._close_at_exit)
 
@@ -207,7 +207,7 @@ class Logger(Context, Closable):
 
     def detach(self) -> None:
         """Let go of the file, the thread and the waiting records in a forked child: they are the parent's."""
-        self._collector.end()
+        self._pause_rows.end()
         self._channel.abandon()
         self._open_calls.forget()
         if self._flusher is not None:
@@ -259,6 +259,9 @@ class TimingLogger(ChosenRecorder, Logger):
             follows: the handler that was set before is called, or the process ends by the signal, a moment
             later.
         gc_rows: record each pause of Python's garbage collector of at least 0.2 ms as a row ``GC``.
+        pause_rows: record all that is known to stop a thread from within: besides ``GC``, each compilation by
+            ``torch.compile`` as ``COMPILE``, each capture of a CUDA graph as ``GRAPH_CAPTURE``, and each
+            import of at least 50 ms that the main thread makes once an iteration was set as ``IMPORT``.
         fsync: make every write survive a crash of the machine (costs a disk flush each).
         max_file_mb: megabytes (10^6 bytes, at least 1) after which rows continue in the next part of the
             file, ``timing-rank{rank}.part2.csv``; None for no limit. All readers of timing files read the

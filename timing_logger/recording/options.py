@@ -59,6 +59,7 @@ class LoggerOptions(TypedDict, total=False):
     hang_after: float
     handle_sigterm: bool
     gc_rows: bool
+    pause_rows: bool
     fsync: bool
     max_file_mb: float | None
     file_mode: int
@@ -97,6 +98,7 @@ class Options:
     hang_after: float = 60.0
     handle_sigterm: bool = False
     gc_rows: bool = False
+    pause_rows: bool = False
     fsync: bool = False
     max_file_mb: float | None = None
     file_mode: int = 0o644

@@ -24,7 +24,6 @@ from timing_logger.analysis.stragglers.rank_facts import (
     ActAsOne,
     AllSlower,
     AloneInRole,
-    CollectorPauses,
     Costliest,
     EpochsCounted,
     ExplainedWithout,
@@ -35,6 +34,7 @@ from timing_logger.analysis.stragglers.rank_facts import (
     MostWaitedFor,
     NotNamed,
     PassingOn,
+    Pauses,
     SelfTimeBetween,
     SelfTimeOfRows,
     SelfTimeUnknown,
@@ -50,6 +50,7 @@ from timing_logger.analysis.stragglers.rank_facts import (
     WorkOfRank,
 )
 from timing_logger.reading.named_ranks import capital, named_ranks
+from timing_logger.record import COMPILE, GC, GRAPH_CAPTURE, IMPORT
 from timing_logger.report._wording import count, fixed
 from timing_logger.report.why_text import reason
 
@@ -61,7 +62,7 @@ def evidence_sentences(verdict: Verdict) -> tuple[str, ...]:
     return tuple(sentence(fact) for fact in verdict.evidence)
 
 
-TOLD_WITH_THE_VERDICT = (WorkOfRank, MoreRows, UnevenWork, CollectorPauses)
+TOLD_WITH_THE_VERDICT = (WorkOfRank, MoreRows, UnevenWork, Pauses)
 """Facts that the sentence of the verdict states: whether a rank is slow or has more to do, other causes."""
 
 
@@ -202,9 +203,17 @@ def _uneven_work(fact: UnevenWork) -> str:
     )
 
 
+_PAUSES = {
+    GC: "the pauses of Python's garbage collector",
+    COMPILE: "what torch.compile compiled after the first step",
+    GRAPH_CAPTURE: "the captures of CUDA graphs after the first step",
+    IMPORT: "the imports after the first step",
+}
+
+
 @_in_words.register
-def _collector_pauses(fact: CollectorPauses) -> str:
-    return f"Without the pauses of Python's garbage collector, the run would be {fact.run_share:.0%} shorter."
+def _pauses(fact: Pauses) -> str:
+    return f"Without {_PAUSES[fact.operation]}, the run would be {fact.run_share:.0%} shorter."
 
 
 @_in_words.register

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from timing_logger.analysis import Gate, Verdict
 from timing_logger.analysis.step_times.step_times import UNLOGGED
-from timing_logger.analysis.stragglers.rank_facts import CollectorPauses
+from timing_logger.analysis.stragglers.rank_facts import Pauses
 from timing_logger.reading.named_ranks import capital, named_ranks
-from timing_logger.record import escape_text
+from timing_logger.record import COMPILE, GC, GRAPH_CAPTURE, IMPORT, escape_text
 from timing_logger.report._wording import count, fixed, seconds
 from timing_logger.report.evidence_text import TOLD_WITH_THE_VERDICT, sentence
 from timing_logger.report.why_text import reason
@@ -49,6 +49,8 @@ def what_next(verdict: Verdict) -> str:
     """Return what to look at next, in one sentence; "" if nothing is slow."""
     if not verdict.judged:
         return "timing-logger summary shows where the time went."
+    if verdict.verdict in _OF_NOBODY and verdict.owner != "work" and (operation := _pauses_for(verdict)):
+        return _NEXT_BY_OPERATION[operation]
     if verdict.verdict == "healthy":
         told = max(verdict.not_explained, verdict.recurring, verdict.unmatched) >= VISIBLE
         return "timing-logger waits shows who waited for whom." if told else ""
@@ -56,12 +58,18 @@ def what_next(verdict: Verdict) -> str:
         return 'To see what it does there, put with logger.operation("NAME"): around parts of that code.'
     if verdict.owner == "work":
         return _NEXT_AT_UNEVEN_WORK
-    if verdict.verdict == "diffuse" and any(isinstance(fact, CollectorPauses) for fact in verdict.evidence):
-        return _NEXT_BY_OPERATION["GC"]
     if verdict.verdict in ("rank", "suspect"):
         usual = _NEXT_BY_OWNER.get(verdict.owner, _NEXT_BY_OWNER["machine"])
         return _NEXT_BY_OPERATION.get(verdict.operation, usual).format(_place(verdict))
     return _NEXT_BY_KIND[verdict.verdict]
+
+
+_OF_NOBODY = ("healthy", "diffuse", "group-wide")
+
+
+def _pauses_for(verdict: Verdict) -> str:
+    """Return the operation of the pauses that cost the run most; "" if none cost enough to be told."""
+    return next((fact.operation for fact in verdict.evidence if isinstance(fact, Pauses)), "")
 
 
 def verdict_sentence(verdict: Verdict) -> str:
@@ -263,8 +271,12 @@ _NEXT_AT_UNEVEN_WORK = "Give all ranks as much to do: batches of equal lengths, 
 _NEXT_BY_OPERATION = {
     "DATA": "Look{} at where its batches come from: storage, workers of the loader, other processes.",
     "H2D": "Look{} at its link to the device, and whether its buffers are pinned.",
-    "GC": "Collect less: gc.freeze() after setting up, fewer objects in cycles, or gc.collect() in the same "
+    GC: "Collect less: gc.freeze() after setting up, fewer objects in cycles, or gc.collect() in the same "
     "step of all ranks, with the collector off in between.",
+    COMPILE: "TORCH_LOGS=recompiles tells why code is compiled again; for shapes that vary, dynamic=True or "
+    "padding helps.",
+    GRAPH_CAPTURE: "Capture each graph once, before the first step; a new shape needs a new capture.",
+    IMPORT: "Import at the top of the program what is imported in steps: the rows IMPORT name the modules.",
     "D2H": "Look{} at its link to the device, and whether its buffers are pinned.",
 }
 """What to look at by operation, with a place for the host."""

@@ -11,7 +11,7 @@ import pytest
 from simulated_runs import Floats, of_operations, with_work
 
 from timing_logger.analysis import Verdict, stragglers, windows
-from timing_logger.analysis.stragglers.rank_facts import CollectorPauses, MoreRows, UnevenWork, WorkOfRank
+from timing_logger.analysis.stragglers.rank_facts import MoreRows, UnevenWork, WorkOfRank
 from timing_logger.report.verdict_text import stragglers_text
 from timing_logger.report.verdict_wording import verdict_sentence, what_next
 
@@ -147,30 +147,6 @@ def test_uneven_work_of_ranks_in_turn_is_told_with_what_it_costs(seed: int) -> N
     assert (verdict.verdict, verdict.ranks, verdict.owner) == ("diffuse", (), "work")
     assert verdict.cost_ms == pytest.approx(cost_ms, rel=0.1)
     assert only_fact(verdict, UnevenWork).run_share == verdict.cost_share > 0.05
-
-
-def test_pauses_of_the_collector_that_hit_ranks_in_turn_are_told_with_what_they_cost() -> None:
-    times_ms = operations_ms(np.ones((120, 4)), {})
-    pauses_ms = np.zeros((120, 4))
-    for rank in range(4):  # each rank in other steps
-        pauses_ms[rank * 3 :: 12, rank] = 80.0
-    paused = of_operations({**times_ms, "GC": pauses_ms, "LAST": np.ones((120, 4))})
-    quiet = of_operations({**times_ms, "LAST": np.ones((120, 4))})
-    verdict = stragglers(paused)
-    assert (verdict.verdict, verdict.ranks) == ("diffuse", ())
-    assert verdict.cost_ms == pytest.approx(lasted_ms(paused) - lasted_ms(quiet), rel=0.1)
-    assert only_fact(verdict, CollectorPauses).run_share == verdict.cost_share
-    assert "Without the pauses of Python's garbage collector, the run would be" in verdict_sentence(verdict)
-    assert "gc.freeze()" in what_next(verdict)
-
-
-def test_a_rank_that_alone_collects_garbage_is_named_with_that() -> None:
-    pauses_ms = np.zeros((120, 4))
-    pauses_ms[::3, 1] = 60.0
-    times_ms = {**operations_ms(np.ones((120, 4)), {}), "GC": pauses_ms, "LAST": np.ones((120, 4))}
-    verdict = stragglers(of_operations(times_ms))
-    assert (verdict.ranks_to_look_at, verdict.operation) == ((1,), "GC")
-    assert "gc.freeze()" in what_next(verdict)
 
 
 def test_work_that_varies_by_little_is_healthy() -> None:

@@ -210,3 +210,50 @@ def test_a_stream_that_cannot_say_whether_it_is_captured_is_made_current_to_ask(
     assert torch.happened == ["enter device 1", "enter stream", "leave stream", "leave device 1"]
     newer = SimpleNamespace(is_capturing=lambda: True, device=SimpleNamespace(index=2))
     assert accelerator.look_at(newer) == (True, 2)
+
+
+# -- what the allocator counts -------------------------------------------------------------------------
+
+
+def counting(*devices: dict[str, Any], used: tuple[int, ...]) -> StandInTorch:
+    torch = StandInTorch()
+    torch._C._cuda_hasPrimaryContext = used.__contains__
+    torch.cuda.device_count = lambda: len(devices)
+    torch.cuda.memory_stats_as_nested_dict = devices.__getitem__
+    return torch
+
+
+def test_what_the_allocator_counts_is_summed_over_the_devices_in_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unused = {"num_alloc_retries": 100, "num_ooms": 100}
+    torch = counting(
+        {"num_alloc_retries": 2, "num_ooms": 0, "segment": {}}, unused, {"num_alloc_retries": 3}, used=(0, 2)
+    )
+    monkeypatch.setitem(sys.modules, "torch", torch)  # type: ignore[arg-type]
+    assert accelerator.allocator_counters() == {"num_alloc_retries": 5, "num_ooms": 0}
+    assert torch.happened == []
+
+
+def test_where_no_device_is_used_nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = counting(used=())
+    monkeypatch.setitem(sys.modules, "torch", torch)  # type: ignore[arg-type]
+    assert accelerator.allocator_counters() == {}
+    torch.initialized = False
+    monkeypatch.setattr(accelerator, "_found", None)
+    assert accelerator.allocator_counters() == {}
+
+
+def test_a_torch_that_does_not_count_and_a_device_that_failed_have_no_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch = counting({}, used=(0,))
+    del torch.cuda.memory_stats_as_nested_dict
+    monkeypatch.setitem(sys.modules, "torch", torch)  # type: ignore[arg-type]
+    assert accelerator.allocator_counters() == {}
+
+    def fail(index: int) -> Any:
+        raise DeviceError("CUDA error: unspecified launch failure")
+
+    torch.cuda.memory_stats_as_nested_dict = fail
+    assert accelerator.allocator_counters() == {}

@@ -10,7 +10,7 @@ import numpy as np
 from timing_logger.analysis.blocking import lanes_of, unblocked_work
 from timing_logger.analysis.grouping import greatest_of_each
 from timing_logger.analysis.intervals import union_lengths
-from timing_logger.analysis.operations import GC, is_collective, is_copy, needs_no_other_rank
+from timing_logger.analysis.operations import PAUSES, is_collective, is_copy, needs_no_other_rank
 from timing_logger.analysis.step_durations import iterations_since
 from timing_logger.analysis.step_times.self_time import covered_s, exclusive_ms
 from timing_logger.analysis.step_times.workload import RankWorkload, rank_workload
@@ -31,7 +31,7 @@ class RankSteps(NamedTuple):
             the communication; per iteration, also where only some iterations are recorded.
         stands_for: how many iterations the step stands for: 10 where every 10th was recorded; NaN for the
             first.
-        pauses_ms: how long garbage was collected in that time; None if no pause is recorded.
+        pauses_ms: for each operation of ``PAUSES`` that is recorded, how long it lasted in that time.
         blocked_ms: how long a thread or stream of the process was blocked in communication.
         workload: how much there was to do in each step.
         unlogged_ms: the time for which the process has no row, over all steps but the first, by the
@@ -42,7 +42,7 @@ class RankSteps(NamedTuple):
     iterations: Ints
     work_ms: dict[str, Floats]
     gap_ms: Floats
-    pauses_ms: Floats | None
+    pauses_ms: dict[str, Floats]
     stands_for: Floats
     blocked_ms: Floats
     workload: RankWorkload
@@ -52,7 +52,7 @@ class RankSteps(NamedTuple):
         """Return the times of the same process as if it had recorded no step."""
         none = self.gap_ms[:0]
         nothing = RankWorkload({}, None, {})
-        return RankSteps(self.rank, self.iterations[:0], {}, none, None, none, none, nothing, {})
+        return RankSteps(self.rank, self.iterations[:0], {}, none, {}, none, none, nothing, {})
 
 
 class WorkRows(NamedTuple):
@@ -200,14 +200,17 @@ def _ends_of_communication(rows: WorkRows, at: Ints, n_steps: int) -> _Ends:
     return _Ends(steps, last_s[steps])
 
 
-def _pauses_ms(rows: WorkRows, alone_ms: Floats, ends: _Ends, n_steps: int) -> Floats | None:
-    """Sum the collector's pauses by the gap in which they lie, which may be that of the next step."""
-    pauses = np.flatnonzero(rows.operations_are(GC.__eq__) & ~np.isnan(alone_ms))
-    if not len(pauses):
-        return None
-    gap = np.searchsorted(ends.end_s, rows.start_s[pauses])
-    pauses, gap = pauses[gap < len(ends.steps)], gap[gap < len(ends.steps)]
-    return np.bincount(ends.steps[gap], alone_ms[pauses], minlength=n_steps).astype(np.float64)
+def _pauses_ms(rows: WorkRows, alone_ms: Floats, ends: _Ends, n_steps: int) -> dict[str, Floats]:
+    """Sum the pauses of each kind by the gap in which they lie, which may be that of the next step."""
+    sums_ms: dict[str, Floats] = {}
+    for operation in PAUSES:
+        pauses = np.flatnonzero(rows.operations_are(operation.__eq__) & ~np.isnan(alone_ms))
+        gap = np.searchsorted(ends.end_s, rows.start_s[pauses])
+        within, gap = pauses[gap < len(ends.steps)], gap[gap < len(ends.steps)]
+        if len(pauses):
+            summed = np.bincount(ends.steps[gap], alone_ms[within], minlength=n_steps)
+            sums_ms[operation] = summed.astype(np.float64)
+    return sums_ms
 
 
 def _gap_ms(rows: WorkRows, own: Bools, ends_before: _Ends, stands_for: Floats) -> Floats:

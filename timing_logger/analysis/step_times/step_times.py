@@ -16,7 +16,7 @@ from timing_logger.analysis.accounting.part import (
 )
 from timing_logger.analysis.accounting.run import AccountOfRun, spent_of
 from timing_logger.analysis.accounting.summed import account_table
-from timing_logger.analysis.operations import GC, needs_no_other_rank
+from timing_logger.analysis.operations import needs_no_other_rank
 from timing_logger.analysis.step_times.communication import (
     Communication,
     Places,
@@ -58,7 +58,8 @@ class StepTimes:
         self_ms: steps x ranks, time on the rank's own account, of all operations together.
         waits: how long ranks waited, and others for them, each array steps x ranks.
         gap_ms: steps x ranks, time in which the rank was not communicating, logged or not.
-        pauses_ms: steps x ranks, how long garbage was collected in that time; None if no pause is recorded.
+        pauses_ms: steps x ranks for each operation of ``PAUSES`` that is recorded, how long it lasted in that
+            time.
         blocked_ms: steps x ranks, how long the rank was blocked in communication.
         transfers: transfer times of collectives and messages, without waiting.
         from_gaps: whether ``self_ms`` is ``gap_ms``, and not the rows of own work.
@@ -80,7 +81,7 @@ class StepTimes:
     self_ms: Floats
     waits: Waits
     gap_ms: Floats
-    pauses_ms: Floats | None
+    pauses_ms: Mapping[str, Floats]
     blocked_ms: Floats
     transfers: Transfers
     from_gaps: bool
@@ -125,17 +126,22 @@ class StepTimes:
             from_gaps=True,
         )
 
-    def without_pauses(self) -> StepTimes | None:
-        """Return the same steps as if no garbage had been collected; None if no pause is recorded."""
-        if GC not in self.operations or self.pauses_ms is None:
-            return None
-        number = self.operations.index(GC)
-        paused_ms, operation_ms = self.operation_ms[number], self.operation_ms.copy()
-        operation_ms[number] = np.where(np.isnan(paused_ms), np.nan, 0.0)
-        self_ms = self.self_ms - np.nan_to_num(paused_ms)
+    def without_pauses(self, operation: str) -> StepTimes:
+        """Return the same steps as if one kind of pause had not been, but in the first step of each rank.
+
+        In its first step a program warms up: what it compiles and imports then, it has to.
+
+        Args:
+            operation: that of the pauses, one of ``pauses_ms``.
+        """
+        number, operation_ms = self.operations.index(operation), self.operation_ms.copy()
+        is_first = np.cumsum(~np.isnan(operation_ms[number]), axis=0) == 1
+        paused_ms = np.where(is_first, 0.0, np.nan_to_num(operation_ms[number]))
+        operation_ms[number] -= paused_ms
+        self_ms = self.self_ms - paused_ms
         return replace(
             self, operation_ms=operation_ms, self_ms=np.where(self_ms > 0, self_ms, np.nan),
-            gap_ms=np.maximum(self.gap_ms - self.pauses_ms, 0.0),
+            gap_ms=np.maximum(self.gap_ms - self.pauses_ms[operation], 0.0),
         )  # fmt: skip
 
     @property
@@ -212,12 +218,12 @@ def _assembled(
     shape = Shape(len(iterations), len(ranks))
     operation_ms = np.full((len(operations), *shape), np.nan)
     gap_ms, blocked_ms = np.full((2, *shape), np.nan)
-    pauses_ms = np.zeros(shape) if any(steps.pauses_ms is not None for steps in found) else None
+    pauses_ms = {operation: np.zeros(shape) for steps in found for operation in steps.pauses_ms}
     workload = workload_of([steps.workload for steps in found], rows, column, shape)
     for steps, at, its in zip(found, rows, column, strict=True):
         gap_ms[at, its], blocked_ms[at, its] = steps.gap_ms, steps.blocked_ms
-        if pauses_ms is not None and steps.pauses_ms is not None:
-            pauses_ms[at, its] = steps.pauses_ms
+        for operation, its_ms in steps.pauses_ms.items():
+            pauses_ms[operation][at, its] = its_ms
         for i, operation in enumerate(operations):
             operation_ms[i, at, its] = steps.work_ms.get(operation, 0.0)
     self_ms = operation_ms.sum(axis=0)

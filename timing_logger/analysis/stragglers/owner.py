@@ -42,7 +42,7 @@ def with_owner(case: Case, pricing: Pricing) -> Judgement:
         if _outdoes(at_equal, found):
             recorded = times.by_gaps() if at_equal.case.times.from_gaps else times
             return _owned(at_equal, recorded, at_equal.case.times)
-    if found.verdict.verdict in ("healthy", "diffuse"):
+    if found.verdict.verdict in ("healthy", "diffuse", "group-wide"):
         return explained(found, case, pricing)
     if equal is not None and found.case.times.from_gaps:
         equal = equal.by_gaps()

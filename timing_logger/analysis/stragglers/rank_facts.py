@@ -270,13 +270,15 @@ class UnevenWork:
 
 
 @dataclass(frozen=True)
-class CollectorPauses:
-    """Python's garbage collector stops ranks, each in other steps.
+class Pauses:
+    """Ranks stop for what is not their work, such as garbage collections, after their first step.
 
     Attributes:
+        operation: what they stop for, one of ``PAUSES``.
         run_share: by which fraction of it the run would be shorter without these pauses.
     """
 
+    operation: str
     run_share: float
 
 
@@ -360,7 +362,7 @@ class FewSteps:
 RankFact = (
     SlowRank | SlowHost | NotNamed | ExplainedWithout | ActAsOne | VaryAlone | HostOrWork | SlowOperation
     | MostWaitedFor | PassingOn | Costliest | SlowRole | AllSlower | LostToSlowest | SelfTimeBetween
-    | WorkOfRank | MoreRows | UnevenWork | CollectorPauses | SelfTimeOfRows | SelfTimeUnknown | AloneInRole
+    | WorkOfRank | MoreRows | UnevenWork | Pauses | SelfTimeOfRows | SelfTimeUnknown | AloneInRole
     | TwoRanks | StepsCounted | EpochsCounted | FewSteps
 )  # fmt: skip
 """A fact on ranks."""

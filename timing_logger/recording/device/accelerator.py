@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _WITHOUT_TIMED_STREAMS = ("mps",)  # has one stream only, and no second one for anchors of its clock
 _RELAXED = 2  # cudaStreamCaptureModeRelaxed, and the same number in HIP
 _FIRST_HIP_WITH_MODES = (7, 2)  # earlier, a query broke a capture in any mode of the thread (ROCm/hip#3876)
+_OF_THE_ALLOCATOR = ("num_alloc_retries", "num_ooms")
 
 
 class Event(Protocol):
@@ -69,6 +70,15 @@ class Accelerator:
     def used_devices(self) -> list[int]:
         """Return the numbers of the devices on which this process has a context."""
         return [index for index in range(self._module.device_count()) if self.has_context(index)]
+
+    def allocator_counters(self) -> dict[str, int]:
+        """Return what torch's allocator counted on the devices that this process uses, since it first did.
+
+        The counts are in the host's memory: their reader waits for the allocator's lock at most.
+        """
+        devices = map(self._module.memory_stats_as_nested_dict, self.used_devices())
+        counted = [{name: device.get(name, 0) for name in _OF_THE_ALLOCATOR} for device in devices]
+        return {name: sum(one[name] for one in counted) for name in _OF_THE_ALLOCATOR} if counted else {}
 
     def new_event(self) -> Event:
         """Return an event, which belongs to the device on which it is recorded first."""
@@ -208,6 +218,26 @@ def find_accelerator() -> Accelerator | None:
     parent has initialised CUDA can never use it.
     """
     return _found or _find()
+
+
+def allocator_counters() -> dict[str, int]:
+    """Return how often torch's allocator of device memory was short of it since this process began.
+
+    How long each took is not known, so these are counts, and no rows. The device is not asked, so they may be
+    read on any thread and at any time, also while a graph is captured.
+
+    Returns:
+        ``num_alloc_retries``, how often the allocator gave all cached memory back to the device and asked
+        again, and ``num_ooms``, how often there was not enough all the same; over all devices that this
+        process uses. Empty if it uses none, or if its torch does not count.
+    """
+    accelerator = find_accelerator()
+    if accelerator is None or accelerator.failed:
+        return {}
+    try:
+        return accelerator.allocator_counters()
+    except (AttributeError, RuntimeError):  # another torch, or a device that failed
+        return {}
 
 
 def _find() -> Accelerator | None:

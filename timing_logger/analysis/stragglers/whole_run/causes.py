@@ -1,13 +1,15 @@
-"""Find why ranks are late in turn, none in particular: uneven work, or pauses of the garbage collector."""
+"""Find why time is lost where no rank is slow: uneven work, or pauses, such as of the garbage collector."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.stragglers.case import Case, Judgement
-from timing_logger.analysis.stragglers.rank_facts import CollectorPauses, UnevenWork
+from timing_logger.analysis.stragglers.rank_facts import Pauses, UnevenWork
 from timing_logger.analysis.stragglers.result import Owner
 from timing_logger.analysis.stragglers.who.equal_work import (
     at_equal_work,
@@ -20,22 +22,23 @@ from timing_logger.analysis.stragglers.whole_run.systemic import late_ms, most_o
 
 
 def explained(found: Judgement, case: Case, pricing: Pricing) -> Judgement:
-    """Return a judgement that names nobody, with what explains that ranks are late, and what that costs.
+    """Return a judgement that names nobody, with what the run would be shorter without.
 
-    What explains most of it is the reason that much time is lost, if it costs enough of the run to be told.
+    If ranks are late in turn and what costs most explains that, it is the reason that much time is lost.
     """
     told: list[_Explanation] = []
     if case.times.workload.of_step is not None:
         equal = at_equal_work(case, equal_shares, may_assume=False)
         told.append(_explanation(found, case, pricing, UnevenWork, "work", equal))
-    if (quieter := case.times.without_pauses()) is not None:
-        told.append(_explanation(found, case, pricing, CollectorPauses, "", quieter))
+    for operation in case.times.pauses_ms:
+        without = case.times.without_pauses(operation)
+        told.append(_explanation(found, case, pricing, partial(Pauses, operation), "", without))
     told = sorted((one for one in told if one.is_visible), key=lambda one: -one.cost_ms)
     if not told:
         return found
     first, verdict = told[0], found.verdict
     facts = (*(one.fact for one in told), *verdict.evidence)
-    if first.explained < case.policy.min_explained_by_work:
+    if first.explained < case.policy.min_explained_by_work or verdict.verdict == "group-wide":
         shared = first.owner == "work" and verdict.verdict == "diffuse"
         owner = owner_by_part(first.explained, case.policy, otherwise="") if shared else ""
         return found._replace(verdict=replace(verdict, owner=owner, evidence=facts))
@@ -47,7 +50,7 @@ def explained(found: Judgement, case: Case, pricing: Pricing) -> Judgement:
 
 
 class _Explanation(NamedTuple):
-    """What may explain that ranks are late.
+    """What time may be lost to.
 
     Attributes:
         fact: what it is.
@@ -57,7 +60,7 @@ class _Explanation(NamedTuple):
         is_visible: whether it costs enough of the run to be told.
     """
 
-    fact: UnevenWork | CollectorPauses
+    fact: UnevenWork | Pauses
     owner: Owner
     cost_ms: float
     explained: float
@@ -65,8 +68,8 @@ class _Explanation(NamedTuple):
 
 
 def _explanation(
-    found: Judgement, case: Case, pricing: Pricing, kind: type[UnevenWork | CollectorPauses], owner: Owner,
-    without: StepTimes,
+    found: Judgement, case: Case, pricing: Pricing, kind: Callable[[float], UnevenWork | Pauses],
+    owner: Owner, without: StepTimes,
 ) -> _Explanation:  # fmt: skip
     """Price what makes the times of a case differ from those ``without`` it."""
     cost_ms = pricing.saved_if_quicker_ms(times_as_long(case.times, without))

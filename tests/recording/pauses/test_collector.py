@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from timing_logger import TimingLogger
-from timing_logger.recording import collector
+from timing_logger.recording.pauses import collector
 from timing_logger.sinks.memory import MemorySink
 
 

@@ -11,8 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from timing_logger.autologging.import_hooks import after_import
-from timing_logger.autologging.this_rank import Rank, stated_rank
+from timing_logger.recording.import_hooks import after_import
 
 
 @pytest.fixture
@@ -88,24 +87,3 @@ def test_an_error_of_the_module_is_its_own_and_the_hook_is_not_called(folder: Pa
     with pytest.raises(ZeroDivisionError):
         importlib.import_module("hooked")
     assert seen == []
-
-
-@pytest.mark.parametrize(
-    ("environment", "expected"),
-    [
-        ({}, None),
-        ({"RANK": "3", "WORLD_SIZE": "8"}, Rank(3, 8)),
-        ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}, Rank(1, 2)),
-        ({"PMI_RANK": "0", "PMI_SIZE": "1"}, Rank(0, 1)),
-        ({"PMIX_RANK": "5"}, Rank(5, None)),
-        ({"SLURM_PROCID": "7", "SLURM_NTASKS": "8"}, Rank(7, 8)),
-        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "RANK": "9", "WORLD_SIZE": "16"}, Rank(9, 16)),
-        ({"RANK": "first", "PMI_RANK": "2", "PMI_SIZE": "4"}, Rank(2, 4)),
-        ({"RANK": "4", "WORLD_SIZE": "4"}, None),
-        ({"RANK": "-1", "WORLD_SIZE": "4"}, None),
-    ],
-)
-def test_the_rank_is_what_the_innermost_launcher_states(
-    environment: dict[str, str], expected: Rank | None
-) -> None:
-    assert stated_rank(environment) == expected

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import gc
 from contextlib import suppress
-from typing import Protocol
 from weakref import ref
 
 from timing_logger.record import GC
 from timing_logger.recording.clock import perf_counter_ns
+from timing_logger.recording.pauses.recorders import RecordsIntervals
 
 LEAST_NS = 200_000
 """Shorter pauses have no row: there are many of them, and a step does not notice one."""
-
-
-class RecordsIntervals(Protocol):
-    """A recorder, as far as the collector's pauses need it."""
-
-    def record_interval(self, operation: str, start_ns: int, end_ns: int, *, phase: str) -> None:
-        """Record an interval."""
 
 
 class CollectorPauses:
