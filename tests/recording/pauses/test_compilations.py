@@ -65,6 +65,20 @@ def test_its_row_lies_within_the_operation_that_it_stopped(recording: TimingLogg
     assert compilation.thread == forward.thread
 
 
+def test_a_module_has_the_name_of_its_class_whether_torch_wraps_it_or_not(
+    recording: TimingLogger, sink: MemorySink
+) -> None:
+    class Doubling(torch.nn.Module):
+        def forward(self, values: torch.Tensor) -> torch.Tensor:
+            return 2 * values
+
+    for module in (Doubling(), torch.nn.Linear(2, 2)):
+        torch.compile(module, backend="eager")(torch.ones(2))
+    recording.close()
+    names = [str(row.layer_name) for row in sink.records if row.operation == "COMPILE"]
+    assert [name.rpartition("<locals>.")[2] for name in names] == ["Doubling.forward", "Linear"]
+
+
 def test_a_backward_that_is_compiled_when_it_first_runs_has_the_name_of_its_function(
     recording: TimingLogger, sink: MemorySink
 ) -> None:
@@ -140,12 +154,12 @@ def test_where_torch_does_not_number_compilations_each_is_just_one(
     callback = stand_in(callback_handler=Handler())
     compilations.time_compilations(callback)
 
-    def compile_inner(code: object) -> None:
+    def _compile(code: object) -> None:
         with callback.callback_handler.install_callbacks():
             pass
 
-    compile_inner(compile_inner.__code__)
-    assert rows(recording, sink) == [("COMPILE", "compile", "compile_inner", "ok")]
+    _compile(stand_in.__code__)
+    assert rows(recording, sink) == [("COMPILE", "compile", "stand_in", "ok")]
 
 
 @pytest.mark.parametrize("attributes", [{}, {"callback_handler": object()}])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from types import CodeType, FrameType, ModuleType, TracebackType
+from contextlib import AbstractContextManager, suppress
+from types import CodeType, FrameType, FunctionType, MethodType, ModuleType, TracebackType
 from typing import Any
 
 from timing_logger.record import COMPILE, OK
@@ -16,6 +16,9 @@ from timing_logger.recording.pauses.recorders import Recorders
 RECORDERS = Recorders(COMPILE)
 
 _CAPTURE = "CUDAGRAPH_RECORDING"  # the capture in it has a row of its own
+_CLOSE = 4  # frames from torch's function that compiles: between them are its decorators
+_WRAPPERS = "external_utils.py"  # of torch._dynamo: a function there calls the one in its first free variable
+
 _watching = False
 
 
@@ -58,13 +61,28 @@ def _timed(own: Callable[..., AbstractContextManager[None]]) -> Callable[..., Ab
     return install_callbacks
 
 
-def _compiled_by(caller: FrameType) -> str:
-    """Return the name of the function that is compiled, an argument of the caller; "" if there is none."""
-    code = caller.f_locals.get("code")
+def _compiled_by(frame: FrameType | None) -> str:
+    """Return the name of the function that torch compiles in a frame, or in one close below it; "" for none.
+
+    Nothing but an argument of torch's own function tells it before the end.
+    """
+    for _ in range(_CLOSE):
+        if frame is not None and frame.f_code.co_name != "_compile":
+            frame = frame.f_back
+    arguments = {} if frame is None else frame.f_locals
+    code, cells = arguments.get("code"), arguments.get("closure")
     if not isinstance(code, CodeType):
         return ""
+    with suppress(ValueError):  # the variable is empty
+        if cells and code.co_filename.endswith(_WRAPPERS):
+            return _name_of(cells[0].cell_contents)
     name: str = getattr(code, "co_qualname", code.co_name)  # since Python 3.11
     return name
+
+
+def _name_of(wrapped: object) -> str:
+    """Return the name of a function, or of the class of a module, that torch put into one of its own."""
+    return (wrapped if isinstance(wrapped, FunctionType | MethodType) else type(wrapped)).__qualname__
 
 
 def _phase(kind: str, attempt: str) -> str:

@@ -1,0 +1,50 @@
+"""``timing-logger run`` says of a job that compiles again and again what it loses by that."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from timed_jobs import PROGRAMS, Job, said_by_the_command, timed
+
+from timing_logger import analysis, read_timings
+from timing_logger.analysis.stragglers.rank_facts import Pauses
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.serial,  # what runs beside it makes the ranks' times differ
+]
+
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2]
+
+
+def recompiling(folder: Path, *ranks: int) -> tuple[Job, pd.DataFrame]:
+    """Run a training in which these ranks are given a new length in each step, and read its rows."""
+    job = timed(folder, [*TORCHRUN, PROGRAMS / "recompiling.py", *ranks])
+    assert job.returncode == 0, job.stderr
+    return job, read_timings(folder)
+
+
+def test_a_rank_that_alone_compiles_again_is_named_with_that(tmp_path: Path) -> None:
+    job, rows = recompiling(tmp_path, 1)
+    verdict = analysis.stragglers(rows)
+    assert (verdict.ranks, verdict.operation) == ((1,), "COMPILE")
+    assert "TORCH_LOGS=recompiles" in said_by_the_command(job)
+    compilations = rows[rows["operation"] == "COMPILE"]
+    assert compilations.groupby(["rank", "phase"]).size().to_dict() == {
+        (0, "compile"): 1,
+        (1, "compile"): 1,
+        (1, "recompile"): 19,
+    }
+    assert set(compilations["layer_name"]) == {"Sequential"}
+
+
+def test_where_all_ranks_compile_again_nobody_is_named_and_the_cost_is_told(tmp_path: Path) -> None:
+    job, rows = recompiling(tmp_path, 0, 1)
+    verdict = analysis.stragglers(rows)
+    costs = {fact.operation: fact.run_share for fact in verdict.evidence if isinstance(fact, Pauses)}
+    assert verdict.ranks == ()
+    assert costs["COMPILE"] == max(costs.values()) > 0.2
+    assert "Without what torch.compile compiled after the first step, the run would be" in job.stderr
