@@ -399,6 +399,38 @@ class FilePart(NamedTuple):
     why: str = ""
 
 
+class Unseen(NamedTuple):
+    """Counters of the host that cannot be seen here.
+
+    Attributes:
+        counters: their names.
+        why: in words.
+    """
+
+    counters: list[str]
+    why: str
+
+
+class HostCountersInfo(NamedTuple):
+    """What became of the file of host counters, see :mod:`timing_logger.host_counters`.
+
+    Attributes:
+        file: its name; "" before its first line.
+        lines: how many lines are in it, and in its further parts.
+        failed: how often a line could not be written; the next one then tells of its time, too.
+        cpu_ns: processor time that reading and writing the counters took.
+        unseen: counters that cannot be seen here.
+        last_error: the latest trouble in words; "" if there was none.
+    """
+
+    file: str
+    lines: int
+    failed: int
+    cpu_ns: int
+    unseen: list[Unseen]
+    last_error: str
+
+
 @dataclass(slots=True, kw_only=True)
 class RunInfo:
     """The content of a sidecar. Units are part of the field names.
@@ -428,6 +460,7 @@ class RunInfo:
         killed: whether a reader found that file left behind: the process is gone, and had not closed its
             logger.
         run_id, world, launch_id: see :class:`timing_logger.run_identity.Identity`.
+        host_counters: the file of host counters; None if the logger writes none.
         core: what recorded: "native", "python", or "native-mpi" for the library of ``run --native-mpi``.
         core_note: what the Python core costs, why it was the one in use, and the way out; "" for the others.
     """
@@ -463,6 +496,7 @@ class RunInfo:
     crash_protection: CrashProtection = field(default_factory=lambda: CrashProtection(False, "no ring"))
     ring_path: str = ""
     killed: bool = False
+    host_counters: HostCountersInfo | None = None
     core: str = ""
     core_note: str = ""
     run_id: str = field(default_factory=lambda: identity().run_id)

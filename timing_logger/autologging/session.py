@@ -62,6 +62,7 @@ class Session:
             record_every_n_steps=self._settings.every,
             hang_after=hang_after_s(),
             pause_rows=True,
+            host_counters=self._settings.host_counters,
         )
         lend_timing_logger(logger)
         return logger

@@ -31,11 +31,13 @@ class Settings:
         log_dir: the folder of the timing files; an absolute path, since programs change theirs.
         every: record every Nth iteration only, 1 for all.
         batch_work: whether rows of loaded batches state how much these are.
+        host_counters: whether a file beside each timing file has what the host counted, once a second.
     """
 
     log_dir: str
     every: int = 1
     batch_work: bool = True
+    host_counters: bool = True
 
     def to_environment(self) -> dict[str, str]:
         """Return the variable from which :func:`from_environment` makes these settings."""

@@ -17,7 +17,11 @@ _session: Session | None = None
 
 
 def autolog(
-    log_dir: str | os.PathLike[str] = "logs/timing", *, every: int = 1, batch_work: bool = True
+    log_dir: str | os.PathLike[str] = "logs/timing",
+    *,
+    every: int = 1,
+    batch_work: bool = True,
+    host_counters: bool = True,
 ) -> None:
     """Time this program from now on, without a further change of its code.
 
@@ -31,8 +35,13 @@ def autolog(
         every: record every Nth iteration only, 1 for all.
         batch_work: whether ``DATA`` rows state as ``work`` how much was loaded: the elements of the batch's
             largest tensor of whole numbers, such as token ids with their padding, or else its samples.
+        host_counters: whether ``host-rank{rank}.csv`` has once a second what the process, its host and its
+            devices counted, such as the time in which threads waited for a processor.
     """
-    _start(Settings(log_dir=os.path.abspath(log_dir), every=every, batch_work=batch_work))
+    settings = Settings(
+        log_dir=os.path.abspath(log_dir), every=every, batch_work=batch_work, host_counters=host_counters
+    )
+    _start(settings)
 
 
 def start_if_asked() -> None:

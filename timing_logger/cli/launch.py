@@ -68,7 +68,12 @@ def _timed(command: list[str], arguments: Namespace, log_dir: Path) -> int:
     before = timing_files(log_dir)
     run_id = id_of_new_run()
     environment = _environment_of_native_mpi if arguments.native_mpi else _environment
-    settings = Settings(log_dir=str(log_dir), every=arguments.every, batch_work=not arguments.no_batch_work)
+    settings = Settings(
+        log_dir=str(log_dir),
+        every=arguments.every,
+        batch_work=not arguments.no_batch_work,
+        host_counters=not arguments.no_host_counters,
+    )
     files = partial(files_of_run, log_dir, run_id, before)
     notice = None if arguments.quiet else HangNotice(log_dir, files, hang_after_s())
     status = _status_of(command, {**os.environ, **environment(settings), VARIABLE: run_id}, notice)

@@ -144,6 +144,11 @@ def _add_run(subparsers: _Commands) -> None:
         help="DATA rows do not state how much was loaded (tokens or samples, by the shapes of the batch)",
     )
     run.add_argument(
+        "--no-host-counters",
+        action="store_true",
+        help="write no host-rank*.csv: what the host, the process and its devices count, once a second",
+    )
+    run.add_argument(
         "--native-mpi", action="store_true", help="time only MPI calls, in a program in any language"
     )
     run.add_argument("--quiet", action="store_true", help="say nothing at the end")

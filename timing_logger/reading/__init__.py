@@ -1,5 +1,6 @@
-"""Read timing files into one table."""
+"""Read timing files, and the counters beside them, into one table each."""
 
+from timing_logger.reading.host_rows import read_host_counters
 from timing_logger.reading.timings import read_timings
 
-__all__ = ["read_timings"]
+__all__ = ["read_host_counters", "read_timings"]

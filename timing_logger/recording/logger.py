@@ -15,6 +15,8 @@ from timing_logger.recording.context import Context
 from timing_logger.recording.cores import chosen
 from timing_logger.recording.flusher import Flusher
 from timing_logger.recording.hang_watch import HangWatch
+from timing_logger.recording.host.sampler import HostSampler
+from timing_logger.recording.host.start import start_sampling
 from timing_logger.recording.instrumented_calls import InstrumentedCalls
 from timing_logger.recording.lifecycle import (
     Closable,
@@ -45,6 +47,9 @@ log = logging.getLogger("timing_logger")
 
 BYTES_PER_MB = 10**6
 
+HOST_GRACE_S = 0.5
+"""Seconds that ``close`` waits for the last line of the host's counters."""
+
 NOT_FOR_PROGRAMS = {name for name in vars(InstrumentedCalls) if not name.startswith("_")} | {
     "add_clock_offset", "before_close", "detach", "has_iteration", "labelled", "recording",
 }  # fmt: skip
@@ -71,6 +76,7 @@ class Logger(Context, Closable):
         self._hang_watch = HangWatch(self._open_calls, given.hang_after)
         self._dropped_at_close = 0
         self._last_calls: list[Callable[[], None]] = []
+        self._host: HostSampler | None = None
         self._pause_rows = PauseRows(self)  # type: ignore[arg-type]  # which is a recorder, too
         if given.enabled and self._policy.records_rank(self.rank):
             self._start(log_dir, given)
@@ -117,6 +123,8 @@ class Logger(Context, Closable):
         flusher = self._own_flusher()
         if flusher is not None and not flusher.closed:
             self._pause_rows.end()
+            if self._host is not None:
+                self._host.close(HOST_GRACE_S)
             while self._last_calls:  # each once, even if an interrupt aborts this close and another follows
                 self._last_calls.pop(0)()
             self._open_calls.write_all(UNRESOLVED)
@@ -175,6 +183,9 @@ class Logger(Context, Closable):
             folder = None if options.ring_dir is None else Path(options.ring_dir)
             backing = back(self._channel, folder, file.path, clock, options.flush_interval)
             self._sidecar = SidecarWriter(file, clock, options.for_sidecar(), backing)
+            if options.host_counters:
+                self._host = start_sampling(file, clock.anchors[0].unix_ns, options.file_mode)
+                self._sidecar.host_counters = self._host.info
         if not sinks:
             raise ConfigurationError(
                 "log_dir is None and there are no sinks: give one, or pass enabled=False."
@@ -214,6 +225,7 @@ class Logger(Context, Closable):
             self._flusher.abandon()
         self._flusher = None
         self._sidecar = None
+        self._host = None
 
     def _own_flusher(self) -> Flusher | None:
         """Return the flusher that works for this process.
@@ -262,6 +274,9 @@ class TimingLogger(ChosenRecorder, Logger):
         pause_rows: record all that is known to stop a thread from within: besides ``GC``, each compilation by
             ``torch.compile`` as ``COMPILE``, each capture of a CUDA graph as ``GRAPH_CAPTURE``, and each
             import of at least 50 ms that the main thread makes once an iteration was set as ``IMPORT``.
+        host_counters: write once a second what the process, its host and its devices counted, such as the
+            time in which threads waited for a processor, into ``host-rank{rank}.csv`` beside the timing file.
+            A thread of its own does it. See :func:`timing_logger.reading.read_host_counters`.
         fsync: make every write survive a crash of the machine (costs a disk flush each).
         max_file_mb: megabytes (10^6 bytes, at least 1) after which rows continue in the next part of the
             file, ``timing-rank{rank}.part2.csv``; None for no limit. All readers of timing files read the

@@ -60,6 +60,7 @@ class LoggerOptions(TypedDict, total=False):
     handle_sigterm: bool
     gc_rows: bool
     pause_rows: bool
+    host_counters: bool
     fsync: bool
     max_file_mb: float | None
     file_mode: int
@@ -99,6 +100,7 @@ class Options:
     handle_sigterm: bool = False
     gc_rows: bool = False
     pause_rows: bool = False
+    host_counters: bool = False
     fsync: bool = False
     max_file_mb: float | None = None
     file_mode: int = 0o644

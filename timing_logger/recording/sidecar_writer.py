@@ -23,6 +23,7 @@ from timing_logger.run_info import (
     Counters,
     DeviceClockInfo,
     FilePart,
+    HostCountersInfo,
     RunInfo,
     SinkCounters,
     is_anothers,
@@ -58,6 +59,9 @@ class SidecarWriter:
     A file system that answers neither ``open`` nor ``rename`` therefore cannot hold up the rows. The writing
     thread lives as long as there is something to write. It takes the newest content; older content that was
     not written yet never is.
+
+    Attributes:
+        host_counters: tells what becomes of the file of host counters; None if there is none.
     """
 
     def __init__(
@@ -91,6 +95,7 @@ class SidecarWriter:
             core_note=which_core.NOTE,
             **constants,
         )
+        self.host_counters: Callable[[], HostCountersInfo] | None = None
         if backing is not None:
             self._info.ring_path, self._info.crash_protection = backing.path, backing.protection
         try:
@@ -188,6 +193,8 @@ class SidecarWriter:
         for field, value in {**told, **standing._asdict()}.items():
             setattr(info, field, value)
         info.written_bytes, info.parts = file.written_bytes, file.parts
+        if self.host_counters is not None:
+            info.host_counters = self.host_counters()
         if self._backing is not None:
             info.crash_protection = self._backing.protection
         if file.incarnation != info.incarnation:

@@ -1,0 +1,199 @@
+"""The thread that writes the host's counters: what is in a line, and what becomes of errors."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from timing_logger import TimingLogger, read_host_counters
+from timing_logger.host_counters import HEADER, NAMES
+from timing_logger.recording.host.files import Parsed
+from timing_logger.recording.host.host_file import HostFile
+from timing_logger.recording.host.sampler import HostSampler, line
+from timing_logger.recording.mailbox import Mailbox
+from timing_logger.run_info import Unseen
+from timing_logger.sinks.csv import CsvSink
+
+S = 10**9
+LIMIT_S = 30.0
+
+
+def cells(text: bytes) -> dict[str, str]:
+    return dict(zip(HEADER.strip().split(","), text.decode().rstrip("\n").split(","), strict=True))
+
+
+def test_a_line_has_by_how_much_a_counter_grew_and_where_a_level_stood() -> None:
+    found = cells(line(S, 2 * S, {"major_faults": 5, "cpu_mhz": 1000}, {"major_faults": 12, "cpu_mhz": 900}))
+    assert (found["major_faults"], found["cpu_mhz"]) == ("7", "900")
+    assert (found["start_counter"], found["end_counter"]) == ("1.000", "2.000")
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [({}, {"major_faults": 5}), ({"major_faults": 5}, {}), ({"major_faults": 5}, {"major_faults": 4})],
+    ids=["at its start", "at its end", "it began anew"],
+)
+def test_what_is_not_known_of_an_interval_is_blank(
+    before: Mapping[str, float], now: Mapping[str, float]
+) -> None:
+    assert set(cells(line(S, 2 * S, before, now)).values()) == {"1.000", "2.000", ""}
+
+
+# -- the thread -------------------------------------------------------------------------------------------
+
+
+class Counting:
+    """A source whose counter grows by one with each reading, and which tells of each."""
+
+    counters = ("major_faults",)
+    why = ""
+
+    def __init__(self) -> None:
+        self.readings = 0
+        self.told: Mailbox[int] = Mailbox()
+
+    def paths(self) -> Sequence[str]:
+        return ()
+
+    def values(self, texts: Sequence[bytes]) -> Mapping[str, float]:
+        self.readings += 1
+        self.told.put(self.readings)
+        return {"major_faults": self.readings}
+
+    def wait_for(self, readings: int) -> None:
+        while self.told.take(LIMIT_S) < readings:
+            pass
+
+
+@pytest.fixture
+def timing_file(tmp_path: Path) -> CsvSink:
+    return CsvSink(tmp_path / "logs", 0)
+
+
+@pytest.fixture
+def host_file(timing_file: CsvSink) -> HostFile:
+    return HostFile(timing_file, started_unix_ns=1, mode=0o644)
+
+
+def faults(folder: Path) -> list[str]:
+    text = (folder / "host-rank0.csv").read_bytes()
+    return [cells(one)["major_faults"] for one in text.splitlines(keepends=True)[1:]]
+
+
+def test_each_line_continues_where_the_last_one_ended(host_file: HostFile, timing_file: CsvSink) -> None:
+    source = Counting()
+    sampler = HostSampler(lambda: [source], host_file, interval_s=0.02)
+    source.wait_for(5)
+    sampler.close(LIMIT_S)
+    lines = timing_file.path.with_name("host-rank0.csv").read_bytes().splitlines(keepends=True)[1:]
+    spans = [(cells(one)["start_counter"], cells(one)["end_counter"]) for one in lines]
+    assert [start for start, _ in spans[1:]] == [end for _, end in spans[:-1]]
+    assert sum(map(int, faults(timing_file.path.parent))) == source.readings - 1
+
+
+def test_closing_it_writes_the_rest_of_the_last_interval(host_file: HostFile, timing_file: CsvSink) -> None:
+    source = Counting()
+    sampler = HostSampler(lambda: [source], host_file, interval_s=1000)
+    source.wait_for(1)
+    sampler._since_ns -= S  # a second ago
+    sampler.close(LIMIT_S)
+    assert faults(timing_file.path.parent) == ["1"]
+    assert sampler.info().lines == 1
+    sampler.close(LIMIT_S)
+
+
+def test_what_cannot_be_written_is_part_of_the_next_line_and_is_said_once(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    host_file: HostFile,
+    timing_file: CsvSink,
+) -> None:
+    write, source = HostFile.append, Counting()
+
+    def full_at_first(self: HostFile, text: bytes) -> list[str]:
+        if source.readings < 4:
+            raise OSError(28, "No space left on device")
+        return write(self, text)
+
+    monkeypatch.setattr(HostFile, "append", full_at_first)
+    with caplog.at_level(logging.WARNING, "timing_logger"):
+        sampler = HostSampler(lambda: [source], host_file, interval_s=0.02)
+        source.wait_for(5)
+        sampler.close(LIMIT_S)
+    assert faults(timing_file.path.parent)[0] == "3"
+    assert sampler.info().failed == 2
+    assert "No space left" in sampler.info().last_error
+    assert len(caplog.records) == 1
+
+
+def test_a_source_that_fails_costs_no_other_its_values(host_file: HostFile, timing_file: CsvSink) -> None:
+    def fails(texts: Sequence[bytes]) -> Mapping[str, float]:
+        return {"cpu_mhz": int(b"what no kernel has written so far")}
+
+    source = Counting()
+    sampler = HostSampler(lambda: [Parsed(["cpu_mhz"], [], fails), source], host_file, interval_s=0.02)
+    source.wait_for(3)
+    sampler.close(LIMIT_S)
+    assert faults(timing_file.path.parent)[0] == "1"
+    assert sampler.info().last_error.startswith("cpu_mhz cannot be told")
+
+
+def test_what_cannot_be_seen_is_stated_with_its_reason(host_file: HostFile, tmp_path: Path) -> None:
+    gone, silent = str(tmp_path / "gone"), tmp_path / "silent"
+    silent.touch()
+
+    def nothing(texts: Sequence[bytes]) -> Mapping[str, float]:
+        return {}
+
+    source = Counting()
+    found = [
+        Parsed(["cpu_mhz"], [gone], nothing),
+        Parsed(["steal_us"], [str(silent)], nothing),
+        Parsed(["gpu_xid"], [], nothing, "there is no device"),
+        source,
+    ]
+    sampler = HostSampler(lambda: found, host_file, interval_s=0.02)
+    source.wait_for(2)
+    sampler.close(LIMIT_S)
+    assert sampler.info().unseen == [
+        Unseen(["cpu_mhz"], f"{gone}: No such file or directory"),
+        Unseen(["steal_us"], f"not stated in {silent}"),
+        Unseen(["gpu_xid"], "there is no device"),
+    ]
+
+
+# -- of a logger ------------------------------------------------------------------------------------------
+
+
+def test_a_logger_writes_what_this_host_counts_beside_its_timings(tmp_path: Path) -> None:
+    with TimingLogger(0, tmp_path, host_counters=True) as logger:
+        logger.flush()
+        assert logger._host is not None
+        while not logger._host._before:  # until the first reading
+            os.sched_yield()
+        logger._host._since_ns -= S
+    (row,) = read_host_counters(tmp_path).to_dict("records")
+    assert row["process_cpu_us"] > 0
+    stated = json.loads((tmp_path / "timing-rank0.meta.json").read_text())["host_counters"]
+    assert (stated["file"], stated["lines"], stated["failed"]) == ("host-rank0.csv", 1, 0)
+    missing = {name for one in stated["unseen"] for name in one["counters"]}
+    assert missing < set(NAMES)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"enabled": False, "host_counters": True}, {"ranks": [1], "host_counters": True}]
+)
+def test_a_logger_that_is_off_or_not_asked_to_writes_none(tmp_path: Path, options: dict[str, object]) -> None:
+    with TimingLogger(0, tmp_path / "logs", **options) as logger:  # type: ignore[arg-type]
+        assert logger._host is None
+    assert not list(tmp_path.rglob("host-*"))
+
+
+def test_a_logger_without_a_file_writes_none(sink: object) -> None:
+    with TimingLogger(0, None, sinks=[sink], host_counters=True) as logger:  # type: ignore[list-item]
+        assert logger._host is None

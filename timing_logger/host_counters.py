@@ -1,0 +1,122 @@
+"""**The table** of the host's counters, and the names of the files that hold them.
+
+Once a second, a rank that records writes what its process, its host and its devices counted since the line
+before: ``host-rank0.csv`` beside ``timing-rank0.csv``. Both halves make all they know of these counters from
+:data:`COUNTERS`: the recording half its lines, readers their columns, the documentation its table.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from timing_logger.run_info import TimingFile
+
+Kind = Literal["difference", "level"]
+
+_TIMING, _HOST = "timing", "host"
+
+
+class Counter(NamedTuple):
+    """A counter, which is a column of the file.
+
+    Attributes:
+        name: the name of the column, with its unit where it has one. kB and MB are 10^3 and 10^6 bytes.
+        kind: whether a line states by how much the counter grew in its interval ("difference"), or the value
+            at its end ("level").
+        meaning: what it tells, in words.
+        source: what states it.
+    """
+
+    name: str
+    kind: Kind
+    meaning: str
+    source: str
+
+
+def _grown(name: str, meaning: str, source: str) -> Counter:
+    return Counter(name, "difference", meaning, source)
+
+
+def _level(name: str, meaning: str, source: str) -> Counter:
+    return Counter(name, "level", meaning, source)
+
+
+_THREADS = "`/proc/self/task/*/schedstat`"
+_USAGE = "`getrusage`"
+_CGROUP = "its control group (cgroup v2)"
+_QUOTA = "`cpu.stat` of its control groups (cgroup v1 or v2)"
+_VMSTAT = "`/proc/vmstat`"
+_NET = "`/proc/net/dev`"
+
+OF_PROCESS = (
+    _grown(
+        "main_run_queue_wait_us", "time in which the main thread was ready and had no processor", _THREADS
+    ),
+    _grown("run_queue_wait_us", "the same, of all threads of the process together", _THREADS),
+    _grown("process_cpu_us", "processor time that the process used, of all its threads", _USAGE),
+    _grown(
+        "involuntary_switches", "times that a thread of the process lost its processor to another", _USAGE
+    ),
+    _grown("major_faults", "page faults of the process that had to wait for a disk", _USAGE),
+    _level("resident_mb", "memory of the process that is in RAM", "`/proc/self/statm`"),
+    _grown("process_read_kb", "what the process had disks read", "`/proc/self/io`"),
+    _grown("process_written_kb", "what the process had disks write", "`/proc/self/io`"),
+)
+"""What one process counts; its children are not among it."""
+
+OF_PRESSURE = tuple(
+    _grown(f"{of}{resource}_pressure_{kind}_us", f"time in which {who} of {whose} waited for {what}", source)
+    for of, whose, place in (("", "the host", ""), ("cgroup_", "the process's control group", _CGROUP))
+    for resource, what in (("cpu", "a processor"), ("io", "a disk"), ("memory", "memory"))
+    for kind, who in (("some", "at least one task"), ("full", "all tasks that were not idle"))
+    for source in (f"`{resource}.pressure` of {place}" if place else f"`/proc/pressure/{resource}`",)
+)
+"""Pressure stall information, of the host and of the process's own control group."""
+
+OF_HOST = (
+    _grown("throttled_periods", "periods in which a quota stopped the process's control group", _QUOTA),
+    _grown("throttled_us", "time for which it was stopped, over all its processors", _QUOTA),
+    _level(
+        "usable_cores", "cores that the process may use, by its affinity and its quota", "`sched_getaffinity`"
+    ),
+    _level("runnable_tasks", "tasks of the host that ran or waited for a processor", "`/proc/loadavg`"),
+    _grown("steal_us", "time that a hypervisor gave to others, over all processors", "`/proc/stat`"),
+    _level("cpu_mhz", "mean frequency of up to eight of the usable cores", "`scaling_cur_freq` in `/sys`"),
+    _level("memory_available_mb", "memory that the host could give without swapping", "`/proc/meminfo`"),
+    _grown("swapped_in_kb", "memory that the host read back from swap", _VMSTAT),
+    _grown("swapped_out_kb", "memory that the host wrote to swap", _VMSTAT),
+    _level("dirty_mb", "pages of files that wait to be written to a disk", _VMSTAT),
+    _level("writeback_mb", "pages that are being written to a disk", _VMSTAT),
+    _grown("disk_read_kb", "what the host read from disks", _VMSTAT),
+    _grown("disk_written_kb", "what the host wrote to disks", _VMSTAT),
+    _grown("network_received_kb", "what came over the network, without the loopback", _NET),
+    _grown("network_sent_kb", "what went over the network, without the loopback", _NET),
+    _grown("tcp_retransmits", "TCP segments that were sent again", "`/proc/net/snmp`"),
+)
+"""What the host counts: the same on all ranks of it, but for quotas and what a container hides."""
+
+COUNTERS = (*OF_PROCESS, *OF_PRESSURE, *OF_HOST)
+
+NAMES = tuple(counter.name for counter in COUNTERS)
+
+INSTANTS = ("start_counter", "end_counter")
+"""The first two columns: the interval of a line, in seconds on the process's ``perf_counter`` axis."""
+
+HEADER = ",".join((*INSTANTS, *NAMES)) + "\n"
+
+
+def host_file_name(name: TimingFile) -> str:
+    """Return the name of the file of counters beside a timing file, such as ``host-rank0.run2.csv``."""
+    return _HOST + name.name.removeprefix(_TIMING)
+
+
+def host_file_path(timing_file: Path) -> Path:
+    """Return the path of the file of counters beside a timing file, of the same part."""
+    name = TimingFile.parse(timing_file.name)
+    return timing_file.with_name(host_file_name(name) if name else _HOST + timing_file.name)
+
+
+def parse_host_file_name(name: str) -> TimingFile | None:
+    """Return what the name of a file of counters states; None if it is not the name of one."""
+    return TimingFile.parse(_TIMING + name.removeprefix(_HOST)) if name.startswith(_HOST) else None

@@ -1,0 +1,87 @@
+"""Reads the small files in which the kernel states its counters."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+_MOST_BYTES = 2**18
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """Where the kernel's files are, so that tests can set others in their place."""
+
+    proc: Path = Path("/proc")
+    sys: Path = Path("/sys")
+
+
+class Source(Protocol):
+    """What states some of the counters."""
+
+    @property
+    def counters(self) -> Sequence[str]:
+        """The names of those that it can state."""
+
+    @property
+    def why(self) -> str:
+        """Why it does not state those that it lacks; "" if the files that it names tell."""
+
+    def paths(self) -> Sequence[str]:
+        """Return the files whose content is needed now."""
+
+    def values(self, texts: Sequence[bytes]) -> Mapping[str, float]:
+        """Return the counters that are known now, in their units; those that grow as what they have come to.
+
+        Args:
+            texts: the content of the files that :meth:`paths` has just returned; b"" of one that could not be
+                read.
+        """
+
+
+@dataclass(slots=True)
+class Parsed:
+    """A source whose files are always the same, and a function that gets the counters out of them."""
+
+    counters: Sequence[str]
+    files: Sequence[str]
+    parse: Callable[[Sequence[bytes]], Mapping[str, float]]
+    why: str = field(default="")
+
+    def paths(self) -> Sequence[str]:
+        """Return the files."""
+        return self.files
+
+    def values(self, texts: Sequence[bytes]) -> Mapping[str, float]:
+        """Return what the function gets out of their content."""
+        return self.parse(texts)
+
+
+def read_files(paths: Iterable[str]) -> list[bytes]:
+    """Return the content of each file; b"" of one that is not there or cannot be read."""
+    return [read_file(path) for path in paths]
+
+
+def read_file(path: str) -> bytes:
+    """Return the content of a file of the kernel; b"" if it is not there or cannot be read."""
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(descriptor, _MOST_BYTES)
+        finally:
+            os.close(descriptor)
+    return b""
+
+
+def why_unreadable(path: str) -> str:
+    """Return why a file cannot be read, in words; "" if it can."""
+    try:
+        with open(path, "rb") as file:
+            file.read(1)
+    except OSError as error:
+        return f"{path}: {error.strerror}"
+    return ""

@@ -1,0 +1,169 @@
+"""The thread that reads the host's counters once a second, and writes what they grew by.
+
+It is none of the flush thread's work. A read of a small file takes microseconds, but each of them gives up
+the interpreter's lock, and a program whose threads keep that busy lets a thread have it only every few
+milliseconds: rows would be written late.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from timing_logger.host_counters import COUNTERS
+from timing_logger.record import NS_PER_S
+from timing_logger.recording.clock import perf_counter_ns
+from timing_logger.recording.host.files import Source, read_files, why_unreadable
+from timing_logger.recording.host.host_file import HostFile
+from timing_logger.recording.mailbox import Mailbox
+from timing_logger.run_info import HostCountersInfo, Unseen
+
+log = logging.getLogger("timing_logger")
+
+INTERVAL_S = 1.0
+"""Seconds between two lines."""
+
+_LEAST_S = 0.01  # a shorter interval at the end has no line
+
+Values = Mapping[str, float]
+
+
+class HostSampler:
+    """Writes a line for each second, and one for the rest of the last when it is closed.
+
+    A line that cannot be written is part of the next one, whose interval then is longer. No error reaches
+    the program.
+
+    Args:
+        find: finds what states the counters; called by the thread.
+        file: where the lines go.
+        interval_s: seconds between two lines.
+    """
+
+    def __init__(
+        self, find: Callable[[], Sequence[Source]], file: HostFile, *, interval_s: float = INTERVAL_S
+    ) -> None:
+        self._find = find
+        self._sources: Sequence[Source] = ()
+        self._file = file
+        self._interval_s = interval_s
+        self._ending: Mailbox[None] = Mailbox()
+        self._ended: Mailbox[None] = Mailbox()
+        self._since_ns = perf_counter_ns()
+        self._before: Values = {}
+        self._unseen: list[Unseen] = []
+        self._cpu_ns = self._failed = 0
+        self._said: set[str] = set()
+        self._last_error = ""
+        self._is_over = False
+        self._thread = threading.Thread(target=self._run, name="timing-logger-host", daemon=True)
+        self._thread.start()
+
+    def info(self) -> HostCountersInfo:
+        """Return what the sidecar says of the counters; from any thread."""
+        return HostCountersInfo(
+            self._file.name, self._file.lines, self._failed, self._cpu_ns, self._unseen, self._last_error
+        )
+
+    def close(self, timeout_s: float) -> None:
+        """Write the rest, and end the thread; wait no longer than ``timeout_s`` seconds for it."""
+        self._ending.put(None)
+        if threading.current_thread() is self._thread or self._is_over:
+            return
+        with suppress(TimeoutError):
+            self._ended.take(timeout_s)
+
+    # -- the thread ---------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        self._harmless(self._begin)
+        due_s = time.monotonic() + self._interval_s
+        while not self._ends_before(due_s):
+            self._harmless(self._sample)
+            due_s = max(due_s, time.monotonic()) + self._interval_s  # late lines are not made up for
+        if perf_counter_ns() - self._since_ns >= _LEAST_S * NS_PER_S:
+            self._harmless(self._sample)
+        self._harmless(self._file.close)
+        self._is_over = True
+        self._ended.put(None)
+
+    def _ends_before(self, due_s: float) -> bool:
+        try:
+            self._ending.take(due_s - time.monotonic())
+        except TimeoutError:
+            return False
+        return True
+
+    def _harmless(self, action: Callable[[], None]) -> None:
+        """Do it. Each kind of error is logged once; the latest stands in the sidecar."""
+        before_ns = time.thread_time_ns()
+        try:
+            action()
+        except BaseException as error:
+            self._failed += 1
+            self._report(f"host counters could not be written: {error!r}")
+        self._cpu_ns += time.thread_time_ns() - before_ns
+
+    def _report(self, message: str) -> None:
+        self._last_error = message
+        kind = message.partition(":")[0]
+        if kind not in self._said:
+            self._said.add(kind)
+            log.warning("timing logger: %s", message)
+
+    def _begin(self) -> None:
+        self._sources = self._find()
+        self._since_ns, self._before = perf_counter_ns(), self._values()
+        self._unseen = unseen(self._sources, self._before)
+
+    def _sample(self) -> None:
+        """Write a line. Where that fails, the next one tells of this interval, too."""
+        now_ns, values = perf_counter_ns(), self._values()
+        found = self._file.append(line(self._since_ns, now_ns, self._before, values))
+        self._since_ns, self._before = now_ns, values
+        for message in found:
+            self._report(f"the file of host counters was changed: {message}")
+
+    def _values(self) -> Values:
+        """Read all files, one right after the other, and return what they state."""
+        paths = [source.paths() for source in self._sources]
+        texts = iter(read_files([path for of_source in paths for path in of_source]))
+        values: dict[str, float] = {}
+        for source, of_source in zip(self._sources, paths, strict=True):
+            content = [next(texts) for _ in of_source]
+            try:
+                values.update(source.values(content))
+            except (ValueError, IndexError, KeyError, OSError) as error:  # a kernel that writes otherwise
+                self._report(f"{source.counters[0]} cannot be told: {error!r}")
+        return values
+
+
+def line(since_ns: int, until_ns: int, before: Values, values: Values) -> bytes:
+    """Return the line of an interval, with blanks for what is not known of it.
+
+    Args:
+        since_ns, until_ns: the interval, on the ``perf_counter`` axis.
+        before, values: what the counters stood at then.
+    """
+    cells = [f"{since_ns / NS_PER_S:.3f}", f"{until_ns / NS_PER_S:.3f}"]
+    for name, kind, *_ in COUNTERS:
+        value = values.get(name)
+        if value is not None and kind == "difference":
+            value = value - before[name] if name in before else None
+        cells.append("" if value is None or value < 0 else f"{value:.10g}")
+    return (",".join(cells) + "\n").encode()
+
+
+def unseen(sources: Sequence[Source], values: Values) -> list[Unseen]:
+    """Return the counters that no source states here, and why, those with one reason together."""
+    by_reason: dict[str, list[str]] = {}
+    for source in sources:
+        missing = [name for name in source.counters if name not in values]
+        if missing:
+            paths = source.paths()
+            why = source.why or next(filter(None, map(why_unreadable, paths)), f"not stated in {paths[0]}")
+            by_reason.setdefault(why, []).extend(missing)
+    return [Unseen(names, why) for why, names in by_reason.items()]
