@@ -127,6 +127,9 @@ _LONGEST_FIRST = sorted(
 )
 
 
+_EXCHANGES = frozenset({"ALLTOALL", "ALLTOALLV", "ALLTOALLW"})
+
+
 @lru_cache(maxsize=4096)  # few names recur, but users may choose any
 def base_operation(name: str) -> str:
     """Return the base operation of a name, or the name itself if it has none.
@@ -175,6 +178,11 @@ def needs_no_other_rank(name: str) -> bool:
 def is_copy(name: str) -> bool:
     """Tell whether an operation copies between the host and a device."""
     return base_operation(name) in COPIES
+
+
+def exchanges(name: str) -> bool:
+    """Tell whether an operation sends another piece to each rank of its group, such as tokens to experts."""
+    return base_operation(name) in _EXCHANGES
 
 
 def is_collective(name: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from simulated_runs import Floats, of_operations, with_work
+from simulated_runs import Floats, _row, _table, of_operations, with_work
 
 from timing_logger.analysis import Verdict, stragglers, windows
 from timing_logger.analysis.stragglers.rank_facts import MoreRows, UnevenWork, WorkOfRank
@@ -219,3 +219,55 @@ def test_a_role_that_is_slower_than_the_others_has_an_owner_of_its_own() -> None
     factor[:, 4:] = 1.5
     verdict = stragglers(run(factor, stated=""), roles={rank: f"stage {rank // 4}" for rank in range(8)})
     assert (verdict.verdict, verdict.owner) == ("role", "role")
+
+
+# -- what exchanges bring ----------------------------------------------------------------------------------
+
+
+def of_experts(received: Floats, slower: Mapping[int, float] | None = None) -> pd.DataFrame:
+    """A run whose experts work on what an exchange brings them, steps x ranks, and send it back."""
+    n_steps, n_ranks = received.shape
+    ms = np.exp(np.random.default_rng(3).normal(0, 0.02, received.shape))
+    for rank, times in (slower or {}).items():
+        ms[:, rank] *= times
+    rows: list[dict[str, Any]] = []
+    now = np.zeros(n_ranks)
+    for step in range(n_steps):
+        for number, (name, work_ms, sent) in enumerate(
+            [
+                ("DATA", ms[step], np.full(n_ranks, 4.0)),
+                ("EXPERT", 20 * ms[step] * received[step], 4 * received[step]),
+            ]
+        ):
+            rows.append(_row(name, step, now, work_ms))
+            now = now + work_ms
+            done = now.max() + 1.0
+            columns = {"group": "world", "group_size": n_ranks, "message_size_bytes": np.round(1000 * sent)}
+            rows.append(_row("ALLTOALLV", step, now, done - now, seq=2 * step + number, **columns))
+            now = np.full(n_ranks, done)
+    return _table(rows, None)
+
+
+def test_what_an_exchange_brings_is_the_work_of_experts() -> None:
+    received = lengths(150, 4, 0.2)
+    received[:, 2] *= 1.5
+    verdict = stragglers(of_experts(received))
+    assert (verdict.owner, verdict.ranks) == ("work", (2,))
+    assert only_fact(verdict, WorkOfRank).times_as_much == pytest.approx(1.5, rel=0.05)
+
+
+def test_a_slow_rank_is_named_however_uneven_what_exchanges_bring() -> None:
+    verdict = stragglers(of_experts(lengths(150, 4, 0.4), {1: 1.3}))
+    assert (verdict.owner, verdict.ranks) == ("machine", (1,))
+
+
+def test_exchanges_of_equal_pieces_tell_nothing_of_the_work() -> None:
+    verdict = stragglers(of_experts(np.ones((150, 4)), {1: 1.3}))
+    assert (verdict.owner, verdict.ranks) == ("unknown", (1,))
+
+
+def test_less_even_than_the_batches_what_exchanges_bring_is_the_work() -> None:
+    received = lengths(150, 4, 0.2)
+    received[:, 2] *= 1.5
+    timings = with_work(of_experts(received), "DATA", np.full(received.shape, 1000.0))
+    assert stragglers(timings).owner == "work"

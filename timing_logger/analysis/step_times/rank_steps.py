@@ -10,10 +10,16 @@ import numpy as np
 from timing_logger.analysis.blocking import lanes_of, unblocked_work
 from timing_logger.analysis.grouping import greatest_of_each
 from timing_logger.analysis.intervals import union_lengths
-from timing_logger.analysis.operations import PAUSES, is_collective, is_copy, needs_no_other_rank
+from timing_logger.analysis.operations import (
+    PAUSES,
+    exchanges,
+    is_collective,
+    is_copy,
+    needs_no_other_rank,
+)
 from timing_logger.analysis.step_durations import iterations_since
 from timing_logger.analysis.step_times.self_time import covered_s, exclusive_ms
-from timing_logger.analysis.step_times.workload import RankWorkload, rank_workload
+from timing_logger.analysis.step_times.workload import RankWorkload, rank_workload, sent_in_turn
 from timing_logger.analysis.steps import Numbering
 from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, Rows, coded_text, each_text, numbers
 from timing_logger.record import DEVICE_CLOCK, OK
@@ -51,7 +57,7 @@ class RankSteps(NamedTuple):
     def without_steps(self) -> RankSteps:
         """Return the times of the same process as if it had recorded no step."""
         none = self.gap_ms[:0]
-        nothing = RankWorkload({}, None, {})
+        nothing = RankWorkload({}, None, None, {})
         return RankSteps(self.rank, self.iterations[:0], {}, none, {}, none, none, nothing, {})
 
 
@@ -64,6 +70,7 @@ class WorkRows(NamedTuple):
         step: number of the row's step; NaN outside of any step.
         elapsed_ms: duration of the row; NaN where it is unknown or the operation failed.
         work: how much the row states that there was to do, of a copy also its bytes; NaN if unknown.
+        size_bytes: what the row's operation sends, in bytes; NaN if unknown.
         start_s, end_s: on the time axis of the process, in seconds.
         lane, blocks: as ``lanes_of`` returns them.
         on_device: whether the row is on the clock of a device.
@@ -75,6 +82,7 @@ class WorkRows(NamedTuple):
     step: Floats
     elapsed_ms: Floats
     work: Floats
+    size_bytes: Floats
     start_s: Floats
     end_s: Floats
     lane: Ints
@@ -100,6 +108,7 @@ class WorkRows(NamedTuple):
             step=step,
             elapsed_ms=np.where(succeeded, numbers(frame, "elapsed_ms"), np.nan),
             work=_work(frame, (operation, operations)),
+            size_bytes=numbers(frame, "message_size_bytes"),
             start_s=numbers(frame, "start_counter"),
             end_s=numbers(frame, "end_counter"),
             lane=lanes.lane,
@@ -147,10 +156,14 @@ def rank_steps(rows: WorkRows, rank: int, numbering: Numbering) -> RankSteps:
     gap_ms = _gap_ms(rows, own, ends, stands_for)
     blocked = rows.only(rows.blocks)
     blocked_s = union_lengths(at[rows.blocks], blocked.start_s, blocked.end_s, len(steps))
+    workload = rank_workload(rows.operations, rows.operation, rows.work, at, len(steps))
+    of_all = rows.operations_are(exchanges)
+    brought = sent_in_turn(of_all, rows.size_bytes, rows.start_s, at, len(steps))
     later = rows.only((at > 0) & (own | rows.blocks))
     return RankSteps(
         rank, steps, work_ms, gap_ms, _pauses_ms(rows, alone_ms, ends, len(steps)), stands_for,
-        1000 * blocked_s, rank_workload(rows.operations, rows.operation, rows.work, at, len(steps)),
+        1000 * blocked_s,
+        workload._replace(of_exchanges=brought),
         _unlogged_ms(later),
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.operations import DATA, is_copy, needs_no_other_rank
-from timing_logger.analysis.tables import Floats, Ints, each_text
+from timing_logger.analysis.tables import Bools, Floats, Ints, each_text
 
 
 class RankWorkload(NamedTuple):
@@ -19,11 +19,15 @@ class RankWorkload(NamedTuple):
             where a row states none. The work of a copy that states none is its bytes.
         of_step: how much there was to do in the step as a whole: what the rows of ``DATA`` state together,
             or else the most that any row states, whatever its operation; None if no row states anything.
+        of_exchanges: what it sent in the first, third, ... exchange of the step (``ALLTOALL`` and its like),
+            and in the others, 2 x steps, in bytes; None if there are none. An exchange sends back what the
+            one before it brought, so one of the two is what the rank got to work on, as experts get tokens.
         n_rows: for each operation of its own work the number of its rows.
     """
 
     of_operation: dict[str, Floats]
     of_step: Floats | None
+    of_exchanges: Floats | None
     n_rows: dict[str, Ints]
 
 
@@ -32,7 +36,8 @@ class Workload(NamedTuple):
 
     Attributes:
         of_operation: for each operation of own work whose rows state work, how much; NaN where unknown.
-        of_step: how much in the step as a whole, see :class:`RankWorkload`; None if no row states anything.
+        of_step: how much in the step as a whole: what rows state, or what exchanges brought, whichever is
+            less even; see :class:`RankWorkload`. None if neither is known.
         n_rows: the number of rows of each operation of which ranks or steps have different numbers.
     """
 
@@ -52,6 +57,9 @@ class Workload(NamedTuple):
         """
         return self.of_operation.get(operation, self.of_step)
 
+
+_EVEN = 0.05
+"""Exchanges that are no more uneven than this tell nothing of the work: any program may have them."""
 
 NOTHING_STATED = Workload({}, None, {})
 
@@ -74,7 +82,7 @@ def rank_workload(
         if needs_no_other_rank(name) and (here := operation == code).any()
     }
     if np.isnan(work).all():
-        return RankWorkload({}, None, n_rows)
+        return RankWorkload({}, None, None, n_rows)
     sums = {
         name: np.bincount(at[here], work[here], minlength=n_steps).astype(np.float64)
         for code, name in enumerate(operations)
@@ -83,7 +91,27 @@ def rank_workload(
     states = ~np.isnan(work) & ~each_text((operation, operations), is_copy)
     most = np.full(n_steps, np.nan)
     np.fmax.at(most, at[states], work[states])
-    return RankWorkload(sums, _where_known(sums.get(DATA), most) if states.any() else None, n_rows)
+    return RankWorkload(sums, _where_known(sums.get(DATA), most) if states.any() else None, None, n_rows)
+
+
+def sent_in_turn(
+    exchanges: Bools, size_bytes: Floats, start_s: Floats, at: Ints, n_steps: int
+) -> Floats | None:
+    """Sum what one process sent in every second exchange of a step, as :class:`RankWorkload` has it.
+
+    Args:
+        exchanges: whether each row is an exchange of all ranks with all.
+        size_bytes, start_s, at: for each row what it sent, when it began, and the position of its step.
+        n_steps: the number of steps.
+    """
+    if not exchanges.any():
+        return None
+    size_bytes, start_s, at = size_bytes[exchanges], start_s[exchanges], at[exchanges]
+    order = np.lexsort((start_s, at))
+    size_bytes, at = size_bytes[order], at[order]
+    turn = (np.arange(len(at)) - np.searchsorted(at, at)) % 2
+    sums = np.bincount(at + n_steps * turn, size_bytes, minlength=2 * n_steps).reshape(2, n_steps)
+    return np.where(sums > 0, sums, np.nan)
 
 
 def _where_known(first: Floats | None, otherwise: Floats) -> Floats:
@@ -111,17 +139,32 @@ def workload_of(
 
     names = sorted({name for each in found for name in each.of_operation})
     counted = sorted({name for each in found for name in each.n_rows})
+
+    def if_known(values: Sequence[Floats | None]) -> Floats | None:
+        return None if all(each is None for each in values) else together(values)
+
+    stated = if_known([each.of_step for each in found])
+    sent = [if_known(turn) for turn in zip(*map(_in_turn, found), strict=True)]
+    brought = [each for each in sent if _unevenness(each) > max(_EVEN, _unevenness(stated))]
     return Workload(
         {name: together([each.of_operation.get(name) for each in found]) for name in names},
-        together([each.of_step for each in found])
-        if any(each.of_step is not None for each in found)
-        else None,
+        max(brought, key=_unevenness, default=stated),
         {
             name: np.nan_to_num(together(counts)).astype(np.int64)
             for name in counted
             if _differ(counts := [each.n_rows.get(name) for each in found])
         },
     )
+
+
+def _in_turn(found: RankWorkload) -> tuple[Floats | None, Floats | None]:
+    return (None, None) if found.of_exchanges is None else (found.of_exchanges[0], found.of_exchanges[1])
+
+
+def _unevenness(work: Floats | None) -> float:
+    """Return by which fraction of the mean the most of a typical step is more; 0 if that is not known."""
+    known = np.zeros((0, 1)) if work is None else work[~np.isnan(work).any(axis=1)]
+    return float(np.median(known.max(axis=1) / known.mean(axis=1))) - 1 if len(known) else 0.0
 
 
 def _differ(counts: Sequence[Ints | None]) -> bool:

@@ -1,0 +1,1 @@
+"""Jobs that are slowed by real causes, and what is said of them."""

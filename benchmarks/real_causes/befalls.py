@@ -1,0 +1,255 @@
+"""What befalls a rank in each scenario: a function per scenario, whose docstring says it.
+
+Each takes the rank and a source of chance that is alike on all ranks.
+"""
+
+from __future__ import annotations
+
+import gc
+import mmap
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+
+from real_causes.computing import compute
+from timing_logger import get_timing_logger
+
+TOKENS = 1000.0
+VICTIM = 1
+_PAGE_BYTES = 4096
+
+
+class Befall:
+    """What a rank does besides its usual work.
+
+    Attributes:
+        load, compute, between: called in ``DATA``, in ``FORWARD`` and in no row, while it is on.
+        switched: called when it begins, with True, and when it ends.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[], None] | None = None,
+        compute: Callable[[], None] | None = None,
+        between: Callable[[], None] | None = None,
+        switched: Callable[[bool], None] | None = None,
+    ) -> None:
+        self.load, self.compute, self.between, self.switched = load, compute, between, switched
+
+    def work(self, step: int, lengths: np.random.Generator) -> float | None:
+        """Return the tokens of this rank's batch; None if they are not counted, and always the same."""
+        return None
+
+    def exchange(self, comm: MPI.Comm, step: int) -> None:
+        """Communicate, and compute what came."""
+
+
+def healthy(rank: int, rng: random.Random) -> Befall:
+    """nothing"""
+    return Befall()
+
+
+# -- the interpreter ------------------------------------------------------------------------------------
+
+
+def collector(rank: int, rng: random.Random) -> Befall:
+    """the garbage collector stops each rank at other steps, in one of eight"""
+    kept = [[number] for number in range(200_000)]
+    own = random.Random(f"{rank} {rng.random()}")
+
+    def collect() -> None:
+        if kept and own.random() < 1 / 4:
+            gc.collect()
+
+    return Befall(compute=collect)
+
+
+def compilation(rank: int, rng: random.Random) -> Befall:
+    """one rank compiles a function anew in one of ten steps"""
+    if rank != VICTIM:
+        return Befall()
+    import torch
+
+    own = random.Random(rng.random())
+
+    def compile_anew() -> None:
+        if own.random() < 1 / 10:
+            torch._dynamo.reset()
+            torch.compile(lambda x: (x * 2 + 1).sum(), backend="eager", dynamic=False)(torch.ones(4))
+
+    compile_anew()
+    return Befall(compute=compile_anew)
+
+
+# -- processors -----------------------------------------------------------------------------------------
+
+
+def burner(rank: int, rng: random.Random) -> Befall:
+    """another process computes on one rank's core"""
+    if rank != VICTIM:
+        return Befall()
+    core = rank % (os.cpu_count() or 1)
+    pinned = f"import os; os.sched_setaffinity(0, {{{core}}})"
+    program = f"{pinned}\nwhile os.getppid() == {os.getpid()}: sum(range(10**5))"
+    child = subprocess.Popen([sys.executable, "-c", program])
+    child.send_signal(signal.SIGSTOP)
+    return Befall(switched=lambda on: child.send_signal(signal.SIGCONT if on else signal.SIGSTOP))
+
+
+def quota(rank: int, rng: random.Random) -> Befall:
+    """one rank's control group may use half of a core"""
+    group = os.environ.get("REAL_CAUSES_GROUP", "")
+    if rank != VICTIM or not group:
+        return Befall()
+
+    def limit(on: bool) -> None:
+        with open(os.path.join(group, "cpu.cfs_quota_us"), "w") as file:
+            file.write("50000" if on else "-1")
+
+    return Befall(switched=limit)
+
+
+def crowd(rank: int, rng: random.Random) -> Befall:
+    """four ranks share two cores"""
+    return Befall()
+
+
+# -- memory and disks -----------------------------------------------------------------------------------
+
+
+def faults(rank: int, rng: random.Random) -> Befall:
+    """one rank's memory comes from a file, page by page, as after it was swapped out"""
+    if rank != VICTIM:
+        return Befall()
+    file = _file(16 << 20)
+    memory = mmap.mmap(file, 0, prot=mmap.PROT_READ)
+    memory.madvise(mmap.MADV_RANDOM)
+
+    def touch() -> None:
+        memory.madvise(mmap.MADV_DONTNEED)
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+        until_s = time.perf_counter() + 0.01
+        while time.perf_counter() < until_s:
+            memory[_PAGE_BYTES * rng.randrange(len(memory) // _PAGE_BYTES)]
+
+    return Befall(compute=touch)
+
+
+def disk(rank: int, rng: random.Random) -> Befall:
+    """one rank's loader reads from a disk for 10 ms"""
+    if rank != VICTIM:
+        return Befall()
+    file, buffer = _file(64 << 20, os.O_DIRECT), mmap.mmap(-1, _PAGE_BYTES)
+
+    def read() -> None:
+        until_s = time.perf_counter() + 0.01
+        while time.perf_counter() < until_s:
+            os.preadv(file, [buffer], _PAGE_BYTES * rng.randrange((64 << 20) // _PAGE_BYTES))
+
+    return Befall(load=read)
+
+
+def write_back(rank: int, rng: random.Random) -> Befall:
+    """one rank writes 4 MB and waits until the disk has them, in no row"""
+    if rank != VICTIM:
+        return Befall()
+    file, block = _file(0), os.urandom(4 << 20)
+
+    def write() -> None:
+        os.pwrite(file, block, 0)
+        os.fsync(file)
+
+    return Befall(between=write)
+
+
+def checkpoint(rank: int, rng: random.Random) -> Befall:
+    """rank 0 writes a checkpoint in every 40th step"""
+    if rank:
+        return Befall()
+    file, block = _file(0), os.urandom(16 << 20)
+
+    class Saves(Befall):
+        def exchange(self, comm: MPI.Comm, step: int) -> None:
+            if step % 40 == 39:
+                with get_timing_logger().operation("CHECKPOINT"):
+                    os.pwrite(file, block, 0)
+                    os.fsync(file)
+
+    return Saves()
+
+
+def asleep(rank: int, rng: random.Random) -> Befall:
+    """one rank's loader waits 10 ms for a service that no counter of the host shows"""
+    return Befall(load=(lambda: time.sleep(0.01)) if rank == VICTIM else None)
+
+
+def _file(size: int, flags: int = 0) -> int:
+    """Return a file of that size, without a name, on a disk."""
+    file, name = tempfile.mkstemp(dir=os.environ.get("REAL_CAUSES_DISK"))
+    for start in range(0, size, 1 << 20):
+        os.pwrite(file, os.urandom(1 << 20), start)
+    os.fsync(file)
+    opened = os.open(name, os.O_RDWR | flags)
+    os.unlink(name)
+    os.close(file)
+    return opened
+
+
+# -- work -----------------------------------------------------------------------------------------------
+
+
+class _Lengths(Befall):
+    """Batches of other lengths in every step, of which one rank may get more."""
+
+    def __init__(self, rank: int, factor: float, sigma: float) -> None:
+        super().__init__()
+        self._rank, self._factor, self._sigma = rank, factor, sigma
+
+    def work(self, step: int, lengths: np.random.Generator) -> float:
+        drawn = np.exp(lengths.normal(0.0, self._sigma, 64))[self._rank]
+        return float(round(TOKENS * drawn * (self._factor if self._rank == VICTIM else 1.0)))
+
+
+def longer(rank: int, rng: random.Random) -> Befall:
+    """one rank gets batches with 1.4 times the tokens"""
+    return _Lengths(rank, 1.4, 0.1)
+
+
+def packed(rank: int, rng: random.Random) -> Befall:
+    """every rank gets batches of other lengths in every step"""
+    return _Lengths(rank, 1.0, 0.4)
+
+
+def experts(rank: int, rng: random.Random) -> Befall:
+    """one rank's experts are sent 1.5 times the tokens, over ``Alltoallv``"""
+
+    class Experts(Befall):
+        def exchange(self, comm: MPI.Comm, step: int) -> None:
+            size = comm.Get_size()
+            drawn = np.random.default_rng([step, 7]).lognormal(0.0, 0.2, size)
+            counts = [round(4000 * drawn[to] * (1.5 if to == VICTIM else 1.0)) for to in range(size)]
+            given, taken = np.ones(sum(counts)), np.empty(size * counts[rank])
+            comm.Alltoallv([given, counts], [taken, [counts[rank]] * size])
+            with get_timing_logger().operation("EXPERT"):
+                compute(10.0 * len(taken) / (size * 4000))
+            comm.Alltoallv([taken, [counts[rank]] * size], [given, counts])
+
+    return Experts()
+
+
+SCENARIOS: dict[str, Any] = {
+    one.__name__: one
+    for one in (
+        healthy, collector, compilation, burner, quota, crowd, faults, disk, write_back, checkpoint, asleep,
+        longer, packed, experts,
+    )
+}  # fmt: skip

@@ -1,0 +1,66 @@
+"""What is to be said of each scenario, and how a verdict is scored against it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+Score = Literal["right", "untold", "wrong"]
+
+_CAUSES_BY_FACT = {"collector-pauses", "uneven-work"}
+_CAUSES_BY_OPERATION = {"GC", "COMPILE", "CHECKPOINT"}
+_MACHINE, _WORK = {"machine"}, {"work"}
+
+
+class Expected(NamedTuple):
+    """What is right.
+
+    Attributes:
+        ranks: which ranks are slow; nobody if there are none.
+        causes: any of these is the cause; empty if none can be told from what is recorded.
+        owners: whose matter it is.
+        n_ranks: with how many ranks the job runs.
+    """
+
+    ranks: tuple[int, ...]
+    causes: set[str]
+    owners: set[str]
+    n_ranks: int = 2
+
+
+EXPECTED = {
+    "healthy": Expected((), set(), {""}),
+    "collector": Expected((), {"collector-pauses", "GC"}, {""}),
+    "compilation": Expected((1,), {"COMPILE"}, _MACHINE),
+    "burner": Expected((1,), {"processor-wait"}, _MACHINE),
+    "quota": Expected((1,), {"cpu-quota"}, _MACHINE),
+    "crowd": Expected((), {"processor-wait"}, {""}, n_ranks=4),
+    "faults": Expected((1,), {"memory-wait", "disk-wait"}, _MACHINE),
+    "disk": Expected((1,), {"disk-wait"}, _MACHINE),
+    "write_back": Expected((1,), {"disk-wait"}, _MACHINE),
+    "checkpoint": Expected((0,), {"CHECKPOINT", "disk-wait"}, _MACHINE),
+    "asleep": Expected((1,), set(), _MACHINE),
+    "longer": Expected((1,), set(), _WORK),
+    "packed": Expected((), {"uneven-work"}, _WORK),
+    "experts": Expected((1,), set(), _WORK),
+}
+"""By the scenario's name. An owner that is "unknown" is never wrong."""
+
+
+def causes_told(verdict: Mapping[str, Any]) -> set[str]:
+    """Return the causes that a verdict, as ``stragglers --json`` prints it, names."""
+    told = {fact["fact"] for fact in verdict["evidence"]} & _CAUSES_BY_FACT
+    if verdict.get("cause"):
+        told.add(verdict["cause"]["name"])
+    return told | ({verdict["operation"]} & _CAUSES_BY_OPERATION)
+
+
+def scored(verdict: Mapping[str, Any], expected: Expected) -> Score:
+    """Return whether a verdict names the right ranks, owner and cause, less than that, or others."""
+    named, told, owner = set(verdict["ranks"]), causes_told(verdict), verdict["owner"]
+    contradicts = (owner, expected.owners) in (("machine", _WORK), ("work", _MACHINE))
+    if named - set(expected.ranks) or told - expected.causes or contradicts:
+        return "wrong"
+    is_told = not expected.causes or bool(told)
+    is_whose = owner in expected.owners or expected.owners == _MACHINE
+    return "right" if named == set(expected.ranks) and is_told and is_whose else "untold"
