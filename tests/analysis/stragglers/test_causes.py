@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from simulated_runs import Floats, of_operations
+from simulated_runs import Floats, of_operations, with_work
 
 from timing_logger.analysis import Verdict, stragglers
 from timing_logger.analysis.operations import PAUSES
@@ -56,6 +56,27 @@ def test_pauses_that_hit_ranks_in_turn_are_why_much_time_is_lost(kind: str) -> N
     assert ADVICE[kind] in what_next(verdict)
 
 
+def within_optimizer(timings: pd.DataFrame, kind: str) -> Any:
+    """Return the run with its pauses inside of the rows that they follow."""
+    nested = timings.copy()
+    (optimizer,), (pause,) = (np.nonzero(nested["operation"] == name) for name in ("OPTIMIZER", kind))
+    ends = nested["end_counter"].to_numpy().copy()
+    ends[optimizer] = ends[pause]
+    nested["end_counter"] = ends
+    nested["elapsed_ms"] = 1000 * (ends - nested["start_counter"])
+    return nested
+
+
+@each_kind
+def test_a_pause_inside_of_another_row_is_counted_once(kind: str) -> None:
+    beside = run(**{kind: in_turn(80.0)})
+    nested = within_optimizer(beside, kind)
+    assert nested["elapsed_ms"].sum() > 1.1 * beside["elapsed_ms"].sum()
+    verdict, expected = stragglers(nested), stragglers(beside)
+    assert (verdict.verdict, verdict.cost_ms) == ("diffuse", pytest.approx(expected.cost_ms))
+    assert facts(verdict) == [Pauses(kind, pytest.approx(expected.cost_share))]
+
+
 @each_kind
 def test_pauses_of_all_ranks_at_once_are_told_though_no_rank_is_slow(kind: str) -> None:
     paused = run(**{kind: pauses((slice(5, None, 20), slice(None)), 200.0)})
@@ -72,6 +93,14 @@ def test_a_rank_that_pauses_alone_is_named_with_that(kind: str) -> None:
     verdict = stragglers(run(**{kind: pauses((slice(1, None, 3), 1), 60.0)}))
     assert (verdict.ranks_to_look_at, verdict.operation) == ((1,), kind)
     assert ADVICE[kind] in what_next(verdict)
+
+
+@each_kind
+def test_it_is_neither_the_fault_of_its_machine_nor_of_its_work(kind: str) -> None:
+    work = np.random.default_rng(0).uniform(0.8, 1.2, SHAPE)
+    verdict = stragglers(with_work(run(**{kind: pauses((slice(1, None, 3), 1), 60.0)}), "FORWARD", work))
+    assert (verdict.ranks, verdict.operation, verdict.owner) == ((1,), kind, "")
+    assert "For the work that it has" not in verdict_sentence(verdict)
 
 
 @each_kind

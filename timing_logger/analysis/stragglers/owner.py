@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.operations import PAUSES
 from timing_logger.analysis.series.noise import error_of_median
 from timing_logger.analysis.series.peers import peer_medians
 from timing_logger.analysis.step_times.step_times import StepTimes
@@ -66,8 +67,8 @@ def _owned(found: Judgement, recorded: StepTimes, equal: StepTimes | None) -> Ju
     verdict = found.verdict
     if verdict.verdict == "role":
         return found._replace(verdict=replace(verdict, owner="role"))
-    if verdict.verdict not in _OF_RANKS:
-        return found
+    if verdict.verdict not in _OF_RANKS or verdict.operation in PAUSES:
+        return found  # what a rank stops for is neither its machine's nor its work's
     case = found.case.with_times(recorded)
     excess = _Excess.of(case, found.slow, equal)
     is_known = excess.work is not _UNKNOWN

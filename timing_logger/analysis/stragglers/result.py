@@ -112,7 +112,7 @@ class Verdict:
             through themselves, their host or what they use there. ``work``: they have more to do than their
             peers, and are no slower for that. ``both``. ``role``: a whole role is slower than the others, and
             how much its work should take is not known. ``unknown``: no work is recorded. "" if no rank or
-            role is slow.
+            role is slow, and if the ranks stop for what ``operation`` names, such as a garbage collection.
         labels: the role of the first rank, "" if none is stated.
         window: ``persistent``, ``ongoing`` (still slow at the end), ``bounded`` or ``intermittent``; "" if
             there are no slow steps.
