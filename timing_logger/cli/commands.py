@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from timing_logger.cli.ctrl_c import raised
-from timing_logger.cli.queries import Answer, QueryResult, cluster_of, selected_rows, terminal_width
+from timing_logger.cli.queries import (
+    Answer,
+    QueryResult,
+    cluster_of,
+    host_counters,
+    selected_rows,
+    terminal_width,
+)
 from timing_logger.progress import begin, progress_callback
 
 if TYPE_CHECKING:
@@ -39,7 +46,9 @@ def trace(arguments: Namespace) -> Answer:
     from timing_logger.report.trace import write_trace_of_files
 
     query = selected_rows(arguments, None)
-    counts = write_trace_of_files(query, arguments.output, progress=progress_callback("writing"))
+    counts = write_trace_of_files(
+        query, arguments.output, host=host_counters(arguments), progress=progress_callback("writing")
+    )
     return Answer(
         f"{arguments.output}: {counts.spans} spans and {counts.flows} flows of {counts.processes} processes, "
         f"{_size_of(arguments.output)}. Open it at ui.perfetto.dev, which keeps it in the browser.\n"

@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from timing_logger.analysis.analysis import Analysis
     from timing_logger.analysis.files import File
     from timing_logger.engine.cluster import Cluster
@@ -138,6 +140,15 @@ def selected_rows(arguments: argparse.Namespace, columns: Collection[str] | None
     query = Query(found, arguments.ranks, arguments.iterations)
     query.require_iterations()
     return query
+
+
+def host_counters(arguments: argparse.Namespace) -> pd.DataFrame:
+    """Return what hosts counted beside the files that the options name, as ``read_host_counters`` does."""
+    from timing_logger.reading.host_rows import read_host_counters
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the timings have said what is wrong with their files
+        return read_host_counters(arguments.logdir, incarnations=arguments.run, world=arguments.world)
 
 
 def _files(

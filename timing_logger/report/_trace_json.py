@@ -15,6 +15,7 @@ from timing_logger.analysis.operations import is_communication, is_wait
 from timing_logger.analysis.tables import Bools, Ints
 from timing_logger.record import COLUMNS
 from timing_logger.report._trace_flows import Flows
+from timing_logger.report._trace_host import Track
 from timing_logger.report._trace_lanes import Lanes
 from timing_logger.report._trace_rows import Counters, TraceRows
 
@@ -175,3 +176,10 @@ def counter_events(lines: Lines, counters: Counters) -> list[str]:
     head = f'{{"ph":"C","pid":{lines.pid},"name":"in flight","ts":'
     changes = zip(counters.at_ns.tolist(), counters.n_bytes.tolist(), strict=True)
     return [f'{head}{at_ns / 1000},"args":{{"bytes":{n_bytes}}}}}' for at_ns, n_bytes in changes]
+
+
+def track_events(lines: Lines, track: Track) -> list[str]:
+    """Return the events of a counter of the host, as one track of the process."""
+    head = f'{{"ph":"C","pid":{lines.pid},"name":{json.dumps(track.name)},"ts":'
+    values = zip(track.at_ns.tolist(), track.values.tolist(), strict=True)
+    return [f'{head}{at_ns / 1000},"args":{{"value":{value:.6g}}}}}' for at_ns, value in values]

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 from narwhals.typing import IntoDataFrame
@@ -32,6 +32,7 @@ from timing_logger.report._trace_flows import (
     flows_in,
     joined_flows,
 )
+from timing_logger.report._trace_host import HostTracks
 from timing_logger.report._trace_json import (
     FIRST_TID,
     Lines,
@@ -40,6 +41,7 @@ from timing_logger.report._trace_json import (
     flow_texts,
     name_events,
     row_events,
+    track_events,
 )
 from timing_logger.report._trace_lanes import assign_lanes
 from timing_logger.report._trace_rows import (
@@ -53,6 +55,9 @@ from timing_logger.report._trace_rows import (
     rows_by_process,
     traced_in,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _CHUNK = 2**16
 _open_compressed = cast("Callable[..., IO[str]]", partial(gzip.open, compresslevel=4))
@@ -69,7 +74,7 @@ class TraceCounts(NamedTuple):
         spans: the number of rows with a start and an end.
         instants: the number of rows without an end (``unresolved``), marked at their start.
         flows: the number of arrows.
-        counters: the number of changes of the bytes in flight.
+        counters: the number of values of counters: bytes in flight, and what the host counted.
         unplaced: the number of rows without a start, which no trace can show.
     """
 
@@ -86,6 +91,7 @@ def write_trace(
     timings: IntoDataFrame,
     path: str | os.PathLike[str],
     *,
+    host: pd.DataFrame | None = None,
     progress: Progress | None = None,
 ) -> TraceCounts:
     """Write a table of timings as a trace in the Trace Event Format (JSON).
@@ -94,8 +100,8 @@ def write_trace(
     background, and work of a device for it, have lanes beside it; a span that would partly overlap another
     one is in a further lane (``MainThread #2``). Arrows lead from each send to the end of its receive, and in
     a collective from the last rank to begin, or the root, to the ends of those that needed it. A counter
-    shows the bytes of communication in flight. The arguments of a span are the columns
-    ``_trace_json.ARGUMENTS``, unless they are blank.
+    shows the bytes of communication in flight, and others show what the host counted. The arguments of a
+    span are the columns ``_trace_json.ARGUMENTS``, unless they are blank.
 
     Time begins with the first instant of the table: of ``start_s`` if the table has that column, which is one
     axis for all ranks, else of ``start_counter``, which is one axis for the ranks of a host.
@@ -104,6 +110,7 @@ def write_trace(
         timings: what ``read_timings`` returns, or a polars table with its columns. Hosts and labels are taken
             from ``attrs["files"]``, if it is there.
         path: the file, which is replaced if it exists; compressed if its name ends in ``.gz``.
+        host: what ``read_host_counters`` returns, for tracks of these counters.
         progress: called repeatedly with the number of rows written so far and the total.
 
     Returns:
@@ -115,19 +122,23 @@ def write_trace(
     """
     files = getattr(timings, "attrs", {}).get("files", [])
     frame, recorded = opened(timings), opened(timings, as_recorded=True)
-    trace = _Trace(traced_in(frame), flows_in(frame, stated_world_size(files)), files)
+    trace = _Trace(traced_in(frame), flows_in(frame, stated_world_size(files)), files, HostTracks(host))
     tables = ((frame[rows], recorded[rows]) for _, rows in rows_by_process(frame))
     return trace.write(tables, Path(path), progress)
 
 
 def write_trace_of_files(
-    query: Query, path: str | os.PathLike[str], *, progress: Progress | None = None
+    query: Query,
+    path: str | os.PathLike[str],
+    *,
+    host: pd.DataFrame | None = None,
+    progress: Progress | None = None,
 ) -> TraceCounts:
     """Write the chosen rows of timing files as :func:`write_trace` does, however large the files are.
 
     Args:
         query: the files, with all columns, and the chosen rows.
-        path, progress: as for :func:`write_trace`.
+        path, host, progress: as for :func:`write_trace`.
 
     Raises:
         ConfigurationError: one of the chosen ranks has no file.
@@ -135,7 +146,7 @@ def write_trace_of_files(
         LogPathError: as for :func:`write_trace`.
     """
     traced, *flows = run(query, PROCESSES, FLOWS_OF_COLLECTIVES, FLOWS_OF_MESSAGES).answers
-    trace = _Trace(traced, joined_flows(flows), unread_files(query.files))
+    trace = _Trace(traced, joined_flows(flows), unread_files(query.files), HostTracks(host))
     tables = (
         (opened(rows), opened(rows, as_recorded=True))
         for rows in (query.rows_of([file]) for file in query.files)
@@ -151,11 +162,14 @@ class _Trace:
         traced: all processes, by rank and incarnation.
         flows: the arrows, by process.
         files: descriptions of the files, as in ``attrs["files"]``.
+        host: what hosts counted.
     """
 
-    def __init__(self, traced: Sequence[Traced], flows: FlowsOf, files: Sequence[File]) -> None:
+    def __init__(
+        self, traced: Sequence[Traced], flows: FlowsOf, files: Sequence[File], host: HostTracks
+    ) -> None:
         self._traced = traced
-        self._flows = flows
+        self._flows, self._host = flows, host
         self._names = process_names(traced, files)
         self._origin_s = origin_of(traced)
         self._lanes = self._spans = self._placed = self._counters = 0
@@ -213,6 +227,9 @@ class _Trace:
             for here in _chunks(np.arange(len(flows.row))):
                 yield arrival_events(lines, rows, lanes, Flows._make(column[here] for column in flows))
             yield from self._counter_events(lines, bytes_in_flight(rows))
+            for track in self._host.of(self._traced[number].process, frame.columns, self._origin_s):
+                self._counters += len(track.at_ns)
+                yield track_events(lines, track)
             self._spans += int(rows.ended.sum())
             self._placed += int(rows.placed.sum())
             done += len(frame)
