@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 Score = Literal["right", "untold", "wrong"]
 
-_CAUSES_BY_FACT = {"collector-pauses", "uneven-work"}
+_CAUSES_BY_FACT = {"uneven-work"}
 _CAUSES_BY_OPERATION = {"GC", "COMPILE", "CHECKPOINT"}
 _MACHINE, _WORK = {"machine"}, {"work"}
 
@@ -30,7 +30,7 @@ class Expected(NamedTuple):
 
 EXPECTED = {
     "healthy": Expected((), set(), {""}),
-    "collector": Expected((), {"collector-pauses", "GC"}, {""}),
+    "collector": Expected((), {"GC"}, {""}),
     "compilation": Expected((1,), {"COMPILE"}, _MACHINE),
     "burner": Expected((1,), {"processor-wait"}, _MACHINE),
     "quota": Expected((1,), {"cpu-quota"}, _MACHINE),
@@ -50,13 +50,14 @@ EXPECTED = {
 def causes_told(verdict: Mapping[str, Any]) -> set[str]:
     """Return the causes that a verdict, as ``stragglers --json`` prints it, names."""
     told = {fact["fact"] for fact in verdict["evidence"]} & _CAUSES_BY_FACT
+    told |= {fact["operation"] for fact in verdict["evidence"] if fact["fact"] == "pauses"}
     if verdict.get("cause"):
         told.add(verdict["cause"]["name"])
     return told | ({verdict["operation"]} & _CAUSES_BY_OPERATION)
 
 
 def scored(verdict: Mapping[str, Any], expected: Expected) -> Score:
-    """Return whether a verdict names the right ranks, owner and cause, less than that, or others."""
+    """Tell whether a verdict names the right ranks, owner and cause, less than that, or others."""
     named, told, owner = set(verdict["ranks"]), causes_told(verdict), verdict["owner"]
     contradicts = (owner, expected.owners) in (("machine", _WORK), ("work", _MACHINE))
     if named - set(expected.ranks) or told - expected.causes or contradicts:
