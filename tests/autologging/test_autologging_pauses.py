@@ -48,3 +48,25 @@ def test_where_all_ranks_compile_again_nobody_is_named_and_the_cost_is_told(tmp_
     assert verdict.ranks == ()
     assert costs["COMPILE"] == max(costs.values()) > 0.2
     assert "Without what torch.compile compiled after the first step, the run would be" in job.stderr
+
+
+def test_what_is_imported_in_a_step_is_a_row_of_that_step_and_what_is_imported_before_is_none(
+    tmp_path: Path,
+) -> None:
+    lasts_60_ms = "import time\nbegin = time.perf_counter()\nwhile time.perf_counter() < begin + 0.06: pass\n"
+    for name in ("early", "late"):
+        (tmp_path / f"{name}.py").write_text(lasts_60_ms)
+    (tmp_path / "program.py").write_text(
+        "import early, torch\n"
+        "layer = torch.nn.Linear(1, 1)\n"
+        "optimizer = torch.optim.SGD(layer.parameters())\n"
+        "for step in range(4):\n"
+        "    if step == 2: import late\n"
+        "    layer(torch.ones(1)).backward()\n"
+        "    optimizer.step()\n"
+    )
+    job = timed(tmp_path / "logs", [sys.executable, tmp_path / "program.py"])
+    assert job.returncode == 0, job.stderr
+    rows = read_timings(tmp_path / "logs")
+    imports = rows[(rows["operation"] == "IMPORT") & rows["layer_name"].isin(["early", "late"])]
+    assert imports[["layer_name", "iteration", "status"]].to_numpy().tolist() == [["late", 2, "ok"]]
