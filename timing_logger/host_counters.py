@@ -47,6 +47,9 @@ _USAGE = "`getrusage`"
 _CGROUP = "its control group (cgroup v2)"
 _QUOTA = "`cpu.stat` of its control groups (cgroup v1 or v2)"
 _VMSTAT = "`/proc/vmstat`"
+_GPU = "NVML or AMD SMI"
+_TORCH = "`torch.cuda.memory_stats`"
+_IB = "`/sys/class/infiniband/*/ports/*/counters`"
 _NET = "`/proc/net/dev`"
 
 OF_PROCESS = (
@@ -59,7 +62,7 @@ OF_PROCESS = (
         "involuntary_switches", "times that a thread of the process lost its processor to another", _USAGE
     ),
     _grown("major_faults", "page faults of the process that had to wait for a disk", _USAGE),
-    _level("resident_mb", "memory of the process that is in RAM", "`/proc/self/statm`"),
+    _level("resident_mb", "memory of the process that is in RAM", "`/proc/self/stat`"),
     _grown("process_read_kb", "what the process had disks read", "`/proc/self/io`"),
     _grown("process_written_kb", "what the process had disks write", "`/proc/self/io`"),
 )
@@ -96,7 +99,28 @@ OF_HOST = (
 )
 """What the host counts: the same on all ranks of it, but for quotas and what a container hides."""
 
-COUNTERS = (*OF_PROCESS, *OF_PRESSURE, *OF_HOST)
+OF_DEVICES = (
+    _level("gpu_sm_mhz", "clock of the device, the lowest of several", _GPU),
+    _level("gpu_throttle_bits", "why its clock is held back, as NVML's or AMD's bits; 0 if it is not", _GPU),
+    _level("gpu_temperature_c", "temperature of the device, the highest of several", _GPU),
+    _level("gpu_power_w", "power that it draws, the sum of several", _GPU),
+    _grown("gpu_ecc_corrected", "memory errors that were corrected", _GPU),
+    _grown("gpu_ecc_uncorrected", "memory errors that could not be corrected", _GPU),
+    _level("gpu_pcie_width", "lanes of its PCIe link, the fewest of several", _GPU),
+    _level("gpu_pcie_generation", "generation of its PCIe link, the lowest of several", _GPU),
+    _level("gpu_xid", "number of the last Xid error in the interval; 0 if there was none", "NVML"),
+    _grown(
+        "gpu_alloc_retries", "times that the allocator gave all cached memory back and asked again", _TORCH
+    ),
+    _grown("gpu_alloc_failures", "times that there was no memory all the same", _TORCH),
+    _grown("ib_received_kb", "what came over InfiniBand or RoCE, on all ports of the host", _IB),
+    _grown("ib_sent_kb", "what went over InfiniBand or RoCE, on all ports of the host", _IB),
+    _grown("ib_wait_ticks", "ticks in which a port had data to send and could not", _IB),
+    _grown("ib_errors", "symbol and receive errors, link recoveries and links that went down", _IB),
+)
+"""What the devices count that this process uses, and the host's InfiniBand adapters."""
+
+COUNTERS = (*OF_PROCESS, *OF_PRESSURE, *OF_HOST, *OF_DEVICES)
 
 NAMES = tuple(counter.name for counter in COUNTERS)
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING or NAME == "python":
         Wait,
         issued_method,
         lose_operation,
+        read_files,
     )
 else:
     from timing_logger.recording.cores.native.core import (
@@ -35,6 +36,7 @@ else:
         Wait,
         issued_method,
         lose_operation,
+        read_files,
     )
 
 
@@ -52,6 +54,7 @@ __all__ = [
     "issued_method",
     "lose_operation",
     "new_channel",
+    "read_files",
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -53,43 +54,37 @@ def _mount(roots: Roots, controller: str) -> tuple[str, Path] | None:
 class Quotas:
     """For how long quotas stopped the process, and how many cores it may use.
 
-    Looked at are its own group and those around it that had a quota when the process began to record.
+    Looked at are its own group and those around it that had a quota when the process began to record. Quotas
+    are those of that moment.
     """
 
     counters = ("throttled_periods", "throttled_us", "usable_cores")
 
     def __init__(self, roots: Roots) -> None:
-        self._is_v1 = bool(groups := group_folders(roots, "cpu"))
+        is_v1 = bool(groups := group_folders(roots, "cpu"))
+        files = ("cpu.cfs_quota_us", "cpu.cfs_period_us") if is_v1 else ("cpu.max",)
         groups = groups or group_folders(roots, "")
         stating = [group for group in groups if b"nr_throttled" in read_file(f"{group}/cpu.stat")]
-        self._groups = [
-            group for group in stating if group == stating[0] or self._cores_of(group) is not None
-        ]
-        self.why = "" if self._groups else "no control group of the process states how it is throttled"
+        cores = {group: _quota([read_file(f"{group}/{name}") for name in files]) for group in stating}
+        looked_at = [group for group in stating if group == stating[0] or cores[group] is not None]
+        self._files = [f"{group}/cpu.stat" for group in looked_at]
+        self._cores = min((one for one in cores.values() if one is not None), default=math.inf)
+        self.why = "" if looked_at else "no control group of the process states how it is throttled"
 
     def paths(self) -> Sequence[str]:
-        """Return the file of each group that states how it was throttled, then those with its quota."""
-        names = ("cpu.stat", *self._quota_files())
-        return [f"{group}/{name}" for group in self._groups for name in names]
+        """Return the file of each group that states how it was throttled."""
+        return self._files
 
     def values(self, texts: Sequence[bytes]) -> Mapping[str, float]:
         """Return the sums over these groups, and how many cores the process may use."""
-        n = 1 + len(self._quota_files())
         found: dict[str, float] = {}
-        quotas = [_quota(texts[at + 1 : at + n]) for at in range(0, len(texts), n)]
-        if (cores := _cores_by_affinity()) is not None:
-            found["usable_cores"] = min([cores, *(quota for quota in quotas if quota is not None)])
-        stated = [_throttled(text) for text in texts[::n] if b"nr_throttled" in text]
+        if hasattr(os, "sched_getaffinity"):  # of the main thread: others may have narrower ones
+            found["usable_cores"] = min(self._cores, len(os.sched_getaffinity(os.getpid())))
+        stated = [_throttled(text) for text in texts if b"nr_throttled" in text]
         if stated:
             found["throttled_periods"] = sum(periods for periods, _ in stated)
             found["throttled_us"] = sum(time_us for _, time_us in stated)
         return found
-
-    def _quota_files(self) -> tuple[str, ...]:
-        return ("cpu.cfs_quota_us", "cpu.cfs_period_us") if self._is_v1 else ("cpu.max",)
-
-    def _cores_of(self, group: Path) -> float | None:
-        return _quota([read_file(f"{group}/{name}") for name in self._quota_files()])
 
 
 def _throttled(text: bytes) -> tuple[int, int]:
@@ -106,9 +101,3 @@ def _quota(texts: Sequence[bytes]) -> float | None:
         quota_us, period_us = map(float, b" ".join(texts).split())  # "max" is no number
         return round(quota_us / period_us, 2) if quota_us > 0 else None
     return None
-
-
-def _cores_by_affinity() -> int | None:
-    if not hasattr(os, "sched_getaffinity"):
-        return None
-    return len(os.sched_getaffinity(os.getpid()))  # of the main thread: threads may have narrower ones

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-_MOST_BYTES = 2**18
+from timing_logger.recording.cores.chosen import read_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +60,9 @@ class Parsed:
         return self.parse(texts)
 
 
-def read_files(paths: Iterable[str]) -> list[bytes]:
-    """Return the content of each file; b"" of one that is not there or cannot be read."""
-    return [read_file(path) for path in paths]
-
-
-def read_file(path: str) -> bytes:
+def read_file(path: str | os.PathLike[str]) -> bytes:
     """Return the content of a file of the kernel; b"" if it is not there or cannot be read."""
-    with suppress(OSError):
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return os.read(descriptor, _MOST_BYTES)
-        finally:
-            os.close(descriptor)
-    return b""
+    return read_files([os.fspath(path)])[0]
 
 
 def why_unreadable(path: str) -> str:

@@ -48,7 +48,7 @@ class HostFile:
         file = self._current()
         file.append(line, 1)
         self._written += 1
-        return file.look_after()
+        return file.look_after() if file.has_found_something else []
 
     def close(self) -> None:
         """Close the file. Calling it again is harmless."""
@@ -83,6 +83,11 @@ class _Parts(FileInParts):
             mode=mode,
             max_bytes=max_bytes,
         )
+
+    @property
+    def has_found_something(self) -> bool:
+        """Whether something was done to the file, as was found when the last line was written."""
+        return bool(self._notices)
 
     def _take_other_names(self) -> None:
         raise FileExistsError("another process has taken the names of our files")

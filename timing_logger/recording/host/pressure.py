@@ -35,9 +35,9 @@ def _source(of: str, resource: str, file: Path) -> Parsed:
 
 
 def _totals(names: Mapping[str, str], texts: Sequence[bytes]) -> Mapping[str, float]:
-    lines = [line.split() for line in texts[0].decode().splitlines()]
-    return {
-        names[kind]: int(total.partition("=")[2])
-        for kind, *_, total in lines
-        if kind in names and total.startswith("total=")
-    }
+    found = {}
+    for line in texts[0].splitlines():
+        kind, total = line[:4].decode(), line.partition(b" total=")[2]
+        if kind in names and total:
+            found[names[kind]] = int(total)
+    return found

@@ -16,7 +16,9 @@ from contextlib import suppress
 from timing_logger.host_counters import COUNTERS
 from timing_logger.record import NS_PER_S
 from timing_logger.recording.clock import perf_counter_ns
-from timing_logger.recording.host.files import Source, read_files, why_unreadable
+from timing_logger.recording.cores.chosen import read_files
+from timing_logger.recording.host.apart import Apart
+from timing_logger.recording.host.files import Source, why_unreadable
 from timing_logger.recording.host.host_file import HostFile
 from timing_logger.recording.mailbox import Mailbox
 from timing_logger.run_info import HostCountersInfo, Unseen
@@ -47,6 +49,7 @@ class HostSampler:
         self, find: Callable[[], Sequence[Source]], file: HostFile, *, interval_s: float = INTERVAL_S
     ) -> None:
         self._find = find
+        self._found: Sequence[Source] = ()
         self._sources: Sequence[Source] = ()
         self._file = file
         self._interval_s = interval_s
@@ -64,8 +67,9 @@ class HostSampler:
 
     def info(self) -> HostCountersInfo:
         """Return what the sidecar says of the counters; from any thread."""
+        cpu_ns = self._cpu_ns + sum(source.cpu_ns for source in self._apart())
         return HostCountersInfo(
-            self._file.name, self._file.lines, self._failed, self._cpu_ns, self._unseen, self._last_error
+            self._file.name, self._file.lines, self._failed, cpu_ns, self._unseen, self._last_error
         )
 
     def close(self, timeout_s: float) -> None:
@@ -87,8 +91,13 @@ class HostSampler:
         if perf_counter_ns() - self._since_ns >= _LEAST_S * NS_PER_S:
             self._harmless(self._sample)
         self._harmless(self._file.close)
+        for source in self._apart():
+            source.close()
         self._is_over = True
         self._ended.put(None)
+
+    def _apart(self) -> list[Apart]:
+        return [source for source in self._sources if isinstance(source, Apart)]
 
     def _ends_before(self, due_s: float) -> bool:
         try:
@@ -115,17 +124,24 @@ class HostSampler:
             log.warning("timing logger: %s", message)
 
     def _begin(self) -> None:
-        self._sources = self._find()
+        self._found = self._sources = self._find()
         self._since_ns, self._before = perf_counter_ns(), self._values()
-        self._unseen = unseen(self._sources, self._before)
+        self._unseen = unseen(self._found, self._before)
+        self._sources = [one for one in self._found if not _is_in_vain(one, self._before)]
 
     def _sample(self) -> None:
         """Write a line. Where that fails, the next one tells of this interval, too."""
         now_ns, values = perf_counter_ns(), self._values()
         found = self._file.append(line(self._since_ns, now_ns, self._before, values))
         self._since_ns, self._before = now_ns, values
+        if self._is_late():  # devices may begin to answer, or be used, at any time
+            self._unseen = unseen(self._found, values)
         for message in found:
             self._report(f"the file of host counters was changed: {message}")
+
+    def _is_late(self) -> bool:
+        """Tell whether something that is listed as unseen can be seen by now."""
+        return any(name in self._before for one in self._unseen for name in one.counters)
 
     def _values(self) -> Values:
         """Read all files, one right after the other, and return what they state."""
@@ -155,6 +171,11 @@ def line(since_ns: int, until_ns: int, before: Values, values: Values) -> bytes:
             value = value - before[name] if name in before else None
         cells.append("" if value is None or value < 0 else f"{value:.10g}")
     return (",".join(cells) + "\n").encode()
+
+
+def _is_in_vain(source: Source, values: Values) -> bool:
+    """Tell whether a source has files and states nothing: reading what is not there takes time, too."""
+    return bool(source.paths()) and not any(name in values for name in source.counters)
 
 
 def unseen(sources: Sequence[Source], values: Values) -> list[Unseen]:

@@ -16,6 +16,7 @@ from timing_logger.recording.cores.python.core import Unrecorded as Unrecorded
 from timing_logger.recording.cores.python.core import Wait as Wait
 from timing_logger.recording.cores.python.core import issued_method as issued_method
 from timing_logger.recording.cores.python.core import lose_operation as lose_operation
+from timing_logger.recording.cores.python.core import read_files as read_files
 from timing_logger.recording.recorder import Recorder
 
 class Batch(Sequence[RawRecord]):

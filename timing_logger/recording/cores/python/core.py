@@ -4,6 +4,7 @@ from timing_logger.recording.cores.channel import Channel
 from timing_logger.recording.cores.python.background import BackgroundSpan, Completion, Wait
 from timing_logger.recording.cores.python.calls import Caller, CollectiveCount, OpenCall, Span, Unrecorded
 from timing_logger.recording.cores.python.issued import issued_method, lose_operation
+from timing_logger.recording.cores.python.small_files import read_files
 
 __all__ = [
     "BackgroundSpan",
@@ -17,4 +18,5 @@ __all__ = [
     "Wait",
     "issued_method",
     "lose_operation",
+    "read_files",
 ]

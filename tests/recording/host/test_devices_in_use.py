@@ -1,0 +1,159 @@
+"""Which devices this process uses, and what libraries state of them; the libraries are stand-ins."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kernel_files import read
+
+from timing_logger.recording.host import apart, devices
+from timing_logger.recording.host.amd import AmdDevices
+from timing_logger.recording.host.devices import device_sources, used_devices
+from timing_logger.recording.host.nvidia import NvidiaDevices
+
+
+@pytest.mark.parametrize(
+    ("environment", "used"),
+    [
+        ({}, []),
+        ({"LOCAL_RANK": "2"}, ["2"]),
+        ({"LOCAL_RANK": "7"}, []),
+        ({"CUDA_VISIBLE_DEVICES": "3"}, ["3"]),
+        ({"CUDA_VISIBLE_DEVICES": "3", "LOCAL_RANK": "1"}, ["3"]),
+        ({"CUDA_VISIBLE_DEVICES": "5, 6", "LOCAL_RANK": "1"}, ["6"]),
+        ({"HIP_VISIBLE_DEVICES": "GPU-a,GPU-b", "SLURM_LOCALID": "0"}, ["GPU-a"]),
+        ({"CUDA_VISIBLE_DEVICES": "", "LOCAL_RANK": "1"}, ["1"]),
+    ],
+)
+def test_before_torch_has_initialised_them_the_environment_says_which_devices_are_used(
+    environment: Mapping[str, str], used: list[str]
+) -> None:
+    assert used_devices(4, environment) == used
+
+
+def test_the_only_device_of_a_host_is_used() -> None:
+    assert used_devices(1, {}) == ["0"]
+
+
+def test_once_torch_has_initialised_them_it_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    accelerator = SimpleNamespace(used_devices=lambda: [1])
+    monkeypatch.setattr(devices, "find_accelerator", lambda: accelerator)
+    assert used_devices(8, {"CUDA_VISIBLE_DEVICES": "5,6,7", "LOCAL_RANK": "0"}) == ["6"]
+
+
+class NVMLError(Exception):
+    """As that of pynvml."""
+
+
+def stand_in_for_nvml(xids: list[int]) -> Any:
+    """Return a module as pynvml: two devices, the second one hot and slow, the first without ECC."""
+
+    def ecc(of: int, kind: str, counter: str) -> int:
+        if of == 0:
+            raise NVMLError("Not Supported")
+        return 3
+
+    def wait(events: object, timeout_ms: int) -> Any:
+        assert timeout_ms == 0
+        if not xids:
+            raise NVMLError("Timeout")
+        return SimpleNamespace(eventData=xids.pop(0))
+
+    return SimpleNamespace(
+        NVMLError=NVMLError, NVML_CLOCK_SM=1, NVML_TEMPERATURE_GPU=0, NVML_MEMORY_ERROR_TYPE_CORRECTED=0,
+        NVML_MEMORY_ERROR_TYPE_UNCORRECTED=1, NVML_VOLATILE_ECC=0, nvmlEventTypeXidCriticalError=8,
+        nvmlInit=lambda: None,
+        nvmlDeviceGetCount=lambda: 2,
+        nvmlDeviceGetHandleByIndex=lambda index: index,
+        nvmlDeviceGetHandleByUUID=lambda uuid: int(uuid[-1]),
+        nvmlDeviceGetClockInfo=lambda of, kind: (1980, 1200)[of],
+        nvmlDeviceGetCurrentClocksThrottleReasons=lambda of: (1, 0x40)[of],
+        nvmlDeviceGetTemperature=lambda of, kind: (40, 90)[of],
+        nvmlDeviceGetPowerUsage=lambda of: (100_900, 700_000)[of],
+        nvmlDeviceGetTotalEccErrors=ecc,
+        nvmlDeviceGetCurrPcieLinkWidth=lambda of: (16, 8)[of],
+        nvmlDeviceGetCurrPcieLinkGeneration=lambda of: 5,
+        nvmlEventSetCreate=lambda: object(),
+        nvmlDeviceRegisterEvents=lambda of, kinds, events: None,
+        nvmlEventSetWait_v2=wait,
+    )  # fmt: skip
+
+
+def test_of_several_devices_the_worst_value_or_the_sum_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", stand_in_for_nvml([]))
+    assert NvidiaDevices(lambda n_devices: ["0", "GPU-1"]).read() == {
+        "gpu_sm_mhz": 1200, "gpu_throttle_bits": 0x41, "gpu_temperature_c": 90, "gpu_power_w": 800,
+        "gpu_pcie_width": 8, "gpu_pcie_generation": 5, "gpu_xid": 0,
+    }  # fmt: skip
+
+
+def test_errors_of_a_device_that_counts_them_are_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", stand_in_for_nvml([13, 79]))
+    nvidia = NvidiaDevices(lambda n_devices: ["1"])
+    found = nvidia.read()
+    assert (found["gpu_ecc_corrected"], found["gpu_ecc_uncorrected"], found["gpu_xid"]) == (3, 3, 79)
+    assert nvidia.read()["gpu_xid"] == 0
+
+
+def test_where_no_device_is_known_to_be_used_nothing_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", stand_in_for_nvml([13]))
+    assert NvidiaDevices(lambda n_devices: []).read() == {}
+
+
+def test_amd_states_what_it_knows_and_leaves_out_what_is_not_available(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    smi = SimpleNamespace(
+        AmdSmiException=NVMLError,
+        AmdSmiClkType=SimpleNamespace(GFX=0),
+        AmdSmiTemperatureType=SimpleNamespace(HOTSPOT=1),
+        AmdSmiTemperatureMetric=SimpleNamespace(CURRENT=0),
+        amdsmi_init=lambda: None,
+        amdsmi_get_processor_handles=lambda: ["a", "b"],
+        amdsmi_get_clock_info=lambda of, kind: {"clk": {"a": 2100, "b": 1300}[of]},
+        amdsmi_get_temp_metric=lambda of, kind, metric: 55,
+        amdsmi_get_power_info=lambda of: {"current_socket_power": "N/A", "average_socket_power": 300},
+        amdsmi_get_gpu_metrics_info=lambda of: {"throttle_status": "N/A"},
+        amdsmi_get_gpu_total_ecc_count=lambda of: {"correctable_count": 2, "uncorrectable_count": 0},
+    )
+    monkeypatch.setitem(sys.modules, "amdsmi", smi)
+    assert AmdDevices(lambda n_devices: ["1"]).read() == {
+        "gpu_sm_mhz": 1300, "gpu_temperature_c": 55, "gpu_power_w": 300,
+        "gpu_ecc_corrected": 2, "gpu_ecc_uncorrected": 0,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def none_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "find_spec", lambda name: None)
+
+
+@pytest.mark.usefixtures("none_is_installed")
+def test_without_any_library_there_is_no_thread_and_the_reason_is_said() -> None:
+    sources = device_sources()
+    assert read(sources) == {}
+    assert [source.why for source in sources] == [
+        "neither nvidia-ml-py nor amdsmi is installed",
+        "torch is not installed",
+    ]
+    assert not any(isinstance(source, apart.Apart) for source in sources)
+
+
+def test_a_host_without_a_driver_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_driver() -> None:
+        raise NVMLError("Driver Not Loaded")
+
+    broken = stand_in_for_nvml([])
+    broken.nvmlInit = no_driver
+    monkeypatch.setitem(sys.modules, "pynvml", broken)
+    monkeypatch.setattr(apart, "PATIENCE_S", 30.0)
+    monkeypatch.setattr(devices, "find_spec", lambda name: name == "pynvml" or None)
+    source = device_sources()[0]
+    assert read(source) == {}
+    assert source.why == "Driver Not Loaded"
+    assert isinstance(source, apart.Apart)
+    source.close()
