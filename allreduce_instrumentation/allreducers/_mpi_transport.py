@@ -112,5 +112,4 @@ def _timed(comm: MPI.Comm, timing_logger: TimingLogger | None) -> TimedIntracomm
 
 def _bits(tensor: Tensor) -> Bits:
     """Return the memory of ``tensor`` as integers of the entries' width, as NumPy has no bfloat16."""
-    bits: Bits = tensor.view(_SAME_WIDTH[tensor.element_size()]).numpy()
-    return bits
+    return tensor.view(_SAME_WIDTH[tensor.element_size()]).numpy()

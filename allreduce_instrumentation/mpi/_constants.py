@@ -14,8 +14,7 @@ COMM_NULL, COMM_SELF, COMM_WORLD = MPI.COMM_NULL, MPI.COMM_SELF, MPI.COMM_WORLD
 
 def copy_of(kind: type[MPI.Comm], name: str) -> MPI.Comm:
     """Return an object of class ``kind`` for the predefined communicator ``name``."""
-    made: MPI.Comm = kind.__new__(kind, getattr(MPI, name))
-    return made
+    return kind.__new__(kind, getattr(MPI, name))
 
 
 def standing_for(kind: type[MPI.Comm], name: str) -> MPI.Comm:

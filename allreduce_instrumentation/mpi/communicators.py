@@ -196,8 +196,7 @@ _TIMED: dict[type[MPI.Comm], type[TimedIntracomm] | type[TimedIntercomm]] = {
 
 
 def _timed(comm: MPI.Comm, logger: TimingLogger | None = None) -> MPI.Comm:
-    timed: MPI.Comm = _timed_class(comm)(comm, timing_logger=logger)
-    return timed
+    return _timed_class(comm)(comm, timing_logger=logger)
 
 
 def _timed_class(comm: MPI.Comm) -> type[TimedIntracomm] | type[TimedIntercomm]:

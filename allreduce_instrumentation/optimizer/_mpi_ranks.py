@@ -52,8 +52,7 @@ class MpiRanks:
         self.comm.Bcast(tensor.numpy())
 
     def allgather(self, value: V) -> list[V]:
-        everyone: list[V] = self.comm.allgather(value)
-        return everyone
+        return self.comm.allgather(value)
 
     def broadcast_bytes(self, content: bytes) -> bytes:
         received: bytes = self.comm.bcast(content)

@@ -82,8 +82,7 @@ def processes_that_restart(process: Ints, epoch: Floats, iteration: Floats) -> I
     follows = process_of_key[1:] == process_of_key[:-1]
     # A single iteration that lies in two epochs is no restart; epochs of one iteration each are.
     goes_back = (least[1:] < greatest[:-1]) | (least[1:] <= least[:-1])
-    found: Ints = np.unique(process_of_key[1:][follows & goes_back])
-    return found
+    return np.unique(process_of_key[1:][follows & goes_back])
 
 
 def _ends(key: Ints, values: Floats) -> tuple[Floats, Floats]:

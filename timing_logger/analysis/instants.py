@@ -30,8 +30,7 @@ def covers_issue_alone(frame: Frame) -> Bools:
     ``seq`` was timed by hand around the call, and the operation goes on after it.
     """
     in_background = each_text(coded_text(frame, "operation"), goes_on)
-    by_hand: Bools = in_background & np.isnan(numbers(frame, "seq"))
-    return by_hand
+    return in_background & np.isnan(numbers(frame, "seq"))
 
 
 def durations_ms(frame: Frame) -> Floats:

@@ -60,8 +60,7 @@ def counted_passes(frame: Frame, wanted: Bools) -> Floats | None:
 def _where_it_falls(iteration: Floats, process: Ints) -> Ints:
     """Return the processes in which the iteration falls from a row to the next, of whatever threads."""
     falls = (np.diff(iteration) < 0) & (np.diff(process) == 0)
-    falling: Ints = np.unique(process[1:][falls])
-    return falling
+    return np.unique(process[1:][falls])
 
 
 def _when(start_s: Floats) -> Floats:

@@ -127,13 +127,11 @@ class TraceRows(NamedTuple):
 
     def operation_is(self, test: Callable[[str], bool]) -> Bools:
         """Return the result of ``test`` for each row's operation."""
-        is_so: Bools = each_text(self.operation, test)
-        return is_so
+        return each_text(self.operation, test)
 
 
 def _since(origin_s: float, instants_s: Floats) -> Ints:
-    ns: Ints = np.rint(np.nan_to_num((instants_s - origin_s) * NS_PER_S)).astype(np.int64)
-    return ns
+    return np.rint(np.nan_to_num((instants_s - origin_s) * NS_PER_S)).astype(np.int64)
 
 
 def process_names(traced: Sequence[Traced], files: Sequence[File]) -> list[str]:

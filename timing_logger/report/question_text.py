@@ -93,8 +93,7 @@ def of_the_fastest(bandwidth: pd.DataFrame) -> pd.Series[float]:
     By bandwidth alone the smallest messages would be the slowest, always.
     """
     alike = bandwidth.groupby(["operation", "size_class_bytes"], dropna=False)["busbw_gb_per_s"]
-    found: pd.Series[float] = bandwidth["busbw_gb_per_s"] / alike.transform("max")
-    return found
+    return bandwidth["busbw_gb_per_s"] / alike.transform("max")
 
 
 def _in_one_group(frame: pd.DataFrame, columns: Sequence[Column], width: int) -> Iterable[str]:

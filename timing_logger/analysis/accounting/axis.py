@@ -74,8 +74,7 @@ def _contradicted(frame: Frame, process: Ints, parts: Instances) -> Bools:
     violations, calls = (
         np.bincount(of, weight, minlength=n_processes) for weight in (left_before, holds * 1.0)
     )
-    contradicted: Bools = 2 * violations > calls
-    return contradicted
+    return 2 * violations > calls
 
 
 def _ahead(clock: Ints, compared: Offsets) -> tuple[Floats, Ints]:

@@ -80,8 +80,7 @@ def links_of(frame: Frame, messages: Messages) -> Ints:
 def _quick_s(took_s: Floats, shows: Bools, link: Ints) -> Floats:
     """Return for each message how long the quick ones of its link take; NaN where none shows it."""
     n_links = int(link.max(initial=-1)) + 1
-    quick: Floats = quantiles(np.where(shows, took_s, np.nan), link, n_links, [_QUICK])[0][link]
-    return quick
+    return quantiles(np.where(shows, took_s, np.nan), link, n_links, [_QUICK])[0][link]
 
 
 def _ended_alone(frame: Frame, messages: Messages, process: Ints, end_s: Floats) -> tuple[Bools, Bools]:

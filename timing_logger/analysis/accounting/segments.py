@@ -105,8 +105,7 @@ def _that_follow(meetings: _Meetings, cuts: Ints, before: Ints) -> Bools:
     is_cut = np.zeros(len(before), np.bool_)
     is_cut[cuts] = True
     there = (before >= 0) & (meetings.last >= 0) & (meetings.last[before] >= 0)
-    follows: Bools = there & ~(is_cut[before] & (meetings.last[before] < meetings.first))
-    return follows
+    return there & ~(is_cut[before] & (meetings.last[before] < meetings.first))
 
 
 def _across(meetings: _Meetings, before: Ints, follows: Bools, n_cuts: int) -> Bools:
@@ -119,5 +118,4 @@ def _across(meetings: _Meetings, before: Ints, follows: Bools, n_cuts: int) -> B
     ]
     begin, end = (np.concatenate(values) for values in zip(*spans, strict=True))
     opened, closed = (np.bincount(values, minlength=n_cuts + 1) for values in (begin, end))
-    across: Bools = np.cumsum(opened - closed)[:n_cuts] > 0
-    return across
+    return np.cumsum(opened - closed)[:n_cuts] > 0

@@ -178,8 +178,7 @@ def _holds_all(parts: Instances, instance: Ints, start_s: Floats, end_s: Floats)
     kind = dense_codes(parts.communicator, parts.operation)
     n_kinds = int(kind.max(initial=-1)) + 1
     shows, contradicts = (sums(seen, kind, n_kinds) > 0 for seen in (came_before, left_before))
-    held: Bools = (shows & ~contradicts)[kind]
-    return held
+    return (shows & ~contradicts)[kind]
 
 
 # -- messages ------------------------------------------------------------------------------------------
@@ -207,8 +206,7 @@ def senders_are_held(frame: Frame, messages: Messages, start_s: Floats, end_s: F
     shows = start_s[receive] > start_s[send] + SEEN_HELD_S
     is_held = shows & (end_s[send] >= start_s[receive])
     n_shown, n_held = (sums(seen.astype(np.float64), pair, n_pairs) for seen in (shows, is_held))
-    held: Bools = (n_held > MOSTLY * np.maximum(n_shown, 1))[pair]
-    return held
+    return (n_held > MOSTLY * np.maximum(n_shown, 1))[pair]
 
 
 # -- WAIT rows -----------------------------------------------------------------------------------------

@@ -65,8 +65,7 @@ def own_clocks(program: Program, call: Ints, role: Ints) -> OwnClock:
 def _since_s(own_s: Floats, part: Ints) -> Floats:
     total_s = np.cumsum(own_s)
     first = np.flatnonzero(np.diff(part, prepend=-1))
-    since_s: Floats = total_s - (total_s - own_s)[first][part]
-    return since_s
+    return total_s - (total_s - own_s)[first][part]
 
 
 def _peers(program: Program, call: Ints, role: Ints, part: Ints) -> Ints:

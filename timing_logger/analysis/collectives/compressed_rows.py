@@ -149,5 +149,4 @@ def sends(frame: Frame, parts: Instances) -> Bools:
     from_root = each_text(named, lambda name: base_operation(name) in FROM_ROOT)
     leaves_as_root = frame["rank"].to_numpy() == numbers(frame, "peer")
     leaves_as_root[parts.row] = is_root(frame, parts)
-    sent: Bools = np.where(from_root, leaves_as_root, leaves)
-    return sent
+    return np.where(from_root, leaves_as_root, leaves)

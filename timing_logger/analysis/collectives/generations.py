@@ -74,8 +74,7 @@ def _fullest(operation: Ints, n_times: Ints) -> Ints:
     Both arguments have one entry per pair of operation and rank.
     """
     order = np.lexsort((-n_times, operation))
-    first: Ints = order[np.flatnonzero(np.diff(operation[order], prepend=-1))]
-    return first
+    return order[np.flatnonzero(np.diff(operation[order], prepend=-1))]
 
 
 def _nearest(operation: Ints, iteration: Floats, reference: Ints, asked: Ints) -> Ints:
@@ -95,5 +94,4 @@ def _has_one_twice(of_rank: Ints, generation: Ints) -> Bools:
     """Tell for each row whether its rank would have the row's operation twice in one generation."""
     n_alike = np.bincount(alike := dense_codes(of_rank, generation))
     twice = np.bincount(of_rank, n_alike[alike] > 1) > 0
-    of_row: Bools = twice[of_rank]
-    return of_row
+    return twice[of_rank]

@@ -206,8 +206,7 @@ def messages_and_groups(timings: pd.DataFrame) -> pd.DataFrame:
 
 
 def _summed(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    found: pd.DataFrame = summarize_messages(message_waits(in_one_table(tables)))
-    return found
+    return summarize_messages(message_waits(in_one_table(tables)))
 
 
 MESSAGES = ByProcess(COLUMNS_OF["waits"], messages_and_groups, _summed)

@@ -101,8 +101,7 @@ def _kept(frame: Frame) -> Ints:
         *_last_of_each(of_group, shared, ROWS_OF_GROUP),
         *_last_of_each(process, everything, _ROWS_OF_PROCESS),
     ]
-    kept: Ints = np.unique(np.concatenate(pieces))
-    return kept
+    return np.unique(np.concatenate(pieces))
 
 
 def _last_of_each(group: Ints, rows: Ints, most: int) -> Sequence[Ints]:

@@ -94,8 +94,7 @@ def ending_of(rows: pd.DataFrame, words: Mapping[int, LastWords], moment: Moment
 def _are_collective(rows: pd.DataFrame) -> Bools:
     """Tell of each row whether it is of a collective, asking once for each name."""
     are = {name: is_collective(name) for name in rows["operation"].unique().tolist()}
-    found: Bools = rows["operation"].map(are).to_numpy(np.bool_)
-    return found
+    return rows["operation"].map(are).to_numpy(np.bool_)
 
 
 def rows_by_rank(rows: pd.DataFrame) -> dict[int, pd.DataFrame]:
@@ -254,8 +253,7 @@ def _failed(
         left_s = _left_by_signal_s(one, seen_s.get(rank, math.inf))
         if left_s < math.inf:  # of few ranks, and there may be thousands
             broken_off |= (rows["rank"] != rank) & (rows["ended_s"] >= left_s)
-    failed: pd.Series[bool] = rows["status"].map(has_failed).astype(bool) & (~broken_off | lasted)
-    return failed
+    return rows["status"].map(has_failed).astype(bool) & (~broken_off | lasted)
 
 
 def _left_by_signal_s(one: LastWords, seen_s: float) -> float:

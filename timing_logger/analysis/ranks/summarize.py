@@ -149,8 +149,7 @@ def _groups(frame: Frame, by: Sequence[str]) -> Ints:
 
 def _joined_keys(parts: Sequence[TotalsPart]) -> Frame:
     if len(parts) == 1:
-        frame: Frame = nw.from_native(parts[0].keys)
-        return frame
+        return nw.from_native(parts[0].keys)
     tables = [cast("pd.DataFrame", part.keys) for part in parts]  # of other libraries all rows are one part
     columns = [str(name) for name in tables[0]]
     joined_keys: Frame = nw.from_native(

@@ -71,8 +71,7 @@ def _at_least(share: Floats) -> Floats:
     for n, p in enumerate(share.tolist(), start=1):
         exactly[1 : n + 1] = exactly[1 : n + 1] * (1 - p) + exactly[:n] * p
         exactly[0] *= 1 - p
-    found: Floats = np.cumsum(exactly[::-1])[::-1]
-    return found
+    return np.cumsum(exactly[::-1])[::-1]
 
 
 def z_of_chance(chance: float) -> float:

@@ -62,8 +62,7 @@ def sigmas_of(differences: Floats) -> Floats:
     if not differences.shape[1]:
         return np.zeros(len(differences))
     deviations = np.abs(differences - np.median(differences, axis=1, keepdims=True))
-    sigmas: Floats = MAD_TO_SIGMA * np.median(deviations, axis=1) / 2**0.5
-    return sigmas
+    return MAD_TO_SIGMA * np.median(deviations, axis=1) / 2**0.5
 
 
 def robust_sigma(values: Floats) -> float:

@@ -249,8 +249,7 @@ def _find() -> Accelerator | None:
     kind = getattr(accelerator.current_accelerator(), "type", None)
     if kind is None or kind in _WITHOUT_TIMED_STREAMS or not getattr(torch, kind).is_initialized():
         return None
-    _found = Accelerator(torch, kind)
-    return _found
+    return Accelerator(torch, kind)
 
 
 def _forget() -> None:

@@ -132,5 +132,4 @@ def _bands(ms: Floats) -> Floats:
     ascending = np.sort(ms, axis=0)  # what is unknown comes last
     last = np.maximum((~np.isnan(ms)).sum(axis=0) - 1, 0)
     at = np.rint(np.array(list(BANDS))[:, None] * last).astype(np.int64)
-    found: Floats = np.take_along_axis(ascending, at, axis=0)
-    return found
+    return np.take_along_axis(ascending, at, axis=0)

@@ -229,8 +229,7 @@ def _may_be_drawn(timings: pd.DataFrame, placed: Ints, duration_s: Floats) -> In
     order = np.argsort(rank, kind="stable")
     of_each = np.split(placed[order], np.flatnonzero(np.diff(rank[order])) + 1)
     of_some = [_longest(its, duration_s, SPANS_OF_MANY) for its in of_each]
-    found: Ints = np.unique(np.concatenate([_longest(placed, duration_s, MAX_SPANS), *of_some]))
-    return found
+    return np.unique(np.concatenate([_longest(placed, duration_s, MAX_SPANS), *of_some]))
 
 
 def _longest(placed: Ints, duration_s: Floats, most: int) -> Ints:

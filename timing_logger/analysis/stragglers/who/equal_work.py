@@ -134,8 +134,7 @@ def _of_role(work: Floats, its_ms: Floats, reference: Reference, growth: Growth)
         scaled_ms = np.fmax(its_ms / as_much, least_ms)
     else:
         scaled_ms = its_ms * np.power(reference(work) / work, growth.exponent)
-    found: Floats = np.where(np.isnan(scaled_ms), its_ms, scaled_ms)
-    return found
+    return np.where(np.isnan(scaled_ms), its_ms, scaled_ms)
 
 
 def times_as_long(times: StepTimes, other: StepTimes) -> Floats:

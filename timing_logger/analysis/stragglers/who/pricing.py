@@ -234,8 +234,7 @@ def waited_for_ms(
     """
     named = {candidate.column for candidate in chosen}
     unminded = [c for c in candidates if not c.is_waited_for and c.column not in named]
-    waited_for: Floats = times.self_ms / np.exp(_levels(times, unminded))
-    return waited_for
+    return times.self_ms / np.exp(_levels(times, unminded))
 
 
 def _at_most_usual(times: Floats) -> Floats:
@@ -246,8 +245,7 @@ def _at_most_usual(times: Floats) -> Floats:
     typical = row_medians(times)
     with np.errstate(divide="ignore", invalid="ignore"):  # a step without any own work
         scale = np.fmin(1.0, np.nanmedian(typical) / typical)
-    usual: Floats = times * scale[:, None]
-    return usual
+    return times * scale[:, None]
 
 
 def _slowest(times: Floats) -> float:

@@ -263,5 +263,4 @@ def _ordinary_late_s(late_s: Floats, kind: Ints, is_slow: Bools) -> Floats:
     """Return the median of each kind over what is not slow; NaN where all of it is."""
     kind = kind - kind.min(initial=0)
     n_kinds = int(kind.max(initial=-1)) + 1
-    ordinary: Floats = quantiles(np.where(is_slow, np.nan, late_s), kind, n_kinds, [0.5])[0][kind]
-    return ordinary
+    return quantiles(np.where(is_slow, np.nan, late_s), kind, n_kinds, [0.5])[0][kind]
