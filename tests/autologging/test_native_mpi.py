@@ -19,7 +19,7 @@ from native_jobs import RUN, Jobs, compiled, needs_compiler, rows_of
 from places import TESTS
 from processes import run_job
 
-from timing_logger.autologging.native_mpi import build, preload, table
+from timing_logger.autologging.native_mpi import build, table
 from timing_logger.autologging.native_mpi.build import library
 from timing_logger.errors import ConfigurationError
 from timing_logger.reading.timings import read_timings
@@ -302,10 +302,10 @@ def test_a_library_whose_path_the_loader_would_divide_is_preloaded_all_the_same(
 def test_where_no_folder_has_a_path_for_the_loader_it_says_what_to_do(
     environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(preload, "library", lambda: tmp_path / "a library.so")
-    monkeypatch.setattr(preload, "_folders", list)
+    monkeypatch.setattr(build, "library", lambda: tmp_path / "a library.so")
+    monkeypatch.setattr(build, "_folders", list)
     with pytest.raises(ConfigurationError, match=r"a library\.so.*Set XDG_CACHE_HOME"):
-        preload.preloadable_library()
+        build.preloadable_library()
 
 
 def test_without_an_mpi_compiler_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from sidecars import sidecar_when
 from timing_logger import TimingLogger, read_timings
 from timing_logger.cli import main
 from timing_logger.errors import LogPathError
-from timing_logger.reading.process_state import lives
+from timing_logger.reading.living import lives
 from timing_logger.reading.recovery import recover
 from timing_logger.recording import ring as backing
 from timing_logger.recording.cores import chosen as core

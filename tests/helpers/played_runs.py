@@ -15,8 +15,10 @@ from timing_logger.analysis.accounting.part import map_communication
 from timing_logger.analysis.accounting.program import Program, program_of
 from timing_logger.analysis.accounting.replay import Replay
 from timing_logger.analysis.accounting.run import tied_rows
+from timing_logger.analysis.arrays import numbers, processes_of
 from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.tables import Floats, numbers, opened, processes_of
+from timing_logger.analysis.table_types import Floats
+from timing_logger.analysis.tables import opened
 
 
 class Played(NamedTuple):

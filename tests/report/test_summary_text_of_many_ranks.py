@@ -10,8 +10,7 @@ from timing_files import record, write_sidecar, write_timing_file
 
 from timing_logger.cli import main
 from timing_logger.reading.named_ranks import listed_ranks, named_ranks
-from timing_logger.report._limits import MOST_LINES
-from timing_logger.report._text_tables import ends_and_middle
+from timing_logger.report._limits import MOST_LINES, ends_and_middle
 from timing_logger.run_info import Counters
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from timing_logger.report._text_tables import Column, as_ms, as_word, table_text
+from timing_logger.report._text_tables import Column, table_text
+from timing_logger.report._wording import as_ms, as_word
 
 COLUMNS = (
     Column("layer", "layer", as_word), Column("pays", "pays"), Column("achieved_ms", "achieved ms", as_ms),

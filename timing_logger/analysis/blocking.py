@@ -11,20 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, numbers, renamed
 from timing_logger.analysis.grouping import greatest_of_each, least_of_each
 from timing_logger.analysis.intervals import Stretches, stretches
 from timing_logger.analysis.operations import PROBES, base_operation, goes_on, is_communication, is_wait
-from timing_logger.analysis.tables import (
-    Bools,
-    Floats,
-    Frame,
-    Ints,
-    coded_text,
-    dense_codes,
-    each_text,
-    numbers,
-    renamed,
-)
+from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints
 from timing_logger.record import DEVICE_CLOCK
 
 _MAIN_THREAD = "MainThread"

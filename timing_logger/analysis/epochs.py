@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.arrays import dense_codes, numbers, processes_of
 from timing_logger.analysis.columns import EPOCH_OF_STEP, MEANING_OF_EPOCHS, PROCESS_RESTARTS
 from timing_logger.analysis.grouping import any_row_of, greatest_of_each, least_of_each
 from timing_logger.analysis.passes import counted_passes
-from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, dense_codes, numbers, processes_of
+from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints
 
 
 class Meaning(IntEnum):

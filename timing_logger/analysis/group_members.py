@@ -13,8 +13,9 @@ import re
 
 import numpy as np
 
+from timing_logger.analysis.arrays import coded_text, numbers
 from timing_logger.analysis.grouping import rows_of_each
-from timing_logger.analysis.tables import Floats, Frame, Ints, coded_text, numbers
+from timing_logger.analysis.table_types import Floats, Frame, Ints
 
 NONE = -1
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from timing_logger.analysis.tables import Floats, Ints, Rows
+from timing_logger.analysis.table_types import Floats, Ints, Rows
 
 
 def any_row_of(group: Ints) -> Ints:

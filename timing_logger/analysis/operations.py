@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TypeVar
 
-from timing_logger.analysis.tables import Floats
+from timing_logger.analysis.table_types import Floats
 from timing_logger.record import MESSAGES as MESSAGES
 from timing_logger.record import PAUSES as PAUSES
 from timing_logger.record import WAIT as WAIT

@@ -10,19 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, numbers, processes_of
 from timing_logger.analysis.blocking import thread_or_stream
 from timing_logger.analysis.operations import BACKEND, WAIT, base_operation
-from timing_logger.analysis.tables import (
-    Bools,
-    Floats,
-    Frame,
-    Ints,
-    coded_text,
-    dense_codes,
-    each_text,
-    numbers,
-    processes_of,
-)
+from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints
 
 _LATE = {WAIT, BACKEND}
 """Operations that may be recorded under an iteration that is over."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, numbers
 from timing_logger.analysis.grouping import rows_of_each
 from timing_logger.analysis.operations import (
     CONSTRUCTION,
@@ -15,16 +16,7 @@ from timing_logger.analysis.operations import (
     is_collective,
     synchronises_all_ranks,
 )
-from timing_logger.analysis.tables import (
-    Bools,
-    Floats,
-    Frame,
-    Ints,
-    coded_text,
-    dense_codes,
-    each_text,
-    numbers,
-)
+from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints
 
 ENOUGH = 50
 """The number of rounds from which on they need not be finer."""

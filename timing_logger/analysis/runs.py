@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.arrays import dense_codes
 from timing_logger.analysis.files import File, SidecarContent, sidecar_of
-from timing_logger.analysis.tables import Ints, dense_codes
+from timing_logger.analysis.table_types import Ints
 from timing_logger.reading.named_ranks import named_ranks
 from timing_logger.reading.second_runs import MAX_APART_S
 from timing_logger.record import NS_PER_S

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from timing_logger.analysis.grouping import greatest_of_each, least_of_each
-from timing_logger.analysis.tables import Floats, Ints
+from timing_logger.analysis.table_types import Floats, Ints
 
 
 def iterations_since(iteration: Floats, process: Ints) -> Floats:

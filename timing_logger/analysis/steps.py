@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.arrays import numbers
 from timing_logger.analysis.epochs import Epochs, Meaning, epochs_of
-from timing_logger.analysis.tables import Column, Floats, Frame, Ints, nullable_integers, numbers
+from timing_logger.analysis.table_types import Column, Floats, Frame, Ints
+from timing_logger.analysis.tables import nullable_integers
 from timing_logger.record import LARGEST
 
 

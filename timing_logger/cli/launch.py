@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 from timing_logger.autologging.native_mpi import build
-from timing_logger.autologging.native_mpi.preload import preloadable_library
+from timing_logger.autologging.native_mpi.build import preloadable_library
 from timing_logger.autologging.settings import Settings, hang_after_s
 from timing_logger.cli.commands import report
 from timing_logger.cli.end_of_run import about, files_of_run, said_of_run, timing_files

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from timing_logger.errors import ConfigurationError
@@ -214,9 +213,7 @@ class _Block:
     def __enter__(self) -> None:
         self.interval = open_interval(self.stream)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         interval, self.interval = self.interval, None
         # None if nobody entered it, or a graph is being captured: the work is queued but does not run now
         if interval is None:

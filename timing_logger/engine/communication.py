@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from timing_logger.analysis.analysis import OfCommunication
+from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, processes_of
 from timing_logger.analysis.columns import (
     COLUMNS_OF_COLLECTIVES,
     EPOCH_OF_STEP,
@@ -20,7 +21,8 @@ from timing_logger.analysis.columns import (
 from timing_logger.analysis.epochs import Meaning, epochs_of
 from timing_logger.analysis.operations import is_collective, is_communication, is_wait
 from timing_logger.analysis.runs import runs_of
-from timing_logger.analysis.tables import Ints, coded_text, dense_codes, each_text, opened, processes_of
+from timing_logger.analysis.table_types import Ints
+from timing_logger.analysis.tables import opened
 from timing_logger.reading.sources import compact, joined
 
 

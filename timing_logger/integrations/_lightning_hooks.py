@@ -10,16 +10,8 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from timing_logger.errors import ConfigurationError
+from timing_logger.integrations import _operations as names
 from timing_logger.integrations._callback import FrameworkCallback
-from timing_logger.integrations._operations import (
-    BACKWARD,
-    DATA,
-    FORWARD,
-    OPTIMIZER,
-    TRAIN_STEP,
-    VALIDATION,
-    VALIDATION_STEP,
-)
 from timing_logger.recording.device.intervals import HostInterval
 from timing_logger.recording.global_logger import get_timing_logger
 
@@ -128,36 +120,36 @@ class CallbackHooks(FrameworkCallback):
         self, trainer: Trainer, pl_module: Module, batch: object, batch_idx: int
     ) -> None:
         self._operations.logger.set_current_iteration(trainer.global_step)
-        self._operations.end_wait(DATA)
-        self._operations.begin(TRAIN_STEP)
-        self._operations.begin(FORWARD)
+        self._operations.end_wait(names.DATA)
+        self._operations.begin(names.TRAIN_STEP)
+        self._operations.begin(names.FORWARD)
 
     def on_before_zero_grad(self, trainer: Trainer, pl_module: Module, optimizer: Optimizer) -> None:
-        self._operations.end(FORWARD)
+        self._operations.end(names.FORWARD)
 
     def on_before_backward(self, trainer: Trainer, pl_module: Module, loss: Tensor) -> None:
-        self._operations.end(FORWARD)
-        self._operations.drop(OPTIMIZER)  # it has ended by now, but no hook reported when
-        self._operations.begin(BACKWARD)
+        self._operations.end(names.FORWARD)
+        self._operations.drop(names.OPTIMIZER)  # it has ended by now, but no hook reported when
+        self._operations.begin(names.BACKWARD)
 
     def on_after_backward(self, trainer: Trainer, pl_module: Module) -> None:
-        self._operations.end(BACKWARD)
+        self._operations.end(names.BACKWARD)
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: Module, optimizer: Optimizer) -> None:
-        self._operations.drop(FORWARD)  # still open: it contains a backward pass that called no hooks
+        self._operations.drop(names.FORWARD)  # still open: it contains a backward pass that called no hooks
         if id(optimizer) not in self._step_ends and hasattr(optimizer, "register_step_post_hook"):
             self._step_ends[id(optimizer)] = optimizer.register_step_post_hook(self._on_optimizer_stepped)
-        self._operations.begin(OPTIMIZER)
+        self._operations.begin(names.OPTIMIZER)
 
     def _on_optimizer_stepped(self, *_: object) -> None:
-        self._operations.end(OPTIMIZER)
+        self._operations.end(names.OPTIMIZER)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: Module, outputs: object, batch: object, batch_idx: int
     ) -> None:
         if pl_module.automatic_optimization:
-            self._operations.end(OPTIMIZER)
-        self._operations.end(TRAIN_STEP)
+            self._operations.end(names.OPTIMIZER)
+        self._operations.end(names.TRAIN_STEP)
         self._operations.drop_all()  # such as a forward pass without a backward pass
         self._operations.wait()
 
@@ -178,7 +170,7 @@ class CallbackHooks(FrameworkCallback):
         self, trainer: Trainer, pl_module: Module, batch: object, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
         if not trainer.sanity_checking:
-            self._operations.begin(VALIDATION_STEP)
+            self._operations.begin(names.VALIDATION_STEP)
 
     def on_validation_batch_end(
         self,
@@ -189,7 +181,7 @@ class CallbackHooks(FrameworkCallback):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        self._operations.end(VALIDATION_STEP, VALIDATION)
+        self._operations.end(names.VALIDATION_STEP, names.VALIDATION)
 
     def on_validation_end(self, trainer: Trainer, pl_module: Module) -> None:
         self._operations.wait()  # replaces the wait that was open before the validation

@@ -11,17 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from timing_logger.integrations import _operations as names
 from timing_logger.integrations._callback import FrameworkCallback
-from timing_logger.integrations._operations import (
-    DATA,
-    EVALUATE,
-    FORWARD_BACKWARD,
-    LOG,
-    OPTIMIZER,
-    SAVE,
-    TRAIN_STEP,
-    VALIDATION,
-)
 
 try:
     from transformers import TrainerCallback
@@ -92,9 +83,7 @@ class TimingLoggerCallback(FrameworkCallback, TrainerCallback):
         self._operations.start(logger)
         self._operations.wait()
 
-    def on_train_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
-    ) -> None:
+    def on_train_end(self, *_: object, **__: object) -> None:
         self._operations.stop()
         self._run_logger.close()
 
@@ -106,9 +95,7 @@ class TimingLoggerCallback(FrameworkCallback, TrainerCallback):
         self._operations.logger.set_current_epoch(self._epoch)
         self._operations.wait()
 
-    def on_epoch_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
-    ) -> None:
+    def on_epoch_end(self, *_: object, **__: object) -> None:
         self._operations.wait()
 
     # -- a step ---------------------------------------------------------------------------------------
@@ -118,42 +105,34 @@ class TimingLoggerCallback(FrameworkCallback, TrainerCallback):
     ) -> None:
         self._evaluated = None
         self._operations.logger.set_current_iteration(state.global_step)
-        self._operations.end_wait(DATA)
-        self._operations.begin(TRAIN_STEP)
-        self._operations.begin(FORWARD_BACKWARD)
+        self._operations.end_wait(names.DATA)
+        self._operations.begin(names.TRAIN_STEP)
+        self._operations.begin(names.FORWARD_BACKWARD)
 
-    def on_substep_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
-    ) -> None:
-        self._operations.end(FORWARD_BACKWARD)
-        self._operations.begin(FORWARD_BACKWARD)
+    def on_substep_end(self, *_: object, **__: object) -> None:
+        self._operations.end(names.FORWARD_BACKWARD)
+        self._operations.begin(names.FORWARD_BACKWARD)
 
-    def on_pre_optimizer_step(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
-    ) -> None:
-        self._operations.end(FORWARD_BACKWARD)
-        self._operations.begin(OPTIMIZER)
+    def on_pre_optimizer_step(self, *_: object, **__: object) -> None:
+        self._operations.end(names.FORWARD_BACKWARD)
+        self._operations.begin(names.OPTIMIZER)
 
-    def on_optimizer_step(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
-    ) -> None:
-        self._operations.end(OPTIMIZER)
+    def on_optimizer_step(self, *_: object, **__: object) -> None:
+        self._operations.end(names.OPTIMIZER)
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
-        self._operations.end(TRAIN_STEP)
+        self._operations.end(names.TRAIN_STEP)
         self._operations.drop_all()
         self._operations.logger.set_current_iteration(state.global_step)
         self._operations.wait()
 
     # -- between steps --------------------------------------------------------------------------------
 
-    def on_log(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
-    ) -> None:
+    def on_log(self, *_: object, **__: object) -> None:
         if self._evaluated is None:  # an evaluation logs its metrics before it ends
-            self._operations.end_wait(LOG)
+            self._operations.end_wait(names.LOG)
             self._operations.wait()
 
     def on_prediction_step(
@@ -171,26 +150,15 @@ class TimingLoggerCallback(FrameworkCallback, TrainerCallback):
             self._operations.drop_wait()
         self._evaluated = eval_dataloader
 
-    def on_evaluate(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
-    ) -> None:
+    def on_evaluate(self, *_: object, **__: object) -> None:
         self._evaluated = None
-        self._operations.end_wait(EVALUATE, VALIDATION)
+        self._operations.end_wait(names.EVALUATE, names.VALIDATION)
         self._operations.wait()
 
-    def on_predict(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        metrics: object = None,
-        **_: object,
-    ) -> None:
+    def on_predict(self, *_: object, **__: object) -> None:
         self._evaluated = None
         self._operations.wait()
 
-    def on_save(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
-    ) -> None:
-        self._operations.end_wait(SAVE)
+    def on_save(self, *_: object, **__: object) -> None:
+        self._operations.end_wait(names.SAVE)
         self._operations.wait()

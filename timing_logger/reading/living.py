@@ -1,20 +1,74 @@
-"""Find out where a process stands that still runs, from its ring, as its sidecar may be 10 s old.
+"""Does the process that writes a timing file still run, and where? Only its own machine can tell.
 
-The rings of processes that are gone were recovered before, and of other machines nothing can be known here.
+Where it stands is read from its ring, as its sidecar may be 10 s old. The rings of processes that are gone
+were recovered before.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from timing_logger.dead_rings import header_of, opened_ring, ring_of
 from timing_logger.owned_files import owner_of
-from timing_logger.reading.process_state import is_here, lives
 from timing_logger.record import INFLIGHT, NS_PER_S, Record
 from timing_logger.ring_file import NotARing, Ring, read_ring
-from timing_logger.run_info import OpenCallInfo, SidecarDict, read_sidecar, sidecar_path
+from timing_logger.run_info import (
+    OpenCallInfo,
+    SidecarDict,
+    boot_id,
+    host_name,
+    pid_namespace,
+    read_sidecar,
+    sidecar_path,
+)
+
+_FRESH_S = 30.0  # a process updates its sidecar every 10 s
+_STATE, _START_TICKS = 0, 19  # in /proc/PID/stat, after the name of the program
+_SLACK_S = 1.0
+
+
+def is_here(sidecar: dict[str, Any]) -> bool:
+    """Tell whether this is the machine that the process ran on, not started again since."""
+    return (sidecar.get("host"), sidecar.get("boot_id")) == (host_name(), boot_id())
+
+
+def lives(sidecar: dict[str, Any]) -> bool | None:
+    """Tell whether the process of a sidecar still runs; None if that cannot be known here.
+
+    Args:
+        sidecar: as ``read_sidecar`` returns it.
+    """
+    namespace, pid = sidecar.get("pid_namespace"), sidecar.get("pid")
+    if not is_here(sidecar) or not namespace or namespace != pid_namespace() or not pid:
+        return None
+    try:
+        about = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return None
+    return about[_STATE] not in (b"Z", b"X") and not _is_younger(int(about[_START_TICKS]), sidecar)
+
+
+def gave_a_sign_lately(sidecar: dict[str, Any]) -> bool:
+    """Tell whether the sidecar is so new that its process probably runs."""
+    age_ns: int = time.time_ns() - sidecar.get("updated_unix_ns", 0)
+    return age_ns < _FRESH_S * NS_PER_S
+
+
+def _is_younger(start_ticks: int, sidecar: dict[str, Any]) -> bool:
+    """Tell whether the process that has the number now began after the logger had begun."""
+    anchors = sidecar.get("clock_anchors")
+    if not anchors:
+        return False
+    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - start_ticks / os.sysconf("SC_CLK_TCK")
+    logging_s: float = anchors[0]["perf_counter_ns"] / NS_PER_S
+    return time.perf_counter() - age_s > logging_s + _SLACK_S
+
 
 ALIVE = "alive_unix_ns"
 """The key under which a sidecar that was read states when its process was seen to run."""

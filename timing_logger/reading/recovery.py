@@ -18,8 +18,8 @@ from timing_logger.dead_rings import header_of, locked, mark_killed, opened_ring
 from timing_logger.interrupts import held_back
 from timing_logger.owned_files import UntrustedFileError, owner_of
 from timing_logger.progress import each
+from timing_logger.reading.living import gave_a_sign_lately, is_here, lives
 from timing_logger.reading.missing_rows import write_missing
-from timing_logger.reading.process_state import gave_a_sign_lately, is_here, lives
 from timing_logger.ring_file import NotARing, Ring, RingHeader, read_ring
 from timing_logger.run_info import SidecarDict, TimingFile, parts_of, read_sidecar, sidecar_path
 

@@ -11,7 +11,6 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from timing_logger.errors import ConfigurationError
@@ -43,9 +42,7 @@ class Closable:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -1,9 +1,20 @@
-"""How much of a run of many ranks a report shows: the numbers that decide, each with its reason.
+"""How much of a run of many ranks a report shows: the numbers that decide, each with its reason,
+and the rows that they leave.
 
 What they leave out is said wherever it is left out, with the way to see it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+import pandas as pd
+
+from timing_logger.analysis.table_types import Record
+
+_RowT = TypeVar("_RowT", bound="Record")
+_AT_EACH_END = 2
 
 MOST_LINES = 20
 """The most ranks that a table names: a terminal shows so many lines at once, with what is said below them.
@@ -52,3 +63,43 @@ HOST_MATES = 16
 
 POINTS_OF_MANY = 400
 """The most points of the chart of bandwidths: more lie on one another, and each takes 300 bytes."""
+
+
+def ends_and_middle(rows: Sequence[_RowT], name: str) -> list[_RowT]:
+    """Return all rows if they are few; else those with the extreme values of ``name``, and the middle one.
+
+    In the latter case the smallest comes first; a NaN counts as more than any number.
+    """
+    if len(rows) <= MOST_LINES:
+        return list(rows)
+    ordered = sorted(rows, key=lambda row: (row[name] != row[name], row[name]))
+    middle = (len(rows) - 1) // 2
+    return [*ordered[:_AT_EACH_END], ordered[middle], *ordered[-_AT_EACH_END:]]
+
+
+def worst_of(frame: pd.DataFrame, figure: pd.Series[float], everything: bool) -> pd.DataFrame:
+    """Return the rows with the greatest figures, the greatest first; all as they are, if they are few.
+
+    A figure that is not known comes first: it may be the worst.
+    """
+    if everything or len(frame) <= MOST_LINES:
+        return frame
+    order = figure.reset_index(drop=True).sort_values(ascending=False, na_position="first", kind="stable")
+    found: pd.DataFrame = frame.iloc[order.index[:MOST_LINES]]
+    return found
+
+
+def on_left_out(n_rows: int, n_shown: int, rows: str, which: str) -> Iterable[str]:
+    """Yield the sentence that says how many rows are left out, which are shown, and how to see all.
+
+    Args:
+        n_rows: the number of all rows.
+        n_shown: of those that are shown.
+        rows: what the rows are, as ``ranks``.
+        which: what is said of those that are shown, as ``that cost most``.
+    """
+    if n_shown < n_rows:
+        yield (
+            f"Of {n_rows:,} {rows} these are the {n_shown} {which}; {n_rows - n_shown:,} are left out. "
+            "--all shows all."
+        )

@@ -6,26 +6,19 @@ import math
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from io import StringIO
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
-from timing_logger.analysis.tables import Record
-from timing_logger.record import escape_text
-from timing_logger.report._limits import MOST_LINES
-from timing_logger.report._wording import UNKNOWN, fixed
+from timing_logger.report._wording import UNKNOWN, as_word
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
-_AT_EACH_END = 2
 _LINES = "    \n    \n -- \n    \n    \n    \n    \n    \n"  # only a rule below the heads
 _LEAST_WIDTH_OF_NAMES = 14
 _BETWEEN = 2  # blanks between two columns
-
-
-_RowT = TypeVar("_RowT", bound="Record")
 
 
 class Column(NamedTuple):
@@ -112,26 +105,6 @@ def _cell(value: Any, shown: Callable[[Any], str]) -> str:
     return UNKNOWN if pd.isna(value) or value == "" else shown(value)
 
 
-def as_ms(value: float) -> str:
-    return fixed(value, 3)
-
-
-def as_tenths(value: float) -> str:
-    return fixed(value, 1)
-
-
-def as_hundredths(value: float) -> str:
-    return fixed(value, 2)
-
-
-def as_gb_per_s(value: float) -> str:
-    return f"{value:.3f}" if value >= 0.01 else f"{value:.1e}"
-
-
-def as_word(value: object) -> str:
-    return escape_text(str(value))
-
-
 def paragraph(width: int, *sentences: str) -> Iterable[str]:
     if sentences:
         yield "\n".join(wrapped(sentence, width) for sentence in sentences)
@@ -174,46 +147,3 @@ def wrapped(line: str, width: int) -> str:
 def bar(value: float, most: float, width: int) -> str:
     """Return a bar of ``#`` for ``value``, ``width`` long at ``most``; every value above 0 is visible."""
     return "#" * math.ceil(width * value / most) if most > 0 else ""
-
-
-# -- many ranks ----------------------------------------------------------------------------------
-
-
-def ends_and_middle(rows: Sequence[_RowT], name: str) -> list[_RowT]:
-    """Return all rows if they are few; else those with the extreme values of ``name``, and the middle one.
-
-    In the latter case the smallest comes first; a NaN counts as more than any number.
-    """
-    if len(rows) <= MOST_LINES:
-        return list(rows)
-    ordered = sorted(rows, key=lambda row: (row[name] != row[name], row[name]))
-    middle = (len(rows) - 1) // 2
-    return [*ordered[:_AT_EACH_END], ordered[middle], *ordered[-_AT_EACH_END:]]
-
-
-def worst_of(frame: pd.DataFrame, figure: pd.Series[float], everything: bool) -> pd.DataFrame:
-    """Return the rows with the greatest figures, the greatest first; all as they are, if they are few.
-
-    A figure that is not known comes first: it may be the worst.
-    """
-    if everything or len(frame) <= MOST_LINES:
-        return frame
-    order = figure.reset_index(drop=True).sort_values(ascending=False, na_position="first", kind="stable")
-    found: pd.DataFrame = frame.iloc[order.index[:MOST_LINES]]
-    return found
-
-
-def on_left_out(n_rows: int, n_shown: int, rows: str, which: str) -> Iterable[str]:
-    """Yield the sentence that says how many rows are left out, which are shown, and how to see all.
-
-    Args:
-        n_rows: the number of all rows.
-        n_shown: of those that are shown.
-        rows: what the rows are, as ``ranks``.
-        which: what is said of those that are shown, as ``that cost most``.
-    """
-    if n_shown < n_rows:
-        yield (
-            f"Of {n_rows:,} {rows} these are the {n_shown} {which}; {n_rows - n_shown:,} are left out. "
-            "--all shows all."
-        )

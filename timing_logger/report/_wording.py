@@ -56,3 +56,23 @@ def size(n_bytes: float) -> str:
 def process_name(rank: int, incarnation: int) -> str:
     """Return the name of a process on the page; only a rank that was started again needs the number."""
     return f"rank {rank}" if incarnation == 1 else f"rank {rank}, run {incarnation}"
+
+
+def as_ms(value: float) -> str:
+    return fixed(value, 3)
+
+
+def as_tenths(value: float) -> str:
+    return fixed(value, 1)
+
+
+def as_hundredths(value: float) -> str:
+    return fixed(value, 2)
+
+
+def as_gb_per_s(value: float) -> str:
+    return f"{value:.3f}" if value >= 0.01 else f"{value:.1e}"
+
+
+def as_word(value: object) -> str:
+    return escape_text(str(value))

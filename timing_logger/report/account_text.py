@@ -8,18 +8,10 @@ import pandas as pd
 
 from timing_logger.analysis.accounting.by_rank import PARTS
 from timing_logger.report._account_figures import ALL, AccountFigures
-from timing_logger.report._limits import MOST_LINES
+from timing_logger.report._limits import MOST_LINES, on_left_out
 from timing_logger.report._shares import percents
-from timing_logger.report._text_tables import (
-    Column,
-    as_tenths,
-    fits,
-    on_left_out,
-    page,
-    paragraph,
-    table_text,
-)
-from timing_logger.report._wording import count, fixed, percent, seconds
+from timing_logger.report._text_tables import Column, fits, page, paragraph, table_text
+from timing_logger.report._wording import as_tenths, count, fixed, percent, seconds
 
 _MOST_PAIRS = 10
 _MOST_NAMED = 3

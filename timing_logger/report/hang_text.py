@@ -6,16 +6,9 @@ import pandas as pd
 
 from timing_logger.analysis import RankEnd, RunEnd
 from timing_logger.record import escape_text
-from timing_logger.report._limits import MOST_LINES
-from timing_logger.report._text_tables import (
-    Column,
-    as_tenths,
-    as_word,
-    on_left_out,
-    page,
-    paragraph,
-    table_text,
-)
+from timing_logger.report._limits import MOST_LINES, on_left_out
+from timing_logger.report._text_tables import Column, page, paragraph, table_text
+from timing_logger.report._wording import as_tenths, as_word
 
 _RANKS = (
     Column("rank", "rank"), Column("state", "state", as_word), Column("inside", "inside", as_word),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from timing_logger.analysis.stragglers.rank_facts import FewSteps
-from timing_logger.report._limits import MOST_LINES
-from timing_logger.report._text_tables import drawn, new_table, on_left_out, wrapped
+from timing_logger.report._limits import MOST_LINES, on_left_out
+from timing_logger.report._text_tables import drawn, new_table, wrapped
 from timing_logger.report._wording import count, fixed, or_unknown, percent
 from timing_logger.report.verdict_wording import verdict_sentence
 

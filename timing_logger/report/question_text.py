@@ -9,23 +9,18 @@ import pandas as pd
 
 from timing_logger.analysis.files import File
 from timing_logger.report._diagnostics import on_different_runs, on_overlap, on_problems
-from timing_logger.report._limits import MOST_LINES, MOST_SETS
-from timing_logger.report._text_tables import (
-    Column,
+from timing_logger.report._limits import MOST_LINES, MOST_SETS, ends_and_middle, on_left_out, worst_of
+from timing_logger.report._text_tables import Column, page, paragraph, table_text, wrapped
+from timing_logger.report._wording import (
     as_gb_per_s,
     as_hundredths,
     as_ms,
     as_tenths,
     as_word,
-    ends_and_middle,
-    on_left_out,
-    page,
-    paragraph,
-    table_text,
-    worst_of,
-    wrapped,
+    count,
+    percent,
+    size,
 )
-from timing_logger.report._wording import count, percent, size
 
 _WHOSE = Column("rank", "rank"), Column("incarnation", "run")
 _EPOCH = Column("epoch", "epoch")

@@ -14,23 +14,22 @@ import pandas as pd
 from timing_logger.analysis import Summary, base_operation
 from timing_logger.analysis.files import File, FileCounters
 from timing_logger.analysis.operations import BACKEND, WAIT
-from timing_logger.analysis.tables import Record
+from timing_logger.analysis.table_types import Record
 from timing_logger.record import escape_text
 from timing_logger.report._account_figures import AccountFigures
 from timing_logger.report._diagnostics import diagnostics, is_complete
-from timing_logger.report._limits import MOST_LINES, MOST_SETS
-from timing_logger.report._text_tables import (
-    Column,
+from timing_logger.report._limits import MOST_LINES, MOST_SETS, ends_and_middle, on_left_out
+from timing_logger.report._text_tables import Column, bar, drawn, new_table, table_text, wrapped
+from timing_logger.report._wording import (
     as_hundredths,
-    bar,
-    drawn,
-    ends_and_middle,
-    new_table,
-    on_left_out,
-    table_text,
-    wrapped,
+    count,
+    fixed,
+    or_unknown,
+    percent,
+    seconds,
+    size,
+    yes_or_no,
 )
-from timing_logger.report._wording import count, fixed, or_unknown, percent, seconds, size, yes_or_no
 from timing_logger.report.account_text import (
     most_waited_for,
     on_ranks_left_out,

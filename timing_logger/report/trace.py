@@ -18,7 +18,8 @@ import numpy as np
 from narwhals.typing import IntoDataFrame
 
 from timing_logger.analysis.files import File, unread_files
-from timing_logger.analysis.tables import Frame, Ints, opened
+from timing_logger.analysis.table_types import Frame, Ints
+from timing_logger.analysis.tables import opened
 from timing_logger.engine.rows import Query
 from timing_logger.engine.run import run
 from timing_logger.reading.atomic_files import draft_of
@@ -43,12 +44,12 @@ from timing_logger.report._trace_json import (
     row_events,
     track_events,
 )
-from timing_logger.report._trace_lanes import assign_lanes
 from timing_logger.report._trace_rows import (
     PROCESSES,
     Counters,
     Traced,
     TraceRows,
+    assign_lanes,
     bytes_in_flight,
     origin_of,
     process_names,

@@ -9,19 +9,9 @@ import pandas as pd
 from timing_logger.analysis import Policy, Verdict
 from timing_logger.analysis.stragglers.policy import Number
 from timing_logger.reading.named_ranks import listed_ranks
-from timing_logger.report._limits import MOST_LINES
-from timing_logger.report._text_tables import (
-    Column,
-    as_hundredths,
-    as_tenths,
-    as_word,
-    on_left_out,
-    page,
-    paragraph,
-    table_text,
-    wrapped,
-)
-from timing_logger.report._wording import percent
+from timing_logger.report._limits import MOST_LINES, on_left_out
+from timing_logger.report._text_tables import Column, page, paragraph, table_text, wrapped
+from timing_logger.report._wording import as_hundredths, as_tenths, as_word, percent
 from timing_logger.report.evidence_text import evidence_beside_the_end
 from timing_logger.report.verdict_wording import side_of_limit, verdict_sentence, what_next
 

@@ -17,7 +17,7 @@ from simulated_runs import data_parallel, factors, pipeline
 from timing_logger.analysis.accounting.nodes import WAIT
 from timing_logger.analysis.step_times.step_times import step_times
 from timing_logger.analysis.stragglers.who.prices import Prices, Slowed
-from timing_logger.analysis.tables import Floats
+from timing_logger.analysis.table_types import Floats
 
 
 @given(st.integers(0, 100_000))

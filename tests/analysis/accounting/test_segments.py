@@ -13,7 +13,7 @@ from simulated_runs import data_parallel, factors, pipeline
 from timing_logger.analysis.accounting.program import Program
 from timing_logger.analysis.accounting.replay import Replay
 from timing_logger.analysis.accounting.segments import Segments, segments_of
-from timing_logger.analysis.tables import Floats
+from timing_logger.analysis.table_types import Floats
 
 
 def cut(program: Program) -> Segments:

@@ -10,8 +10,9 @@ from timing_logger.analysis.accounting.axis import OneAxis
 from timing_logger.analysis.accounting.holds import holds_of
 from timing_logger.analysis.accounting.loops import UNKNOWN, origins
 from timing_logger.analysis.accounting.ties import Needs
-from timing_logger.analysis.instants import instants
-from timing_logger.analysis.tables import Bools, Floats, Ints, in_few_bytes
+from timing_logger.analysis.arrays import in_few_bytes
+from timing_logger.analysis.intervals import instants
+from timing_logger.analysis.table_types import Bools, Floats, Ints
 
 TRANSFER, WAITING, NOT_MATCHED = range(3)
 """What a line that was blocked did in a stretch of time."""

@@ -7,20 +7,10 @@ import numpy as np
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.accounting.summed import WHAT
+from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, numbers, processes_of
 from timing_logger.analysis.grouping import any_row_of, ordered_sums
-from timing_logger.analysis.tables import (
-    Frame,
-    Schema,
-    coded_text,
-    dense_codes,
-    each_text,
-    like,
-    nullable_integers,
-    numbers,
-    opened,
-    processes_of,
-    taken,
-)
+from timing_logger.analysis.table_types import Frame, Schema
+from timing_logger.analysis.tables import like, nullable_integers, opened, taken
 
 PARTS = {what: f"{what.replace(' ', '_')}_ms" for what in WHAT}
 """The parts of a rank's wall time, and the columns of :func:`summarize_account` that have them."""

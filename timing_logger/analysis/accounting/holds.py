@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.tables import Bools, Floats, Ints
+from timing_logger.analysis.table_types import Bools, Floats, Ints
 
 
 class Holds(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 
 from timing_logger.analysis.accounting.meeting_times import Done
 from timing_logger.analysis.accounting.nodes import JOIN, Lists, Nodes
-from timing_logger.analysis.tables import Bools, Floats, Ints
+from timing_logger.analysis.table_types import Bools, Floats, Ints
 
 
 class Joins(NamedTuple):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, numbers
 from timing_logger.analysis.blocking import lanes_of
 from timing_logger.analysis.grouping import any_row_of, greatest_of_each, least_of_each
 from timing_logger.analysis.intervals import union_lengths
@@ -24,16 +25,7 @@ from timing_logger.analysis.operations import (
     is_wait,
     needs_no_other_rank,
 )
-from timing_logger.analysis.tables import (
-    Bools,
-    Floats,
-    Frame,
-    Ints,
-    coded_text,
-    dense_codes,
-    each_text,
-    numbers,
-)
+from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints
 
 PROCESS, LINE = "process", "line"
 """Columns with the number of a row's process and line."""

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from timing_logger.analysis.grouping import first_above
-from timing_logger.analysis.tables import Bools, Floats, Ints
+from timing_logger.analysis.table_types import Bools, Floats, Ints
 
 TRANSFER = -1
 """In place of a line: the time passed in communication, for which nobody was late."""

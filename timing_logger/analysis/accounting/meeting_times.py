@@ -12,8 +12,8 @@ from timing_logger.analysis.accounting.nodes import Lists
 from timing_logger.analysis.accounting.part import BLOCKS
 from timing_logger.analysis.accounting.run import TiedRows
 from timing_logger.analysis.grouping import least_of_each, quantiles
-from timing_logger.analysis.instants import instants
-from timing_logger.analysis.tables import Bools, Floats, Ints
+from timing_logger.analysis.intervals import instants
+from timing_logger.analysis.table_types import Bools, Floats, Ints
 
 
 class Done(NamedTuple):

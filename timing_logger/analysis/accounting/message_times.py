@@ -13,21 +13,13 @@ import numpy as np
 
 from timing_logger.analysis.accounting.axis import OneAxis
 from timing_logger.analysis.accounting.ties import senders_are_held
+from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, numbers
 from timing_logger.analysis.collectives.bandwidth import size_classes
 from timing_logger.analysis.collectives.messages import Messages, blocked_by
 from timing_logger.analysis.grouping import quantiles
-from timing_logger.analysis.instants import instants
+from timing_logger.analysis.intervals import instants
 from timing_logger.analysis.operations import base_operation, goes_on
-from timing_logger.analysis.tables import (
-    Bools,
-    Floats,
-    Frame,
-    Ints,
-    coded_text,
-    dense_codes,
-    each_text,
-    numbers,
-)
+from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints
 
 _SAME_S = 1e-7  # ends this close are one
 _QUICK = 0.1  # this share of a link's messages are the quick ones

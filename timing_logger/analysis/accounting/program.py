@@ -16,17 +16,9 @@ from timing_logger.analysis.accounting.lines import Lines, is_set_up
 from timing_logger.analysis.accounting.meeting_times import Done, meeting_times
 from timing_logger.analysis.accounting.nodes import WAIT, Lists, Nodes, meetings_of, nodes_of
 from timing_logger.analysis.accounting.run import TiedRows
+from timing_logger.analysis.arrays import coded_text, dense_codes, in_few_bytes, numbers, renamed
 from timing_logger.analysis.operations import base_operation
-from timing_logger.analysis.tables import (
-    Bools,
-    Floats,
-    Ints,
-    coded_text,
-    dense_codes,
-    in_few_bytes,
-    numbers,
-    renamed,
-)
+from timing_logger.analysis.table_types import Bools, Floats, Ints
 
 
 class Program(NamedTuple):

@@ -12,7 +12,8 @@ import numpy as np
 from timing_logger.analysis.accounting.program import Program
 from timing_logger.analysis.accounting.segments import Segments, segments_of
 from timing_logger.analysis.accounting.waves import ranked
-from timing_logger.analysis.tables import Floats, Ints, dense_codes, in_few_bytes
+from timing_logger.analysis.arrays import dense_codes, in_few_bytes
+from timing_logger.analysis.table_types import Floats, Ints
 
 _SAME_S = 1e-9
 """By how much instants may differ that are the same, as sums of the same times in another order."""

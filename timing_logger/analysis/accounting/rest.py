@@ -11,7 +11,8 @@ import numpy as np
 from timing_logger.analysis.accounting.holds import Holds, holds_of
 from timing_logger.analysis.accounting.lines import Lines, Roles
 from timing_logger.analysis.accounting.loops import innermost
-from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, numbers
+from timing_logger.analysis.arrays import numbers
+from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints
 
 NO_ROW = -1
 

@@ -12,17 +12,10 @@ from timing_logger.analysis.accounting.blocked import NO_RANK
 from timing_logger.analysis.accounting.lines import LINE, Lines
 from timing_logger.analysis.accounting.part import Spent
 from timing_logger.analysis.accounting.run import AccountOfRun
+from timing_logger.analysis.arrays import coded_text, dense_codes, in_few_bytes
 from timing_logger.analysis.grouping import any_row_of, sums
-from timing_logger.analysis.tables import (
-    Floats,
-    Ints,
-    Schema,
-    coded_text,
-    dense_codes,
-    in_few_bytes,
-    like,
-    nullable_integers,
-)
+from timing_logger.analysis.table_types import Floats, Ints, Schema
+from timing_logger.analysis.tables import like, nullable_integers
 
 OWN, NOT_TIMED = 0, 1
 WHAT = ["own work", "not timed", "transfer", "waiting", "not matched"]

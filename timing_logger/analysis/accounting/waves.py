@@ -9,7 +9,7 @@ import numpy as np
 
 from timing_logger.analysis.accounting.loops import ranked as ranked_one_by_one
 from timing_logger.analysis.accounting.nodes import Lists
-from timing_logger.analysis.tables import Bools, Floats, Ints
+from timing_logger.analysis.table_types import Bools, Floats, Ints
 
 _ENOUGH_NODES = 32
 """The least nodes of a wave, on average: with fewer, arrays take longer than numbers one by one."""

@@ -9,17 +9,14 @@ import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.analysis import OfCommunication
+from timing_logger.analysis.arrays import coded_text, dense_codes
 from timing_logger.analysis.collectives.transfer_samples import MOVES, Measured
 from timing_logger.analysis.collectives.waits import complete_instances
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.grouping import any_row_of, counted_quantiles, greatest_of_each, quantiles
 from timing_logger.analysis.operations import base_operation, bus_factor
+from timing_logger.analysis.table_types import Floats, Frame, Ints
 from timing_logger.analysis.tables import (
-    Floats,
-    Frame,
-    Ints,
-    coded_text,
-    dense_codes,
     new_column,
     new_columns,
     nullable_integers,

@@ -10,6 +10,7 @@ import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.analysis import OfCommunication
+from timing_logger.analysis.arrays import dense_codes
 from timing_logger.analysis.collectives.compressed_rows import (
     WORK,
     CompressedRows,
@@ -21,17 +22,8 @@ from timing_logger.analysis.collectives.waits import complete_instances
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.grouping import any_row_of, ordered_sums, quantiles, sums
 from timing_logger.analysis.operations import base_operation
-from timing_logger.analysis.tables import (
-    Bools,
-    Floats,
-    Frame,
-    Ints,
-    dense_codes,
-    new_columns,
-    nullable,
-    opened,
-    text_column,
-)
+from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints
+from timing_logger.analysis.tables import new_columns, nullable, opened, text_column
 
 MAX_EXTRAPOLATION = 2.0
 """The largest ratio to the nearest measured size at which ``pays`` is still stated."""

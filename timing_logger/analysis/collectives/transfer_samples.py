@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, numbers, renamed
 from timing_logger.analysis.collectives.matching import Instances
 from timing_logger.analysis.collectives.waits import transfer_times_ms, with_bytes
 from timing_logger.analysis.grouping import any_row_of
-from timing_logger.analysis.instants import durations_ms
+from timing_logger.analysis.intervals import durations_ms
 from timing_logger.analysis.operations import (
     BUS_FACTORS,
     COMMUNICATION,
@@ -18,18 +19,7 @@ from timing_logger.analysis.operations import (
     algorithm_bytes,
     base_operation,
 )
-from timing_logger.analysis.tables import (
-    Array,
-    Bools,
-    Floats,
-    Frame,
-    Ints,
-    coded_text,
-    dense_codes,
-    each_text,
-    numbers,
-    renamed,
-)
+from timing_logger.analysis.table_types import Array, Bools, Floats, Frame, Ints
 from timing_logger.record import OK
 
 if TYPE_CHECKING:

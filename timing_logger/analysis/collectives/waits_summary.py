@@ -9,21 +9,13 @@ import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.analysis import OfCommunication
+from timing_logger.analysis.arrays import coded_text, dense_codes, numbers
 from timing_logger.analysis.collectives.match_table import match_collectives
 from timing_logger.analysis.collectives.waits import waits
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.grouping import any_row_of, known_sums, quantiles, sums
-from timing_logger.analysis.tables import (
-    Floats,
-    Frame,
-    Ints,
-    coded_text,
-    dense_codes,
-    new_columns,
-    numbers,
-    opened,
-    taken,
-)
+from timing_logger.analysis.table_types import Floats, Frame, Ints
+from timing_logger.analysis.tables import new_columns, opened, taken
 
 _OF_WAITS = ("operation", "group", "rank", "incarnation")
 

@@ -36,7 +36,7 @@ from timing_logger.analysis.hangs.who_waits import Causes, why_it_hangs
 from timing_logger.analysis.hangs.wording import in_words, with_earlier
 from timing_logger.analysis.operations import is_own_work
 from timing_logger.analysis.runs import different_runs
-from timing_logger.analysis.tables import Record
+from timing_logger.analysis.table_types import Record
 from timing_logger.reading.lacking import lacking, lacking_in_words, stated_world_size
 from timing_logger.record import INFLIGHT
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from timing_logger.analysis.arrays import numbers
 from timing_logger.analysis.collectives.matching import communicators
 from timing_logger.analysis.collectives.messages import find_messages
 from timing_logger.analysis.group_members import NONE, ranks_by_number
@@ -19,7 +20,7 @@ from timing_logger.analysis.operations import (
     is_communication,
     is_wait,
 )
-from timing_logger.analysis.tables import numbers, opened
+from timing_logger.analysis.tables import opened
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.analysis import ByProcess
+from timing_logger.analysis.arrays import coded_text, dense_codes, numbers, processes_of
 from timing_logger.analysis.blocking import lanes_of, unblocked_work
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.epochs import epochs_of
@@ -27,24 +28,8 @@ from timing_logger.analysis.operations import (
 )
 from timing_logger.analysis.step_durations import durations_s, iterations_since
 from timing_logger.analysis.steps import Numbering, steps_of
-from timing_logger.analysis.tables import (
-    Array,
-    Bools,
-    Floats,
-    Frame,
-    Ints,
-    Schema,
-    coded_text,
-    dense_codes,
-    like,
-    new_columns,
-    nullable_integers,
-    numbers,
-    of_pandas,
-    opened,
-    processes_of,
-    taken,
-)
+from timing_logger.analysis.table_types import Array, Bools, Floats, Frame, Ints, Schema
+from timing_logger.analysis.tables import like, new_columns, nullable_integers, of_pandas, opened, taken
 
 _STEP = ("rank", "incarnation", "iteration")
 

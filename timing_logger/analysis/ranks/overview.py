@@ -13,38 +13,26 @@ from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.accounting.account import ACCOUNT, PartOfAccount
 from timing_logger.analysis.analysis import ByProcess
+from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, numbers, processes_of
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.files import File, FileCounters, sidecar_of
 from timing_logger.analysis.grouping import any_row_of, counts_known, sums
 from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.analysis.hangs.result import RunEnd
-from timing_logger.analysis.instants import wall_times_s
-from timing_logger.analysis.intervals import union_lengths
+from timing_logger.analysis.intervals import union_lengths, wall_times_s
 from timing_logger.analysis.operations import is_communication, is_wait
-from timing_logger.analysis.ranks.spread import spread_of_steps
-from timing_logger.analysis.ranks.summarize import seen_before, summarize
-from timing_logger.analysis.ranks.synchronised_steps import (
+from timing_logger.analysis.ranks.spread import (
     SynchronisedSteps,
     joined_steps,
+    spread_of_steps,
     synchronised_steps,
 )
+from timing_logger.analysis.ranks.summarize import seen_before, summarize
 from timing_logger.analysis.runs import different_runs
 from timing_logger.analysis.steps import steps_of
-from timing_logger.analysis.tables import (
-    Bools,
-    Floats,
-    Frame,
-    Ints,
-    Schema,
-    coded_text,
-    dense_codes,
-    each_text,
-    like,
-    numbers,
-    opened,
-    processes_of,
-)
+from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints, Schema
+from timing_logger.analysis.tables import like, opened
 from timing_logger.record import OK
 
 _NAN = float("nan")

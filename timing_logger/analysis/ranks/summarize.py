@@ -12,25 +12,13 @@ import pandas as pd
 from narwhals.typing import IntoDataFrame, IntoDataFrameT
 
 from timing_logger.analysis.analysis import ByProcess
+from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, numbers, processes_of
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.grouping import any_row_of, counts_known, order_by, quantiles, rows_of_each, sums
-from timing_logger.analysis.instants import wall_times_s
-from timing_logger.analysis.intervals import union_lengths
+from timing_logger.analysis.intervals import union_lengths, wall_times_s
 from timing_logger.analysis.operations import is_wait
-from timing_logger.analysis.tables import (
-    Bools,
-    Floats,
-    Frame,
-    Ints,
-    coded_text,
-    dense_codes,
-    each_text,
-    new_columns,
-    numbers,
-    opened,
-    processes_of,
-    taken,
-)
+from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints
+from timing_logger.analysis.tables import new_columns, opened, taken
 from timing_logger.errors import ConfigurationError
 from timing_logger.reading.sources import joined
 

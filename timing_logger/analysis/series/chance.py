@@ -6,7 +6,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from timing_logger.analysis.tables import Bools, Floats
+from timing_logger.analysis.table_types import Bools, Floats
 
 _MOST_BLOCKS = 4096
 """The most blocks into which a run is divided; the time that the test takes grows with their square."""

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 from timing_logger.analysis.series.noise import WHITE, Noise, sigmas_of
-from timing_logger.analysis.tables import Floats
+from timing_logger.analysis.table_types import Floats
 
 _AT_ONCE = 2**15
 """How many sums are worked on at a time: as many as stay in a processor's cache."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.tables import Floats, Ints
+from timing_logger.analysis.table_types import Floats, Ints
 
 MAD_TO_SIGMA = 1.4826  # for normal noise
 _QUARTILE_OF_SIZES = 0.3186  # of the absolute values of normal noise, in sigmas

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 
 from timing_logger.analysis.series.noise import MAD_TO_SIGMA
-from timing_logger.analysis.tables import Floats
+from timing_logger.analysis.table_types import Floats
 
 
 def peer_medians(times: Floats) -> Floats:

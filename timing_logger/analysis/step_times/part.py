@@ -7,12 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.accounting.part import (
-    CommunicationPart,
-    Spent,
-    map_account,
-    map_communication,
-)
+from timing_logger.analysis.accounting.part import CommunicationPart, Spent, map_account, map_communication
+from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, processes_of
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.epochs import epochs_of
 from timing_logger.analysis.grouping import n_earlier_alike, rows_of_each
@@ -20,17 +16,8 @@ from timing_logger.analysis.operations import needs_no_other_rank
 from timing_logger.analysis.rounds import rounds_of
 from timing_logger.analysis.step_times.rank_steps import RankSteps, WorkRows, rank_steps
 from timing_logger.analysis.steps import Numbering, steps_of
-from timing_logger.analysis.tables import (
-    Bools,
-    Floats,
-    Frame,
-    Ints,
-    coded_text,
-    dense_codes,
-    each_text,
-    opened,
-    processes_of,
-)
+from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints
+from timing_logger.analysis.tables import opened
 from timing_logger.record import DEVICE_CLOCK
 
 

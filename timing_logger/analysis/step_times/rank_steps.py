@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.arrays import coded_text, each_text, numbers
 from timing_logger.analysis.blocking import lanes_of, unblocked_work
 from timing_logger.analysis.grouping import greatest_of_each
 from timing_logger.analysis.intervals import union_lengths
@@ -21,7 +22,7 @@ from timing_logger.analysis.step_durations import iterations_since
 from timing_logger.analysis.step_times.self_time import covered_s, exclusive_ms
 from timing_logger.analysis.step_times.workload import RankWorkload, rank_workload, sent_in_turn
 from timing_logger.analysis.steps import Numbering
-from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, Rows, coded_text, each_text, numbers
+from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints, Rows
 from timing_logger.record import DEVICE_CLOCK, OK
 
 

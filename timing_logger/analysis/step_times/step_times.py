@@ -11,9 +11,7 @@ import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.accounting.lines import Lines
-from timing_logger.analysis.accounting.part import (
-    AccountPart,
-)
+from timing_logger.analysis.accounting.part import AccountPart
 from timing_logger.analysis.accounting.run import AccountOfRun, spent_of
 from timing_logger.analysis.accounting.summed import account_table
 from timing_logger.analysis.operations import needs_no_other_rank
@@ -32,11 +30,8 @@ from timing_logger.analysis.step_times.transfers import Transfers, transfers_by_
 from timing_logger.analysis.step_times.waiting import Waits, waits_by_step
 from timing_logger.analysis.step_times.workload import NOTHING_STATED, Workload, workload_of
 from timing_logger.analysis.steps import Numbering, StepRange, numbered_by_epoch
-from timing_logger.analysis.tables import (
-    Floats,
-    Ints,
-    of_pandas,
-)
+from timing_logger.analysis.table_types import Floats, Ints
+from timing_logger.analysis.tables import of_pandas
 from timing_logger.reading.lacking import stated_world_size
 
 _FOLLOW_A_RULE = 0.75  # of the steps: then what most of them stand for is what was chosen to be recorded

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.arrays import each_text
 from timing_logger.analysis.operations import DATA, is_copy, needs_no_other_rank
-from timing_logger.analysis.tables import Bools, Floats, Ints, each_text
+from timing_logger.analysis.table_types import Bools, Floats, Ints
 
 
 class RankWorkload(NamedTuple):

@@ -15,7 +15,7 @@ from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.stragglers.facts import EndedBadly
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.result import Verdict
-from timing_logger.analysis.tables import Ints
+from timing_logger.analysis.table_types import Ints
 
 
 @dataclass(frozen=True, eq=False)

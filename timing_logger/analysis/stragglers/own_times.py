@@ -10,31 +10,9 @@ import numpy as np
 
 from timing_logger.analysis.series.peers import column_medians, n_known_steps
 from timing_logger.analysis.step_times.step_times import UNLOGGED, StepTimes
+from timing_logger.analysis.stragglers import rank_facts
 from timing_logger.analysis.stragglers.case import Case, Judgement
 from timing_logger.analysis.stragglers.facts import Fact, OneRank
-from timing_logger.analysis.stragglers.rank_facts import (
-    ActAsOne,
-    AloneInRole,
-    Costliest,
-    EpochsCounted,
-    ExplainedWithout,
-    FewSteps,
-    Gate,
-    HostOrWork,
-    MostWaitedFor,
-    NotNamed,
-    PassingOn,
-    SelfTimeBetween,
-    SelfTimeOfRows,
-    SelfTimeUnknown,
-    SlowHost,
-    Slowness,
-    SlowOperation,
-    SlowRank,
-    StepsCounted,
-    TwoRanks,
-    VaryAlone,
-)
 from timing_logger.analysis.stragglers.result import Verdict, VerdictKind
 from timing_logger.analysis.stragglers.who.candidates import Candidate, operation_of, unlogged_between
 from timing_logger.analysis.stragglers.who.culprits import EXPLAINED, Culprits, culprits
@@ -141,7 +119,7 @@ def _of_ranks(case: Case, found: Culprits) -> Verdict:
         gates=(*first.gates, *((gate,) if gate else ())),
         evidence=(
             *(fact for each in found.named for fact in _how_slow_together(times, each)),
-            *((HostOrWork(),) if is_role else ()),
+            *((rank_facts.HostOrWork(),) if is_role else ()),
             _slow_operation(times, first),
             *_waited_for(times, first),
             *_passed_on(times, first, columns),
@@ -151,15 +129,15 @@ def _of_ranks(case: Case, found: Culprits) -> Verdict:
     )
 
 
-def _slow_operation(times: StepTimes, candidate: Candidate) -> SlowOperation:
+def _slow_operation(times: StepTimes, candidate: Candidate) -> rank_facts.SlowOperation:
     operation, share = operation_of(times, candidate)
-    return SlowOperation(operation, times.ranks[candidate.column], share)
+    return rank_facts.SlowOperation(operation, times.ranks[candidate.column], share)
 
 
 def _probably(case: Case, found: Culprits, party: Party) -> Verdict:
     times, policy = case.times, case.policy
     first, suspect = party.first, found.suspects[0]
-    share = Gate.at_least(EXPLAINED, suspect.share, policy.min_explained_share)
+    share = rank_facts.Gate.at_least(EXPLAINED, suspect.share, policy.min_explained_share)
     others = [candidate for candidate in found.candidates if candidate.column not in party.columns]
     return replace(
         _about(times, first, "suspect", found),
@@ -168,7 +146,7 @@ def _probably(case: Case, found: Culprits, party: Party) -> Verdict:
         evidence=(
             _why_not(times, first, share if not share.passed else None),
             *_as_one(times, party),
-            Costliest(suspect.likelihood),
+            rank_facts.Costliest(suspect.likelihood),
             *(_why_not(times, candidate, None) for candidate in others[:3]),
             *_few_steps(case, nobody_is_slow=False),
         ),
@@ -200,7 +178,7 @@ def _waited_for(times: StepTimes, candidate: Candidate) -> tuple[Fact, ...]:
     most_ms, total_ms = for_it_ms.max(initial=0.0), for_it_ms.sum()
     if not most_ms > 0 or for_it_ms[candidate.column] < most_ms:
         return ()
-    return (MostWaitedFor(times.ranks[candidate.column], float(most_ms / total_ms)),)
+    return (rank_facts.MostWaitedFor(times.ranks[candidate.column], float(most_ms / total_ms)),)
 
 
 def _passed_on(times: StepTimes, candidate: Candidate, named: Sequence[int]) -> tuple[Fact, ...]:
@@ -218,23 +196,25 @@ def _passed_on(times: StepTimes, candidate: Candidate, named: Sequence[int]) -> 
     may_have_waited = times.waits.unmatched_ms[steps].sum(axis=0) > longest_ms
     late = np.flatnonzero(is_waited_for & may_have_waited & (levels < levels[candidate.column]))
     late = np.setdiff1d(late, named)
-    return (PassingOn(times.ranks_of(late)),) if len(late) else ()
+    return (rank_facts.PassingOn(times.ranks_of(late)),) if len(late) else ()
 
 
 def _how_slow_together(times: StepTimes, party: Party) -> tuple[Fact, ...]:
     """Return how slow a party is, when, and what makes its ranks slow as one."""
     slowness = _slowness(times, party.first)
     if party.bond.kind == "host":
-        return (SlowHost(party.bond.host, slowness), *_as_one(times, party))
-    return (SlowRank(times.ranks[party.first.column], slowness), *_as_one(times, party))
+        return (rank_facts.SlowHost(party.bond.host, slowness), *_as_one(times, party))
+    return (rank_facts.SlowRank(times.ranks[party.first.column], slowness), *_as_one(times, party))
 
 
-def _slowness(times: StepTimes, candidate: Candidate) -> Slowness:
+def _slowness(times: StepTimes, candidate: Candidate) -> rank_facts.Slowness:
     slow = candidate.slow
-    return Slowness(float(np.exp(slow.level)), slow.kind, times.step_range(slow.steps), len(slow.steps))
+    return rank_facts.Slowness(
+        float(np.exp(slow.level)), slow.kind, times.step_range(slow.steps), len(slow.steps)
+    )
 
 
-def _why_not(times: StepTimes, candidate: Candidate, last_gate: Gate | None) -> Fact:
+def _why_not(times: StepTimes, candidate: Candidate, last_gate: rank_facts.Gate | None) -> Fact:
     """Return how slow a candidate is, and the gates at which it failed.
 
     Args:
@@ -245,12 +225,12 @@ def _why_not(times: StepTimes, candidate: Candidate, last_gate: Gate | None) -> 
     rank, slowness = times.ranks[candidate.column], _slowness(times, candidate)
     failed = tuple(gate for gate in candidate.gates if not gate.passed)
     if failed:
-        return NotNamed(rank, slowness, failed)
+        return rank_facts.NotNamed(rank, slowness, failed)
     if last_gate is None:
-        return SlowRank(rank, slowness)
+        return rank_facts.SlowRank(rank, slowness)
     if last_gate.passed:
-        return ExplainedWithout(rank, slowness, last_gate.value)
-    return NotNamed(rank, slowness, (last_gate,))
+        return rank_facts.ExplainedWithout(rank, slowness, last_gate.value)
+    return rank_facts.NotNamed(rank, slowness, (last_gate,))
 
 
 def _as_one(times: StepTimes, party: Party) -> tuple[Fact, ...]:
@@ -258,16 +238,18 @@ def _as_one(times: StepTimes, party: Party) -> tuple[Fact, ...]:
     if party.is_alone:
         return ()
     bond, ranks = party.bond, times.ranks_of(party.columns)
-    alike = ActAsOne(ranks, bond.kind, bond.n_hosts, bond.host, bond.host_ranks, bond.together)
+    alike = rank_facts.ActAsOne(ranks, bond.kind, bond.n_hosts, bond.host, bond.host_ranks, bond.together)
     if bond.together is not False:
         return (alike,)
-    return (alike, VaryAlone(operation_of(times, party.first)[0]))
+    return (alike, rank_facts.VaryAlone(operation_of(times, party.first)[0]))
 
 
 def _few_steps(case: Case, *, nobody_is_slow: bool) -> tuple[Fact, ...]:
     """Return that the run has few steps; nothing if it has enough to name any rank."""
     recorded = n_known_steps(case.times.self_ms)
-    return (FewSteps(recorded, nobody_is_slow),) if 0 < recorded < case.policy.min_slow_steps else ()
+    return (
+        (rank_facts.FewSteps(recorded, nobody_is_slow),) if 0 < recorded < case.policy.min_slow_steps else ()
+    )
 
 
 def _what_it_rests_on(case: Case) -> tuple[Fact, ...]:
@@ -276,13 +258,15 @@ def _what_it_rests_on(case: Case) -> tuple[Fact, ...]:
     alone = tuple(role for role, columns in case.by_role.items() if len(columns) == 1)
     unknown = _unknown_ranks(times)
     return (
-        SelfTimeBetween() if times.from_gaps else SelfTimeOfRows(tuple(times.operations)),
-        *((SelfTimeUnknown(unknown),) if unknown else ()),
-        *((AloneInRole(alone),) if len(times.ranks) > 1 and alone else ()),
+        rank_facts.SelfTimeBetween()
+        if times.from_gaps
+        else rank_facts.SelfTimeOfRows(tuple(times.operations)),
+        *((rank_facts.SelfTimeUnknown(unknown),) if unknown else ()),
+        *((rank_facts.AloneInRole(alone),) if len(times.ranks) > 1 and alone else ()),
         *((OneRank(),) if len(times.ranks) == 1 else ()),
-        *((TwoRanks(),) if len(times.ranks) == 2 and not alone else ()),
-        *(() if times.has_iterations else (StepsCounted(),)),
-        *((EpochsCounted(),) if times.numbering.counted else ()),
+        *((rank_facts.TwoRanks(),) if len(times.ranks) == 2 and not alone else ()),
+        *(() if times.has_iterations else (rank_facts.StepsCounted(),)),
+        *((rank_facts.EpochsCounted(),) if times.numbering.counted else ()),
     )
 
 

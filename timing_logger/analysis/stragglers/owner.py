@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.arrays import known
 from timing_logger.analysis.operations import PAUSES
 from timing_logger.analysis.series.noise import error_of_median
 from timing_logger.analysis.series.peers import peer_medians
@@ -24,7 +25,7 @@ from timing_logger.analysis.stragglers.who.equal_work import (
 )
 from timing_logger.analysis.stragglers.who.pricing import Pricing
 from timing_logger.analysis.stragglers.whole_run.causes import explained
-from timing_logger.analysis.tables import Floats, Ints, known
+from timing_logger.analysis.table_types import Floats, Ints
 
 _OF_RANKS = ("rank", "suspect")
 

@@ -24,16 +24,8 @@ from timing_logger.analysis.stragglers.verdict import (
     reduce_judgement,
 )
 from timing_logger.analysis.stragglers.who.slow_steps import slow_steps
-from timing_logger.analysis.tables import (
-    Floats,
-    Frame,
-    Ints,
-    Schema,
-    like,
-    nullable_integers,
-    of_pandas,
-    opened,
-)
+from timing_logger.analysis.table_types import Floats, Frame, Ints, Schema
+from timing_logger.analysis.tables import like, nullable_integers, of_pandas, opened
 
 SELF_TIME = "SELF_TIME"
 """The name for all operations of a rank together: the time that it spent on its own account."""

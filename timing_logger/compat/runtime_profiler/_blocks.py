@@ -11,7 +11,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any
 
 from timing_logger.compat.runtime_profiler._loader_names import LoaderNames
@@ -151,9 +150,7 @@ class Block:
             wait_for_stream()
         self._interval = open_interval()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *of_it: object) -> None:
         on, interval, self._interval = self._on, self._interval, None
         # None if nobody entered it, or a graph is being captured: the work is queued but does not run now
         if interval is not None:
@@ -172,10 +169,8 @@ class OptimizerBlock(Block):
 
     _step: int
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        super().__exit__(kind, error, traceback)
+    def __exit__(self, kind: type[BaseException] | None, *of_it: object) -> None:
+        super().__exit__(kind, *of_it)
         if kind is None:
             self._on.complete_step(self._step)
 

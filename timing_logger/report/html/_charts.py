@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from timing_logger.analysis.operations import BACKEND, base_operation
-from timing_logger.analysis.tables import Record
+from timing_logger.analysis.table_types import Record
 from timing_logger.record import escape_text
 from timing_logger.report._diagnostics import on_overlap
 from timing_logger.report._limits import FEW_PROCESSES

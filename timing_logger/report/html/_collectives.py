@@ -21,7 +21,8 @@ from timing_logger.analysis.collectives.waits import (
 )
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.epochs import epochs_of
-from timing_logger.analysis.tables import Frame, Ints, new_column, nullable_integers, opened, taken
+from timing_logger.analysis.table_types import Frame, Ints
+from timing_logger.analysis.tables import new_column, nullable_integers, opened, taken
 
 LOOKS_AT = frozenset({*COLUMNS_OF["waits"], *COLUMNS_OF["compression"]})
 """The columns of timings that the analysis of collectives needs."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from timing_logger.analysis import Summary, Verdict, waiting_by_rank
 from timing_logger.analysis.files import hosts_of
-from timing_logger.analysis.tables import Floats, Ints
+from timing_logger.analysis.table_types import Floats, Ints
 from timing_logger.report._limits import FEW_PROCESSES, HOST_MATES, MOST_LINES, REFERENCES
 from timing_logger.report.html._own_times import OwnTimes
 from timing_logger.report.html._tables import FIRST, Shown

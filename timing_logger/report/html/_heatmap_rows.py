@@ -7,7 +7,7 @@ from typing import NamedTuple, TypedDict
 
 import numpy as np
 
-from timing_logger.analysis.tables import Floats, Ints
+from timing_logger.analysis.table_types import Floats, Ints
 from timing_logger.record import escape_text
 from timing_logger.report._limits import BANDS, FEW_PROCESSES, HOST_ROWS
 from timing_logger.report._wording import process_name

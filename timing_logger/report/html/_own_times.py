@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from timing_logger.analysis.stragglers.case import Judgement
-from timing_logger.analysis.tables import Floats, Ints
+from timing_logger.analysis.table_types import Floats, Ints
 
 
 class OwnTimes(NamedTuple):

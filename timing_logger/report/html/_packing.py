@@ -11,7 +11,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from timing_logger.analysis.tables import Array
+from timing_logger.analysis.table_types import Array
 
 
 class Packed(TypedDict):

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 import pandas as pd
 
-from timing_logger.analysis.tables import Record
+from timing_logger.analysis.table_types import Record
 from timing_logger.record import escape_text
 from timing_logger.report._limits import POINTS_OF_MANY
 from timing_logger.report._wording import count, size

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from timing_logger.analysis.operations import COPIES, base_operation, is_communication, is_own_work, is_wait
-from timing_logger.analysis.tables import Floats, Ints, Record
+from timing_logger.analysis.table_types import Floats, Ints, Record
 from timing_logger.reading.sources import joined
 from timing_logger.record import HOST_CLOCK, LARGEST
 from timing_logger.report._limits import SPANS_OF_MANY

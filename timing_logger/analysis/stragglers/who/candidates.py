@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.arrays import known
 from timing_logger.analysis.series.noise import robust_sigma
 from timing_logger.analysis.series.peers import (
     column_medians,
@@ -22,7 +23,7 @@ from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.rank_facts import Gate
 from timing_logger.analysis.stragglers.who.slow_steps import SlowSteps, least_z, slow_together
-from timing_logger.analysis.tables import Bools, Floats, Ints, known
+from timing_logger.analysis.table_types import Bools, Floats, Ints
 
 WAITED = "share of its extra time that others waited"
 LONGER = "share of the run that it adds"

@@ -18,7 +18,7 @@ from timing_logger.analysis.stragglers.who.candidates import Candidate, candidat
 from timing_logger.analysis.stragglers.who.hosts import with_hosts
 from timing_logger.analysis.stragglers.who.lockstep import Party, bond_of, parties
 from timing_logger.analysis.stragglers.who.pricing import Pricing, with_waiting
-from timing_logger.analysis.tables import Bools, Floats, Ints
+from timing_logger.analysis.table_types import Bools, Floats, Ints
 
 EXPLAINED = "share of the lost time that is explained"
 

@@ -20,7 +20,7 @@ from timing_logger.analysis.step_times.step_times import UNLOGGED, StepTimes
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.result import Owner
-from timing_logger.analysis.tables import Floats
+from timing_logger.analysis.table_types import Floats
 
 
 class Growth(NamedTuple):

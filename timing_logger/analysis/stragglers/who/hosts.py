@@ -31,7 +31,7 @@ from timing_logger.analysis.stragglers.who.candidates import (
 from timing_logger.analysis.stragglers.who.lockstep import Bond, Party, shared_steps, vary_together
 from timing_logger.analysis.stragglers.who.pricing import Pricing, slowed, waiting_gate
 from timing_logger.analysis.stragglers.who.slow_steps import SlowSteps, slow_together
-from timing_logger.analysis.tables import Floats, Ints
+from timing_logger.analysis.table_types import Floats, Ints
 
 
 def with_hosts(case: Case, parted: Sequence[Party], pricing: Pricing) -> list[Party]:

@@ -14,12 +14,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from timing_logger.analysis.arrays import known
 from timing_logger.analysis.series.peers import column_medians, correlations, peer_ratios, variances
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.rank_facts import BondKind
 from timing_logger.analysis.stragglers.who.candidates import Candidate, operation_of
-from timing_logger.analysis.tables import Floats, Ints, known
+from timing_logger.analysis.table_types import Floats, Ints
 
 _MOST_OTHERS = 8  # a few ranks show how far two apart vary, however many there are
 

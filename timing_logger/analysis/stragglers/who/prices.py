@@ -14,8 +14,9 @@ import numpy as np
 from timing_logger.analysis.accounting.program import Program
 from timing_logger.analysis.accounting.replay import Replay
 from timing_logger.analysis.accounting.usual import OwnClock, own_clocks
+from timing_logger.analysis.arrays import in_few_bytes
 from timing_logger.analysis.grouping import quantiles
-from timing_logger.analysis.tables import Bools, Floats, Ints, in_few_bytes
+from timing_logger.analysis.table_types import Bools, Floats, Ints
 
 
 class Slowed(NamedTuple):

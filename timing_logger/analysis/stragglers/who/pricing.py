@@ -15,7 +15,7 @@ from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.rank_facts import Gate
 from timing_logger.analysis.stragglers.who.candidates import LONGER, WAITED, Candidate
 from timing_logger.analysis.stragglers.who.prices import Prices, Slowed
-from timing_logger.analysis.tables import Floats, Ints
+from timing_logger.analysis.table_types import Floats, Ints
 
 
 class Pricing(Protocol):

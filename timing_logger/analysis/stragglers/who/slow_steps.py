@@ -23,7 +23,7 @@ from timing_logger.analysis.series.noise import (
 )
 from timing_logger.analysis.series.peers import column_medians
 from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.tables import Bools, Floats, Ints
+from timing_logger.analysis.table_types import Bools, Floats, Ints
 
 Kind = Literal["persistent", "ongoing", "bounded", "intermittent"]
 

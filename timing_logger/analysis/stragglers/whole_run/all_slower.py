@@ -17,7 +17,7 @@ from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.rank_facts import AllSlower, Gate, Slowing
 from timing_logger.analysis.stragglers.result import Verdict
 from timing_logger.analysis.stragglers.who.candidates import COST, STEPS
-from timing_logger.analysis.tables import Floats, Ints
+from timing_logger.analysis.table_types import Floats, Ints
 
 
 class _Slower(NamedTuple):

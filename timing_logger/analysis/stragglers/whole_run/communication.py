@@ -16,19 +16,8 @@ import numpy as np
 from timing_logger.analysis.series.peers import column_medians
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.step_times.transfers import MESSAGE, Link
+from timing_logger.analysis.stragglers import facts
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.facts import (
-    EveryRankInSlow,
-    Fact,
-    MostlyTransfers,
-    NobodyInAllSlow,
-    OnHost,
-    OnlyInAllSlow,
-    OthersInAllSlow,
-    SlowTransfers,
-    Transfer,
-    UnlikeLinks,
-)
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.rank_facts import Gate
 from timing_logger.analysis.stragglers.result import Verdict
@@ -44,7 +33,7 @@ from timing_logger.analysis.stragglers.whole_run.slow_links import (
     saved_ms,
     slow_links,
 )
-from timing_logger.analysis.tables import Floats, Ints
+from timing_logger.analysis.table_types import Floats, Ints
 
 _SAME_SIZE = 0.01  # messages whose mean sizes differ by less are equally large
 _MIN_PART = 0.02  # of the cost of the costliest link: cheaper links do not help to locate the trouble
@@ -112,7 +101,7 @@ def _verdict(case: Case, found: Sequence[SlowLink], cost_ms: float) -> Verdict:
             *_cost_gates(case, cost_ms),
         ),
         evidence=(
-            SlowTransfers(
+            facts.SlowTransfers(
                 transfer_of(times, link), took, usual, worst.than, len(worst.steps), _recorded(times, worst)
             ),
             *_in_common(case, slow),
@@ -138,7 +127,7 @@ def mostly_transfers(case: Case) -> Verdict | None:
     link = times.transfers.links[int(total_ms.argmax())]
     return Verdict(
         verdict="communication", operation=link.operation, labels=link.group, gates=(gate,),
-        evidence=(MostlyTransfers(gate.value, transfer_of(times, link)),),
+        evidence=(facts.MostlyTransfers(gate.value, transfer_of(times, link)),),
     )  # fmt: skip
 
 
@@ -158,16 +147,16 @@ def _window(case: Case, steps: Ints) -> str:
     return "persistent" if steps[0] <= edge else "ongoing"
 
 
-def transfer_of(times: StepTimes, link: Link) -> Transfer:
+def transfer_of(times: StepTimes, link: Link) -> facts.Transfer:
     """Return the transfer of a link, as a fact names it."""
     size = link.size_class_bytes if link.size_class_bytes >= 0 else None
     if link.operation != MESSAGE:
-        return Transfer(link.operation, link.group, None, None, size)
+        return facts.Transfer(link.operation, link.group, None, None, size)
     sender, receiver = times.ranks_of(link.columns)
-    return Transfer(link.operation, link.group, sender, receiver, size)
+    return facts.Transfer(link.operation, link.group, sender, receiver, size)
 
 
-def _in_common(case: Case, slow: Sequence[int]) -> Iterator[Fact]:
+def _in_common(case: Case, slow: Sequence[int]) -> Iterator[facts.Fact]:
     """Yield facts on the ranks that all slow links share, and whether others of their kind do too."""
     times = case.times
     takes_part = times.transfers.takes_part(len(times.ranks))
@@ -175,16 +164,16 @@ def _in_common(case: Case, slow: Sequence[int]) -> Iterator[Fact]:
     everywhere = takes_part[slow].all(axis=0)
     ranks = times.ranks_of(np.flatnonzero(everywhere & ~takes_part[alike].any(axis=0)))
     if 0 < len(ranks) < len(times.ranks):
-        yield OnlyInAllSlow(ranks)
+        yield facts.OnlyInAllSlow(ranks)
         its_hosts = {case.hosts.get(rank, "") for rank in ranks}
         if len(its_hosts) == 1 and (host := its_hosts.pop()):
-            yield OnHost(host)
+            yield facts.OnHost(host)
     elif takes_part[slow].any(axis=0).all():
-        yield EveryRankInSlow()
+        yield facts.EveryRankInSlow()
     elif everywhere.any():
-        yield OthersInAllSlow(times.ranks_of(np.flatnonzero(everywhere)))
+        yield facts.OthersInAllSlow(times.ranks_of(np.flatnonzero(everywhere)))
     else:
-        yield NobodyInAllSlow()
+        yield facts.NobodyInAllSlow()
 
 
 def _same_family(case: Case, slow: Sequence[int]) -> list[int]:
@@ -203,7 +192,7 @@ class _Unlike(NamedTuple):
     quick: Ints
 
 
-def why_unlike(case: Case, pricing: Pricing) -> UnlikeLinks | None:
+def why_unlike(case: Case, pricing: Pricing) -> facts.UnlikeLinks | None:
     """Return the costliest links that do the same and differ, without anything to say which is usual.
 
     Half of them are slower than the rest, and they have no rank in common: groups of the same ranks may be of
@@ -267,9 +256,9 @@ def _cost_enough(case: Case, cost_ms: float) -> bool:
     return all(gate.passed for gate in _cost_gates(case, cost_ms))
 
 
-def _as_fact(times: StepTimes, cost_ms: float, unlike: _Unlike) -> UnlikeLinks:
+def _as_fact(times: StepTimes, cost_ms: float, unlike: _Unlike) -> facts.UnlikeLinks:
     took, usual = (float(np.median(column_medians(times.transfers.mean_ms[:, links]))) for links in unlike)
     slow, quick = (
         tuple(transfer_of(times, times.transfers.links[i]) for i in links.tolist()) for links in unlike
     )
-    return UnlikeLinks(slow, quick, took / usual, times.share_of_run(cost_ms))
+    return facts.UnlikeLinks(slow, quick, took / usual, times.share_of_run(cost_ms))

@@ -8,25 +8,12 @@ from itertools import starmap
 
 import numpy as np
 
+from timing_logger.analysis.arrays import known
 from timing_logger.analysis.files import File, sidecar_of
 from timing_logger.analysis.series.peers import peer_medians
+from timing_logger.analysis.stragglers import facts
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.facts import (
-    CallCount,
-    DeviceClockHides,
-    EachAlone,
-    FewCompared,
-    LeavesLate,
-    NoRows,
-    NoSelfTime,
-    OneRank,
-    OneWaitedFor,
-    Reason,
-    RolesMayWait,
-    UntimedCalls,
-)
 from timing_logger.analysis.stragglers.who.pricing import Pricing
-from timing_logger.analysis.tables import known
 
 
 def inconclusive_ranks(case: Case) -> tuple[int, ...]:
@@ -40,7 +27,7 @@ def inconclusive_ranks(case: Case) -> tuple[int, ...]:
     return tuple(rank for rank, n in zip(times.ranks, compared, strict=True) if n < least)
 
 
-def why_inconclusive(case: Case, pricing: Pricing) -> Reason | None:
+def why_inconclusive(case: Case, pricing: Pricing) -> facts.Reason | None:
     """Return why a run in which no rank is known to be slow is not called healthy; None if it is healthy."""
     if len(inconclusive_ranks(case)) == len(case.times.ranks):
         return _why_nobody(case)
@@ -48,29 +35,31 @@ def why_inconclusive(case: Case, pricing: Pricing) -> Reason | None:
     return _why_hidden(case) or _why_roles_look_alike(case) or one_waited_for
 
 
-def why_untimed(files: Sequence[File]) -> UntimedCalls | None:
+def why_untimed(files: Sequence[File]) -> facts.UntimedCalls | None:
     """Return the calls without rows in which ranks may have waited for each other; None without any."""
     counts: Counter[str] = Counter()
     for file in files:
         counts.update(sidecar_of(file).get("untimed") or {})
-    return UntimedCalls(tuple(starmap(CallCount, counts.most_common()))) if counts.total() else None
+    return (
+        facts.UntimedCalls(tuple(starmap(facts.CallCount, counts.most_common()))) if counts.total() else None
+    )
 
 
-def _why_nobody(case: Case) -> Reason:
+def _why_nobody(case: Case) -> facts.Reason:
     """Return why no rank could be compared with another."""
     times = case.times
     if not times.ranks:
-        return NoRows()
+        return facts.NoRows()
     if len(times.ranks) == 1:
-        return OneRank()
+        return facts.OneRank()
     if all(len(columns) == 1 for columns in case.by_role.values()):
-        return EachAlone()
+        return facts.EachAlone()
     if np.isnan(times.self_ms).all():
-        return NoSelfTime()
-    return FewCompared(case.policy.min_level_steps)
+        return facts.NoSelfTime()
+    return facts.FewCompared(case.policy.min_level_steps)
 
 
-def _why_hidden(case: Case) -> DeviceClockHides | None:
+def _why_hidden(case: Case) -> facts.DeviceClockHides | None:
     """Return why a slow rank would look like its peers; None if it would not.
 
     A stream that waits for communication stands still inside the rows around it, and no other row says for
@@ -86,10 +75,10 @@ def _why_hidden(case: Case) -> DeviceClockHides | None:
     waited_ms = float(np.median(np.nanmax(waits_ms[met], axis=1)))
     if waited_ms < case.policy.min_score_gap * float(np.median(np.nanmax(times.self_ms[met], axis=1))):
         return None
-    return DeviceClockHides(waited_ms)
+    return facts.DeviceClockHides(waited_ms)
 
 
-def _why_roles_look_alike(case: Case) -> RolesMayWait | None:
+def _why_roles_look_alike(case: Case) -> facts.RolesMayWait | None:
     """Return why a slow role would look like the others; None if it would not.
 
     Ranks of several roles may hold each other up in messages that are not logged. The time between logged
@@ -100,10 +89,10 @@ def _why_roles_look_alike(case: Case) -> RolesMayWait | None:
         return None
     worked_ms, spent_ms = np.nansum(times.operation_ms[:-1]), np.nansum(times.gap_ms)
     enough = worked_ms >= case.policy.min_role_work_share * spent_ms
-    return None if enough else RolesMayWait()
+    return None if enough else facts.RolesMayWait()
 
 
-def _why_one_is_waited_for(case: Case, pricing: Pricing) -> OneWaitedFor | None:
+def _why_one_is_waited_for(case: Case, pricing: Pricing) -> facts.OneWaitedFor | None:
     """Return the rank for which the others waited visibly, though it is slow by too little to be named.
 
     Such a run is not called healthy.
@@ -117,10 +106,10 @@ def _why_one_is_waited_for(case: Case, pricing: Pricing) -> OneWaitedFor | None:
     if not of_all > policy.most_waiting_share:
         return None
     part = times.share_of_run(pricing.price_of_all_ms(column))
-    return None if part < policy.visible_cost_share else OneWaitedFor(times.ranks[column], of_all, part)
+    return None if part < policy.visible_cost_share else facts.OneWaitedFor(times.ranks[column], of_all, part)
 
 
-def _why_late_to_leave(case: Case) -> LeavesLate | None:
+def _why_late_to_leave(case: Case) -> facts.LeavesLate | None:
     """Return the rank for which the others waited visibly because it leaves communication late."""
     times, policy = case.times, case.policy
     waited_ms = np.nansum(times.waits.longest_ms, axis=0)
@@ -134,4 +123,4 @@ def _why_late_to_leave(case: Case) -> LeavesLate | None:
     late_ms = known(at_least_ms[:, int(np.searchsorted(of_role, column))])
     if not late_ms.sum() >= policy.min_late_to_leave_share * waited_ms[column]:
         return None
-    return LeavesLate(times.ranks[column], float(np.mean(late_ms)), part)
+    return facts.LeavesLate(times.ranks[column], float(np.mean(late_ms)), part)

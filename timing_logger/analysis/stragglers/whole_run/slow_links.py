@@ -24,7 +24,7 @@ from timing_logger.analysis.stragglers.facts import Than
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.who.pricing import Pricing
 from timing_logger.analysis.stragglers.who.slow_steps import SlowSteps, slow_steps
-from timing_logger.analysis.tables import Bools, Floats, Ints
+from timing_logger.analysis.table_types import Bools, Floats, Ints
 
 
 class SlowLink(NamedTuple):

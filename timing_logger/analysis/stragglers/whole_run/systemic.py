@@ -20,7 +20,7 @@ from timing_logger.analysis.stragglers.rank_facts import Gate, LostToSlowest, Sl
 from timing_logger.analysis.stragglers.result import Verdict
 from timing_logger.analysis.stragglers.who.candidates import STEPS
 from timing_logger.analysis.stragglers.who.slow_steps import SlowSteps, slow_steps
-from timing_logger.analysis.tables import Floats, Ints
+from timing_logger.analysis.table_types import Floats, Ints
 
 _MOST_NAMED = 3
 
