@@ -313,7 +313,7 @@ class OpenCallInfo(NamedTuple):
     """A call that has been open for longer than ``options["hang_after"]`` seconds.
 
     The fields are those of its row. ``start_counter_ns`` is its start on this process's ``perf_counter``
-    axis.
+    axis; a reader knows it only if the sidecar states it.
     """
 
     thread: str
@@ -326,7 +326,7 @@ class OpenCallInfo(NamedTuple):
     seq: int | None
     peer: int | None
     message_size_bytes: int | None
-    start_counter_ns: int
+    start_counter_ns: int | None
 
     @classmethod
     def of(cls, record: RawRecord) -> OpenCallInfo:

@@ -55,8 +55,7 @@ def _all(what: str) -> Option:
 
 def _summary(arguments: Namespace) -> Answer:
     from timing_logger.analysis.ranks.overview import OVERVIEW
-    from timing_logger.report.json import summary_json
-    from timing_logger.report.summary_text import summary_text
+    from timing_logger.report import summary_json, summary_text
 
     if arguments.by:
         return _totals(arguments)
@@ -68,8 +67,7 @@ def _summary(arguments: Namespace) -> Answer:
 
 def _totals(arguments: Namespace) -> Answer:
     from timing_logger.analysis.ranks.summarize import totals_by
-    from timing_logger.report.json import rows_json
-    from timing_logger.report.question_text import totals_text
+    from timing_logger.report import rows_json, totals_text
 
     result = run_query(arguments, totals_by(arguments.by))
     if arguments.json:
@@ -81,8 +79,7 @@ def _totals(arguments: Namespace) -> Answer:
 
 def _stragglers(arguments: Namespace) -> Answer:
     from timing_logger.analysis.stragglers.windows import STRAGGLERS
-    from timing_logger.report.json import verdict_json
-    from timing_logger.report.verdict_text import stragglers_text
+    from timing_logger.report import stragglers_text, verdict_json
 
     result = run_query(arguments, STRAGGLERS)
     verdict, slow = result.answer
@@ -96,8 +93,7 @@ def _stragglers(arguments: Namespace) -> Answer:
 
 def _hang(arguments: Namespace) -> Answer:
     from timing_logger.analysis.hangs.diagnosis import hang_as_of
-    from timing_logger.report.hang_text import hang_text
-    from timing_logger.report.json import hang_json
+    from timing_logger.report import hang_json, hang_text
 
     result = run_query(arguments, hang_as_of(time.time()))  # its files may still be written
     end = result.answer
@@ -111,9 +107,7 @@ def _waits(arguments: Namespace) -> Answer:
     from timing_logger.analysis.accounting.account import ACCOUNT
     from timing_logger.analysis.collectives.messages import MESSAGES
     from timing_logger.analysis.collectives.waits_summary import WAITS
-    from timing_logger.report.account_text import account_text
-    from timing_logger.report.json import rows_json
-    from timing_logger.report.question_text import waits_text
+    from timing_logger.report import account_text, rows_json, waits_text
 
     result = run_query(arguments, ACCOUNT, WAITS, MESSAGES)
     account, (totals, states, flawed), messages = result.answers
@@ -127,8 +121,7 @@ def _waits(arguments: Namespace) -> Answer:
 
 def _bandwidth(arguments: Namespace) -> Answer:
     from timing_logger.analysis.collectives.bandwidth import BANDWIDTH
-    from timing_logger.report.json import rows_json
-    from timing_logger.report.question_text import bandwidth_text
+    from timing_logger.report import bandwidth_text, rows_json
 
     result = run_query(arguments, BANDWIDTH)
     if arguments.json:
@@ -142,8 +135,7 @@ def _bandwidth(arguments: Namespace) -> Answer:
 
 def _overlap(arguments: Namespace) -> Answer:
     from timing_logger.analysis.ranks.overlap import EFFICIENCIES, OVERLAP, summarize_overlap
-    from timing_logger.report.json import rows_json
-    from timing_logger.report.question_text import overlap_text
+    from timing_logger.report import overlap_text, rows_json
 
     result = run_query(arguments, OVERLAP, EFFICIENCIES)
     steps, whole = result.answers
@@ -158,8 +150,7 @@ def _overlap(arguments: Namespace) -> Answer:
 def _compression(arguments: Namespace) -> Answer:
     from timing_logger.analysis.collectives.compression import compression_against
     from timing_logger.analysis.collectives.dense_times import DENSE_TIMES
-    from timing_logger.report.json import rows_json
-    from timing_logger.report.question_text import compression_text
+    from timing_logger.report import compression_text, rows_json
 
     dense = run_query_on(arguments.dense, arguments, DENSE_TIMES) if arguments.dense else None
     result = run_query(arguments, compression_against(dense))

@@ -9,15 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from timing_logger.reading import second_runs
 from timing_logger.reading.rows_of_files import RowsOfFiles
-from timing_logger.reading.second_runs import (
-    MOST_GROUPS,
-    SYNCHRONISING,
-    groups_of,
-    median_of_known,
-    of_names,
-    unix_s,
-)
 from timing_logger.record import FIELDS, LARGEST
 
 Numbers: TypeAlias = "dict[str, tuple[int, int]]"
@@ -69,8 +62,8 @@ def clocks_and_numbers(frame: pd.DataFrame, rows: RowsOfFiles) -> list[dict[str,
     """
     if not set(frame.columns) >= _NEEDED:
         return [{"wall_minus_counter_s": None, "numbers": {}} for _ in range(rows.n_files)]
-    offset_s = unix_s(frame) - frame["start_counter"].to_numpy(np.float64)
-    medians_s = [median_of_known(offset_s[of_file]) for of_file in rows.slices]
+    offset_s = second_runs.unix_s(frame) - frame["start_counter"].to_numpy(np.float64)
+    medians_s = [second_runs.median_of_known(offset_s[of_file]) for of_file in rows.slices]
     return [
         {"wall_minus_counter_s": None if np.isnan(median_s) else median_s, "numbers": numbers}
         for median_s, numbers in zip(medians_s, _numbers(frame, rows), strict=True)
@@ -79,9 +72,11 @@ def clocks_and_numbers(frame: pd.DataFrame, rows: RowsOfFiles) -> list[dict[str,
 
 def _numbers(frame: pd.DataFrame, rows: RowsOfFiles) -> list[Numbers]:
     """Return the first and last number of each group in each file, in the order in which groups occur."""
-    group, names = groups_of(frame)
+    group, names = second_runs.groups_of(frame)
     code, n_codes = rows.of_row * len(names) + group, rows.n_files * len(names)
-    synchronises = of_names(frame["operation"], lambda name: name.startswith(SYNCHRONISING))
+    synchronises = second_runs.of_names(
+        frame["operation"], lambda name: name.startswith(second_runs.SYNCHRONISING)
+    )
     row = np.flatnonzero(synchronises & frame["seq"].notna().to_numpy())
     seq = frame["seq"].to_numpy(np.int64, na_value=0)[row]
     least, most = (np.full(n_codes, end, np.int64) for end in (np.iinfo(np.int64).max, -1 << 63))
@@ -93,7 +88,7 @@ def _numbers(frame: pd.DataFrame, rows: RowsOfFiles) -> list[Numbers]:
     for one in _as_they_occur(code, n_codes).tolist():
         file, its_group = divmod(one, len(names))
         n_groups[file] += 1
-        if has_any[one] and n_groups[file] <= MOST_GROUPS:
+        if has_any[one] and n_groups[file] <= second_runs.MOST_GROUPS:
             found[file][names[its_group]] = int(least[one]), int(most[one])
     return found
 

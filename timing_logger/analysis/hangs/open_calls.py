@@ -18,11 +18,12 @@ from timing_logger.analysis.arrays import dense_codes
 from timing_logger.analysis.columns import EARLIER_IN_STEP
 from timing_logger.analysis.grouping import greatest_of_each, n_earlier_alike
 from timing_logger.analysis.hangs.last_rows import INTERRUPTED, has_failed
-from timing_logger.analysis.hangs.sidecar_state import LastWords, OpenCall
+from timing_logger.analysis.hangs.sidecar_state import LastWords
 from timing_logger.analysis.hangs.stalls import Moment, rows_then
 from timing_logger.analysis.operations import is_collective
 from timing_logger.analysis.table_types import Bools
 from timing_logger.record import HOST_CLOCK, INFLIGHT, NS_PER_S, UNRESOLVED
+from timing_logger.run_info import OpenCallInfo
 
 ADDED_COLUMNS = ["began_s", "ended_s", "is_open", "is_collective", "failed", "hangs"]
 """The columns of ``Ending.rows`` that those of ``last_rows`` lack."""
@@ -149,7 +150,7 @@ def _with_told_calls(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.D
     return found
 
 
-def _has_row(rows: pd.DataFrame, call: OpenCall) -> bool:
+def _has_row(rows: pd.DataFrame, call: OpenCallInfo) -> bool:
     """Tell whether a row is of this call, even a row that tells its end, written after the sidecar."""
     start, seq, peer = (rows[name].to_numpy() for name in ("start_counter", "seq", "peer"))
     alike = (rows["operation"].to_numpy() == call.operation) & (rows["group"].to_numpy() == call.group)
@@ -163,11 +164,11 @@ def _has_row(rows: pd.DataFrame, call: OpenCall) -> bool:
     return bool((alike & (seq == call.seq) & same_peer).any())
 
 
-def _row_of(call: OpenCall, words: LastWords, mine: pd.DataFrame) -> dict[str, object]:
+def _row_of(call: OpenCallInfo, words: LastWords, mine: pd.DataFrame) -> dict[str, object]:
     blank = math.nan
     numbers = {
         name: blank if value is None else float(value)
-        for name, value in vars(call).items()
+        for name, value in call._asdict().items()
         if name not in ("thread", "operation", "layer_name", "group", "start_counter_ns")
     }
     start_ns = call.start_counter_ns
@@ -179,7 +180,7 @@ def _row_of(call: OpenCall, words: LastWords, mine: pd.DataFrame) -> dict[str, o
     }  # fmt: skip
 
 
-def _earlier(call: OpenCall, mine: pd.DataFrame) -> int:
+def _earlier(call: OpenCallInfo, mine: pd.DataFrame) -> int:
     """Count the collectives without a number that the call's group had begun before it in its step."""
     if call.seq is not None or not is_collective(call.operation):
         return 0

@@ -14,12 +14,12 @@ from timing_logger.analysis.files import File, sidecar_of
 from timing_logger.reading.alignment import wall_offset_ns
 from timing_logger.reading.living import ALIVE
 from timing_logger.record import NS_PER_S
+from timing_logger.run_info import OpenCallInfo
 
 HANG_AFTER_S = 60.0
 """A call that is open for longer than this hangs, unless the sidecar's options state another time."""
 
 _TEXTS = ("thread", "operation", "layer_name", "group")
-_INTEGERS = ("iteration", "epoch", "group_size", "seq", "peer", "message_size_bytes", "start_counter_ns")
 _HEARTBEAT = (
     "open_calls",
     "groups",
@@ -41,23 +41,6 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class OpenCall:
-    """A call that was open according to a sidecar; see ``record.FIELDS`` for the fields."""
-
-    thread: str
-    operation: str
-    layer_name: str
-    group: str
-    iteration: int | None
-    epoch: int | None
-    group_size: int | None
-    seq: int | None
-    peer: int | None
-    message_size_bytes: int | None
-    start_counter_ns: int | None
-
-
-@dataclass(frozen=True)
 class Standstill:
     """A time in which a process began and recorded nothing.
 
@@ -70,7 +53,7 @@ class Standstill:
 
     since_counter_ns: int
     until_counter_ns: int
-    open_calls: tuple[OpenCall, ...]
+    open_calls: tuple[OpenCallInfo, ...]
     progress: Mapping[tuple[str, int | None], Progress]
     stack: tuple[str, ...]
 
@@ -114,7 +97,7 @@ class LastWords:
     has_ring: bool = False
     longest_stall: Standstill | None = None
     last_stall: Standstill | None = None
-    open_calls: tuple[OpenCall, ...] = ()
+    open_calls: tuple[OpenCallInfo, ...] = ()
     progress: Mapping[tuple[str, int | None], Progress] = field(default_factory=dict)
     progressed_counter_ns: int | None = None
     idle_stack: tuple[str, ...] = ()
@@ -178,9 +161,10 @@ def _hang_after_s(stated: Any) -> float:
     return HANG_AFTER_S
 
 
-def _open_call(entry: Mapping[str, Any]) -> OpenCall:
+def _open_call(entry: Mapping[str, Any]) -> OpenCallInfo:
     texts = {name: _text(entry.get(name)) for name in _TEXTS}
-    return OpenCall(**texts, **{name: entry.get(name) for name in _INTEGERS})  # type: ignore[arg-type]
+    stated: dict[str, Any] = {name: entry.get(name) for name in OpenCallInfo._fields}
+    return OpenCallInfo(**{**stated, **texts})
 
 
 def _standstill(entry: Mapping[str, Any] | None, sidecar: Mapping[str, Any]) -> Standstill | None:

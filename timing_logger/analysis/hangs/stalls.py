@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from timing_logger.analysis.hangs.sidecar_state import LastWords, OpenCall, Standstill
+from timing_logger.analysis.hangs.sidecar_state import LastWords, Standstill
 from timing_logger.analysis.operations import is_communication
 from timing_logger.record import INFLIGHT, NS_PER_S, OK
+from timing_logger.run_info import OpenCallInfo
 
 _TOGETHER_S = 1.0
 """Ranks whose standstills ended within this time were set free by the same event."""
@@ -45,7 +46,7 @@ class Moment:
     at_unix_s: float
     since_unix_s: float
     words: Mapping[int, LastWords]
-    calls: Mapping[int, tuple[float, tuple[OpenCall, ...]]]
+    calls: Mapping[int, tuple[float, tuple[OpenCallInfo, ...]]]
 
 
 def end_of_last_stall(words: Mapping[int, LastWords]) -> Moment | None:
@@ -70,7 +71,7 @@ def _moment(
         return None
     _, _, since_s, at_s = max(found)
     then: dict[int, LastWords] = {}
-    calls: dict[int, tuple[float, tuple[OpenCall, ...]]] = {}
+    calls: dict[int, tuple[float, tuple[OpenCallInfo, ...]]] = {}
     for rank, one in words.items():
         stall = _stall_at(one, at_s)
         then[rank] = _words_then(one, stall, at_s)
@@ -153,7 +154,7 @@ def rows_then(rows: pd.DataFrame, moment: Moment) -> pd.DataFrame:
     return kept
 
 
-def _are(rows: pd.DataFrame, calls: Iterable[OpenCall]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _are(rows: pd.DataFrame, calls: Iterable[OpenCallInfo]) -> np.ndarray[Any, np.dtype[np.bool_]]:
     found = np.zeros(len(rows), np.bool_)
     for call in calls:
         if call.start_counter_ns is not None:

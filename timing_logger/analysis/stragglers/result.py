@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypedDict, cast
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from timing_logger._moved import EarlierName, earlier_keywords, warn_of_new_name
-from timing_logger.analysis.hangs.result import RunEnd, RunEndDict, plain_fields
+from timing_logger.analysis.hangs.result import RunEnd, plain_fields
 from timing_logger.analysis.steps import StepRange
 from timing_logger.analysis.stragglers.facts import Fact, Reason, plain_fact
 from timing_logger.analysis.stragglers.policy import STANDARD, Policy
@@ -45,46 +45,10 @@ class Suspect(NamedTuple):
         return self.operation
 
 
-class _Epochs(TypedDict, total=False):
-    first_epoch: int | None
-    last_epoch: int | None
+VerdictDict: TypeAlias = dict[str, Any]
+"""A :class:`Verdict` as plain values that JSON can hold, under the names of its attributes.
 
-
-class VerdictDict(_Epochs):
-    """A :class:`Verdict` as plain values that JSON can hold, under the names of its attributes.
-
-    Each fact has its code as ``fact``, beside its own values.
-    """
-
-    verdict: VerdictKind
-    ranks: list[int]
-    hosts: list[str]
-    bond: BondKind
-    operation: str
-    between: list[str]
-    owner: Owner
-    labels: str
-    window: str
-    first_iteration: int | None
-    last_iteration: int | None
-    slow_steps: int
-    recorded_every: int
-    score: float | None
-    cost_ms: float | None
-    cost_share: float | None
-    suspects: list[dict[str, object]]
-    judged: bool
-    why: dict[str, object] | None
-    not_explained: float
-    waited_for: list[int]
-    recurring: float
-    recurring_for: list[int]
-    unmatched: float
-    unjudged_ranks: list[int]
-    gates: list[dict[str, object]]
-    evidence: list[dict[str, object]]
-    policy: dict[str, float]
-    end: RunEndDict
+Each fact has its code as ``fact``, beside its own values."""
 
 
 @earlier_keywords(phase="operation")
@@ -205,5 +169,4 @@ class Verdict:
             del found["first_epoch"], found["last_epoch"]
         found["why"] = plain_fact(self.why) if self.why else None
         found["evidence"] = [plain_fact(fact) for fact in self.evidence]
-        policy = self.policy.differences()
-        return cast("VerdictDict", {**found, "policy": policy, "end": self.end.as_dict()})
+        return {**found, "policy": self.policy.differences(), "end": self.end.as_dict()}

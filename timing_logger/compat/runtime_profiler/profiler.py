@@ -7,16 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TypeVar
 
-from timing_logger.compat.runtime_profiler._blocks import (
-    TRAIN,
-    VAL,
-    Block,
-    LoaderTimes,
-    OptimizerBlock,
-    Recording,
-    counted_step,
-    validation,
-)
+from timing_logger.compat.runtime_profiler import _blocks
 from timing_logger.compat.runtime_profiler._loader_names import LoaderNames
 from timing_logger.compat.runtime_profiler._options import (
     RuntimeArguments,
@@ -101,9 +92,13 @@ class RuntimeProfiler(Closable):
             log=log,
         )
         rows = options.timing_logger if options.profile_training else None
-        windows = ScalarWindows(options.writers, scalar_key, (TRAIN, VAL)) if options.writers else None
+        windows = (
+            ScalarWindows(options.writers, scalar_key, (_blocks.TRAIN, _blocks.VAL))
+            if options.writers
+            else None
+        )
         self._measuring = rows is not None or windows is not None
-        self._recording = Recording(
+        self._recording = _blocks.Recording(
             LoaderNames(options.dataloader_names),
             windows,
             rows,
@@ -147,7 +142,7 @@ class RuntimeProfiler(Closable):
         """
         if not hasattr(loader, "__iter__"):
             raise ConfigurationError(f"loader must be something to iterate over, and is {loader!r}.")
-        times = LoaderTimes(self._recording, self._recording.names.add(name, training=training))
+        times = _blocks.LoaderTimes(self._recording, self._recording.names.add(name, training=training))
         if not self._measuring:
             return loader
         return timed(loader, times)  # type: ignore[return-value]  # the proxy behaves like the loader
@@ -177,7 +172,7 @@ class RuntimeProfiler(Closable):
         if not self._measuring:
             return NO_SPAN
         loader = self._recording.loader_name(name)
-        return Block(self._recording, "FORWARD", loader, self._recording.phase(loader))
+        return _blocks.Block(self._recording, "FORWARD", loader, self._recording.phase(loader))
 
     def backward(self, name: str | None = None) -> TimedBlock:
         """Time a backward pass.
@@ -187,7 +182,7 @@ class RuntimeProfiler(Closable):
         """
         if not self._measuring:
             return NO_SPAN
-        return Block(self._recording, "BACKWARD", self._recording.loader_name(name), TRAIN)
+        return _blocks.Block(self._recording, "BACKWARD", self._recording.loader_name(name), _blocks.TRAIN)
 
     def optimizer(self, name: str | None = None, step: int | None = None) -> TimedBlock:
         """Time an optimizer step, which completes a step of training.
@@ -199,16 +194,16 @@ class RuntimeProfiler(Closable):
         recording = self._recording
         number = recording.next_step(step)
         if not self._measuring:
-            return counted_step(recording, number)
+            return _blocks.counted_step(recording, number)
         loader = recording.loader_name(name)
-        return OptimizerBlock(recording, "OPTIMIZER", loader, TRAIN, number)
+        return _blocks.OptimizerBlock(recording, "OPTIMIZER", loader, _blocks.TRAIN, number)
 
     def validation(self) -> TimedBlock:
         """Mark a ``with`` block in which this thread's fetching and forward passes count as validation.
 
         When the block ends, validation's scalars are written, for the last step completed.
         """
-        return validation(self._recording) if self._measuring else NO_SPAN
+        return _blocks.validation(self._recording) if self._measuring else NO_SPAN
 
     # -- steps, flushing and closing ------------------------------------------------------------------
 
@@ -244,7 +239,7 @@ class RuntimeProfiler(Closable):
 
         Calling it again is harmless.
         """
-        self._recording.close_window(VAL)
+        self._recording.close_window(_blocks.VAL)
         windows, self._recording.windows = self._recording.windows, None
         if windows is not None:
             windows.close()

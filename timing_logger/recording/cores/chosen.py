@@ -9,35 +9,22 @@ from timing_logger.ring_file import SLOT_BYTES
 from timing_logger.which_core import NAME
 
 if TYPE_CHECKING or NAME == "python":
-    from timing_logger.recording.cores.python.core import (
-        BackgroundSpan,
-        Caller,
-        Channel,
-        CollectiveCount,
-        Completion,
-        OpenCall,
-        Span,
-        Unrecorded,
-        Wait,
-        issued_method,
-        lose_operation,
-        read_files,
-    )
+    from timing_logger.recording.cores.python import core
 else:
-    from timing_logger.recording.cores.native.core import (
-        BackgroundSpan,
-        Caller,
-        Channel,
-        CollectiveCount,
-        Completion,
-        OpenCall,
-        Span,
-        Unrecorded,
-        Wait,
-        issued_method,
-        lose_operation,
-        read_files,
-    )
+    from timing_logger.recording.cores.native import core
+
+BackgroundSpan = core.BackgroundSpan
+Caller = core.Caller
+Channel = core.Channel
+CollectiveCount = core.CollectiveCount
+Completion = core.Completion
+OpenCall = core.OpenCall
+Span = core.Span
+Unrecorded = core.Unrecorded
+Wait = core.Wait
+issued_method = core.issued_method
+lose_operation = core.lose_operation
+read_files = core.read_files
 
 
 __all__ = [

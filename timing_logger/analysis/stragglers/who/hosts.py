@@ -12,15 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from timing_logger.analysis.roles import NO_ROLE
-from timing_logger.analysis.series.peers import (
-    column_medians,
-    log_ratios,
-    n_known_steps,
-    peer_medians,
-    peer_ratios,
-    relative_scores,
-    row_medians,
-)
+from timing_logger.analysis.series import peers
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.rank_facts import Gate
@@ -141,13 +133,13 @@ class _Hosts:
         baseline_ms, by_role = np.full(case.times.self_ms.shape, np.nan), []
         for of_role in case.by_role.values():
             typical_ms = _typical_ms(case, of_role, columns)
-            others_ms = peer_medians(typical_ms)
+            others_ms = peers.peer_medians(typical_ms)
             for at, its in enumerate(columns):
                 baseline_ms[:, np.intersect1d(its, of_role)] = others_ms[:, [at]]
-            by_role.append(typical_ms / row_medians(typical_ms)[:, None])
+            by_role.append(typical_ms / peers.row_medians(typical_ms)[:, None])
         stacked = np.stack(by_role)
-        relative = column_medians(stacked.reshape(len(by_role), -1)).reshape(stacked.shape[1:])
-        return cls(names, columns, relative, peer_ratios(relative), baseline_ms)
+        relative = peers.column_medians(stacked.reshape(len(by_role), -1)).reshape(stacked.shape[1:])
+        return cls(names, columns, relative, peers.peer_ratios(relative), baseline_ms)
 
     def is_one_of_several(self, case: Case, host: int) -> bool:
         """Tell whether a host has several ranks, and leaves each role as many on other hosts."""
@@ -157,7 +149,7 @@ class _Hosts:
 
     def is_slow_alone(self, case: Case, slow: SlowSteps) -> bool:
         """Tell whether all ranks of a host are as slow as the host in these steps, and no other rank is."""
-        levels = column_medians(log_ratios(case.times.self_ms, self.baseline_ms)[slow.steps])
+        levels = peers.column_medians(peers.log_ratios(case.times.self_ms, self.baseline_ms)[slow.steps])
         least = case.policy.min_level_ratio * np.maximum(levels, slow.level)
         alike = np.flatnonzero(np.minimum(levels, slow.level) >= least)
         return np.array_equal(alike, self.columns[slow.column])
@@ -167,10 +159,10 @@ class _Hosts:
         its, steps = self.columns[slow.column], slow.steps
         excess_ms = (case.times.self_ms - self.baseline_ms)[np.ix_(steps, its)]
         cost_ms = float(np.median(np.maximum(excess_ms, 0.0).sum(axis=0)))
-        scores = relative_scores(self.relative[steps])
+        scores = peers.relative_scores(self.relative[steps])
         gates = gates_of(
-            slow, column_medians(self.ratios[steps]), scores, case.times.share_of_run(cost_ms),
-            n_known_steps(self.ratios), case.policy,
+            slow, peers.column_medians(self.ratios[steps]), scores, case.times.share_of_run(cost_ms),
+            peers.n_known_steps(self.ratios), case.policy,
         )  # fmt: skip
         score = float(scores[slow.column])
         ones = [
@@ -186,7 +178,7 @@ def _typical_ms(case: Case, of_role: Ints, columns: Sequence[Ints]) -> Floats:
     for at, its in enumerate(columns):
         both = np.intersect1d(its, of_role)
         if len(both):
-            found[:, at] = row_medians(case.times.self_ms[:, both])
+            found[:, at] = peers.row_medians(case.times.self_ms[:, both])
     return found
 
 
@@ -195,6 +187,6 @@ def _candidate(
 ) -> Candidate:
     """Return a rank of a slow host, with the slow steps and the gates of the host."""
     role, of_role = next((role, its) for role, its in case.by_role.items() if column in its)
-    ratios = peer_ratios(case.times.self_ms[:, of_role])
+    ratios = peers.peer_ratios(case.times.self_ms[:, of_role])
     of_rank = slow._replace(column=int(np.searchsorted(of_role, column)))
     return Candidate(of_rank, role, column, of_role, ratios, excess_ms, score, gates, case.policy)

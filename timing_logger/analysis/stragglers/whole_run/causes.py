@@ -11,12 +11,7 @@ from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.stragglers.case import Case, Judgement
 from timing_logger.analysis.stragglers.rank_facts import Pauses, UnevenWork
 from timing_logger.analysis.stragglers.result import Owner
-from timing_logger.analysis.stragglers.who.equal_work import (
-    at_equal_work,
-    equal_shares,
-    owner_by_part,
-    times_as_long,
-)
+from timing_logger.analysis.stragglers.who import equal_work
 from timing_logger.analysis.stragglers.who.pricing import Pricing
 from timing_logger.analysis.stragglers.whole_run.systemic import late_ms, most_of
 
@@ -28,7 +23,7 @@ def explained(found: Judgement, case: Case, pricing: Pricing) -> Judgement:
     """
     told: list[_Explanation] = []
     if case.times.workload.of_step is not None:
-        equal = at_equal_work(case, equal_shares, may_assume=False)
+        equal = equal_work.at_equal_work(case, equal_work.equal_shares, may_assume=False)
         told.append(_explanation(found, case, pricing, UnevenWork, "work", equal))
     for operation in case.times.pauses_ms:
         without = case.times.without_pauses(operation)
@@ -40,7 +35,7 @@ def explained(found: Judgement, case: Case, pricing: Pricing) -> Judgement:
     facts = (*(one.fact for one in told), *verdict.evidence)
     if first.explained < case.policy.min_explained_by_work or verdict.verdict == "group-wide":
         shared = first.owner == "work" and verdict.verdict == "diffuse"
-        owner = owner_by_part(first.explained, case.policy, otherwise="") if shared else ""
+        owner = equal_work.owner_by_part(first.explained, case.policy, otherwise="") if shared else ""
         return found._replace(verdict=replace(verdict, owner=owner, evidence=facts))
     lost = replace(
         verdict, verdict="diffuse", owner=first.owner, cost_ms=first.cost_ms, cost_share=first.fact.run_share,
@@ -72,7 +67,7 @@ def _explanation(
     owner: Owner, without: StepTimes,
 ) -> _Explanation:  # fmt: skip
     """Price what makes the times of a case differ from those ``without`` it."""
-    cost_ms = pricing.saved_if_quicker_ms(times_as_long(case.times, without))
+    cost_ms = pricing.saved_if_quicker_ms(equal_work.times_as_long(case.times, without))
     share = case.times.share_of_run(cost_ms)
     late = float(late_ms(found.case).sum())
     left = float(late_ms(case.with_times(without.by_gaps() if found.case.times.from_gaps else without)).sum())
