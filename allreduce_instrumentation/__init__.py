@@ -42,24 +42,21 @@ __all__ = [
     "uninstrument",
 ]
 
-_HOME = {
-    "DistributedOptimizer": "optimizer",
-    "FP16": "compressors",
-    "NoCompression": "compressors",
-    "TimedIntercomm": "mpi",
-    "TimedIntracomm": "mpi",
-    "TopK": "compressors",
-    "copy_to_device": "copies",
-    "copy_to_host": "copies",
-    "dense_allreduce": "allreducers",
-    "gtopk_sparse_allreduce": "allreducers",
-    "init_process_group": "process_group",
-    "instrument": "process_group",
-    "oktopk_sparse_allreduce": "allreducers",
-    "synchronise_clocks": "clock_sync",
-    "topk_sparse_allreduce": "allreducers",
-    "uninstrument": "process_group",
+_NAMES_OF = {
+    "allreducers": [
+        "dense_allreduce",
+        "gtopk_sparse_allreduce",
+        "oktopk_sparse_allreduce",
+        "topk_sparse_allreduce",
+    ],
+    "clock_sync": ["synchronise_clocks"],
+    "compressors": ["FP16", "NoCompression", "TopK"],
+    "copies": ["copy_to_device", "copy_to_host"],
+    "mpi": ["TimedIntercomm", "TimedIntracomm"],
+    "optimizer": ["DistributedOptimizer"],
+    "process_group": ["init_process_group", "instrument", "uninstrument"],
 }
+_HOME = {name: module for module, names in _NAMES_OF.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from allreduce_instrumentation._communicators import Communicator
 from allreduce_instrumentation._payloads import Compressor, Payload, Restorable, SparsePayload
 from allreduce_instrumentation._selection import is_finite
 from allreduce_instrumentation.allreducers._agreement import Statement, agree
@@ -17,9 +18,6 @@ from allreduce_instrumentation.allreducers._timed_compressor import TimedCompres
 from allreduce_instrumentation.allreducers._transport import Transport, transport_for
 from timing_logger.errors import ConfigurationError, ReductionError, TimingLoggerError
 from timing_logger.recording.logger import TimingLogger
-
-if TYPE_CHECKING:
-    from allreduce_instrumentation._communicators import Communicator
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 """The dtypes of tensors that can be reduced."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from allreduce_instrumentation._communicators import Communicator
 from allreduce_instrumentation.clock_sync._estimate import estimate_offset
 from allreduce_instrumentation.clock_sync._links import Link
 from allreduce_instrumentation.clock_sync._ping_pong import answer, ask
@@ -19,8 +20,6 @@ from timing_logger.run_info import ClockOffset, boot_id, host_name
 
 if TYPE_CHECKING:
     import torch.distributed as dist
-
-    from allreduce_instrumentation._communicators import Communicator
 
 
 def synchronise_clocks(

@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from allreduce_instrumentation._communicators import Communicator
 from allreduce_instrumentation.allreducers import ALL_REDUCERS
 from allreduce_instrumentation.compressors import Compressor, NoCompression
 from allreduce_instrumentation.optimizer._buckets import Bucket
 from allreduce_instrumentation.optimizer._ranks import Ranks
 from timing_logger.errors import TimingLoggerError
 from timing_logger.recording.logger import TimingLogger
-
-if TYPE_CHECKING:
-    from allreduce_instrumentation._communicators import Communicator
 
 
 class BucketMeans(Protocol):

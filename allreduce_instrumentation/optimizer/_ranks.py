@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
+from allreduce_instrumentation._communicators import Communicator
 from timing_logger.recording.logger import TimingLogger
-
-if TYPE_CHECKING:
-    from allreduce_instrumentation._communicators import Communicator
 
 V = TypeVar("V")
 

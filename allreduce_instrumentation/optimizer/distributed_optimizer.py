@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NoReturn, overload
+from typing import Any, NoReturn, overload
 
 import torch
 
+from allreduce_instrumentation._communicators import Communicator
 from allreduce_instrumentation.allreducers import check_compressor
 from allreduce_instrumentation.compressors import Compressor, NoCompression
 from allreduce_instrumentation.optimizer._all_reducer import AllReducer
@@ -23,9 +24,6 @@ from allreduce_instrumentation.optimizer._ranks import ranks_for
 from timing_logger.errors import ConfigurationError
 from timing_logger.recording.global_logger import get_timing_logger
 from timing_logger.recording.logger import TimingLogger
-
-if TYPE_CHECKING:
-    from allreduce_instrumentation._communicators import Communicator
 
 DEFAULT_BUCKET_BYTES = 4 * 2**20
 """The most bytes of gradients that travel together, if nothing else is asked for."""
