@@ -7,7 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TypeVar
 
-from timing_logger.compat.runtime_profiler import _blocks
+from timing_logger.compat.runtime_profiler._blocks import (
+    TRAIN,
+    VAL,
+    Block,
+    LoaderTimes,
+    OptimizerBlock,
+    Recording,
+    counted_step,
+    validation,
+)
 from timing_logger.compat.runtime_profiler._loader_names import LoaderNames
 from timing_logger.compat.runtime_profiler._options import (
     RuntimeArguments,
@@ -92,13 +101,9 @@ class RuntimeProfiler(Closable):
             log=log,
         )
         rows = options.timing_logger if options.profile_training else None
-        windows = (
-            ScalarWindows(options.writers, scalar_key, (_blocks.TRAIN, _blocks.VAL))
-            if options.writers
-            else None
-        )
+        windows = ScalarWindows(options.writers, scalar_key, (TRAIN, VAL)) if options.writers else None
         self._measuring = rows is not None or windows is not None
-        self._recording = _blocks.Recording(
+        self._recording = Recording(
             LoaderNames(options.dataloader_names),
             windows,
             rows,
@@ -142,7 +147,7 @@ class RuntimeProfiler(Closable):
         """
         if not hasattr(loader, "__iter__"):
             raise ConfigurationError(f"loader must be something to iterate over, and is {loader!r}.")
-        times = _blocks.LoaderTimes(self._recording, self._recording.names.add(name, training=training))
+        times = LoaderTimes(self._recording, self._recording.names.add(name, training=training))
         if not self._measuring:
             return loader
         return timed(loader, times)  # type: ignore[return-value]  # the proxy behaves like the loader
@@ -172,7 +177,7 @@ class RuntimeProfiler(Closable):
         if not self._measuring:
             return NO_SPAN
         loader = self._recording.loader_name(name)
-        return _blocks.Block(self._recording, "FORWARD", loader, self._recording.phase(loader))
+        return Block(self._recording, "FORWARD", loader, self._recording.phase(loader))
 
     def backward(self, name: str | None = None) -> TimedBlock:
         """Time a backward pass.
@@ -182,7 +187,7 @@ class RuntimeProfiler(Closable):
         """
         if not self._measuring:
             return NO_SPAN
-        return _blocks.Block(self._recording, "BACKWARD", self._recording.loader_name(name), _blocks.TRAIN)
+        return Block(self._recording, "BACKWARD", self._recording.loader_name(name), TRAIN)
 
     def optimizer(self, name: str | None = None, step: int | None = None) -> TimedBlock:
         """Time an optimizer step, which completes a step of training.
@@ -194,16 +199,16 @@ class RuntimeProfiler(Closable):
         recording = self._recording
         number = recording.next_step(step)
         if not self._measuring:
-            return _blocks.counted_step(recording, number)
+            return counted_step(recording, number)
         loader = recording.loader_name(name)
-        return _blocks.OptimizerBlock(recording, "OPTIMIZER", loader, _blocks.TRAIN, number)
+        return OptimizerBlock(recording, "OPTIMIZER", loader, TRAIN, number)
 
     def validation(self) -> TimedBlock:
         """Mark a ``with`` block in which this thread's fetching and forward passes count as validation.
 
         When the block ends, validation's scalars are written, for the last step completed.
         """
-        return _blocks.validation(self._recording) if self._measuring else NO_SPAN
+        return validation(self._recording) if self._measuring else NO_SPAN
 
     # -- steps, flushing and closing ------------------------------------------------------------------
 
@@ -239,7 +244,7 @@ class RuntimeProfiler(Closable):
 
         Calling it again is harmless.
         """
-        self._recording.close_window(_blocks.VAL)
+        self._recording.close_window(VAL)
         windows, self._recording.windows = self._recording.windows, None
         if windows is not None:
             windows.close()
