@@ -11,7 +11,9 @@ from policy_runs import (
     ALL,
     apart,
     bad_clock,
+    cause,
     cost,
+    counted,
     groups,
     leaving_late,
     logged,
@@ -279,6 +281,17 @@ EXAMPLES: dict[str, list[Any]] = {
         (steps(40, 8, *((rank, 1.25, slice(rank, 40, 8)) for rank in range(8))), "healthy", 0.15, "diffuse"),
     ],
     # -- transfers --
+    "max_cause_chance": [
+        (counted(30), "main_run_queue_wait_us", 0.0085, "", cause),
+    ],
+    "min_covered_share": [
+        (counted(60, states=0.6), "main_run_queue_wait_us", 0.55, "", cause),
+        (counted(60, states=0.55), "", 0.45, "main_run_queue_wait_us", cause),
+    ],
+    "min_cause_correlation": [
+        (counted(100, "major_faults", varying=0.35), "major_faults", 0.6, "", cause),
+        (counted(100, "major_faults", varying=0.4), "", 0.4, "major_faults", cause),
+    ],
     "min_transfer_times": [
         (groups(60, 1, (1.6, slice(30, 60)), work_ms=6), "communication", 1.7, "healthy"),
         (groups(60, 1, (1.4, slice(20, 60)), work_ms=4), "healthy", 1.3, "communication"),

@@ -8,13 +8,18 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pandas as pd
 from account_rows import row, table
+from coinciding_counters.hosts import host_table
+from coinciding_counters.runs import simulated
 from simulated_runs import Floats, data_parallel, factors, misplaced, of_groups, of_operations, with_work
 
 from timing_logger.analysis import Policy, stragglers_and_windows
 from timing_logger.analysis.stragglers.windows import StragglersAndWindows
 
-Timings: TypeAlias = tuple[pd.DataFrame, Mapping[int, str] | None]
-"""A table, and the role of each rank; None where all have one."""
+Timings: TypeAlias = (
+    tuple[pd.DataFrame, Mapping[int, str] | None]
+    | tuple[pd.DataFrame, Mapping[int, str] | None, pd.DataFrame]
+)
+"""A table, and the role of each rank; None where all have one; and the host counters, if there are any."""
 
 
 class Example(NamedTuple):
@@ -36,8 +41,9 @@ class Example(NamedTuple):
 
     def said_by(self, policy: Policy) -> str:
         """Return what is said of the run."""
-        timings, roles = self.run()
-        return self.of(stragglers_and_windows(timings, roles=roles, policy=policy))
+        timings, roles, *counters = self.run()
+        host = counters[0] if counters else None
+        return self.of(stragglers_and_windows(timings, roles=roles, policy=policy, host=host))
 
 
 # -- what is compared -----------------------------------------------------------------------------------
@@ -59,6 +65,10 @@ def when(found: StragglersAndWindows) -> str:
 
 def owner(found: StragglersAndWindows) -> str:
     return found.verdict.owner
+
+
+def cause(found: StragglersAndWindows) -> str:
+    return found.verdict.cause.counter if found.verdict.cause else ""
 
 
 def suspects(found: StragglersAndWindows) -> str:
@@ -247,3 +257,26 @@ def leaving(late_ms: float, *, every: int = 1, works_ms: float = 20.0, clocks_s:
 def leaving_late(late_ms: float, works_ms: float) -> Callable[[], Timings]:
     """Make such a run, of which no role is stated."""
     return lambda: (leaving(late_ms, works_ms=works_ms), None)
+
+
+def counted(
+    n_steps: int, counter: str = "main_run_queue_wait_us", states: float = 1.0, varying: float = 0.0
+) -> Callable[[], Timings]:
+    """Make a run in which a rank is slow now and then, and a counter that states a part of its delays.
+
+    Args:
+        n_steps: the number of steps, each longer than an interval of the counters.
+        counter: the counter.
+        states: the part of the delays that it states.
+        varying: by how much it varies by itself, as a fraction of the most that it shows.
+    """
+
+    def run() -> Timings:
+        rng = np.random.default_rng(3)
+        its = simulated(rng, run_s=2.0 * n_steps, step_ms=2000, course="coming and going", times_as_long=1.5)
+        host = host_table(its, rng, counter)[["rank", "incarnation", "start_counter", "end_counter", counter]]
+        shown = states * host[counter]
+        noise = np.random.default_rng(4).normal(0, 1, len(host)) * shown.max() * varying
+        return its.timings, None, host.assign(**{counter: np.maximum(shown + noise, 0)})
+
+    return run

@@ -6,12 +6,13 @@ import os
 import shlex
 from argparse import Namespace
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from timing_logger.autologging.native_mpi import build
 from timing_logger.autologging.settings import problem_file
-from timing_logger.cli.queries import run_query
+from timing_logger.cli.queries import host_counters, run_query
 from timing_logger.errors import TimingLoggerError
 from timing_logger.run_info import read_sidecar
 
@@ -78,12 +79,13 @@ def about(written: list[Path], **further: str) -> Namespace:
 
 
 def _verdict(log_dir: Path, written: list[Path], *, in_python: bool) -> list[str]:
-    from timing_logger.analysis.stragglers.windows import STRAGGLERS
+    from timing_logger.analysis.stragglers.windows import stragglers_beside
     from timing_logger.report._wording import count
     from timing_logger.report.verdict_wording import verdict_sentence, what_next
 
     try:
-        result = run_query(about(written), STRAGGLERS)
+        files = about(written)
+        result = run_query(files, stragglers_beside(partial(host_counters, files)))
     except TimingLoggerError as error:
         return [str(error)]
     verdict, _ = result.answer

@@ -6,11 +6,12 @@ import time
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from timing_logger.cli import option_values
 from timing_logger.cli.option_values import HANG, UNJUDGED
-from timing_logger.cli.queries import Answer, run_query, run_query_on, terminal_width
+from timing_logger.cli.queries import Answer, host_counters, run_query, run_query_on, terminal_width
 
 BAD_NEWS = 1
 """The exit code for a verdict that ``--fail-on`` names."""
@@ -78,10 +79,10 @@ def _totals(arguments: Namespace) -> Answer:
 
 
 def _stragglers(arguments: Namespace) -> Answer:
-    from timing_logger.analysis.stragglers.windows import STRAGGLERS
+    from timing_logger.analysis.stragglers.windows import stragglers_beside
     from timing_logger.report import stragglers_text, verdict_json
 
-    result = run_query(arguments, STRAGGLERS)
+    result = run_query(arguments, stragglers_beside(partial(host_counters, arguments)))
     verdict, slow = result.answer
     said = {verdict.verdict if verdict.judged else UNJUDGED, *({HANG} if verdict.end.hangs else ())}
     exit_code = BAD_NEWS if said & {*arguments.fail_on} else 0

@@ -12,6 +12,7 @@ from timing_logger.reading.named_ranks import listed_ranks
 from timing_logger.report._limits import MOST_LINES, on_left_out
 from timing_logger.report._text_tables import Column, page, paragraph, table_text, wrapped
 from timing_logger.report._wording import as_hundredths, as_tenths, as_word, percent
+from timing_logger.report.cause_text import what_was_sought
 from timing_logger.report.evidence_text import evidence_beside_the_end
 from timing_logger.report.verdict_wording import side_of_limit, verdict_sentence, what_next
 
@@ -55,6 +56,7 @@ def stragglers_text(
         table_text(shown, _WINDOWS, width) if len(windows) else "",
         *paragraph(width, *on_left_out(len(windows), len(shown), "windows", "that cost most")),
         _gates_text(verdict, width, why),
+        *(paragraph(width, what_was_sought(verdict.sought)) if why else ()),
         *(_policy_text(verdict.policy, width) if why else ()),
     )
 

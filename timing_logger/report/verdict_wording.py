@@ -6,11 +6,13 @@ import math
 from collections.abc import Iterable, Sequence
 
 from timing_logger.analysis import Gate, Verdict
+from timing_logger.analysis.causes.counters import kind_of_cause
 from timing_logger.analysis.step_times.step_times import UNLOGGED
 from timing_logger.analysis.stragglers.rank_facts import Pauses
 from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.record import COMPILE, GC, GRAPH_CAPTURE, IMPORT, escape_text
 from timing_logger.report._wording import count, fixed, seconds
+from timing_logger.report.cause_text import cause_sentence
 from timing_logger.report.evidence_text import TOLD_WITH_THE_VERDICT, sentence
 from timing_logger.report.why_text import reason
 
@@ -41,7 +43,13 @@ def particulars(verdict: Verdict) -> str:
     An example is ``26 ms in each of 32 steps, throughout (iterations 1 to 32), in DATA. Certain.``
     """
     lost = escape_text(", ".join(_lost(verdict)))
-    sentences = (lost and f"{capital(lost)}.", _how_sure(verdict), _whose(verdict), *_further_waits(verdict))
+    sentences = (
+        lost and f"{capital(lost)}.",
+        _how_sure(verdict),
+        _whose(verdict),
+        _coinciding(verdict),
+        *_further_waits(verdict),
+    )
     return " ".join(sentence for sentence in sentences if sentence)
 
 
@@ -51,6 +59,8 @@ def what_next(verdict: Verdict) -> str:
         return "timing-logger summary shows where the time went."
     if verdict.verdict in _OF_NOBODY and verdict.owner != "work" and (operation := _pauses_for(verdict)):
         return _NEXT_BY_OPERATION[operation]
+    if verdict.cause is not None:
+        return kind_of_cause(verdict.cause.name).look_at.format(_place(verdict))
     if verdict.verdict == "healthy":
         told = max(verdict.not_explained, verdict.recurring, verdict.unmatched) >= VISIBLE
         return "timing-logger waits shows who waited for whom." if told else ""
@@ -254,6 +264,10 @@ def _how_sure(verdict: Verdict) -> str:
 def _whose(verdict: Verdict) -> str:
     """Say that a rank is slow, or has more to do, as far as rows tell; "" if they do not."""
     return " ".join(sentence(fact) for fact in verdict.evidence if isinstance(fact, TOLD_WITH_THE_VERDICT))
+
+
+def _coinciding(verdict: Verdict) -> str:
+    return cause_sentence(verdict.cause) if verdict.cause else ""
 
 
 # -- what next ---------------------------------------------------------------------------------------------

@@ -43,6 +43,8 @@ class RankSteps(NamedTuple):
         workload: how much there was to do in each step.
         unlogged_ms: the time for which the process has no row, over all steps but the first, by the
             operations before and after it.
+        ends_s: when the last communication of the step ended, on the time axis of the process, in seconds;
+            NaN in a step without any.
     """
 
     rank: int
@@ -54,12 +56,13 @@ class RankSteps(NamedTuple):
     blocked_ms: Floats
     workload: RankWorkload
     unlogged_ms: Mapping[tuple[str, str], float]
+    ends_s: Floats
 
     def without_steps(self) -> RankSteps:
         """Return the times of the same process as if it had recorded no step."""
         none = self.gap_ms[:0]
         nothing = RankWorkload({}, None, None, {})
-        return RankSteps(self.rank, self.iterations[:0], {}, none, {}, none, none, nothing, {})
+        return RankSteps(self.rank, self.iterations[:0], {}, none, {}, none, none, nothing, {}, none)
 
 
 class WorkRows(NamedTuple):
@@ -166,6 +169,7 @@ def rank_steps(rows: WorkRows, rank: int, numbering: Numbering) -> RankSteps:
         1000 * blocked_s,
         workload._replace(of_exchanges=brought),
         _unlogged_ms(later),
+        ends.of_all(len(steps)),
     )  # fmt: skip
 
 
@@ -205,6 +209,12 @@ class _Ends(NamedTuple):
 
     steps: Ints
     end_s: Floats
+
+    def of_all(self, n_steps: int) -> Floats:
+        """Return one entry for each step; NaN where no end is known."""
+        found = np.full(n_steps, np.nan)
+        found[self.steps] = self.end_s
+        return found
 
 
 def _ends_of_communication(rows: WorkRows, at: Ints, n_steps: int) -> _Ends:

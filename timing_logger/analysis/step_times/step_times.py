@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import numpy as np
@@ -66,6 +66,8 @@ class StepTimes:
         played: the run as a program that can be played again.
         wall_ms: how long the run lasted on the rank that was there longest; NaN if unknown.
         recorded_every: how many iterations a recorded step stands for: 10 where every 10th is recorded.
+        ends_s: steps x ranks, when the last communication of the step ended, in seconds, on the time axis of
+            the rank's instants.
         account: the account of the run, as ``account`` returns it; None where it was not asked for.
     """
 
@@ -88,6 +90,7 @@ class StepTimes:
     played: Played | None = None
     wall_ms: float = float("nan")
     recorded_every: int = 1
+    ends_s: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     account: pd.DataFrame | None = None
 
     def step_range(self, steps: Ints) -> StepRange:
@@ -212,11 +215,11 @@ def _assembled(
     rows = [np.searchsorted(iterations, steps.iterations) for steps in found]
     shape = Shape(len(iterations), len(ranks))
     operation_ms = np.full((len(operations), *shape), np.nan)
-    gap_ms, blocked_ms = np.full((2, *shape), np.nan)
+    gap_ms, blocked_ms, ends_s = np.full((3, *shape), np.nan)
     pauses_ms = {operation: np.zeros(shape) for steps in found for operation in steps.pauses_ms}
     workload = workload_of([steps.workload for steps in found], rows, column, shape)
     for steps, at, its in zip(found, rows, column, strict=True):
-        gap_ms[at, its], blocked_ms[at, its] = steps.gap_ms, steps.blocked_ms
+        gap_ms[at, its], blocked_ms[at, its], ends_s[at, its] = steps.gap_ms, steps.blocked_ms, steps.ends_s
         for operation, its_ms in steps.pauses_ms.items():
             pauses_ms[operation][at, its] = its_ms
         for i, operation in enumerate(operations):
@@ -239,7 +242,7 @@ def _assembled(
         numbering=numbering, workload=workload, unlogged_ms=unlogged_ms,
         on_device=any(part.on_device for part in parts),
         played=played_of(tied, step, lines, places), wall_ms=wall_ms(lines), recorded_every=recorded_every,
-        account=account,
+        ends_s=ends_s, account=account,
     )  # fmt: skip
 
 

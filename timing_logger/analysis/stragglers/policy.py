@@ -241,6 +241,19 @@ class Policy:
         0.25, "A run that loses more to the slowest rank of each step is not healthy, whoever it is."
     )
 
+    max_cause_chance: float = share(
+        0.01,
+        "A host counter is a cause if any of them goes with the delay as well less often by chance.",
+        about="Causes that host counters show",
+    )
+    min_covered_share: float = share(
+        0.5, "The time that a counter states is most of the delay: else most of it has another cause."
+    )
+    min_cause_correlation: float = between(
+        0.5,
+        "A counter that tells no time must rise and fall with the delay: in long runs, little is certain.",
+    )
+
     min_transfer_times: float = factor(
         1.5,
         "A transfer that takes so many times the usual is slow: transfers vary more than work does.",

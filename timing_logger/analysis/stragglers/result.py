@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from timing_logger._moved import EarlierName, earlier_keywords, warn_of_new_name
+from timing_logger.analysis.causes.cause import Cause, Sought
 from timing_logger.analysis.hangs.result import RunEnd, plain_fields
 from timing_logger.analysis.steps import StepRange
 from timing_logger.analysis.stragglers.facts import Fact, Reason, plain_fact
@@ -77,6 +78,9 @@ class Verdict:
             peers, and are no slower for that. ``both``. ``role``: a whole role is slower than the others, and
             how much its work should take is not known. ``unknown``: no work is recorded. "" if no rank or
             role is slow, and if the ranks stop for what ``operation`` names, such as a garbage collection.
+        cause: what host counters did while the time was lost, beyond chance; None if nothing coincides, or
+            no counters were given.
+        sought: the counters that were looked at for that; None if none were.
         labels: the role of the first rank, "" if none is stated.
         window: ``persistent``, ``ongoing`` (still slow at the end), ``bounded`` or ``intermittent``; "" if
             there are no slow steps.
@@ -117,6 +121,8 @@ class Verdict:
     operation: str = ""
     between: tuple[str, ...] = ()
     owner: Owner = ""
+    cause: Cause | None = None
+    sought: Sought | None = None
     labels: str = ""
     window: str = ""
     first_iteration: int | None = None

@@ -26,6 +26,7 @@ from timing_logger.analysis.step_times.step_times import (
     reduce_step_times,
 )
 from timing_logger.analysis.stragglers.case import Case, Judgement
+from timing_logger.analysis.stragglers.coinciding.search import HostCounters, given, with_cause
 from timing_logger.analysis.stragglers.facts import DifferentRuns, RanksLacking, Reason, UntimedCalls
 from timing_logger.analysis.stragglers.owner import with_owner
 from timing_logger.analysis.stragglers.policy import STANDARD, Policy
@@ -47,7 +48,11 @@ from timing_logger.reading.lacking import Lack, lacking, lacking_in_words, state
 
 
 def stragglers(
-    timings: IntoDataFrameT, *, roles: Mapping[int, object] | None = None, policy: Policy = STANDARD
+    timings: IntoDataFrameT,
+    *,
+    roles: Mapping[int, object] | None = None,
+    policy: Policy = STANDARD,
+    host: pd.DataFrame | None = None,
 ) -> Verdict:
     """Judge which ranks of a run are slow, if any.
 
@@ -57,6 +62,8 @@ def stragglers(
             and are compared. By default roles are taken from a column ``role``, or from the labels that the
             loggers were given (``timings.attrs["files"]``); else all ranks have one role.
         policy: the numbers that decide.
+        host: the host counters of the run, as ``read_host_counters`` returns them. They change neither the
+            verdict nor who is named; ``cause`` then has what coincides with the time that is lost.
 
     Returns:
         The first verdict of these that holds: a minority of one role's ranks passes every gate (``rank``);
@@ -70,7 +77,7 @@ def stragglers(
         and not timed; ``why`` then has the reason. The attribute ``end`` tells of any
         run whether it came to its end.
     """
-    return judgement_of(timings, roles, policy=policy).verdict
+    return judgement_of(timings, roles, policy=policy, host=given(host)).verdict
 
 
 def judgement_of(
@@ -79,14 +86,16 @@ def judgement_of(
     end: RunEnd | None = None,
     *,
     policy: Policy = STANDARD,
+    host: HostCounters | None = None,
 ) -> Judgement:
     """Judge a run, for ``stragglers``, ``windows`` and ``scores``.
 
     Args:
         timings, roles, policy: as those of ``stragglers``.
         end: the end of the run where it is known already; None to find it.
+        host: reads the host counters; None if there are none.
     """
-    return reduce_judgement([map_judgement(timings)], roles, end, policy=policy)
+    return reduce_judgement([map_judgement(timings)], roles, end, policy=policy, host=host)
 
 
 def judgement_on(case: Case, files: Sequence[File]) -> Judgement:
@@ -211,6 +220,7 @@ def reduce_judgement(
     end: RunEnd | None = None,
     *,
     policy: Policy = STANDARD,
+    host: HostCounters | None = None,
 ) -> Judgement:
     """Judge a run by the parts of all its processes, with the same result as by all rows at once.
 
@@ -219,10 +229,11 @@ def reduce_judgement(
         roles: the role of each rank; None to take those of the parts.
         end: the end of the run where it is known already; None to find it.
         policy: the numbers that decide.
+        host: reads the host counters; None if there are none.
     """
     files = [file for part in parts for file in part.files]
     times = reduce_step_times([part.times for part in parts], stated_world_size(files))
     known = roles or {rank: role for part in parts for rank, role in part.roles.items()}
     case = Case(times, roles_of(of_pandas(), times.ranks, known), policy, hosts_of(files))
-    found = judgement_on(case, files)
+    found = with_cause(judgement_on(case, files), host)
     return found.ending_in(end or run_end_of([part.last for part in parts], files))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import narwhals as nw
 import numpy as np
+import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.analysis import ByProcess
@@ -15,6 +18,7 @@ from timing_logger.analysis.series.peers import column_medians, log_ratios, peer
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.steps import StepRange
 from timing_logger.analysis.stragglers.case import Case, Judgement
+from timing_logger.analysis.stragglers.coinciding.search import HostCounters, given
 from timing_logger.analysis.stragglers.policy import STANDARD, Policy
 from timing_logger.analysis.stragglers.result import Verdict
 from timing_logger.analysis.stragglers.verdict import (
@@ -86,11 +90,15 @@ class StragglersAndWindows(NamedTuple):
 
 
 def stragglers_and_windows(
-    timings: IntoDataFrameT, *, roles: Mapping[int, object] | None = None, policy: Policy = STANDARD
+    timings: IntoDataFrameT,
+    *,
+    roles: Mapping[int, object] | None = None,
+    policy: Policy = STANDARD,
+    host: pd.DataFrame | None = None,
 ) -> StragglersAndWindows:
     """Compute ``stragglers`` and :func:`windows` at the cost of one of them, with the same arguments."""
     frame = opened(timings, COLUMNS_OF["stragglers"])
-    return verdict_and_windows(judgement_of(timings, roles, policy=policy), frame)
+    return verdict_and_windows(judgement_of(timings, roles, policy=policy, host=given(host)), frame)
 
 
 def verdict_and_windows(judgement: Judgement, frame: Frame) -> StragglersAndWindows:
@@ -154,12 +162,18 @@ def _reduce(
     *,
     roles: Mapping[int, object] | None = None,
     policy: Policy = STANDARD,
+    host: HostCounters | None = None,
 ) -> StragglersAndWindows:
-    return verdict_and_windows(reduce_judgement(parts, roles, policy=policy), of_pandas())
+    return verdict_and_windows(reduce_judgement(parts, roles, policy=policy, host=host), of_pandas())
 
 
 STRAGGLERS = ByProcess(COLUMNS_OF["stragglers"], map_judgement, _reduce, row_bytes=800)
 """The analysis :func:`stragglers_and_windows` in parts."""
+
+
+def stragglers_beside(host: HostCounters) -> ByProcess[JudgementPart, StragglersAndWindows]:
+    """Return the same analysis of a run of which host counters can be read."""
+    return replace(STRAGGLERS, reduce=partial(_reduce, host=host))
 
 
 # -- scores ----------------------------------------------------------------------------------------------

@@ -1,0 +1,132 @@
+"""What host counters show of a verdict: what coincides with the slowness, and nothing that does by chance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from coinciding_counters.hosts import host_table
+from coinciding_counters.runs import Course, Run, all_slower, late_in_turn, simulated
+
+from timing_logger.analysis import Policy, stragglers
+from timing_logger.analysis.stragglers.result import Verdict
+
+WAIT = "main_run_queue_wait_us"
+
+
+def _run(course: Course | None, seed: int = 5) -> tuple[Run, np.random.Generator]:
+    rng = np.random.default_rng(seed)
+    return simulated(rng, course=course), rng
+
+
+def _judged(course: Course | None, planted: str | None, seed: int = 5) -> Verdict:
+    run, rng = _run(course, seed)
+    return stragglers(run.timings, host=host_table(run, rng, planted))
+
+
+@pytest.mark.parametrize("course", ["from then on", "for a while", "now and then", "coming and going"])
+def test_a_counter_that_goes_with_the_slow_steps_is_the_cause(course: Course) -> None:
+    cause = _judged(course, WAIT).cause
+    assert cause is not None
+    assert (cause.name, cause.counter, cause.ranks, cause.how) == ("processor-wait", WAIT, (2,), "coincides")
+    assert cause.slow_with >= 0.6 * cause.slow > 0
+    assert cause.other_with / cause.other <= 0.5 * cause.slow_with / cause.slow
+    assert 0.5 <= cause.covered_share <= 1.1
+    assert cause.chance <= 0.01
+
+
+def test_of_a_rank_that_is_slow_throughout_time_beyond_its_peers_is_stated_without_a_test() -> None:
+    cause = _judged("throughout", WAIT).cause
+    assert cause is not None
+    assert (cause.how, cause.other, np.isnan(cause.chance)) == ("throughout", 0, True)
+
+
+def test_of_a_rank_that_is_slow_throughout_events_say_nothing() -> None:
+    assert _judged("throughout", "major_faults").cause is None
+
+
+def test_a_slower_clock_states_time() -> None:
+    cause = _judged("coming and going", "cpu_mhz").cause
+    assert cause is not None
+    assert (cause.name, cause.states_time) == ("processor-clock", True)
+    assert cause.in_slow == pytest.approx(cause.delay_ms, rel=0.2)
+
+
+@pytest.mark.parametrize("course", ["throughout", "from then on", "now and then"])
+def test_counters_that_have_nothing_to_do_with_it_are_no_cause_but_were_looked_at(course: Course) -> None:
+    verdict = _judged(course, None)
+    assert (verdict.ranks, verdict.cause) == ((2,), None)
+    assert verdict.sought is not None
+    assert len(verdict.sought.counters) > 10
+
+
+def test_a_counter_that_is_as_high_on_the_peers_is_no_cause_of_a_rank() -> None:
+    run, rng = _run("coming and going")
+    host = host_table(run, rng, WAIT)
+    its = host.loc[host["rank"] == 2, WAIT].to_numpy()
+    for rank in (0, 1, 3):
+        host.loc[host["rank"] == rank, WAIT] = its
+    assert stragglers(run.timings, host=host).cause is None
+
+
+def test_a_single_peer_on_which_it_is_as_high_is_enough_against_it() -> None:
+    run, rng = _run("coming and going")
+    host = host_table(run, rng, WAIT)
+    host.loc[host["rank"] == 0, WAIT] = host.loc[host["rank"] == 2, WAIT].to_numpy()
+    assert stragglers(run.timings, host=host).cause is None
+
+
+@pytest.mark.parametrize("course", [None, "throughout", "for a while", "now and then"])
+def test_a_cause_changes_nothing_else_of_a_verdict(course: Course | None) -> None:
+    run, rng = _run(course)
+    without = stragglers(run.timings).as_dict()
+    with_counters = stragglers(run.timings, host=host_table(run, rng, WAIT)).as_dict()
+    del without["cause"], without["sought"], with_counters["cause"], with_counters["sought"]  # type: ignore[misc]
+    assert with_counters == without
+
+
+def test_a_healthy_run_has_no_cause() -> None:
+    verdict = _judged(None, WAIT)
+    assert (verdict.verdict, verdict.cause) == ("healthy", None)
+
+
+def test_ranks_that_are_late_in_turn_have_a_cause_in_common() -> None:
+    rng = np.random.default_rng(7)
+    run = late_in_turn(rng, each_second=False)
+    cause = stragglers(run.timings, host=host_table(run, rng, WAIT)).cause
+    assert cause is not None
+    assert (cause.name, cause.how, cause.ranks) == ("processor-wait", "shared", ())
+
+
+def test_ranks_that_wait_for_processors_in_every_second_do_so_where_more_tasks_want_to_run() -> None:
+    rng = np.random.default_rng(8)
+    run = late_in_turn(rng, step_ms=20, run_s=60)
+    host = host_table(run, rng)
+    host[WAIT], host["throttled_us"], host["runnable_tasks"], host["usable_cores"] = 4e5, 0.0, 5.0, 2.0
+    cause = stragglers(run.timings, host=host).cause
+    assert cause is not None
+    assert cause.name == "processor-wait"
+    assert (cause.time_share, cause.runnable, cause.usable_cores) == pytest.approx((0.4, 5, 2), rel=0.01)
+    assert stragglers(run.timings, host=host.assign(runnable_tasks=2.0)).cause is None
+
+
+def test_what_coincides_with_all_ranks_having_become_slower_is_their_cause() -> None:
+    rng = np.random.default_rng(9)
+    run = all_slower(rng, run_s=200)
+    verdict = stragglers(run.timings, host=host_table(run, rng, "cpu_mhz"))
+    assert verdict.verdict == "group-wide"
+    assert verdict.cause is not None
+    assert (verdict.cause.name, verdict.cause.ranks) == ("processor-clock", ())
+
+
+def test_the_level_of_the_policy_decides() -> None:
+    run, rng = _run("from then on")
+    host = host_table(run, rng, WAIT)
+    assert stragglers(run.timings, host=host, policy=Policy(max_cause_chance=0.0005)).cause is None
+
+
+@pytest.mark.parametrize("host", [pd.DataFrame(), pd.DataFrame({"rank": [9], "incarnation": [1],
+    "start_counter": [0.0], "end_counter": [1.0], "cpu_mhz": [1.0]})])  # fmt: skip
+def test_counters_of_no_rank_of_the_run_say_nothing(host: pd.DataFrame) -> None:
+    verdict = stragglers(_run("from then on")[0].timings, host=host)
+    assert (verdict.ranks, verdict.cause, verdict.sought) == ((2,), None, None)

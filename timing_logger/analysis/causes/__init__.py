@@ -1,0 +1,1 @@
+"""What host counters did while ranks were slow, held against chance."""

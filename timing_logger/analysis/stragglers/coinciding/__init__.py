@@ -1,0 +1,1 @@
+"""What host counters did while time was lost, as a verdict states it."""

@@ -1,0 +1,125 @@
+"""What host counters did while a rank was slow, and neither in its other steps nor on its peers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from timing_logger.analysis.causes.cause import Cause, Sought
+from timing_logger.analysis.causes.coincidence import Bounds, Coincidence, coincidences
+from timing_logger.analysis.causes.seen import Seen, seen
+from timing_logger.analysis.series.peers import peer_medians
+from timing_logger.analysis.stragglers.case import Case
+from timing_logger.analysis.stragglers.coinciding.figures import Course, Delay, cause_from, preferred
+from timing_logger.analysis.stragglers.policy import Policy
+from timing_logger.analysis.table_types import Floats, Ints
+
+MOST_RANKS = 16
+"""The most ranks whose counters are compared: more peers do not make a rank stand out more."""
+
+
+class Answer(NamedTuple):
+    """The cause, if any is stated, and what was looked at; None if nothing is known of these ranks."""
+
+    cause: Cause | None
+    sought: Sought | None
+
+
+def cause_of_rank(case: Case, rank: int, named: Collection[int], slow: Ints, host: pd.DataFrame) -> Answer:
+    """Find what coincides with the slowness of a rank.
+
+    Args:
+        case: the run, with the times by which the rank is slow.
+        rank: the rank.
+        named: all ranks that are slow, which are no peers.
+        slow: the positions of its slow steps.
+        host: the table of host counters.
+    """
+    times = case.times
+    columns = _compared(case, times.ranks.index(rank), [times.ranks.index(one) for one in named])
+    what = seen(host, times.ranks_of(columns), times.ends_s[:, columns], times.self_ms[:, columns])
+    if what is None or not len(what.shown) or not what.stretches.n:
+        return Answer(None, None)
+    delay = _delay_of(case, what, rank, slow)
+    if _has_usual(delay, case.policy):
+        return _coinciding(what, delay, case.policy)
+    return _throughout(what, delay, case.policy)
+
+
+def _compared(case: Case, column: int, named: list[int]) -> Ints:
+    """Return the column of the rank, and those of peers that are not slow; of many, evenly chosen ones."""
+    of_role = next(its for its in case.by_role.values() if column in its)
+    peers = np.setdiff1d(of_role, named)
+    chosen = peers[np.linspace(0, len(peers) - 1, min(len(peers), MOST_RANKS - 1)).astype(np.int64)]
+    return np.concatenate([[column], chosen]).astype(np.int64)
+
+
+def _delay_of(case: Case, what: Seen, rank: int, slow: Ints) -> Delay:
+    times, stretches = case.times, what.stretches
+    column = times.ranks.index(rank)
+    of_role = next(its for its in case.by_role.values() if column in its)
+    its = int(np.flatnonzero(of_role == column)[0])
+    self_ms = times.self_ms[:, of_role]
+    beyond_ms = (self_ms - peer_medians(self_ms))[:, [its]]
+    length_ms = stretches.length_ms[:, 0]
+    delayed_ms = times.recorded_every * stretches.sums(beyond_ms)[:, 0]
+    return Delay((rank,), delayed_ms / length_ms, stretches.have(slow), length_ms)
+
+
+def _has_usual(delay: Delay, policy: Policy) -> bool:
+    """Tell whether the rank has stretches without a slow step to compare with."""
+    n_usual = int((~delay.is_slow & ~np.isnan(delay.share)).sum())
+    return n_usual >= max(policy.min_level_steps, policy.edge_steps_share * len(delay.share))
+
+
+def _coinciding(what: Seen, delay: Delay, policy: Policy) -> Answer:
+    beyond = np.stack([one - peer_medians(one) for one in what.shown])
+    bounds = Bounds(policy.min_covered_share, policy.min_cause_correlation)
+    found = coincidences(delay.share[:, None], np.zeros(1, np.int64), beyond, what.of_time, bounds)
+    chance = min(one.chance for one in found)
+    certain = [one for one in found if one.chance <= policy.max_cause_chance]
+    chosen = preferred(what, [one for one in certain if _is_its_own(what, delay, one, policy)])
+    if chosen is None:
+        return Answer(None, what.sought(chance))
+    course = Course(what.shown[chosen.counter][:, 0], beyond[chosen.counter][:, 0])
+    cause = cause_from(
+        what, chosen.counter, delay, course,
+        how="coincides", covered=chosen.covered, chance=chosen.chance,
+    )  # fmt: skip
+    return Answer(cause, what.sought(chance))
+
+
+def _is_its_own(what: Seen, delay: Delay, found: Coincidence, policy: Policy) -> bool:
+    """Tell whether a counter is not as high on any peer while the rank is slow."""
+    typical = _medians(what.shown[found.counter][delay.is_slow])
+    above = typical[0] - np.nanmax(typical[1:], initial=0.0)
+    if found.counter in what.of_time:
+        return bool(above >= policy.min_covered_share * _medians(delay.share[delay.is_slow][:, None])[0])
+    return bool(above > typical[0] / 2)
+
+
+def _medians(values: Floats) -> Floats:
+    with np.errstate(invalid="ignore"):
+        return np.array(
+            [np.median(one[~np.isnan(one)]) if (~np.isnan(one)).any() else np.nan for one in values.T]
+        )
+
+
+def _throughout(what: Seen, delay: Delay, policy: Policy) -> Answer:
+    """Compare with the peers only: with no usual stretch, only time that covers the delay says something."""
+    for number in what.of_time.tolist():
+        shown = what.shown[number]
+        above = shown[:, 0] - np.fmax.reduce(shown[:, 1:], axis=1, initial=0.0)
+        known = ~np.isnan(above) & ~np.isnan(delay.share)
+        delayed = float(delay.share[known].sum())
+        covered = float(above[known].sum()) / delayed if delayed > 0 else 0.0
+        mostly = known.any() and np.mean(above[known] > 0) >= policy.min_slower_steps_share
+        if mostly and known.sum() >= policy.min_level_steps and covered >= policy.min_covered_share:
+            course = Course(shown[:, 0], above)
+            chance = float("nan")
+            cause = cause_from(what, number, delay, course, how="throughout", covered=covered, chance=chance)
+            return Answer(cause, what.sought(chance))
+    return Answer(None, what.sought(float("nan")))
