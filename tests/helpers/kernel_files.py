@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from timing_logger.recording.cores.chosen import read_files
+from timing_logger.recording.cores.chosen import SmallFiles
 from timing_logger.recording.host.files import Roots, Source
 
 
@@ -31,5 +31,5 @@ def read(sources: Source | Sequence[Source]) -> Mapping[str, float]:
     """Return what sources state now."""
     found: dict[str, float] = {}
     for source in [sources] if hasattr(sources, "values") else sources:
-        found.update(source.values(read_files(source.paths())))
+        found.update(source.values(SmallFiles().read(source.paths())))
     return found

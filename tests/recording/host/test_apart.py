@@ -76,6 +76,15 @@ def test_while_one_reading_hangs_nothing_is_known_and_no_other_is_begun(
     assert found == {"gpu_power_w": 2}  # and not the answer that came too late
 
 
+def test_before_there_is_something_to_read_there_is_no_thread() -> None:
+    is_in_use = False
+    source = Apart(["gpu_power_w"], lambda: lambda: {"gpu_power_w": 1}, is_to_begin=lambda: is_in_use)
+    assert (asked(source), source._thread) == ({}, None)
+    is_in_use = True
+    assert asked(source) == {"gpu_power_w": 1}
+    source.close()
+
+
 @pytest.mark.parametrize(
     ("error", "why"),
     [

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from kernel_files import KernelFiles, read
 
-from timing_logger.recording.cores.chosen import read_files
+from timing_logger.recording.cores.chosen import SmallFiles
 from timing_logger.recording.host.files import Roots
 from timing_logger.recording.host.process import Threads, process_sources
 
@@ -69,12 +69,12 @@ def test_of_many_threads_those_that_wait_are_looked_at_each_time_and_the_others_
     for step in range(1, 10):
         set_waits(kernel, main=0, **{**dict.fromkeys(names, 50), names[40]: 50 + step})
         paths = source.paths()
-        assert len(paths) <= 17
-        source.values(read_files(paths))
+        assert len(paths) <= 11
+        source.values(SmallFiles().read(paths))
     set_waits(kernel, main=0, **{**dict.fromkeys(names, 51), names[40]: 70})
     found = waits(source)[1]
     assert found >= first + 20  # the busy one at once
-    for _ in range(30):
+    for _ in range(60):
         found = waits(source)[1]
     assert found == first + 20 + 59
 

@@ -19,12 +19,12 @@ Channel = core.Channel
 CollectiveCount = core.CollectiveCount
 Completion = core.Completion
 OpenCall = core.OpenCall
+SmallFiles = core.SmallFiles
 Span = core.Span
 Unrecorded = core.Unrecorded
 Wait = core.Wait
 issued_method = core.issued_method
 lose_operation = core.lose_operation
-read_files = core.read_files
 
 
 __all__ = [
@@ -35,13 +35,13 @@ __all__ = [
     "CollectiveCount",
     "Completion",
     "OpenCall",
+    "SmallFiles",
     "Span",
     "Unrecorded",
     "Wait",
     "issued_method",
     "lose_operation",
     "new_channel",
-    "read_files",
 ]
 
 

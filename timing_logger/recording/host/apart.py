@@ -33,11 +33,19 @@ class Apart:
         counters: the names of the counters.
         find: called by that thread, returns the function that reads them; raises
             :class:`UnavailableError` if they cannot be read here.
+        is_to_begin: tells whether there is something to read by now; until then there is no thread.
     """
 
-    def __init__(self, counters: Sequence[str], find: Callable[[], Callable[[], Values]]) -> None:
+    def __init__(
+        self,
+        counters: Sequence[str],
+        find: Callable[[], Callable[[], Values]],
+        *,
+        is_to_begin: Callable[[], bool] = lambda: True,
+    ) -> None:
         self.counters = counters
-        self.why = "what states it has not answered so far"
+        self.why = "what states it was not in use, or has not answered"
+        self._is_to_begin = is_to_begin
         self.cpu_ns = 0
         self._find = find
         self._asked: Mailbox[bool] = Mailbox()
@@ -48,6 +56,8 @@ class Apart:
     def paths(self) -> Sequence[str]:
         """Have the counters read, unless an earlier reading is still under way; return no file."""
         if self._thread is None:
+            if not self._is_to_begin():
+                return ()
             self._thread = threading.Thread(target=self._run, name="timing-logger-device", daemon=True)
             self._thread.start()
         if self._is_asked:

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from timing_logger.recording.host.files import Roots, read_file
+from timing_logger.recording.cores.python.small_files import read_file
+from timing_logger.recording.host.files import Roots
 
 _NS_PER_US = 1000
 

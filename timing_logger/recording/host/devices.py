@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 
@@ -38,9 +39,8 @@ def _of_allocator() -> Source:
     names = tuple(_OF_ALLOCATOR)
     if find_spec("torch") is None:
         return Parsed(names, [], lambda texts: {}, "torch is not installed")
-    return Apart(
-        names, lambda: _allocator
-    )  # which may hold the lock of its counts while it waits for a device
+    # The allocator may hold the lock of its counts while it waits for a device.
+    return Apart(names, lambda: _allocator, is_to_begin=lambda: "torch" in sys.modules)
 
 
 def _first_that_works(readers: Sequence[Callable[[], Callable[[], Values]]]) -> Callable[[], Values]:

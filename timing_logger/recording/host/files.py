@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
-
-from timing_logger.recording.cores.chosen import read_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +55,6 @@ class Parsed:
     def values(self, texts: Sequence[bytes]) -> Mapping[str, float]:
         """Return what the function gets out of their content."""
         return self.parse(texts)
-
-
-def read_file(path: str | os.PathLike[str]) -> bytes:
-    """Return the content of a file of the kernel; b"" if it is not there or cannot be read."""
-    return read_files([os.fspath(path)])[0]
 
 
 def why_unreadable(path: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from timing_logger.recording.cores.chosen import read_files
+from timing_logger.recording.cores.chosen import SmallFiles
 from timing_logger.recording.host.apart import Apart
 from timing_logger.recording.host.files import Parsed, Roots, Source
 
@@ -32,10 +32,11 @@ def infiniband_source(roots: Roots) -> Source:
 def _reader(ports: list[str]) -> Callable[[], Mapping[str, float]]:
     names = [(counter, file) for counter, files in _FILES.items() for file in files]
     paths = [f"{port}/{file}" for _, file in names for port in ports]
+    files = SmallFiles()
 
     def read() -> Mapping[str, float]:
         sums: dict[str, int] = {}
-        texts = iter(read_files(paths))
+        texts = iter(files.read(paths))
         for counter, _ in names:
             stated = [int(text) for text in (next(texts) for _ in ports) if text.strip().isdigit()]
             if stated:

@@ -8,7 +8,8 @@ import resource
 import time
 from collections.abc import Mapping, Sequence
 
-from timing_logger.recording.host.files import Parsed, Roots, Source, read_file
+from timing_logger.recording.cores.python.small_files import read_file
+from timing_logger.recording.host.files import Parsed, Roots, Source
 
 _BYTES_PER_KB, _BYTES_PER_MB, _BYTES_PER_KIB = 10**3, 10**6, 1024
 _US_PER_S = 10**6

@@ -14,7 +14,7 @@ from timing_logger.recording.host.files import Parsed, Roots, Source
 _NS_PER_US = 1000
 _BYTES_PER_KB, _BYTES_PER_MB = 10**3, 10**6
 
-_MOST_THREADS, _MOST_BUSY = 16, 12  # each file takes microseconds, and some programs have hundreds of threads
+_MOST_THREADS, _MOST_BUSY = 10, 7  # each file takes microseconds, and some programs have hundreds of threads
 _N_THREADS, _RESIDENT = 17, 21  # of the fields in /proc/self/stat behind the name
 
 
@@ -31,7 +31,7 @@ def process_sources(roots: Roots) -> list[Source]:
 class Threads:
     """For how long threads were ready to run and had no processor, and the memory that they share.
 
-    The first reading looks at all threads, and each later one at 16 at most: the main thread, those that had
+    The first reading looks at all threads, and each later one at 10 at most: the main thread, those that had
     waited since they were last looked at, and the others in turn. So what a thread waits that mostly sleeps
     may be counted some readings later. A thread that ends takes along what it waited since it was last looked
     at. Threads are listed anew when their number has changed, as listing them takes as long as five files.

@@ -12,11 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from typing import TypeVar
 
 from timing_logger.host_counters import COUNTERS
 from timing_logger.record import NS_PER_S
 from timing_logger.recording.clock import perf_counter_ns
-from timing_logger.recording.cores.chosen import read_files
+from timing_logger.recording.cores.chosen import SmallFiles
 from timing_logger.recording.host.apart import Apart
 from timing_logger.recording.host.files import Source, why_unreadable
 from timing_logger.recording.host.host_file import HostFile
@@ -31,6 +33,8 @@ INTERVAL_S = 1.0
 _LEAST_S = 0.01  # a shorter interval at the end has no line
 
 Values = Mapping[str, float]
+
+T = TypeVar("T")
 
 
 class HostSampler:
@@ -49,6 +53,7 @@ class HostSampler:
         self, find: Callable[[], Sequence[Source]], file: HostFile, *, interval_s: float = INTERVAL_S
     ) -> None:
         self._find = find
+        self._files = SmallFiles()
         self._found: Sequence[Source] = ()
         self._sources: Sequence[Source] = ()
         self._file = file
@@ -63,7 +68,11 @@ class HostSampler:
         self._last_error = ""
         self._is_over = False
         self._thread = threading.Thread(target=self._run, name="timing-logger-host", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:  # the system has no thread left
+            self._is_over = True
+            self._report(f"there are no host counters: {error!r}")
 
     def info(self) -> HostCountersInfo:
         """Return what the sidecar says of the counters; from any thread."""
@@ -91,6 +100,7 @@ class HostSampler:
         if perf_counter_ns() - self._since_ns >= _LEAST_S * NS_PER_S:
             self._harmless(self._sample)
         self._harmless(self._file.close)
+        self._files.close()
         for source in self._apart():
             source.close()
         self._is_over = True
@@ -139,21 +149,27 @@ class HostSampler:
         for message in found:
             self._report(f"the file of host counters was changed: {message}")
 
+    def _told_by(self, source: Source, ask: Callable[[], T], nothing: T) -> T:
+        """Return what a source tells. Its error, such as where a kernel writes otherwise, costs no other."""
+        try:
+            return ask()
+        except Exception as error:
+            self._report(f"{source.counters[0]} cannot be told: {error!r}")
+            return nothing
+
     def _is_late(self) -> bool:
         """Tell whether something that is listed as unseen can be seen by now."""
         return any(name in self._before for one in self._unseen for name in one.counters)
 
     def _values(self) -> Values:
         """Read all files, one right after the other, and return what they state."""
-        paths = [source.paths() for source in self._sources]
-        texts = iter(read_files([path for of_source in paths for path in of_source]))
+        paths: list[Sequence[str]] = [self._told_by(one, one.paths, ()) for one in self._sources]
+        texts = iter(self._files.read([path for of_source in paths for path in of_source]))
         values: dict[str, float] = {}
         for source, of_source in zip(self._sources, paths, strict=True):
             content = [next(texts) for _ in of_source]
-            try:
-                values.update(source.values(content))
-            except (ValueError, IndexError, KeyError, OSError) as error:  # a kernel that writes otherwise
-                self._report(f"{source.counters[0]} cannot be told: {error!r}")
+            none: Values = {}
+            values.update(self._told_by(source, partial(source.values, content), none))
         return values
 
 

@@ -11,12 +11,12 @@ from timing_logger.recording.cores.python.core import Channel as _Channel
 from timing_logger.recording.cores.python.core import CollectiveCount as CollectiveCount
 from timing_logger.recording.cores.python.core import Completion as Completion
 from timing_logger.recording.cores.python.core import OpenCall as OpenCall
+from timing_logger.recording.cores.python.core import SmallFiles as SmallFiles
 from timing_logger.recording.cores.python.core import Span as Span
 from timing_logger.recording.cores.python.core import Unrecorded as Unrecorded
 from timing_logger.recording.cores.python.core import Wait as Wait
 from timing_logger.recording.cores.python.core import issued_method as issued_method
 from timing_logger.recording.cores.python.core import lose_operation as lose_operation
-from timing_logger.recording.cores.python.core import read_files as read_files
 from timing_logger.recording.recorder import Recorder
 
 class Batch(Sequence[RawRecord]):

@@ -4,7 +4,7 @@ from timing_logger.recording.cores.channel import Channel
 from timing_logger.recording.cores.python.background import BackgroundSpan, Completion, Wait
 from timing_logger.recording.cores.python.calls import Caller, CollectiveCount, OpenCall, Span, Unrecorded
 from timing_logger.recording.cores.python.issued import issued_method, lose_operation
-from timing_logger.recording.cores.python.small_files import read_files
+from timing_logger.recording.cores.python.small_files import SmallFiles
 
 __all__ = [
     "BackgroundSpan",
@@ -13,10 +13,10 @@ __all__ = [
     "CollectiveCount",
     "Completion",
     "OpenCall",
+    "SmallFiles",
     "Span",
     "Unrecorded",
     "Wait",
     "issued_method",
     "lose_operation",
-    "read_files",
 ]
