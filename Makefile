@@ -51,7 +51,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Two targets at once would install into one .venv at once.
 .NOTPARALLEL:
-.PHONY: help demo demo-ddp compare test test-all test-random test-gpu lint bench bench-page bench-analysis bench-verdicts \
+.PHONY: help demo demo-ddp compare test test-all test-random test-gpu lint bench bench-page bench-analysis bench-causes bench-verdicts \
 	changelog conformance coverage docs faults lock notebook numbers picture sample sanitize sample-compressed test-matrix
 
 help:
@@ -69,6 +69,7 @@ help:
 	@echo "make bench      what recording costs     (on a GPU as well: make bench BENCH_ARGS=--gpu)"
 	@echo "make bench-page the same, written into docs/performance.md and drawn as docs/cost.png"
 	@echo "make bench-analysis what reading and analysing costs (BENCH_ARGS='--sizes 10000x1000' for other sizes)"
+	@echo "make bench-causes how often the cause of slowness is told in real jobs (5 hours; BENCH_ARGS='--runs 1' for a glance)"
 	@echo "make bench-verdicts how good the verdicts on slow ranks are (1.5 hours; BENCH_ARGS='--quick --seeds 6' for a glance)"
 	@echo "make conformance mpi4py's own tests, plain and timed, on 1 to 4 ranks (half an hour on 2 cores)"
 	@echo "make faults     every promise under real faults, and docs/reliability.md (hours; FAULTS_ARGS=--short for a minute)"
@@ -209,6 +210,9 @@ bench bench-page: $(BENCH)
 
 bench-analysis: $(BENCH_ANALYSIS)
 	@PYTHONPATH=. $(BIN)/python benchmarks/analysis.py $(BENCH_ARGS)
+
+bench-causes: $(TEST)
+	@PYTHONPATH=.:benchmarks $(BIN)/python benchmarks/causes.py $(or $(BENCH_ARGS),--write docs/causes.md)
 
 bench-verdicts: $(TEST)
 	@PYTHONPATH=. OMP_NUM_THREADS=1 $(BIN)/python benchmarks/verdicts.py $(or $(BENCH_ARGS),--write docs/verdict-accuracy.md)

@@ -23,18 +23,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from real_causes.befalls import SCENARIOS
-from real_causes.expected import EXPECTED, Expected, Score, causes_told, scored
+from real_causes.expected import EXPECTED, Score, causes_told, scored
 
 ROOT = Path(__file__).parents[1]
 CONTROL_GROUPS = Path("/sys/fs/cgroup/cpu")
-OPEN_MPI = {
-    "OMPI_ALLOW_RUN_AS_ROOT": "1",
-    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    "OMPI_MCA_mpi_yield_when_idle": "1",
-    "PRTE_MCA_hwloc_default_binding_policy": "none",
-    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-    "OMP_NUM_THREADS": "1",
-}
+RANKS = 4
 TIMES_LONGER = 4.0  # than the job is to run: until it counts as hung
 
 
@@ -55,27 +48,26 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--runs", type=int, default=20, help="of each scenario")
-    parser.add_argument("--seconds", type=float, default=24.0, help="that each job runs")
     parser.add_argument("--only", default="", metavar="REGEX", help="scenarios whose name has a match")
     parser.add_argument("--write", type=Path, metavar="FILE", help="the page whose table is made anew")
     options = parser.parse_args()
     chosen = [name for name in SCENARIOS if re.search(options.only, name)]
     lines = {}
     for name in chosen:
-        lines[name] = _line(name, options.runs, options.seconds)
+        lines[name] = _line(name, options.runs)
         print(_printed(name, lines[name]), flush=True)
     if options.write:
         _write(options.write, lines, options)
 
 
-def _line(name: str, runs: int, seconds: float) -> Line | None:
+def _line(name: str, runs: int) -> Line | None:
     """Run a scenario several times; None if this machine cannot."""
     line = Line(Counter(), Counter())
     for seed in range(runs):
         with _group(name) as group:
             if group is None:
                 return None
-            verdict = _verdict(name, EXPECTED[name], seconds, seed, group)
+            verdict = _verdict(name, EXPECTED[name].seconds, seed, group)
         score = scored(verdict, EXPECTED[name])
         line.scores[score] += 1
         if score != "right":
@@ -101,21 +93,22 @@ def _group(name: str) -> Iterator[str | None]:
         group.rmdir()
 
 
-def _verdict(name: str, expected: Expected, seconds: float, seed: int, group: str) -> dict[str, Any]:
+def _verdict(name: str, seconds: float, seed: int, group: str) -> dict[str, Any]:
     """Run the job, and return what ``stragglers --json`` says of it."""
     with tempfile.TemporaryDirectory() as folder:
-        rank = [sys.executable, "-m", "mpi4py", str(ROOT / "benchmarks/real_causes/program.py")]
+        rank = [sys.executable, str(ROOT / "benchmarks/real_causes/program.py")]
         if group:  # the victim joins before Python starts: who looks for its group finds it from the start
-            join = f'test "$OMPI_COMM_WORLD_RANK" = 1 && echo $$ > {group}/cgroup.procs; exec "$@"'
+            join = f'test "$RANK" = 1 && echo $$ > {group}/cgroup.procs; exec "$@"'
             rank = ["sh", "-c", join, "sh", *rank]
-        job = ["mpiexec", "-n", str(expected.n_ranks), *rank, name, str(seconds), str(seed)]
+        job = ["torchrun", "--standalone", "--nproc-per-node", str(RANKS), "--no-python", *rank]
+        job += [name, str(seconds), str(seed)]
         _call(["run", "--quiet", "--log-dir", folder, "--", *job], TIMES_LONGER * seconds + 30, group)
         verdict: dict[str, Any] = json.loads(_call(["stragglers", folder, "--json"], 120, ""))
         return verdict
 
 
 def _call(arguments: Sequence[str], limit_s: float, group: str) -> str:
-    environment = {**os.environ, **OPEN_MPI, "PYTHONPATH": f"{ROOT}:{ROOT / 'benchmarks'}"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT}:{ROOT / 'benchmarks'}"}
     environment["REAL_CAUSES_GROUP"] = group
     environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     command = [sys.executable, "-m", "timing_logger", *arguments]
@@ -148,7 +141,9 @@ def _write(page: Path, lines: Mapping[str, Line | None], options: argparse.Names
             else ["not possible", "", ""]
         )
         rows.append(f"| {name} | {SCENARIOS[name].__doc__} | {' | '.join(map(str, counts))} |")
-    made = "\n".join([f"{options.runs} runs of {options.seconds:g} s each.", "", *rows])
+    made = "\n".join(
+        [f"{options.runs} runs of each, on {RANKS} ranks and {os.cpu_count()} cores.", "", *rows]
+    )
     text = page.read_text(encoding="utf-8")
     marked = re.compile(r"(<!-- made: causes -->\n).*?(<!-- end -->)", re.DOTALL)
     page.write_text(marked.sub(lambda part: f"{part[1]}{made}\n{part[2]}", text), encoding="utf-8")

@@ -5,6 +5,7 @@ Each takes the rank and a source of chance that is alike on all ranks.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import mmap
 import os
@@ -18,12 +19,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from mpi4py import MPI
+import torch
+import torch.distributed as dist
 
-from real_causes.computing import compute
+from real_causes.computing import compute, compute_on_a_device
 from timing_logger import get_timing_logger
 
-TOKENS = 1000.0
+TOKENS, COMPUTE_MS = 1000.0, 8.0
 VICTIM = 1
 _PAGE_BYTES = 4096
 
@@ -49,7 +51,7 @@ class Befall:
         """Return the tokens of this rank's batch; None if they are not counted, and always the same."""
         return None
 
-    def exchange(self, comm: MPI.Comm, step: int) -> None:
+    def exchange(self, step: int) -> None:
         """Communicate, and compute what came."""
 
 
@@ -77,8 +79,6 @@ def compilation(rank: int, rng: random.Random) -> Befall:
     """one rank compiles a function anew in one of ten steps"""
     if rank != VICTIM:
         return Befall()
-    import torch
-
     own = random.Random(rng.random())
 
     def compile_anew() -> None:
@@ -97,10 +97,11 @@ def burner(rank: int, rng: random.Random) -> Befall:
     """another process computes on one rank's core"""
     if rank != VICTIM:
         return Befall()
-    core = rank % (os.cpu_count() or 1)
+    core = max(os.sched_getaffinity(0))
     pinned = f"import os; os.sched_setaffinity(0, {{{core}}})"
     program = f"{pinned}\nwhile os.getppid() == {os.getpid()}: sum(range(10**5))"
-    child = subprocess.Popen([sys.executable, "-c", program])
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL)
+    atexit.register(child.kill)  # a child that was stopped would outlive this process
     child.send_signal(signal.SIGSTOP)
     return Befall(switched=lambda on: child.send_signal(signal.SIGCONT if on else signal.SIGSTOP))
 
@@ -178,7 +179,7 @@ def checkpoint(rank: int, rng: random.Random) -> Befall:
     file, block = _file(0), os.urandom(16 << 20)
 
     class Saves(Befall):
-        def exchange(self, comm: MPI.Comm, step: int) -> None:
+        def exchange(self, step: int) -> None:
             if step % 40 == 39:
                 with get_timing_logger().operation("CHECKPOINT"):
                     os.pwrite(file, block, 0)
@@ -233,15 +234,16 @@ def experts(rank: int, rng: random.Random) -> Befall:
     """one rank's experts are sent 1.5 times the tokens, over ``Alltoallv``"""
 
     class Experts(Befall):
-        def exchange(self, comm: MPI.Comm, step: int) -> None:
-            size = comm.Get_size()
+        def exchange(self, step: int) -> None:
+            size = dist.get_world_size()
             drawn = np.random.default_rng([step, 7]).lognormal(0.0, 0.2, size)
-            counts = [round(4000 * drawn[to] * (1.5 if to == VICTIM else 1.0)) for to in range(size)]
-            given, taken = np.ones(sum(counts)), np.empty(size * counts[rank])
-            comm.Alltoallv([given, counts], [taken, [counts[rank]] * size])
+            counts = [round(1000 * drawn[to] * (1.5 if to == VICTIM else 1.0)) for to in range(size)]
+            given, taken = torch.ones(sum(counts)), torch.empty(size * counts[rank])
+            dist.all_to_all_single(taken, given, [counts[rank]] * size, counts)
             with get_timing_logger().operation("EXPERT"):
-                compute(10.0 * len(taken) / (size * 4000))
-            comm.Alltoallv([taken, [counts[rank]] * size], [given, counts])
+                computes = compute if rank == VICTIM else compute_on_a_device
+                computes(COMPUTE_MS * counts[rank] / 1000)
+            dist.all_to_all_single(given, taken, counts, [counts[rank]] * size)
 
     return Experts()
 

@@ -1,8 +1,10 @@
-"""Work that takes a certain time of a processor, however long that takes."""
+"""Work that takes a certain time of a processor, or of a device, however long that takes."""
 
 from __future__ import annotations
 
 import time
+
+_HOST_SHARE = 0.125
 
 
 def compute(ms: float) -> None:
@@ -10,3 +12,9 @@ def compute(ms: float) -> None:
     until_s = time.thread_time() + ms / 1e3
     while time.thread_time() < until_s:
         sum(range(200))
+
+
+def compute_on_a_device(ms: float) -> None:
+    """Use a processor for an eighth of ``ms``, and sleep for the rest, as if a device did it."""
+    compute(ms * _HOST_SHARE)
+    time.sleep(ms * (1 - _HOST_SHARE) / 1e3)

@@ -19,13 +19,13 @@ class Expected(NamedTuple):
         ranks: which ranks are slow; nobody if there are none.
         causes: any of these is the cause; empty if none can be told from what is recorded.
         owners: whose matter it is.
-        n_ranks: with how many ranks the job runs.
+        seconds: for how long the job is to run: what all ranks share takes long to be told from chance.
     """
 
     ranks: tuple[int, ...]
     causes: set[str]
     owners: set[str]
-    n_ranks: int = 2
+    seconds: float = 40.0
 
 
 EXPECTED = {
@@ -34,7 +34,7 @@ EXPECTED = {
     "compilation": Expected((1,), {"COMPILE"}, _MACHINE),
     "burner": Expected((1,), {"processor-wait"}, _MACHINE),
     "quota": Expected((1,), {"cpu-quota"}, _MACHINE),
-    "crowd": Expected((), {"processor-wait"}, {""}, n_ranks=4),
+    "crowd": Expected((), {"processor-wait"}, {""}, seconds=130.0),
     "faults": Expected((1,), {"memory-wait", "disk-wait"}, _MACHINE),
     "disk": Expected((1,), {"disk-wait"}, _MACHINE),
     "write_back": Expected((1,), {"disk-wait"}, _MACHINE),

@@ -1,7 +1,8 @@
 """The job of every scenario: each rank loads, computes and reduces, and something befalls one of them.
 
-Started by ``mpiexec``, under ``timing-logger run``. Arguments: the scenario, the seconds that it runs, and
-the seed that draws when it befalls.
+Started by ``torchrun``, under ``timing-logger run``. Arguments: the scenario, the seconds that it runs, and
+the seed that draws when it befalls. One rank computes on a core of its own. The others share the other cores:
+most of what they do is done by a device, for which they sleep.
 """
 
 from __future__ import annotations
@@ -11,28 +12,30 @@ import random
 import sys
 import time
 from collections.abc import Callable
+from datetime import timedelta
 
 import numpy as np
-from mpi4py import MPI
+import torch
+import torch.distributed as dist
 
 from real_causes import befalls
-from real_causes.computing import compute
+from real_causes.computing import compute, compute_on_a_device
 from timing_logger import get_timing_logger
 
-COMPUTE_MS = 10.0
 ON_S, PERIOD_S = 4.0, 8.0
 
 
 def main(scenario: str, seconds: float, seed: int) -> None:
-    comm, logger = MPI.COMM_WORLD, get_timing_logger()
-    rank, rng = comm.Get_rank(), random.Random(seed)
+    dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+    torch.set_num_threads(1)
+    rank, rng, logger = dist.get_rank(), random.Random(seed), get_timing_logger()
     befall = befalls.SCENARIOS[scenario](rank, rng)
-    os.sched_setaffinity(0, {rank % (os.cpu_count() or 1)})
-    gradient, reduced = np.ones(8192), np.empty(8192)
-    offset_s = rng.uniform(0, PERIOD_S)
-    lengths = np.random.default_rng(seed)
-    comm.Barrier()
-    begun_s = comm.bcast(time.time())
+    _pin(rank, scenario)
+    computes = compute if rank == befalls.VICTIM or scenario == "crowd" else compute_on_a_device
+    gradient = torch.ones(8192)
+    offset_s, lengths = rng.uniform(0, PERIOD_S), np.random.default_rng(seed)
+    dist.barrier()
+    begun_s = time.time()
     step, goes_on, was_on = 0, True, False
     while goes_on:
         logger.set_current_iteration(step)
@@ -43,18 +46,26 @@ def main(scenario: str, seconds: float, seed: int) -> None:
         was_on = is_on
         work = befall.work(step, lengths)
         with logger.operation("DATA", work=work):
-            compute(1.0)
+            time.sleep(0.0005)
             _while_on(befall.load, is_on)
         with logger.operation("FORWARD"):
-            compute(COMPUTE_MS * (1.0 if work is None else work / befalls.TOKENS))
+            computes(befalls.COMPUTE_MS * (1.0 if work is None else work / befalls.TOKENS))
             _while_on(befall.compute, is_on)
-        befall.exchange(comm, step)
+        befall.exchange(step)
         _while_on(befall.between, is_on)
-        gradient[0] = now_s < seconds
-        comm.Allreduce(gradient, reduced, MPI.MIN)
-        goes_on, step = bool(reduced[0]), step + 1
+        gradient.fill_(float(now_s < seconds))
+        dist.all_reduce(gradient, dist.ReduceOp.MIN)
+        goes_on, step = bool(gradient[0]), step + 1
     if befall.switched is not None:
         befall.switched(False)
+    dist.destroy_process_group()
+
+
+def _pin(rank: int, scenario: str) -> None:
+    """Give the victim the last core, and the others the rest."""
+    *rest, last = sorted(os.sched_getaffinity(0))
+    if scenario != "crowd" and rest:
+        os.sched_setaffinity(0, {last} if rank == befalls.VICTIM else set(rest))
 
 
 def _while_on(call: Callable[[], None] | None, is_on: bool) -> None:

@@ -26,7 +26,6 @@ from timing_logger.report._limits import FEW_PROCESSES
 from timing_logger.report.html._collectives import COLLECTIVES, Collectives
 from timing_logger.report.html._crowd import Crowd, InTimeline
 from timing_logger.report.html._own_times import OwnTimes
-from timing_logger.report.html._step_begins import StepBegins, joined_begins, step_begins
 from timing_logger.report.html._timeline import Spans, Timeline, spans_of, timeline_of
 
 
@@ -39,7 +38,6 @@ class Processes:
         began: when the first row was recorded, in UTC; NaT if that is not known.
         summary, verdict, windows, overlap: the results of the analyses.
         own: the times that the verdict compared.
-        step_begins: when each step of ``overlap`` began, and its pauses.
         crowd: the ranks, and which of many the page shows by name.
         timeline: the timeline of all rows, or of those of some of many ranks; one that lacks its rows if the
             parts had none.
@@ -52,7 +50,6 @@ class Processes:
     windows: pd.DataFrame
     own: OwnTimes
     overlap: pd.DataFrame
-    step_begins: StepBegins
     crowd: Crowd
     timeline: Timeline | WithoutRows
 
@@ -96,7 +93,6 @@ class _Part(NamedTuple):
     overview: SummaryPart
     stragglers: JudgementPart
     overlap: OverlapPart[pd.DataFrame]
-    step_begins: StepBegins
     spans: Spans
 
 
@@ -108,13 +104,12 @@ def _map(timings: pd.DataFrame, *, with_spans: bool) -> _Part:
         overview=map_summary(timings, stragglers.last, with_account=False),
         stragglers=stragglers,
         overlap=OVERLAP.map(timings),
-        step_begins=step_begins(timings),
         spans=spans_of(timings, with_rows=with_spans),
     )
 
 
 def _reduce(parts: Sequence[_Part], *, with_spans: bool) -> Processes:
-    n_rows, began, overview, stragglers, overlap, begins, spans = map(list, zip(*parts, strict=True))
+    n_rows, began, overview, stragglers, overlap, spans = map(list, zip(*parts, strict=True))
     del parts
     files = [file for part in stragglers for file in part.files]
     world_size = stated_world_size(files)
@@ -136,7 +131,6 @@ def _reduce(parts: Sequence[_Part], *, with_spans: bool) -> Processes:
         windows=windows,
         own=own,
         overlap=OVERLAP.reduce(overlap),
-        step_begins=joined_begins(begins),
         crowd=crowd,
         timeline=early or (_timeline if with_spans else WithoutRows)(spans, world_size, crowd.in_timeline()),
     )

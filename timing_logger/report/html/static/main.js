@@ -2,7 +2,5 @@
 
 const content = pageData();
 const line = content.timeline && await drawTimeline(content.timeline);
-if (content.counters) await drawCounters(content.counters, line, namedIn(content.heatmap));
-const map = content.heatmap && await drawHeatmap(content.heatmap, line);
-if (content.causes) await drawCauses(content.causes, map);
+if (content.heatmap) await drawHeatmap(content.heatmap, line);
 document.documentElement.dataset.drawn = "yes";
