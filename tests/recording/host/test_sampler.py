@@ -44,6 +44,43 @@ def test_what_is_not_known_of_an_interval_is_blank(
     assert set(cells(line(S, 2 * S, before, now)).values()) == {"1.000", "2.000", ""}
 
 
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        (0, "0"),
+        (1.5, "1.5"),
+        (999_999, "999999"),
+        (1_234_567, "123e4"),
+        (99_960_000, "1000e5"),
+        (10**15, "100e13"),
+    ],
+)
+def test_a_large_number_has_three_digits(value: float, cell: str) -> None:
+    written = cells(line(S, 2 * S, {}, {"cpu_mhz": value}))["cpu_mhz"]
+    assert written == cell
+    assert float(written) == pytest.approx(value, rel=0.005)
+
+
+BUSY = {
+    "main_run_queue_wait_us": 512, "run_queue_wait_us": 20_345, "process_cpu_us": 1_812_345,
+    "involuntary_switches": 12, "resident_mb": 18_231, "process_read_kb": 5120, "cpu_pressure_some_us": 2345,
+    "io_pressure_some_us": 120, "io_pressure_full_us": 100, "cgroup_cpu_pressure_some_us": 120,
+    "cgroup_io_pressure_some_us": 80, "usable_cores": 192, "runnable_tasks": 12, "cpu_mhz": 3412,
+    "memory_available_mb": 1_812_345, "dirty_mb": 31, "disk_read_kb": 12_345, "disk_written_kb": 2345,
+    "network_received_kb": 1234, "network_sent_kb": 2345, "gpu_sm_mhz": 1980, "gpu_temperature_c": 67,
+    "gpu_power_w": 698, "gpu_pcie_width": 16, "gpu_pcie_generation": 5, "ib_received_kb": 12_345_678,
+    "ib_sent_kb": 12_345_678,
+}  # fmt: skip
+"""One second of a rank that trains on a host that has everything, and has been up for two weeks."""
+
+
+def test_a_line_with_all_counters_takes_at_most_200_bytes() -> None:
+    nothing = dict.fromkeys(NAMES, 0)
+    text = line(1_234_567 * S, 1_234_568 * S, nothing, {**nothing, **BUSY})
+    assert "" not in cells(text).values()
+    assert len(text) <= 200
+
+
 # -- the thread -------------------------------------------------------------------------------------------
 
 

@@ -30,6 +30,7 @@ log = logging.getLogger("timing_logger")
 INTERVAL_S = 1.0
 """Seconds between two lines."""
 
+_LARGE = 10**6
 _LEAST_S = 0.01  # a shorter interval at the end has no line
 
 Values = Mapping[str, float]
@@ -185,8 +186,16 @@ def line(since_ns: int, until_ns: int, before: Values, values: Values) -> bytes:
         value = values.get(name)
         if value is not None and kind == "difference":
             value = value - before[name] if name in before else None
-        cells.append("" if value is None or value < 0 else f"{value:.10g}")
+        cells.append("" if value is None or value < 0 else _cell(value))
     return (",".join(cells) + "\n").encode()
+
+
+def _cell(value: float) -> str:
+    """Return a number in few characters: from a million on in three digits, such as ``123e5``."""
+    if value < _LARGE:
+        return f"{value:.7g}"
+    zeros = len(str(int(value))) - 3
+    return f"{round(value / 10**zeros)}e{zeros}"
 
 
 def _is_in_vain(source: Source, values: Values) -> bool:
