@@ -80,7 +80,12 @@ def test_counters_of_a_run_that_is_left_out_are_left_out_too(logs: Path) -> None
 
 @pytest.mark.parametrize(
     "damaged",
-    ["10.000,11.000,3\n", line(12, major_faults="x"), line(12, major_faults="1.2.3"), "\0\n", HEADER],
+    [
+        "10.000,11.000,3\n",
+        "\0\n",
+        HEADER,
+        *(line(12, major_faults=cell) for cell in ("x", "1.2.3", "inf", "1_0", "0x1")),
+    ],
 )
 def test_a_damaged_line_is_skipped_and_said(logs: Path, damaged: str) -> None:
     with (logs / "host-rank0.csv").open("a") as file:

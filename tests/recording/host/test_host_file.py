@@ -62,19 +62,23 @@ def test_a_removed_folder_is_made_again(tmp_path: Path) -> None:
     assert (tmp_path / "logs" / "host-rank0.part2.csv").read_bytes() == HEADER.encode() + LINE
 
 
+OTHERS = ["timing-rank0.csv", "timing-rank0.meta.json", "host-rank0.csv"]
+
+
+@pytest.mark.parametrize("names", [OTHERS, OTHERS[:2]], ids=["with counters", "without"])
 def test_where_another_process_has_taken_the_names_it_waits_for_the_timing_file_to_take_others(
-    tmp_path: Path,
+    tmp_path: Path, names: list[str]
 ) -> None:
     timing_file, file = new(tmp_path)
     file.append(LINE)
     for path in tmp_path.iterdir():
         path.unlink()
-    for name in ("timing-rank0.csv", "timing-rank0.meta.json", "host-rank0.csv"):
+    for name in names:
         (tmp_path / name).write_text("{}")
     with pytest.raises(FileExistsError, match="another process"):
         file.append(LINE)
     timing_file.append(b"a row\n", 1)
     file.append(LINE)
     assert file.name == "host-rank0.run2.csv"
-    assert (tmp_path / "host-rank0.csv").read_text() == "{}"
-    assert sorted(path.name for path in tmp_path.glob("host-*")) == ["host-rank0.csv", "host-rank0.run2.csv"]
+    assert {path.name for path in tmp_path.glob("host-*")} - set(names) == {"host-rank0.run2.csv"}
+    assert {(tmp_path / name).read_text() for name in names} == {"{}"}
