@@ -7,6 +7,7 @@ import time
 import warnings
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,7 @@ def report(arguments: Namespace) -> Answer:
 
     query = selected_rows(arguments, None)
     with cluster_of(arguments) as workers:
-        findings, result = findings_in_files(query, workers)
+        findings, result = findings_in_files(query, workers, partial(host_counters, arguments))
     begin("writing", 1)
     write_findings(findings, arguments.output)
     said = f"{arguments.output}: {_size_of(arguments.output)}. It opens in a browser, also offline.\n"

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from timing_logger.analysis import Gate, Verdict
 from timing_logger.analysis.causes.counters import kind_of_cause
 from timing_logger.analysis.step_times.step_times import UNLOGGED
-from timing_logger.analysis.stragglers.rank_facts import Pauses
+from timing_logger.analysis.stragglers.rank_facts import Pauses, UnevenWork
 from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.record import COMPILE, GC, GRAPH_CAPTURE, IMPORT, escape_text
 from timing_logger.report._wording import count, fixed, seconds
-from timing_logger.report.cause_text import cause_sentence
+from timing_logger.report.cause_text import cause_sentence, no_cause
 from timing_logger.report.evidence_text import TOLD_WITH_THE_VERDICT, sentence
 from timing_logger.report.why_text import reason
 
@@ -62,7 +62,9 @@ def what_next(verdict: Verdict) -> str:
     if verdict.cause is not None:
         return kind_of_cause(verdict.cause.name).look_at.format(_place(verdict))
     if verdict.verdict == "healthy":
-        told = max(verdict.not_explained, verdict.recurring, verdict.unmatched) >= VISIBLE
+        told = (
+            max(verdict.not_explained, verdict.lost_in_turn, verdict.recurring, verdict.unmatched) >= VISIBLE
+        )
         return "timing-logger waits shows who waited for whom." if told else ""
     if verdict.operation == UNLOGGED:
         return 'To see what it does there, put with logger.operation("NAME"): around parts of that code.'
@@ -170,9 +172,16 @@ def _healthy(verdict: Verdict) -> str:
         unjudged = named_ranks(verdict.unjudged_ranks)
         found = f"no rank that could be judged is slow; {unjudged} could not be judged"
     if verdict.not_explained < VISIBLE:
-        return found
+        return f"{found}{_lost_in_turn(verdict)}"
     part = f"{verdict.not_explained:.0%} of the run"
     return f"{found}, but {part} was waiting that nothing found here explains{_mostly(verdict.waited_for)}"
+
+
+def _lost_in_turn(verdict: Verdict) -> str:
+    if verdict.lost_in_turn < VISIBLE:
+        return ""
+    longer = "the slowest of each step worked longer than the typical one"
+    return f", but {longer}, for {verdict.lost_in_turn:.0%} of the run together"
 
 
 def _mostly(ranks: Sequence[int]) -> str:
@@ -267,7 +276,17 @@ def _whose(verdict: Verdict) -> str:
 
 
 def _coinciding(verdict: Verdict) -> str:
-    return cause_sentence(verdict.cause) if verdict.cause else ""
+    if verdict.cause is not None:
+        return cause_sentence(verdict.cause)
+    return no_cause(verdict) if _is_lost_without_a_cause(verdict) else ""
+
+
+def _is_lost_without_a_cause(verdict: Verdict) -> bool:
+    """Tell whether a part of the run that can be seen is lost to nobody, and no fact says why."""
+    if not verdict.judged or any(isinstance(fact, (UnevenWork, Pauses)) for fact in verdict.evidence):
+        return False
+    is_lost = max(verdict.not_explained, verdict.lost_in_turn) >= VISIBLE
+    return verdict.verdict == "diffuse" or (verdict.verdict == "healthy" and is_lost)
 
 
 # -- what next ---------------------------------------------------------------------------------------------

@@ -100,6 +100,8 @@ class Verdict:
         why: why the run is not judged; None if it is.
         not_explained: the fraction of the run that ranks waited, on average, without anything being found
             that explains it: waits that recur in most steps, as those of pipeline stages, do not count.
+        lost_in_turn: of a healthy run, the fraction of it for which the slowest rank of each step worked
+            longer than the typical one.
         waited_for: the fewest ranks for which most of that was, at most three; for ``diffuse`` those to which
             most of the time is lost. Empty if these would be more, as where ranks are late in turn.
         recurring, recurring_for: likewise for waits that recur in most steps.
@@ -138,6 +140,7 @@ class Verdict:
     judged: bool = True
     why: Reason | None = None
     not_explained: float = 0.0
+    lost_in_turn: float = 0.0
     waited_for: tuple[int, ...] = ()
     recurring: float = 0.0
     recurring_for: tuple[int, ...] = ()

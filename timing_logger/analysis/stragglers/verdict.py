@@ -42,7 +42,7 @@ from timing_logger.analysis.stragglers.whole_run.coverage import (
     why_inconclusive,
     why_untimed,
 )
-from timing_logger.analysis.stragglers.whole_run.systemic import not_explained
+from timing_logger.analysis.stragglers.whole_run.systemic import late_ms, not_explained
 from timing_logger.analysis.tables import of_pandas
 from timing_logger.reading.lacking import Lack, lacking, lacking_in_words, stated_world_size
 
@@ -115,6 +115,9 @@ def judgement_on(case: Case, files: Sequence[File]) -> Judgement:
     verdict = _as_far_as_known(verdict, found.case, lacking(files), pricing, untimed)
     if verdict.verdict == "healthy" and verdict.judged:
         verdict = _if_nobody_is_slow(verdict, case, pricing)
+        if verdict.verdict == "healthy" and verdict.judged:
+            lost = found.case.times.share_of_run(float(late_ms(found.case).sum()))
+            verdict = replace(verdict, lost_in_turn=lost)
     every = case.times.recorded_every
     verdict = replace(verdict, recorded_every=every, cost_ms=every * verdict.cost_ms)
     return found._replace(verdict=replace(verdict, hosts=_hosts_of(verdict, case.hosts)))

@@ -14,6 +14,7 @@ from timing_logger.analysis.analysis import ByProcess
 from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.ranks.overlap import OVERLAP, OverlapPart
 from timing_logger.analysis.ranks.overview import SummaryPart, map_summary, reduce_summary
+from timing_logger.analysis.stragglers.coinciding.search import HostCounters, given
 from timing_logger.analysis.stragglers.verdict import JudgementPart, map_judgement, reduce_judgement
 from timing_logger.analysis.stragglers.windows import verdict_and_windows
 from timing_logger.analysis.tables import of_pandas, opened
@@ -79,12 +80,14 @@ class Findings(Collectives, Processes):
     timeline: Timeline
 
     @classmethod
-    def of(cls, timings: pd.DataFrame) -> Findings:
-        """Return the findings about all rows of a table."""
+    def of(cls, timings: pd.DataFrame, host: pd.DataFrame | None = None) -> Findings:
+        """Return the findings about all rows of a table, and about host counters, if there are any."""
         attrs = timings.attrs
         timings = opened(timings).to_native()  # with every column that any analysis needs
         timings.attrs = attrs
-        return cls(**vars(PROCESSES.of(timings)), **vars(COLLECTIVES.of(timings)))
+        return cls(
+            **vars(_processes(with_spans=True, host=given(host)).of(timings)), **vars(COLLECTIVES.of(timings))
+        )
 
 
 class _Part(NamedTuple):
@@ -108,7 +111,7 @@ def _map(timings: pd.DataFrame, *, with_spans: bool) -> _Part:
     )
 
 
-def _reduce(parts: Sequence[_Part], *, with_spans: bool) -> Processes:
+def _reduce(parts: Sequence[_Part], *, with_spans: bool, host: HostCounters | None) -> Processes:
     n_rows, began, overview, stragglers, overlap, spans = map(list, zip(*parts, strict=True))
     del parts
     files = [file for part in stragglers for file in part.files]
@@ -117,7 +120,7 @@ def _reduce(parts: Sequence[_Part], *, with_spans: bool) -> Processes:
     # The timeline of few ranks draws all of them: their spans, most of the memory in use, can be freed first.
     early = _timeline(spans, world_size, None) if with_spans and n_processes <= FEW_PROCESSES else None
     end = run_end_of([part.last for part in stragglers], files)
-    judgement = reduce_judgement(stragglers, end=end)
+    judgement = reduce_judgement(stragglers, end=end, host=host)
     verdict, windows = verdict_and_windows(judgement, of_pandas())
     own, account = OwnTimes.of(judgement), judgement.case.times.account
     del judgement  # of its times the page needs one array
@@ -143,34 +146,37 @@ def _timeline(spans: list[Spans], world_size: int | None, whose: InTimeline | No
     return found
 
 
-def _processes(*, with_spans: bool) -> ByProcess[_Part, Processes]:
+def _processes(*, with_spans: bool, host: HostCounters | None = None) -> ByProcess[_Part, Processes]:
     return ByProcess(
-        COLUMNS, partial(_map, with_spans=with_spans), partial(_reduce, with_spans=with_spans), row_bytes=750
-    )
+        COLUMNS, partial(_map, with_spans=with_spans), partial(_reduce, with_spans=with_spans, host=host),
+        row_bytes=750,
+    )  # fmt: skip
 
 
 PROCESSES = _processes(with_spans=True)
 """The analysis for the findings about ranks on their own."""
 
-_MANY_PROCESSES = _processes(with_spans=False)
-
 _SPANS = ByProcess(COLUMNS, spans_of, list)
 
 
-def findings_in_files(query: Query, cluster: Cluster | None = None) -> tuple[Findings, Result]:
+def findings_in_files(
+    query: Query, cluster: Cluster | None = None, host: HostCounters | None = None
+) -> tuple[Findings, Result]:
     """Return the findings about the chosen rows of timing files, and how they were read.
 
     Args:
         query: the files, with all columns, and the chosen rows. Of many files those of the ranks in the
             timeline are read again, when it is known which these are: all spans would need much memory.
         cluster: who reads; None for this machine's cores.
+        host: reads the host counters; None if there are none.
 
     Raises:
         ConfigurationError: one of the chosen ranks has no file.
         TooLargeError: memory has no room for the rows of communication.
     """
     are_many = len(query.files) > FEW_PROCESSES
-    result = run(query, _MANY_PROCESSES if are_many else PROCESSES, COLLECTIVES, cluster=cluster)
+    of_processes = _processes(with_spans=not are_many, host=host)
+    result = run(query, of_processes, COLLECTIVES, cluster=cluster)
     processes, collectives = (vars(answer) for answer in result.answers)
     timeline = processes.pop("timeline")
     if isinstance(timeline, WithoutRows):

@@ -34,7 +34,7 @@ _SCRIPTS = (
 )  # fmt: skip
 
 
-def write_report(timings: pd.DataFrame, path: AnyPath) -> None:
+def write_report(timings: pd.DataFrame, path: AnyPath, *, host: pd.DataFrame | None = None) -> None:
     """Write :func:`report_html` to a file, which is replaced if it exists.
 
     Raises:
@@ -42,7 +42,7 @@ def write_report(timings: pd.DataFrame, path: AnyPath) -> None:
         LogPathError: the file cannot be written, or must not be replaced: a folder, a device, a timing file.
             An existing file is then unchanged.
     """
-    write_findings(Findings.of(timings), path)
+    write_findings(Findings.of(timings, host), path)
 
 
 def write_findings(findings: Findings, path: AnyPath) -> None:
@@ -52,7 +52,7 @@ def write_findings(findings: Findings, path: AnyPath) -> None:
         draft.write_text(page, encoding="utf-8")
 
 
-def report_html(timings: pd.DataFrame) -> str:
+def report_html(timings: pd.DataFrame, *, host: pd.DataFrame | None = None) -> str:
     """Return the report of a run as one HTML document without references to other documents.
 
     It contains, in this order: the verdict with its gates; where each rank's time went; a heatmap of rank by
@@ -63,11 +63,12 @@ def report_html(timings: pd.DataFrame) -> str:
     Args:
         timings: as ``read_timings`` returns. Without its ``attrs`` the report has nothing about files and
             clocks.
+        host: as ``read_host_counters`` returns, for the cause that the verdict states.
 
     Raises:
         ConfigurationError: Jinja2 is not installed.
     """
-    return _page(Findings.of(timings))
+    return _page(Findings.of(timings, host))
 
 
 def _page(findings: Findings) -> str:

@@ -45,7 +45,7 @@ def _is_asked(found: Judgement) -> bool:
     of_ranks = verdict.verdict in ("rank", "suspect")
     if not verdict.judged or verdict.owner == "work" or (of_ranks and not verdict.owner):
         return False
-    waited = max(verdict.not_explained, verdict.recurring)
+    waited = max(verdict.not_explained, verdict.lost_in_turn, verdict.recurring)
     return of_ranks or verdict.verdict in ("group-wide", "diffuse") or waited >= visible
 
 
@@ -59,7 +59,7 @@ def _answer(found: Judgement, table: pd.DataFrame) -> Answer:
         return cause_of_rank(case, first, looked_at, found.slow[first], table)
     if verdict.verdict == "group-wide":
         return cause_together(case, _steps_of(found), table)
-    lost_ms = verdict.cost_ms or verdict.not_explained * case.times.run_ms
+    lost_ms = verdict.cost_ms or verdict.lost_in_turn * case.times.run_ms
     return cause_in_turn(case, lost_ms / verdict.recorded_every, table)
 
 

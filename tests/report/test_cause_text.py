@@ -1,0 +1,84 @@
+"""What is said of a run that loses time: where it is, what coincides with it, or that nothing is known to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from coinciding_counters.hosts import host_table
+from coinciding_counters.runs import Run, lived, simulated
+
+from timing_logger.analysis import stragglers
+from timing_logger.report.cause_text import what_was_sought
+from timing_logger.report.verdict_text import stragglers_text
+from timing_logger.report.verdict_wording import particulars, verdict_sentence, what_next
+
+WAIT = "main_run_queue_wait_us"
+
+
+def _lost_share(run: Run) -> float:
+    """Return by which part of it a run would be shorter with each step as long as its typical rank works."""
+    works_s = run.end_s - run.begin_s
+    typical_s = np.sort(works_s, axis=1)[:, (works_s.shape[1] - 1) // 2]
+    return float((works_s.max(axis=1) - typical_s).sum() / (run.end_s[-1, 0] - run.begin_s[0, 0]))
+
+
+def _jittering(seed: int) -> Run:
+    """Return a run in which all ranks vary, some more than others, or are late now and then, or unequal."""
+    rng = np.random.default_rng(seed)
+    n_ranks, n_steps = int(rng.choice([2, 3, 4, 8, 16])), int(rng.choice([60, 200]))
+    sigma = rng.choice([0.02, 0.05, 0.1, 0.2]) * rng.choice([1.0, rng.uniform(0.5, 1.5)], size=n_ranks)
+    own_ms = 100 * np.exp(rng.normal(0.0, 1.0, (n_steps, n_ranks)) * sigma)
+    own_ms *= 1 + rng.choice([0.0, 0.1]) * rng.uniform(size=n_ranks)
+    late_ms = np.where(rng.uniform(size=own_ms.shape) < rng.choice([0.0, 0.01, 0.05]), 80.0, 0.0)
+    return lived(own_ms, late_ms)
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_a_run_that_loses_a_twentieth_is_never_said_to_have_no_slow_rank_and_nothing_more(seed: int) -> None:
+    run = _jittering(seed)
+    said = verdict_sentence(stragglers(run.timings))
+    assert (said == "Verdict: no rank is slow.") <= (_lost_share(run) < 0.055)  # what is known of first steps
+
+
+def test_a_loss_to_nobody_says_that_no_counters_were_looked_at() -> None:
+    rng = np.random.default_rng(1)
+    own_ms = 100 * np.exp(rng.normal(0.0, 0.2, (100, 8)))
+    said = particulars(stragglers(lived(own_ms, np.zeros_like(own_ms)).timings))
+    assert said.endswith("Why is not known: no host counters were looked at.")
+
+
+def test_a_loss_to_nobody_says_how_many_counters_do_not_go_with_it() -> None:
+    rng = np.random.default_rng(1)
+    own_ms = 100 * np.exp(rng.normal(0.0, 0.2, (300, 8)))
+    run = lived(own_ms, np.zeros_like(own_ms))
+    host = host_table(run, rng)[["rank", "incarnation", "start_counter", "end_counter", "cpu_mhz", WAIT]]
+    verdict = stragglers(run.timings, host=host)
+    assert particulars(verdict).endswith("none of 2 host counters goes with it more than by chance.")
+
+
+def test_what_coincides_stands_in_the_sentence_of_the_verdict_once_and_says_where_to_look() -> None:
+    rng = np.random.default_rng(5)
+    run = simulated(rng, course="from then on", step_ms=2000, run_s=200)
+    verdict = stragglers(run.timings, host=host_table(run, rng, WAIT))
+    assert verdict.cause is not None
+    slow, other = verdict.cause.slow, verdict.cause.other
+    assert f"slow steps, rank 2 waited for a processor, typically {verdict.cause.in_slow:.0f} of the" in (
+        said := verdict_sentence(verdict)
+    )
+    assert f"of its {slow} slow steps" in said
+    assert said.endswith(f"as much in none of its {other} others.")
+    assert what_next(verdict).startswith("Look at what else runs on its cores")
+    from timing_logger.analysis import windows
+
+    text = stragglers_text(verdict, windows(run.timings), 2000)
+    assert text.count("What coincides") == 1
+
+
+def test_why_says_what_was_looked_at_also_if_nothing_was() -> None:
+    assert what_was_sought(None) == "No host counters were looked at."
+    rng = np.random.default_rng(5)
+    run = simulated(rng, course="for a while")
+    sought = stragglers(run.timings, host=host_table(run, rng)).sought
+    said = what_was_sought(sought)
+    assert said.startswith("Looked at for what coincides: ")
+    assert "of 4 ranks in " in said
