@@ -15,8 +15,6 @@ from timing_logger.recording.context import Context
 from timing_logger.recording.cores import chosen
 from timing_logger.recording.flusher import Flusher
 from timing_logger.recording.hang_watch import HangWatch
-from timing_logger.recording.host.sampler import HostSampler
-from timing_logger.recording.host.start import start_sampling
 from timing_logger.recording.instrumented_calls import InstrumentedCalls
 from timing_logger.recording.lifecycle import (
     Closable,
@@ -37,6 +35,7 @@ from timing_logger.sinks.csv import CsvSink
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from timing_logger.recording.host.sampler import HostSampler
 
 if TYPE_CHECKING or chosen.NAME == "python":
     ChosenRecorder = Recorder
@@ -184,6 +183,8 @@ class Logger(Context, Closable):
             backing = back(self._channel, folder, file.path, clock, options.flush_interval)
             self._sidecar = SidecarWriter(file, clock, options.for_sidecar(), backing)
             if options.host_counters:
+                from timing_logger.recording.host.start import start_sampling
+
                 self._host = start_sampling(file, clock.anchors[0].unix_ns, options.file_mode)
                 self._sidecar.host_counters = self._host.info
         if not sinks:
