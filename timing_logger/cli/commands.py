@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 def report(arguments: Namespace) -> Answer:
     """Write the HTML report."""
+    from timing_logger.reading.host_rows import host_counters_of_each
+    from timing_logger.report._host_rates import HostTable
     from timing_logger.report.html._findings import findings_in_files
     from timing_logger.report.html.page import write_findings
 
@@ -35,7 +37,8 @@ def report(arguments: Namespace) -> Answer:
     with cluster_of(arguments) as workers:
         findings, result = findings_in_files(query, workers, partial(host_counters, arguments))
     begin("writing", 1)
-    write_findings(findings, arguments.output)
+    hosts = (HostTable(table) for table in host_counters_of_each(query.files) if len(table))
+    write_findings(findings, arguments.output, hosts)
     said = f"{arguments.output}: {_size_of(arguments.output)}. It opens in a browser, also offline.\n"
     return Answer(said + QueryResult(query, result).how)
 

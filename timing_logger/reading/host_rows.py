@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -63,18 +63,39 @@ def read_host_counters(
         OSError: a file cannot be opened.
     """
     found = timing_files(paths, incarnations=incarnations, world=world)
-    pieces, files = [], []
-    for source, clock in found.aligned:
-        if host_files := _files_of(source):
-            read = [_read(path) for path in host_files]
-            pieces.append(_of_rank(pd.concat([one.rows for one in read], ignore_index=True), source, clock))
-            files.append(_described(source, host_files, read))
-    table = pd.concat(pieces, ignore_index=True) if pieces else _of_rank(_no_rows(), None, None)
+    read = list(_read_each(found.aligned))
+    table = (
+        pd.concat([rows for rows, _ in read], ignore_index=True) if read else _of_rank(_no_rows(), None, None)
+    )
+    files = [described for _, described in read]
     table.attrs["files"] = files
     said = troubles({"files": files, "left_out": found.left_out, "about": found.about})
     if said:
         warnings.warn(said, UserWarning, stacklevel=2)
     return table
+
+
+def host_counters_of_each(files: Iterable[tuple[Source, Alignment]]) -> Iterator[pd.DataFrame]:
+    """Yield what :func:`read_host_counters` returns for each timing file that has some, one at a time.
+
+    All of them together need much memory where ranks are many. The files are read while this is iterated, and
+    lines that are damaged are skipped without a word.
+
+    Raises:
+        NotATimingFileError: a file has another header.
+        OSError: a file cannot be opened.
+    """
+    return (rows for rows, _ in _read_each(files))
+
+
+def _read_each(
+    files: Iterable[tuple[Source, Alignment]],
+) -> Iterator[tuple[pd.DataFrame, dict[str, Any]]]:
+    for source, clock in files:
+        if host_files := _files_of(source):
+            read = [_read(path) for path in host_files]
+            rows = _of_rank(pd.concat([one.rows for one in read], ignore_index=True), source, clock)
+            yield rows, _described(source, host_files, read)
 
 
 def _files_of(source: Source) -> list[Path]:

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from timing_logger.analysis.table_types import Floats, Ints
-from timing_logger.host_counters import COUNTERS, Counter
+from timing_logger.host_counters import COUNTERS
+from timing_logger.report._host_rates import Held, axis_in, host_tables
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from timing_logger.report._trace_rows import Process
-
-_AXES = (("start_s", "end_s"), ("start_counter", "end_counter"))
-"""The columns that timings and counters have in common: the axis of all ranks, else that of the process."""
 
 
 class Track(NamedTuple):
@@ -41,7 +39,7 @@ class HostTracks:
     """
 
     def __init__(self, counters: pd.DataFrame | None) -> None:
-        self._by_process = {} if counters is None else dict(list(counters.groupby(["rank", "incarnation"])))
+        self._by_process = {table.process: table for table in host_tables(counters)}
 
     def of(self, process: Process, columns: list[str], origin_s: float) -> Iterator[Track]:
         """Yield the tracks of a process, without counters that are unknown, or 0 all the time.
@@ -51,23 +49,21 @@ class HostTracks:
             columns: the columns of the timings, which tell the axis of the trace.
             origin_s: where the trace begins on that axis.
         """
-        table = self._by_process.get((process.rank, process.incarnation))
-        axis = next((axis for axis in _AXES if axis[0] in columns), None)
+        table, axis = self._by_process.get((process.rank, process.incarnation)), axis_in(columns)
         if table is None or axis is None:
             return
-        start_s, end_s = (table[name].to_numpy(np.float64) for name in axis)
         for counter in COUNTERS:
-            values = table[counter.name].to_numpy(np.float64)
-            known = ~np.isnan(values) & (start_s < end_s) & (origin_s < end_s)
-            if values[known].any():
-                yield _track(counter, start_s[known] - origin_s, end_s[known] - origin_s, values[known])
+            held = table.held(counter.name, axis).until_after(origin_s)
+            if held.values.any():
+                yield _track(held, origin_s)
 
 
-def _track(counter: Counter, start_s: Floats, end_s: Floats, values: Floats) -> Track:
-    if counter.kind == "level":  # which was read at the end of its interval
-        return Track(counter.name, _ns(end_s), values)
-    per_second = np.append(values / (end_s - start_s), 0.0)
-    return Track(f"{counter.name}/s", _ns(np.append(start_s, end_s[-1])), per_second)
+def _track(held: Held, origin_s: float) -> Track:
+    since_s = held.start_s - origin_s
+    if held.counter.kind == "level":
+        return Track(held.counter.name, _ns(since_s), held.values)
+    at_s = np.append(since_s, held.end_s[-1] - origin_s)  # where nothing is known any more
+    return Track(f"{held.counter.name}/s", _ns(at_s), np.append(held.values, 0.0))
 
 
 def _ns(seconds: Floats) -> Ints:

@@ -27,6 +27,7 @@ from timing_logger.report._limits import FEW_PROCESSES
 from timing_logger.report.html._collectives import COLLECTIVES, Collectives
 from timing_logger.report.html._crowd import Crowd, InTimeline
 from timing_logger.report.html._own_times import OwnTimes
+from timing_logger.report.html._step_begins import StepBegins, joined_begins, step_begins
 from timing_logger.report.html._timeline import Spans, Timeline, spans_of, timeline_of
 
 
@@ -39,6 +40,7 @@ class Processes:
         began: when the first row was recorded, in UTC; NaT if that is not known.
         summary, verdict, windows, overlap: the results of the analyses.
         own: the times that the verdict compared.
+        step_begins: when each step of ``overlap`` began, and its pauses.
         crowd: the ranks, and which of many the page shows by name.
         timeline: the timeline of all rows, or of those of some of many ranks; one that lacks its rows if the
             parts had none.
@@ -51,6 +53,7 @@ class Processes:
     windows: pd.DataFrame
     own: OwnTimes
     overlap: pd.DataFrame
+    step_begins: StepBegins
     crowd: Crowd
     timeline: Timeline | WithoutRows
 
@@ -81,13 +84,17 @@ class Findings(Collectives, Processes):
 
     @classmethod
     def of(cls, timings: pd.DataFrame, host: pd.DataFrame | None = None) -> Findings:
-        """Return the findings about all rows of a table, and about host counters, if there are any."""
+        """Return the findings about all rows of a table.
+
+        Args:
+            timings: the table.
+            host: what ``read_host_counters`` returns, for what coincides with time that is lost.
+        """
         attrs = timings.attrs
         timings = opened(timings).to_native()  # with every column that any analysis needs
         timings.attrs = attrs
-        return cls(
-            **vars(_processes(with_spans=True, host=given(host)).of(timings)), **vars(COLLECTIVES.of(timings))
-        )
+        processes = _processes(with_spans=True, host=given(host))
+        return cls(**vars(processes.of(timings)), **vars(COLLECTIVES.of(timings)))
 
 
 class _Part(NamedTuple):
@@ -96,6 +103,7 @@ class _Part(NamedTuple):
     overview: SummaryPart
     stragglers: JudgementPart
     overlap: OverlapPart[pd.DataFrame]
+    step_begins: StepBegins
     spans: Spans
 
 
@@ -107,12 +115,13 @@ def _map(timings: pd.DataFrame, *, with_spans: bool) -> _Part:
         overview=map_summary(timings, stragglers.last, with_account=False),
         stragglers=stragglers,
         overlap=OVERLAP.map(timings),
+        step_begins=step_begins(timings),
         spans=spans_of(timings, with_rows=with_spans),
     )
 
 
 def _reduce(parts: Sequence[_Part], *, with_spans: bool, host: HostCounters | None) -> Processes:
-    n_rows, began, overview, stragglers, overlap, spans = map(list, zip(*parts, strict=True))
+    n_rows, began, overview, stragglers, overlap, begins, spans = map(list, zip(*parts, strict=True))
     del parts
     files = [file for part in stragglers for file in part.files]
     world_size = stated_world_size(files)
@@ -134,6 +143,7 @@ def _reduce(parts: Sequence[_Part], *, with_spans: bool, host: HostCounters | No
         windows=windows,
         own=own,
         overlap=OVERLAP.reduce(overlap),
+        step_begins=joined_begins(begins),
         crowd=crowd,
         timeline=early or (_timeline if with_spans else WithoutRows)(spans, world_size, crowd.in_timeline()),
     )
@@ -146,15 +156,16 @@ def _timeline(spans: list[Spans], world_size: int | None, whose: InTimeline | No
     return found
 
 
-def _processes(*, with_spans: bool, host: HostCounters | None = None) -> ByProcess[_Part, Processes]:
+def _processes(*, with_spans: bool, host: HostCounters | None) -> ByProcess[_Part, Processes]:
+    """Return the analysis for the findings about ranks on their own."""
     return ByProcess(
         COLUMNS, partial(_map, with_spans=with_spans), partial(_reduce, with_spans=with_spans, host=host),
         row_bytes=750,
     )  # fmt: skip
 
 
-PROCESSES = _processes(with_spans=True)
-"""The analysis for the findings about ranks on their own."""
+PROCESSES = _processes(with_spans=True, host=None)
+"""The same of a run without host counters."""
 
 _SPANS = ByProcess(COLUMNS, spans_of, list)
 
@@ -168,15 +179,14 @@ def findings_in_files(
         query: the files, with all columns, and the chosen rows. Of many files those of the ranks in the
             timeline are read again, when it is known which these are: all spans would need much memory.
         cluster: who reads; None for this machine's cores.
-        host: reads the host counters; None if there are none.
+        host: reads the host counters, which is asked for only where time is lost; None if there are none.
 
     Raises:
         ConfigurationError: one of the chosen ranks has no file.
         TooLargeError: memory has no room for the rows of communication.
     """
     are_many = len(query.files) > FEW_PROCESSES
-    of_processes = _processes(with_spans=not are_many, host=host)
-    result = run(query, of_processes, COLLECTIVES, cluster=cluster)
+    result = run(query, _processes(with_spans=not are_many, host=host), COLLECTIVES, cluster=cluster)
     processes, collectives = (vars(answer) for answer in result.answers)
     timeline = processes.pop("timeline")
     if isinstance(timeline, WithoutRows):

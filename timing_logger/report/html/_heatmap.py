@@ -54,6 +54,7 @@ class Heatmap(NamedTuple):
         per_column: the most steps that one column represents.
         named_first: whether the ranks that the verdict names come before the others.
         left_out: a sentence on ranks that have no row of their own; "" if all have one.
+        grid: the cells, for what is drawn below them; None if there is nothing to draw.
         data: the data for heatmap.js; None if there is nothing to draw.
     """
 
@@ -61,13 +62,14 @@ class Heatmap(NamedTuple):
     per_column: int
     named_first: bool
     left_out: str
+    grid: Grid | None
     data: Mapping[str, object] | None
 
 
 def heatmap(findings: Findings) -> Heatmap:
     steps = findings.overlap[findings.overlap["iteration"].notna()]
     if steps.empty:
-        return Heatmap([], 0, False, "", None)
+        return Heatmap([], 0, False, "", None, None)
     crowd = findings.crowd
     grid = Grid.of(steps, CELLS_OF_MANY // _MOST_ROWS_OF_MANY if crowd.is_many else None)
     views = [view for view in _views(grid, findings, steps) if np.nansum(view.ms) > 0]
@@ -75,7 +77,7 @@ def heatmap(findings: Findings) -> Heatmap:
     named_first = bool(slow["rows"]) and len(grid.rows) > MANY_ROWS
     rows = _rows(grid, crowd, views, slow["rows"] if named_first else [])
     return Heatmap(
-        views, grid.per_column, named_first, _on_ranks_left_out(rows), _data(grid, views, rows, slow)
+        views, grid.per_column, named_first, _on_ranks_left_out(rows), grid, _data(grid, views, rows, slow)
     )
 
 

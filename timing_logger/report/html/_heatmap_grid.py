@@ -82,11 +82,20 @@ class Grid(NamedTuple):
         last = np.append(first[1:], len(self.axis.steps)) - 1
         return self.axis.steps[first], self.axis.steps[last]
 
+    def in_words(self, column: int) -> str:
+        """Return the steps of a column in words, as ``iterations 40 to 44``."""
+        first, last = (int(step[column]) for step in self.edges())
+        return self.axis.range_of(first, last).in_words()
+
+    def process_of(self, table: pd.DataFrame) -> Ints:
+        """Return the index in ``rows`` of the process of each row of a table."""
+        return _positions(self.rows, table)
+
     def means_of(self, table: pd.DataFrame, name: str) -> Floats:
         """Return for each cell the mean over its steps of the sum in each step; NaN if there are none."""
         values = table[name].to_numpy(np.float64)
         known = ~np.isnan(values)
-        process, step = _positions(self.rows, table), self.axis.places_of(table)
+        process, step = self.process_of(table), self.axis.places_of(table)
         return self._means(_Values(process[known], step[known], values[known]))
 
     def means_of_own(self, own: OwnTimes) -> Floats:

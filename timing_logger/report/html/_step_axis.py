@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from timing_logger.analysis.steps import StepRange
 from timing_logger.analysis.table_types import Floats, Ints
 from timing_logger.report.html._packing import Packed, packed
 
@@ -60,6 +61,13 @@ class StepAxis(NamedTuple):
         of_epoch = _codes(self.epochs, np.nan_to_num(epoch).astype(np.int64))
         known = (numbers >= 0) & (of_epoch >= 0)
         return np.where(known, of_epoch * len(self.iterations) + numbers, _NOWHERE)
+
+    def range_of(self, first: int, last: int) -> StepRange:
+        """Return the range between two of ``steps``."""
+        ends = np.array([first, last])
+        epoch, iteration = np.divmod(ends, len(self.iterations))
+        epochs = self.epochs[epoch].tolist() if len(self.epochs) else (None, None)
+        return StepRange(*self.iterations[iteration].tolist(), *epochs)
 
     def packed(self, name: str, steps: Ints) -> dict[str, Packed]:
         """Return the iterations of ``steps`` under ``name``, and their epochs if there are any."""

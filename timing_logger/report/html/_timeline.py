@@ -70,6 +70,9 @@ class Timeline(NamedTuple):
         is_common: whether the ranks are on one time axis; otherwise each begins at its own first row.
         kinds: the kinds of operations that occur, in the order of the legend.
         whose: of many ranks those that are drawn; None if all are.
+        length_s: from where the timeline begins to the end of its last row.
+        origins_s: where the timeline begins, for each process (rank, incarnation) on the axis that it is
+            drawn on: ``start_s`` if that is common, else ``start_counter``.
         data: the data for timeline.js; None if there is nothing to draw.
     """
 
@@ -80,6 +83,8 @@ class Timeline(NamedTuple):
     is_common: bool
     kinds: list[str]
     whose: InTimeline | None
+    length_s: float
+    origins_s: Mapping[tuple[int, int], float]
     data: TimelineData | None
 
 
@@ -88,12 +93,12 @@ class _Placed(NamedTuple):
 
     Attributes:
         n_rows: the number of rows.
-        first_s: the start of the first row, in s; infinity if there is none.
+        firsts_s: the start of the first row of each process (rank, incarnation), in s.
         of_rank: the number of rows of each rank.
     """
 
     n_rows: int
-    first_s: float
+    firsts_s: dict[tuple[int, int], float]
     of_rank: dict[int, int]
 
     def of_these(self, ranks: Sequence[int]) -> int:
@@ -149,8 +154,7 @@ def spans_of(timings: pd.DataFrame, *, with_rows: bool = True) -> Spans:
         own_begin_s=(own_begin_s - _first_of_process(timings, own_begin_s, own))[kept],
         own_duration_s=own_duration_s[kept],
     )  # fmt: skip
-    of_rank = timings["rank"].to_numpy()
-    on_common, on_own = _placed(begin_s, common, of_rank), _placed(own_begin_s, own, of_rank)
+    on_common, on_own = _placed(timings, begin_s, common), _placed(timings, own_begin_s, own)
     return Spans(rows, len(timings), on_common, on_own, is_common)
 
 
@@ -173,16 +177,22 @@ def timeline_of(
     n_rows, n_placed = sum(part.n_rows for part in parts), sum(one.n_rows for one in placed)
     n_theirs = n_placed if whose is None else sum(one.of_these(whose.ranks) for one in placed)
     if not n_theirs:
-        return Timeline(0, 0, 0.0, n_rows - n_placed, is_common, [], whose, None)
+        return Timeline(0, 0, 0.0, n_rows - n_placed, is_common, [], whose, 0.0, {}, None)
     rows = [part.rows for part in (parts if drawn is None else drawn)]
     spans = _drawn(rows, "" if is_common else "own_", whose)
+    origins_s = {process: first_s for one in placed for process, first_s in one.firsts_s.items()}
     if is_common:
-        spans["begin_s"] -= min(one.first_s for one in placed if one.n_rows)
+        origins_s = dict.fromkeys(origins_s, min(origins_s.values()))
+        spans["begin_s"] -= min(origins_s.values())
+    length_s = float((spans["begin_s"] + spans["duration_s"]).max())
     data = _data(spans, is_common, world_size, whose)
     kinds = list(dict.fromkeys(kind for _, kind in sorted(data["operations"], key=_kind_order)))
     left_out = n_theirs - len(spans)
     shortest_s = float(spans["duration_s"].min()) if left_out else 0.0
-    return Timeline(len(spans), left_out, 1e3 * shortest_s, n_rows - n_placed, is_common, kinds, whose, data)
+    return Timeline(
+        len(spans), left_out, 1e3 * shortest_s, n_rows - n_placed, is_common, kinds, whose, length_s,
+        origins_s, data,
+    )  # fmt: skip
 
 
 def _interval_s(timings: pd.DataFrame, start: str, end: str) -> tuple[Floats, Floats]:
@@ -195,10 +205,12 @@ def _with_place(begin_s: Floats, duration_s: Floats) -> Ints:
     return np.flatnonzero(~np.isnan(begin_s) & (duration_s >= 0))
 
 
-def _placed(begin_s: Floats, placed: Ints, rank: Ints) -> _Placed:
-    ranks, counts = np.unique(rank[placed], return_counts=True)
+def _placed(timings: pd.DataFrame, begin_s: Floats, placed: Ints) -> _Placed:
+    of_process = timings[["rank", "incarnation"]].iloc[placed].assign(begin_s=begin_s[placed])
+    firsts_s = of_process.groupby(["rank", "incarnation"])["begin_s"].min()
+    ranks, counts = np.unique(of_process["rank"].to_numpy(), return_counts=True)
     of_rank = dict(zip(ranks.tolist(), counts.tolist(), strict=True))
-    return _Placed(len(placed), float(begin_s[placed].min(initial=np.inf)), of_rank)
+    return _Placed(len(placed), firsts_s.to_dict(), of_rank)
 
 
 def _narrow(column: pd.Series[Any]) -> pd.Series[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -13,11 +14,13 @@ import pandas as pd
 
 from timing_logger.errors import ConfigurationError
 from timing_logger.reading.atomic_files import draft_of
+from timing_logger.report._host_rates import HostTable, host_tables
 from timing_logger.report.html._account import account_chart
 from timing_logger.report.html._accounting import clocks_table, files_table, what_is_unknown
 from timing_logger.report.html._charts import compression_chart, operation_charts, overlap_chart
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._heatmap import heatmap
+from timing_logger.report.html._host_parts import host_parts
 from timing_logger.report.html._overview import facts, title
 from timing_logger.report.html._packing import as_script_data
 from timing_logger.report.html._scatter import bandwidth_chart
@@ -29,25 +32,35 @@ if TYPE_CHECKING:
 AnyPath: TypeAlias = "str | os.PathLike[str]"
 
 _SCRIPTS = (
-    "packed.js", "tooltip.js", "canvas.js", "heatmap.js", "timeline.js", "moving.js", "linking.js",
-    "lighting.js", "measuring.js", "jumping.js", "main.js",
+    "packed.js", "tooltip.js", "canvas.js", "heatmap.js", "causes.js", "timeline.js", "counters.js",
+    "moving.js", "linking.js", "lighting.js", "measuring.js", "jumping.js", "main.js",
 )  # fmt: skip
 
 
 def write_report(timings: pd.DataFrame, path: AnyPath, *, host: pd.DataFrame | None = None) -> None:
     """Write :func:`report_html` to a file, which is replaced if it exists.
 
+    Args:
+        timings, host: as for :func:`report_html`.
+        path: the file.
+
     Raises:
         ConfigurationError: Jinja2 is not installed.
         LogPathError: the file cannot be written, or must not be replaced: a folder, a device, a timing file.
             An existing file is then unchanged.
     """
-    write_findings(Findings.of(timings, host), path)
+    write_findings(Findings.of(timings, host), path, host_tables(host))
 
 
-def write_findings(findings: Findings, path: AnyPath) -> None:
-    """Write the report of ``findings`` to a file; raises the same exceptions as :func:`write_report`."""
-    page = _page(findings)
+def write_findings(findings: Findings, path: AnyPath, hosts: Iterable[HostTable] = ()) -> None:
+    """Write the report of ``findings`` to a file; raises the same exceptions as :func:`write_report`.
+
+    Args:
+        findings: what is shown.
+        path: the file.
+        hosts: what each process wrote of its host, which is looked at one by one.
+    """
+    page = _page(findings, hosts)
     with draft_of(Path(path)) as draft:
         draft.write_text(page, encoding="utf-8")
 
@@ -63,38 +76,49 @@ def report_html(timings: pd.DataFrame, *, host: pd.DataFrame | None = None) -> s
     Args:
         timings: as ``read_timings`` returns. Without its ``attrs`` the report has nothing about files and
             clocks.
-        host: as ``read_host_counters`` returns, for the cause that the verdict states.
+        host: what ``read_host_counters`` returns: what coincides with time that is lost, in the verdict; what
+            may have held ranks up, under the heatmap; under the timeline the counters that vary most.
 
     Raises:
         ConfigurationError: Jinja2 is not installed.
     """
-    return _page(Findings.of(timings, host))
+    return _page(Findings.of(timings, host), host_tables(host))
 
 
-def _page(findings: Findings) -> str:
+def _page(findings: Findings, hosts: Iterable[HostTable]) -> str:
     template = _environment().get_template("page.html.jinja")
-    return template.render(**_content(findings))
+    return template.render(**_content(findings, hosts))
 
 
-def _content(findings: Findings) -> dict[str, object]:
+def _content(findings: Findings, hosts: Iterable[HostTable]) -> dict[str, object]:
     drawn_heatmap = heatmap(findings)
+    causes, counters = host_parts(findings, drawn_heatmap.grid, hosts)
     script = "\n".join(_static(name) for name in _SCRIPTS)
     return {
         "title": title(findings),
         "facts": facts(findings),
         "judgement": judgement(findings),
         "heatmap": drawn_heatmap,
+        "causes": causes,
         "account": account_chart(findings),
         "operations": operation_charts(findings),
         "bandwidth": bandwidth_chart(findings.bandwidth, findings.crowd),
         "overlap": overlap_chart(findings.overlap, findings.crowd),
         "compression": compression_chart(findings.compression),
         "timeline": findings.timeline,
+        "counters": counters,
         "timeline_left_out": findings.crowd.on_timeline(),
         "files": files_table(findings),
         "clocks": clocks_table(findings),
         "unknown": what_is_unknown(findings),
-        "data": as_script_data({"heatmap": drawn_heatmap.data, "timeline": findings.timeline.data}),
+        "data": as_script_data(
+            {
+                "heatmap": drawn_heatmap.data,
+                "causes": causes.data,
+                "timeline": findings.timeline.data,
+                "counters": counters.data,
+            }
+        ),
         "style": _static("report.css"),
         "script": script,
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),

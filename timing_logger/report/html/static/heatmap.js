@@ -25,6 +25,7 @@ async function drawHeatmap(data, line) {
   canvas.addEventListener("pointerleave", () => leaveCell(map, draw));
   canvas.addEventListener("blur", () => leaveCell(map, draw));
   canvas.addEventListener("keydown", (event) => moveByKey(map, event, draw));
+  return map;
 }
 
 // What the faintest and the strongest shade stand for: one hiccup must not make all else look alike.
@@ -68,7 +69,7 @@ function paintHeatmap(map) {
   paintCells(map, context);
   paintSlow(map, context);
   paintAxes(map, context);
-  for (const [i, about] of [...document.querySelectorAll(".explained > div")].entries()) about.hidden = i !== map.view;
+  for (const [i, about] of [...document.querySelectorAll("#views-explained > div")].entries()) about.hidden = i !== map.view;
   if (map.cell) outline(map, context, map.cell.row, map.cell.column, map.cell.column);
   const view = map.views[map.view];
   const [low, high] = [inMilliseconds(view.least), inMilliseconds(view.most)];
@@ -183,20 +184,31 @@ function clicked(map, event) {
 }
 
 function showInTimeline(map, { row, column }) {
+  showColumn(map, map.rows[row], column);
+}
+
+function showColumn(map, process, column) {
   const step = (ends) => ({ iteration: map[ends][column], epoch: map.epochs?.[ends][column] });
-  if (map.line) showSteps(map.line, map.rows[row], step("first"), step("last"), Boolean(map.sections));
+  if (map.line) showSteps(map.line, process, step("first"), step("last"), Boolean(map.sections));
+}
+
+const ARROWS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+
+// The first key leads to the first cell.
+function movedBy(step, cell, rows, columns) {
+  const from = cell ?? { row: 0, column: -step[1] };
+  return {
+    row: Math.max(0, Math.min(rows - 1, from.row + step[0])),
+    column: Math.max(0, Math.min(columns - 1, from.column + step[1])),
+  };
 }
 
 function moveByKey(map, event, draw) {
   if (event.key === "Enter" && map.cell) { showInTimeline(map, map.cell); return; }
-  const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+  const step = ARROWS[event.key];
   if (!step) return;
   event.preventDefault();
-  const from = map.cell ?? { row: 0, column: -step[1] };
-  map.cell = {
-    row: Math.max(0, Math.min(map.rows.length - 1, from.row + step[0])),
-    column: Math.max(0, Math.min(map.first.length - 1, from.column + step[1])),
-  };
+  map.cell = movedBy(step, map.cell, map.rows.length, map.first.length);
   const box = map.canvas.getBoundingClientRect();
   showTooltip(cellText(map), box.left + map.left + map.cell.column * map.columnWidth, box.top + map.tops[map.cell.row]);
   draw();
@@ -207,11 +219,14 @@ function ofEpoch(iteration, epoch) {
   return epoch === undefined ? String(iteration) : `${iteration} of epoch ${epoch}`;
 }
 
-function cellText(map) {
-  const { row, column } = map.cell;
+function stepsText(map, column) {
   const first = ofEpoch(map.first[column], map.epochs?.first[column]);
   const last = ofEpoch(map.last[column], map.epochs?.last[column]);
-  const iterations = first === last ? `iteration ${first}` : `iterations ${first} to ${last}, mean`;
+  return first === last ? `iteration ${first}` : `iterations ${first} to ${last}, mean`;
+}
+
+function cellText(map) {
+  const { row, column } = map.cell;
   const view = map.views[map.view];
-  return `${map.rows[row]}${sectionOf(map, row)?.about ?? ""}, ${iterations}\n${view.name}: ${inMilliseconds(view.ms[row * map.first.length + column])}`;
+  return `${map.rows[row]}${sectionOf(map, row)?.about ?? ""}, ${stepsText(map, column)}\n${view.name}: ${inMilliseconds(view.ms[row * map.first.length + column])}`;
 }

@@ -2,5 +2,7 @@
 
 const content = pageData();
 const line = content.timeline && await drawTimeline(content.timeline);
-if (content.heatmap) await drawHeatmap(content.heatmap, line);
+if (content.counters) await drawCounters(content.counters, line, namedIn(content.heatmap));
+const map = content.heatmap && await drawHeatmap(content.heatmap, line);
+if (content.causes) await drawCauses(content.causes, map);
 document.documentElement.dataset.drawn = "yes";

@@ -62,7 +62,7 @@ function listenToPointers(line) {
       tellSpan(line, event);
     });
   }
-  line.canvas.addEventListener("pointerleave", () => { pointTo(line, -1); hideTooltip(); });
+  line.canvas.addEventListener("pointerleave", () => { pointTo(line, -1); pointToRank(line, undefined); hideTooltip(); });
 }
 
 // One finger moves, two zoom by their distance.
@@ -85,6 +85,7 @@ function timeAt(line, clientX) {
 }
 
 function tellSpan(line, event) {
+  pointToRank(line, laneAt(line, event)?.rank);
   const i = spanAt(line, event);
   pointTo(line, i);
   if (i < 0) { hideTooltip(); return; }
@@ -94,6 +95,13 @@ function tellSpan(line, event) {
   const text = `${line.operations[line.operation[i]][0]}${layer ? ` ${layer}` : ""}${iteration}\n` +
     `${inMilliseconds(line.duration[i] * line.tickMs)}, from ${inMilliseconds(line.begin[i] * line.tickMs)}${linkText(line, i)}`;
   showTooltip(text, event.clientX, event.clientY);
+}
+
+// The counters below light that rank's line.
+function pointToRank(line, rank) {
+  const changes = line.paintBelow && line.pointedRank !== rank;
+  line.pointedRank = rank;
+  if (changes) line.draw();
 }
 
 function laneAt(line, event) {

@@ -79,6 +79,7 @@ function paintTimeline(line) {
   paintLinks(line, context);
   paintTimeAxis(line, context);
   paintChosen(line, context);
+  line.paintBelow?.();
   const fine = ((line.to - line.from) * line.tickMs) / 100;
   document.getElementById("timeline-range").textContent =
     `${instant(line.from * line.tickMs, fine)} to ${instant(line.to * line.tickMs, fine)}`;

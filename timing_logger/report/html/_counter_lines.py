@@ -1,0 +1,164 @@
+"""The lines under the timeline: what hosts counted, for the ranks that it shows, on its own axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from timing_logger.analysis.table_types import Floats
+from timing_logger.report._host_rates import COMMON_AXIS, OWN_AXIS, HostTable
+from timing_logger.report._limits import MOST_LINES
+from timing_logger.report._wording import process_name, seconds
+from timing_logger.report.html._line_kinds import LineKind, line_kinds
+from timing_logger.report.html._packing import packed
+from timing_logger.report.html._tables import Shown, Table, significant, table
+from timing_logger.report.html._timeline import Timeline
+
+MOST_COUNTERS = 3
+"""The most counters under the timeline: with more of them it would no longer be seen together with them."""
+
+MOST_INSTANTS = 1000
+"""The most values of one line: about as many as a screen has pixels."""
+
+MOST_VALUES = 60_000
+"""The most values of all lines, of 2 bytes each: in base64 they are 160 kB."""
+
+LEAST_VARIATION = 0.2
+"""A counter whose high values vary by less than this part is steady, and not shown."""
+
+_UNKNOWN = 2**16 - 1
+_TOP = 2**16 - 2
+
+
+class Line(NamedTuple):
+    """One counter of all processes of the timeline.
+
+    Attributes:
+        kind: which.
+        values: processes x instants; NaN where unknown.
+    """
+
+    kind: LineKind
+    values: Floats
+
+    @property
+    def variation(self) -> float:
+        """By how much of its high values the counter varies, from 0 to 1; -1 if nothing is known of it."""
+        known = self.values[~np.isnan(self.values)]
+        if not len(known):
+            return -1.0
+        low, high = np.quantile(known, (0.02, 0.98))
+        return float((high - low) / (high + self.kind.noticeable))
+
+
+class CounterLines(NamedTuple):
+    """The input of the template, and the data for counters.js.
+
+    Attributes:
+        lines: the counter that the verdict names, then those that vary most; empty if none is shown.
+        named: whether the verdict names the first.
+        coarse: the time that one value stands for, in words; "" if that is less than a second.
+        table: what the lines show, in figures.
+        data: the data for counters.js; None if there is no line.
+    """
+
+    lines: list[Line]
+    named: bool
+    coarse: str
+    table: Table
+    data: Mapping[str, object] | None
+
+
+NO_LINES = CounterLines([], False, "", table("Counters", [], []), None)
+
+
+class LineValues:
+    """Collects the values of all kinds of lines, one process after the other.
+
+    Args:
+        timeline: whose axis and processes the lines are for; it has rows.
+        named: the counter that the verdict names, which comes first; "" if there is none.
+    """
+
+    def __init__(self, timeline: Timeline, named: str = "") -> None:
+        self._timeline, self._kinds, self._named = timeline, line_kinds(named), named
+        whose = timeline.whose
+        self.processes = [
+            process for process in timeline.origins_s if whose is None or process[0] in whose.ranks
+        ]
+        n_lines = MOST_COUNTERS * max(1, len(self.processes))
+        n_instants = int(min(MOST_INSTANTS, MOST_VALUES // n_lines))
+        edges_s = np.linspace(0.0, timeline.length_s, n_instants + 1)
+        self._begin_s, self._end_s = edges_s[:-1], edges_s[1:]
+        self._values = np.full((len(self._kinds), len(self.processes), n_instants), np.nan)
+        self._row_of = {process: row for row, process in enumerate(self.processes)}
+
+    @property
+    def instant_s(self) -> float:
+        """The time that one value stands for."""
+        return float(self._end_s[0])
+
+    def add(self, host: HostTable) -> None:
+        """Add what a process wrote of its host, if the timeline shows it."""
+        row = self._row_of.get(host.process)
+        if row is None:
+            return
+        axis = COMMON_AXIS if self._timeline.is_common else OWN_AXIS
+        origin_s = self._timeline.origins_s[host.process]
+        for number, kind in enumerate(self._kinds):
+            if (held := host.first_known(kind.counters, axis)) is not None:
+                means = held.means(origin_s + self._begin_s, origin_s + self._end_s)
+                self._values[number, row] = means * kind.factor
+
+    def lines(self) -> list[Line]:
+        """Return the counter that the verdict names, and those that vary noticeably, most first."""
+        found = [Line(kind, values) for kind, values in zip(self._kinds, self._values, strict=True)]
+        varied = [line for line in found if line.variation >= LEAST_VARIATION or self.names(line)]
+        return sorted(varied, key=lambda line: (not self.names(line), -line.variation))[:MOST_COUNTERS]
+
+    def names(self, line: Line) -> bool:
+        """Tell whether it is of the counter that the verdict names, and known."""
+        return self._named in line.kind.counters and line.variation >= 0
+
+
+def counter_lines_of(values: LineValues) -> CounterLines:
+    """Return the lines of what was collected; none if no counter varies noticeably."""
+    lines = values.lines()
+    if not lines:
+        return NO_LINES
+    coarse = seconds(1e3 * values.instant_s) if values.instant_s >= 1 else ""
+    return CounterLines(lines, values.names(lines[0]), coarse, _table(lines, values), _data(lines, values))
+
+
+def _data(lines: list[Line], values: LineValues) -> dict[str, object]:
+    return {
+        "processes": [process_name(*process) for process in values.processes],
+        "counters": [_of_line(line) for line in lines],
+    }
+
+
+def _of_line(line: Line) -> dict[str, object]:
+    top = float(np.nanmax(line.values)) or 1.0
+    codes = np.where(np.isnan(line.values), _UNKNOWN, np.rint(_TOP * line.values / top))
+    return {"name": line.kind.name, "unit": line.kind.unit, "top": top, "values": packed(codes, "uint16")}
+
+
+def _table(lines: list[Line], values: LineValues) -> Table:
+    heads = ["counter", "rank", "mean", "highest", "unit"]
+    rows = [
+        row for line in lines for row in _rows(line, values)
+    ]  # fmt: skip
+    return table("Counters of these ranks", heads, rows, Shown(10 * MOST_LINES, "", ""))
+
+
+def _rows(line: Line, values: LineValues) -> list[list[str]]:
+    known = np.flatnonzero((~np.isnan(line.values)).any(axis=1))
+    return [
+        [
+            line.kind.name, process_name(*values.processes[row]), significant(np.nanmean(line.values[row])),
+            significant(np.nanmax(line.values[row])), line.kind.unit,
+        ]
+        for row in known
+    ]  # fmt: skip
