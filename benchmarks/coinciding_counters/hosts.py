@@ -35,9 +35,8 @@ def host_table(run: Run, rng: np.random.Generator, planted: str | None = None) -
             [_delayed_s(run, rank, edges_s[rank][: n + 1]) for rank in range(n_ranks)], axis=1
         )
         columns[planted] = _shown(counter, delayed_s, of_planted)
-    columns["runnable_tasks"] = np.full((n, n_ranks), rng.choice([1.0, 3.0, 8.0, 12.0])) + rng.normal(
-        0, 0.5, (n, n_ranks)
-    )
+    busy = rng.choice([1.0, 3.0, 6.0])  # more tasks than cores would have to do with waiting for a processor
+    columns["runnable_tasks"] = busy + rng.normal(0, 0.5, (n, n_ranks))
     columns["usable_cores"] = np.full((n, n_ranks), 8.0)
     return pd.concat([
         pd.DataFrame({

@@ -30,7 +30,7 @@ class Bounds(NamedTuple):
 
     Attributes:
         covered: the least part of the delay that a counter of time states.
-        correlation: the least correlation of a counter that states no time.
+        correlation: the least correlation.
     """
 
     covered: float
@@ -90,7 +90,7 @@ def _worth(correlation: Floats, covered: Floats | None, bounds: Bounds) -> Float
     """
     if covered is None:
         return np.where(correlation >= bounds.correlation, bounds.covered * correlation, 0.0)
-    reaches = (covered >= bounds.covered) & (correlation > 0)
+    reaches = (covered >= bounds.covered) & (correlation >= bounds.correlation)
     stated = np.where(reaches, covered, 1.0)
     return np.where(reaches, correlation * np.minimum(stated, 1 / stated), 0.0)
 

@@ -251,7 +251,7 @@ class Policy:
     )
     min_cause_correlation: float = between(
         0.5,
-        "A counter that tells no time must rise and fall with the delay: in long runs, little is certain.",
+        "A counter must rise and fall with the delay: in long runs, little of it is certain soon.",
     )
 
     min_transfer_times: float = factor(

@@ -1,0 +1,79 @@
+"""Commands read what hosts counted beside the timings, and say what coincides with the time that is lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from coinciding_counters.hosts import host_table
+from coinciding_counters.runs import simulated
+from timing_files import write_table
+
+from timing_logger import read_host_counters, read_timings
+from timing_logger.analysis import stragglers
+from timing_logger.cli import main
+from timing_logger.host_counters import NAMES
+
+WAIT = "main_run_queue_wait_us"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the files of a run in which rank 2 waits for a processor from some step on."""
+    rng = np.random.default_rng(5)
+    run = simulated(rng, course="from then on", step_ms=1500, run_s=150)
+    blank = {"epoch": None, "layer_name": "", "phase": "train", "message_size_bytes": None, "peer": None}
+    made = write_table(tmp_path_factory.mktemp("run"), run.timings.assign(**blank))
+    host = host_table(run, rng, WAIT)
+    for rank, rows in host.groupby("rank"):
+        columns = rows[["start_counter", "end_counter"]].join(rows.reindex(columns=list(NAMES)))
+        columns.to_csv(made / f"host-rank{rank}.csv", index=False)
+    return made
+
+
+def _said(capsys: pytest.CaptureFixture[str], *arguments: Any) -> str:
+    assert main(["stragglers", *map(str, arguments)]) == 0
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_the_verdict_states_what_coincides(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = _said(capsys, folder)
+    assert "Verdict: rank 2 costs this run" in said
+    assert "slow steps, rank 2 waited for a processor, typically" in said
+    assert "Looked at for what coincides" not in said
+
+
+def test_why_adds_what_was_looked_at(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "Looked at for what coincides: " in _said(capsys, folder, "--why")
+
+
+def test_json_has_the_figures_of_the_cause(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cause = json.loads(_said(capsys, folder, "--json"))["cause"]
+    assert (cause["name"], cause["counter"], cause["ranks"]) == ("processor-wait", WAIT, [2])
+    assert 0 < cause["chance"] <= 0.01
+
+
+def test_a_program_that_reads_the_files_is_told_the_same(folder: Path) -> None:
+    verdict = stragglers(read_timings(folder), host=read_host_counters(folder))
+    assert verdict.cause is not None
+    assert (verdict.cause.name, verdict.cause.ranks) == ("processor-wait", (2,))
+
+
+def test_the_page_states_it_under_its_headline(folder: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert main(["report", str(folder), "-o", str(page)]) == 0
+    assert page.read_text(encoding="utf-8").count("What coincides: in ") == 1
+
+
+def test_without_counters_a_slow_rank_is_named_all_the_same(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in folder.glob("timing-*"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    said = _said(capsys, tmp_path)
+    assert "Verdict: rank 2 costs this run" in said
+    assert "oincides" not in said
+    assert "No host counters were looked at." in _said(capsys, tmp_path, "--why")
