@@ -164,3 +164,8 @@ def test_the_cause_that_the_verdict_names_comes_first_and_is_marked(run: pd.Data
 def test_what_is_counted_for_a_cause_is_what_verdicts_take_for_it() -> None:
     taken = {cause.name: {counter.name for counter in cause.counters} for cause in CAUSES}
     assert {kind.cause for kind in COUNTED if not set(kind.counters) <= taken[kind.cause]} == set()
+
+
+def test_a_quota_that_stops_several_processors_at_once_takes_no_more_than_the_step(run: pd.DataFrame) -> None:
+    (row,) = causes_of(run, host_of(run, 3.0, throttled_us=[[9e6]])).rows  # of three of them
+    assert set(row.most.tolist()) == {1.0}

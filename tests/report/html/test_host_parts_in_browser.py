@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from browser import OpenPage
+from crowds import crowd
 from host_tables import host_of
 from simulated_runs import data_parallel, factors
 from test_page_in_browser import LOW_CONTRASTS, range_s
@@ -156,4 +158,24 @@ def test_ranks_that_the_verdict_names_have_a_thick_line_in_its_colour(browser: A
     x = x_of(opened, "#counters-canvas", LEFT_OF_TIMELINE, 0.5)
     colours = [opened.page.evaluate(PIXEL, ["counters-canvas", x, y]) for y in range(8, 14)]
     assert [0xB3, 0x26, 0x1E] in colours
+    opened.close()
+
+
+def test_the_page_of_many_ranks_is_at_most_6400_px_high_with_both_parts_full(
+    browser: Any, tmp_path: Path
+) -> None:
+    run = crowd(200, 40)
+    pauses = run[(run["operation"] == "FORWARD") & (run["iteration"] == 3)]
+    run = pd.concat([run, pauses.assign(operation="GC")], ignore_index=True)
+    counted = np.tile([0.0, 8e4], (200, 3))
+    host = host_of(
+        run, 0.2, main_run_queue_wait_us=counted, throttled_us=counted, io_pressure_some_us=counted,
+        memory_pressure_some_us=counted,
+    )  # fmt: skip
+    write_report(run, tmp_path / "report.html", host=host)
+    opened = OpenPage(browser, tmp_path / "report.html", viewport={"width": 1400, "height": 900})
+    opened.frame()
+    assert opened.page.locator("#causes-explained dt").count() == 5
+    assert opened.page.evaluate("document.documentElement.scrollHeight") <= 6400
+    assert opened.complaints == []
     opened.close()
