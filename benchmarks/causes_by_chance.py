@@ -115,9 +115,9 @@ def line(kind: Kind, found: list[Outcome]) -> str:
 
     A verdict that finds nothing asks for no cause; if that is said of all runs, they all count.
     """
+    found = [one for one in found if one.verdict != "healthy"] or found
     right = sum(bool(one.true) and one.stated == one.true for one in found)
     wrong = sum(bool(one.stated) and one.stated != one.true for one in found)
-    found = [one for one in found if one.verdict != "healthy"] or found
     n = len(found)
     return f"{kind}: true cause {right / n:.1%}, another {wrong / n:.1%}, none {(n - right - wrong) / n:.1%}"
 

@@ -25,6 +25,6 @@ def test_the_shares_are_of_the_runs_in_which_time_was_found_to_be_lost() -> None
     found = [
         Outcome("rank", "a", "a", "", ""),
         Outcome("rank", "b", "a", "", ""),
-        Outcome("healthy", "", "a", "", ""),
+        Outcome("healthy", "a", "a", "", ""),
     ]
     assert line(KINDS[0], found).endswith("true cause 50.0%, another 50.0%, none 0.0%")
