@@ -249,7 +249,8 @@ def _find() -> Accelerator | None:
     kind = getattr(accelerator.current_accelerator(), "type", None)
     if kind is None or kind in _WITHOUT_TIMED_STREAMS or not getattr(torch, kind).is_initialized():
         return None
-    return Accelerator(torch, kind)
+    _found = Accelerator(torch, kind)
+    return _found
 
 
 def _forget() -> None:
