@@ -96,11 +96,8 @@ def _group(name: str) -> Iterator[str | None]:
 def _verdict(name: str, seconds: float, seed: int, group: str) -> dict[str, Any]:
     """Run the job, and return what ``stragglers --json`` says of it."""
     with tempfile.TemporaryDirectory() as folder:
-        rank = [sys.executable, str(ROOT / "benchmarks/real_causes/program.py")]
-        if group:  # the victim joins before Python starts: who looks for its group finds it from the start
-            join = f'test "$RANK" = 1 && echo $$ > {group}/cgroup.procs; exec "$@"'
-            rank = ["sh", "-c", join, "sh", *rank]
-        job = ["torchrun", "--standalone", "--nproc-per-node", str(RANKS), "--no-python", *rank]
+        rank = [str(ROOT / "benchmarks/real_causes/program.py")]
+        job = ["torchrun", "--standalone", "--nproc-per-node", str(RANKS), *rank]
         job += [name, str(seconds), str(seed)]
         _call(["run", "--quiet", "--log-dir", folder, "--", *job], TIMES_LONGER * seconds + 30, group)
         verdict: dict[str, Any] = json.loads(_call(["stragglers", folder, "--json"], 120, ""))

@@ -111,6 +111,8 @@ def quota(rank: int, rng: random.Random) -> Befall:
     group = os.environ.get("REAL_CAUSES_GROUP", "")
     if rank != VICTIM or not group:
         return Befall()
+    with open(os.path.join(group, "cgroup.procs"), "w") as file:
+        file.write(str(os.getpid()))
 
     def limit(on: bool) -> None:
         with open(os.path.join(group, "cpu.cfs_quota_us"), "w") as file:
@@ -231,7 +233,7 @@ def packed(rank: int, rng: random.Random) -> Befall:
 
 
 def experts(rank: int, rng: random.Random) -> Befall:
-    """one rank's experts are sent 1.5 times the tokens, over ``Alltoallv``"""
+    """one rank's experts are sent 1.5 times the tokens, over an uneven all-to-all"""
 
     class Experts(Befall):
         def exchange(self, step: int) -> None:

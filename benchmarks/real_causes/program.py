@@ -26,10 +26,11 @@ ON_S, PERIOD_S = 4.0, 8.0
 
 
 def main(scenario: str, seconds: float, seed: int) -> None:
-    dist.init_process_group("gloo", timeout=timedelta(seconds=60))
     torch.set_num_threads(1)
-    rank, rng, logger = dist.get_rank(), random.Random(seed), get_timing_logger()
+    rank, rng = int(os.environ["RANK"]), random.Random(seed)
     befall = befalls.SCENARIOS[scenario](rank, rng)
+    dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+    logger = get_timing_logger()
     _pin(rank, scenario)
     computes = compute if rank == befalls.VICTIM or scenario == "crowd" else compute_on_a_device
     gradient = torch.ones(8192)
