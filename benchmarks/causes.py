@@ -139,7 +139,7 @@ def _write(page: Path, lines: Mapping[str, Line | None], options: argparse.Names
         )
         rows.append(f"| {name} | {SCENARIOS[name].__doc__} | {' | '.join(map(str, counts))} |")
     made = "\n".join(
-        [f"{options.runs} runs of each, on {RANKS} ranks and {os.cpu_count()} cores.", "", *rows]
+        [f"Runs of each: {options.runs}, on {RANKS} ranks and {os.cpu_count()} cores.", "", *rows]
     )
     text = page.read_text(encoding="utf-8")
     marked = re.compile(r"(<!-- made: causes -->\n).*?(<!-- end -->)", re.DOTALL)
