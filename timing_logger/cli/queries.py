@@ -143,12 +143,10 @@ def selected_rows(arguments: argparse.Namespace, columns: Collection[str] | None
 
 
 def host_counters(arguments: argparse.Namespace) -> pd.DataFrame:
-    """Return what hosts counted beside the files that the options name, as ``read_host_counters`` does."""
-    from timing_logger.reading.host_rows import read_host_counters
+    """Return what hosts counted beside the files that the options name, as far as it can be read."""
+    from timing_logger.reading.host_rows import host_counters_beside
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the timings have said what is wrong with their files
-        return read_host_counters(arguments.logdir, incarnations=arguments.run, world=arguments.world)
+    return host_counters_beside(arguments.logdir, incarnations=arguments.run, world=arguments.world)
 
 
 def _files(

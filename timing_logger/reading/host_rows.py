@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -63,7 +63,7 @@ def read_host_counters(
         OSError: a file cannot be opened.
     """
     found = timing_files(paths, incarnations=incarnations, world=world)
-    read = list(_read_each(found.aligned))
+    read = list(_read_each(found.aligned, _read))
     table = (
         pd.concat([rows for rows, _ in read], ignore_index=True) if read else _of_rank(_no_rows(), None, None)
     )
@@ -78,22 +78,33 @@ def read_host_counters(
 def host_counters_of_each(files: Iterable[tuple[Source, Alignment]]) -> Iterator[pd.DataFrame]:
     """Yield what :func:`read_host_counters` returns for each timing file that has some, one at a time.
 
-    All of them together need much memory where ranks are many. The files are read while this is iterated, and
-    lines that are damaged are skipped without a word.
-
-    Raises:
-        NotATimingFileError: a file has another header.
-        OSError: a file cannot be opened.
+    All of them together need much memory where ranks are many. The files are read while this is iterated.
+    Lines that are damaged, and files that cannot be read, are skipped without a word.
     """
-    return (rows for rows, _ in _read_each(files))
+    return (rows for rows, _ in _read_each(files, _unless_foreign))
+
+
+def host_counters_beside(
+    paths: AnyPath | Sequence[AnyPath], *, incarnations: Incarnations = "latest", world: str = ""
+) -> pd.DataFrame:
+    """Return what :func:`read_host_counters` does, for an answer that can do without a file of counters.
+
+    Warns:
+        UserWarning: for each file that cannot be read, which is left out; of nothing else.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # whoever reads the timings says what these lack
+        aligned = timing_files(paths, incarnations=incarnations, world=world).aligned
+    pieces = [rows for rows, _ in _read_each(aligned, _warned_if_foreign)]
+    return pd.concat(pieces, ignore_index=True) if pieces else _of_rank(_no_rows(), None, None)
 
 
 def _read_each(
-    files: Iterable[tuple[Source, Alignment]],
+    files: Iterable[tuple[Source, Alignment]], read_file: Callable[[Path], _Read]
 ) -> Iterator[tuple[pd.DataFrame, dict[str, Any]]]:
     for source, clock in files:
         if host_files := _files_of(source):
-            read = [_read(path) for path in host_files]
+            read = [read_file(path) for path in host_files]
             rows = _of_rank(pd.concat([one.rows for one in read], ignore_index=True), source, clock)
             yield rows, _described(source, host_files, read)
 
@@ -136,6 +147,21 @@ def _read(path: Path) -> _Read:
     rows = _parsed([line for line, is_sound in zip(lines, sound, strict=True) if is_sound], names)
     bad = [line for line, is_sound in zip(lines, sound, strict=True) if not is_sound]
     return _Read(rows, cut.decode(errors="backslashreplace"), bad)
+
+
+def _unless_foreign(path: Path) -> _Read:
+    try:
+        return _read(path)
+    except (NotATimingFileError, OSError):
+        return _Read(_no_rows(), "", [])
+
+
+def _warned_if_foreign(path: Path) -> _Read:
+    try:
+        return _read(path)
+    except (NotATimingFileError, OSError) as error:
+        warnings.warn(f"{error} Its counters are left out.", UserWarning, stacklevel=2)
+        return _Read(_no_rows(), "", [])
 
 
 def _is_sound(line: bytes, n_cells: int) -> bool:
