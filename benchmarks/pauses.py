@@ -49,7 +49,7 @@ def measure(turn_ns: Callable[[], float], logger: TimingLogger, rounds: int = RO
         took = {}
         for with_rows in (number % 2 == 0, number % 2 == 1):
             if with_rows:
-                logger._pause_rows.begin(of_all=True)
+                logger._pause_rows.begin()
             took[with_rows] = turn_ns()
             logger._pause_rows.end()
         found.append((took[False], took[True] - took[False]))

@@ -197,8 +197,8 @@ class Logger(Context, Closable):
             device_timeout_s=options.device_timeout, fsync=options.fsync,
         )  # fmt: skip
         self._switch_on()
-        if options.gc_rows or options.pause_rows:
-            self._pause_rows.begin(of_all=options.pause_rows)
+        if options.pause_rows:
+            self._pause_rows.begin()
         detach_in_forked_children(self)
         at_exit(self._close_at_exit)
 
@@ -271,10 +271,10 @@ class TimingLogger(ChosenRecorder, Logger):
             waiting records are written, and open calls with status ``inflight``. Then the previous handling
             follows: the handler that was set before is called, or the process ends by the signal, a moment
             later.
-        gc_rows: record each pause of Python's garbage collector of at least 0.2 ms as a row ``GC``.
-        pause_rows: record all that is known to stop a thread from within: besides ``GC``, each compilation by
-            ``torch.compile`` as ``COMPILE``, each capture of a CUDA graph as ``GRAPH_CAPTURE``, and each
-            import of at least 50 ms that the main thread makes once an iteration was set as ``IMPORT``.
+        pause_rows: record all that is known to stop a thread from within: each pause of Python's garbage
+            collector of at least 0.2 ms as ``GC``, each compilation by ``torch.compile`` as ``COMPILE``, each
+            capture of a CUDA graph as ``GRAPH_CAPTURE``, and each import of at least 50 ms that the main
+            thread makes once an iteration was set as ``IMPORT``.
         host_counters: write once a second what the process, its host and its devices counted, such as the
             time in which threads waited for a processor, into ``host-rank{rank}.csv`` beside the timing file.
             A thread of its own does it. See :func:`timing_logger.reading.read_host_counters`.

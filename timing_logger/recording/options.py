@@ -58,7 +58,6 @@ class LoggerOptions(TypedDict, total=False):
     device_timeout: float
     hang_after: float
     handle_sigterm: bool
-    gc_rows: bool
     pause_rows: bool
     host_counters: bool
     fsync: bool
@@ -98,7 +97,6 @@ class Options:
     device_timeout: float = 1.0
     hang_after: float = 60.0
     handle_sigterm: bool = False
-    gc_rows: bool = False
     pause_rows: bool = False
     host_counters: bool = False
     fsync: bool = False

@@ -24,7 +24,7 @@ def only_own_collections() -> Iterator[None]:
 
 @pytest.fixture
 def recording(sink: MemorySink) -> TimingLogger:
-    return TimingLogger(0, log_dir=None, sinks=[sink], gc_rows=True)
+    return TimingLogger(0, log_dir=None, sinks=[sink], pause_rows=True)
 
 
 def rows(logger: TimingLogger, sink: MemorySink) -> list[tuple[object, object, str]]:
@@ -66,7 +66,7 @@ def test_a_logger_that_is_closed_or_off_is_told_nothing(recording: TimingLogger)
     n_callbacks = len(gc.callbacks)
     recording.close()
     assert len(gc.callbacks) == n_callbacks - 1
-    with TimingLogger(0, log_dir=None, enabled=False, gc_rows=True):
+    with TimingLogger(0, log_dir=None, enabled=False, pause_rows=True):
         assert len(gc.callbacks) == n_callbacks - 1
 
 

@@ -7,26 +7,26 @@ import os
 import pytest
 
 from timing_logger import TimingLogger
-from timing_logger.recording.pauses import compilations, graph_captures, imports
+from timing_logger.recording.pauses import collector, compilations, graph_captures, imports
 from timing_logger.recording.pauses.recorders import Recorders
 from timing_logger.sinks.memory import MemorySink
 
-OTHERS = compilations, graph_captures, imports
+KINDS = collector, compilations, graph_captures, imports
 
 
 def wanted() -> list[bool]:
-    return [bool(kind.RECORDERS) for kind in OTHERS]
+    return [bool(kind.RECORDERS) for kind in KINDS]
 
 
-def test_of_the_collector_alone_means_no_other_kind(sink: MemorySink) -> None:
-    with TimingLogger(0, log_dir=None, sinks=[sink], gc_rows=True):
-        assert wanted() == [False, False, False]
+def test_without_the_option_no_kind_is_told(sink: MemorySink) -> None:
+    with TimingLogger(0, log_dir=None, sinks=[sink]):
+        assert wanted() == [False] * 4
 
 
 def test_all_kinds_are_told_until_the_logger_is_closed(sink: MemorySink) -> None:
     with TimingLogger(0, log_dir=None, sinks=[sink], pause_rows=True):
-        assert wanted() == [True, True, True]
-    assert wanted() == [False, False, False]
+        assert wanted() == [True] * 4
+    assert wanted() == [False] * 4
 
 
 def test_a_forked_child_has_none(sink: MemorySink) -> None:
@@ -35,7 +35,7 @@ def test_a_forked_child_has_none(sink: MemorySink) -> None:
         if not child:
             os._exit(any(wanted()))
         assert os.waitpid(child, 0)[1] == 0
-        assert wanted() == [True, True, True]
+        assert wanted() == [True] * 4
 
 
 @pytest.mark.usefixtures("each_core")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
+from functools import cache
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType, TracebackType
 from typing import Any
 
@@ -19,15 +20,11 @@ _CAPTURE = "CUDAGRAPH_RECORDING"  # the capture in it has a row of its own
 _CLOSE = 4  # frames from torch's function that compiles: between them are its decorators
 _WRAPPERS = "external_utils.py"  # of torch._dynamo: a function there calls the one in its first free variable
 
-_watching = False
 
-
+@cache
 def watch() -> None:
     """Have torch's compiler tell of each compilation from now on; it is never imported for that."""
-    global _watching
-    if not _watching:
-        _watching = True
-        after_import("torch._dynamo.callback", time_compilations)
+    after_import("torch._dynamo.callback", time_compilations)
 
 
 def time_compilations(callback: ModuleType) -> None:

@@ -15,15 +15,11 @@ from timing_logger.recording.pauses.recorders import Recorders
 
 RECORDERS = Recorders(GRAPH_CAPTURE)
 
-_watching = False
 
-
+@functools.cache
 def watch() -> None:
     """Have torch tell of each capture from now on, once it is imported."""
-    global _watching
-    if not _watching:
-        _watching = True
-        after_import("torch.cuda.graphs", time_captures)
+    after_import("torch.cuda.graphs", time_captures)
 
 
 def time_captures(graphs: ModuleType) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from weakref import ref
 
-from timing_logger.recording.pauses import compilations, graph_captures, imports
-from timing_logger.recording.pauses.collector import CollectorPauses
+from timing_logger.recording.pauses import collector, compilations, graph_captures, imports
 from timing_logger.recording.pauses.recorders import RecordsIntervals
 
-_KINDS = compilations, graph_captures, imports
+_KINDS = collector, compilations, graph_captures, imports
 
 
 class PauseRows:
@@ -19,18 +18,16 @@ class PauseRows:
 
     def __init__(self, recorder: RecordsIntervals) -> None:
         self._recorder = ref(recorder)
-        self._collector = CollectorPauses(recorder)
 
-    def begin(self, *, of_all: bool) -> None:
-        """Begin with the collector's pauses and, if those ``of_all`` kinds are wanted, with the others."""
-        self._collector.begin()
-        for kind in _KINDS if of_all else ():
+    def begin(self) -> None:
+        """Begin with all kinds."""
+        for kind in _KINDS:
             kind.RECORDERS.add(self._recorder)
             kind.watch()
 
     def end(self) -> None:
         """End with all of them; may be called again."""
-        self._collector.end()
         for kind in _KINDS:
             kind.RECORDERS.remove(self._recorder)
+        collector.watch_no_more()
         imports.watch_no_more()
