@@ -28,6 +28,7 @@ from timing_logger import get_timing_logger
 TOKENS, COMPUTE_MS = 1000.0, 8.0
 VICTIM = 1
 _PAGE_BYTES = 4096
+_BLOCK = os.urandom(1 << 20)
 
 
 class Befall:
@@ -162,30 +163,24 @@ def disk(rank: int, rng: random.Random) -> Befall:
 
 
 def write_back(rank: int, rng: random.Random) -> Befall:
-    """one rank writes 4 MB and waits until the disk has them, in no row"""
+    """one rank writes for 10 ms, and waits until the disk has it, in no row"""
     if rank != VICTIM:
         return Befall()
-    file, block = _file(0), os.urandom(4 << 20)
-
-    def write() -> None:
-        os.pwrite(file, block, 0)
-        os.fsync(file)
-
-    return Befall(between=write)
+    file = _file(0)
+    return Befall(between=lambda: _write(file, 10))
 
 
 def checkpoint(rank: int, rng: random.Random) -> Befall:
-    """rank 0 writes a checkpoint in every 40th step"""
+    """rank 0 writes a checkpoint for 60 ms in every 40th step"""
     if rank:
         return Befall()
-    file, block = _file(0), os.urandom(16 << 20)
+    file = _file(0)
 
     class Saves(Befall):
         def exchange(self, step: int) -> None:
             if step % 40 == 39:
                 with get_timing_logger().operation("CHECKPOINT"):
-                    os.pwrite(file, block, 0)
-                    os.fsync(file)
+                    _write(file, 60)
 
     return Saves()
 
@@ -205,6 +200,14 @@ def _file(size: int, flags: int = 0) -> int:
     os.unlink(name)
     os.close(file)
     return opened
+
+
+def _write(file: int, ms: float) -> None:
+    """Write to a disk for some time, and wait each time until it has what was written."""
+    until_s = time.perf_counter() + ms / 1e3
+    while time.perf_counter() < until_s:
+        os.pwrite(file, _BLOCK, 0)
+        os.fsync(file)
 
 
 # -- work -----------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import math
 from timing_logger.analysis import Verdict
 from timing_logger.analysis.causes.cause import Cause, Sought
 from timing_logger.analysis.causes.counters import COUNTERS
-from timing_logger.report._wording import count, fixed
+from timing_logger.report._wording import count, fixed, size
 
 
 def cause_sentence(cause: Cause) -> str:
@@ -78,7 +78,8 @@ def _did(cause: Cause) -> str:
 
 def _how_much(cause: Cause) -> str:
     if not cause.states_time:
-        return f", {cause.in_slow:.3g} per second typically ({cause.counter})"
+        rate = size(1e3 * cause.in_slow) if cause.counter.endswith("_kb") else f"{cause.in_slow:.3g}"
+        return f", typically {rate} per second ({cause.counter})"
     its, late = (fixed(each_ms, 0 if each_ms >= 10 else 1) for each_ms in (cause.in_slow, cause.delay_ms))
     if cause.in_slow > cause.delay_ms:
         return f", typically {its} ms where it was {late} ms late"

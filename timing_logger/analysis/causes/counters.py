@@ -42,17 +42,20 @@ class KindOfCause(NamedTuple):
         name: its name in JSON.
         look_at: what to look at next, in a sentence; ``{}`` is the place for the host.
         counters: what shows it: that which says most of the rank itself first.
+        brings: the name of a cause that this one brings about, whose time then holds that of this one.
     """
 
     name: str
     look_at: str
     counters: tuple[Counter, ...]
+    brings: str = ""
 
 
 CAUSES = (
     KindOfCause(
         "cpu-quota", "Raise the CPU limit of its container or cgroup{}, or start fewer threads.",
         (Counter("throttled_us", "waited us", "was stopped by its CPU quota"),),
+        brings="processor-wait",
     ),
     KindOfCause(
         "processor-wait",
@@ -63,7 +66,6 @@ CAUSES = (
             Counter("steal_us", "waited us", "was where a hypervisor gave processors to others"),
             Counter("cgroup_cpu_pressure_some_us", "waited us", "was where tasks waited for a processor"),
             Counter("cpu_pressure_some_us", "waited us", "was where tasks waited for a processor"),
-            Counter("involuntary_switches", "events", "was taken off its processor"),
         ),
     ),
     KindOfCause(
@@ -87,6 +89,7 @@ CAUSES = (
             Counter("swapped_in_kb", "events", "was where memory was read back from swap"),
             Counter("major_faults", "events", "had pages of its memory read from a disk (major faults)"),
         ),
+        brings="disk-wait",
     ),
     KindOfCause(
         "disk-wait", "Look{} at what reads and writes there then: checkpoints, batches, other processes.",
@@ -107,7 +110,7 @@ CAUSES = (
         ),
     ),
 )  # fmt: skip
-"""The causes that are looked for, the more specific first: a quota also makes ranks wait for processors."""
+"""The causes that are looked for, the more specific first."""
 
 COUNTERS = tuple((cause, counter) for cause in CAUSES for counter in cause.counters)
 """Each counter with the cause that it shows, in the order in which causes are preferred."""

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from coinciding_counters.hosts import host_table
-from coinciding_counters.runs import Course, Run, all_slower, late_in_turn, simulated
+from coinciding_counters.runs import Course, Run, all_slower, late_in_turn, lived, simulated
 
 from timing_logger.analysis import Policy, stragglers
 from timing_logger.analysis.stragglers.result import Verdict
@@ -41,8 +41,45 @@ def test_of_a_rank_that_is_slow_throughout_time_beyond_its_peers_is_stated_witho
     assert (cause.how, cause.other, np.isnan(cause.chance)) == ("throughout", 0, True)
 
 
+def test_of_a_rank_that_is_slow_throughout_the_counter_that_states_its_delay_best_is_the_cause() -> None:
+    run, rng = _run("throughout")
+    host = host_table(run, rng, WAIT)
+    host["memory_pressure_some_us"] = 3 * host[WAIT]
+    host["cgroup_memory_pressure_some_us"] = 0.0
+    cause = stragglers(run.timings, host=host).cause
+    assert cause is not None
+    assert cause.counter == WAIT
+
+
 def test_of_a_rank_that_is_slow_throughout_events_say_nothing() -> None:
     assert _judged("throughout", "major_faults").cause is None
+
+
+@pytest.mark.parametrize("course", ["throughout", "coming and going"])
+@pytest.mark.parametrize(("part", "name"), [(0.7, "cpu-quota"), (0.3, "processor-wait")])
+def test_a_quota_is_the_cause_of_a_wait_for_processors_if_it_is_most_of_it(
+    course: Course, part: float, name: str
+) -> None:
+    run, rng = _run(course)
+    host = host_table(run, rng, WAIT)
+    host["throttled_us"] = part * host[WAIT] * rng.uniform(0.8, 1.2, len(host))
+    cause = stragglers(run.timings, host=host).cause
+    assert cause is not None
+    assert cause.name == name
+
+
+def test_a_few_slow_steps_among_usual_ones_do_not_make_a_stretch_slow() -> None:
+    rng = np.random.default_rng(5)
+    n_steps = 1500
+    usual_ms = 40 * np.exp(rng.normal(0.0, 0.03, (n_steps, 4)))
+    delay_ms = np.zeros_like(usual_ms)
+    step = np.arange(n_steps)
+    delay_ms[(step % 300 < 150) | (step % 10 == 0), 2] = 20.0
+    run = lived(usual_ms, delay_ms)
+    cause = stragglers(run.timings, host=host_table(run, rng, WAIT)).cause
+    assert cause is not None
+    assert (cause.how, cause.counter) == ("coincides", WAIT)
+    assert 0.4 <= cause.slow / (cause.slow + cause.other) <= 0.6
 
 
 def test_a_slower_clock_states_time() -> None:

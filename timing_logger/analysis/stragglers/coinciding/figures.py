@@ -85,12 +85,23 @@ def _median(values: Floats) -> float:
     return float(np.median(known)) if len(known) else float("nan")
 
 
-def preferred(seen: Seen, found: list[Coincidence]) -> Coincidence | None:
+def preferred(seen: Seen, certain: list[Coincidence], found: list[Coincidence]) -> Coincidence | None:
     """Return which of the counters that coincide is stated; None if there is none.
 
-    One that tells how much time it took comes first; of those that do as well, the most specific.
-    """
+    One that tells how much time it took comes first; of those that do as well, the most specific. What brings
+    about the cause that it shows comes before it, if it states most of the delay: a thread that a quota stops
+    waits for a processor meanwhile, so its wait needs no second test against chance.
 
-    timed = [one for one in found if one.counter in seen.of_time] or found
+    Args:
+        seen: what counters show.
+        certain: those that coincide beyond chance.
+        found: all that were compared.
+    """
+    timed = [one for one in certain if one.counter in seen.of_time] or certain
     best = max((one.worth for one in timed), default=0.0)
-    return next((one for one in timed if one.worth >= _AS_GOOD * best), None)
+    chosen = next((one for one in timed if one.worth >= _AS_GOOD * best), None)
+    if chosen is None:
+        return None
+    name = seen.counters[chosen.counter][0].name
+    before = (one for one in found if one.worth > 0 and seen.counters[one.counter][0].brings == name)
+    return next((one._replace(chance=chosen.chance) for one in before if one.counter in seen.of_time), chosen)

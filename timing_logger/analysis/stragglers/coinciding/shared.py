@@ -38,7 +38,8 @@ def cause_in_turn(case: Case, lost_ms: float, host: pd.DataFrame) -> Answer:
     bounds = Bounds(case.policy.min_covered_share, case.policy.min_cause_correlation)
     found = coincidences(late, np.arange(len(columns)), beyond, what.of_time, bounds)
     chance = min(one.chance for one in found)
-    chosen = preferred(what, [one for one in found if one.chance <= case.policy.max_cause_chance])
+    certain = [one for one in found if one.chance <= case.policy.max_cause_chance]
+    chosen = preferred(what, certain, found)
     chosen = chosen or _most_of_the_time(case, what, lost_ms)
     if chosen is None:
         return Answer(None, what.sought(chance))
@@ -62,7 +63,8 @@ def cause_together(case: Case, slow: Ints, host: pd.DataFrame) -> Answer:
     bounds = Bounds(case.policy.min_covered_share, case.policy.min_cause_correlation)
     found = coincidences(delay.share[:, None], np.zeros(1, np.int64), shown[:, :, None], what.of_time, bounds)
     chance = min(one.chance for one in found)
-    chosen = preferred(what, [one for one in found if one.chance <= case.policy.max_cause_chance])
+    certain = [one for one in found if one.chance <= case.policy.max_cause_chance]
+    chosen = preferred(what, certain, found)
     if chosen is None:
         return Answer(None, what.sought(chance))
     course = Course(shown[chosen.counter], shown[chosen.counter] - _usual(shown[chosen.counter], delay))

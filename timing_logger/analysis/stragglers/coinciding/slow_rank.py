@@ -20,6 +20,8 @@ from timing_logger.analysis.table_types import Floats, Ints
 MOST_RANKS = 16
 """The most ranks whose counters are compared: more peers do not make a rank stand out more."""
 
+_HALF = 0.5
+
 
 class Answer(NamedTuple):
     """The cause, if any is stated, and what was looked at; None if nothing is known of these ranks."""
@@ -66,7 +68,18 @@ def _delay_of(case: Case, what: Seen, rank: int, slow: Ints) -> Delay:
     beyond_ms = (self_ms - peer_medians(self_ms))[:, [its]]
     length_ms = stretches.length_ms[:, 0]
     delayed_ms = times.recorded_every * stretches.sums(beyond_ms)[:, 0]
-    return Delay((rank,), delayed_ms / length_ms, stretches.have(slow), length_ms)
+    share = delayed_ms / length_ms
+    return Delay((rank,), share, stretches.have(slow) & (share >= _least_slow(share)), length_ms)
+
+
+def _least_slow(share: Floats) -> float:
+    """Return from which delay on a stretch with slow steps is slow: half of that in which most time is lost.
+
+    Where slow steps gather, a few of them in other stretches do not make these slow.
+    """
+    lost = np.sort(np.maximum(np.nan_to_num(share), 0.0))
+    until = np.cumsum(lost)
+    return _HALF * float(lost[np.searchsorted(until, _HALF * until[-1])])
 
 
 def _has_usual(delay: Delay, policy: Policy) -> bool:
@@ -80,8 +93,8 @@ def _coinciding(what: Seen, delay: Delay, policy: Policy) -> Answer:
     bounds = Bounds(policy.min_covered_share, policy.min_cause_correlation)
     found = coincidences(delay.share[:, None], np.zeros(1, np.int64), beyond, what.of_time, bounds)
     chance = min(one.chance for one in found)
-    certain = [one for one in found if one.chance <= policy.max_cause_chance]
-    chosen = preferred(what, [one for one in certain if _is_its_own(what, delay, one, policy)])
+    its_own = [one for one in found if _is_its_own(what, delay, one, policy)]
+    chosen = preferred(what, [one for one in its_own if one.chance <= policy.max_cause_chance], its_own)
     if chosen is None:
         return Answer(None, what.sought(chance))
     course = Course(what.shown[chosen.counter][:, 0], beyond[chosen.counter][:, 0])
@@ -110,16 +123,32 @@ def _medians(values: Floats) -> Floats:
 
 def _throughout(what: Seen, delay: Delay, policy: Policy) -> Answer:
     """Compare with the peers only: with no usual stretch, only time that covers the delay says something."""
-    for number in what.of_time.tolist():
-        shown = what.shown[number]
-        above = shown[:, 0] - np.fmax.reduce(shown[:, 1:], axis=1, initial=0.0)
-        known = ~np.isnan(above) & ~np.isnan(delay.share)
-        delayed = float(delay.share[known].sum())
-        covered = float(above[known].sum()) / delayed if delayed > 0 else 0.0
-        mostly = known.any() and np.mean(above[known] > 0) >= policy.min_slower_steps_share
-        if mostly and known.sum() >= policy.min_level_steps and covered >= policy.min_covered_share:
-            course = Course(shown[:, 0], above)
-            chance = float("nan")
-            cause = cause_from(what, number, delay, course, how="throughout", covered=covered, chance=chance)
-            return Answer(cause, what.sought(chance))
-    return Answer(None, what.sought(float("nan")))
+    above = {number: _above_peers(what.shown[number]) for number in what.of_time.tolist()}
+    found = [_covering(number, of_it, delay, policy) for number, of_it in above.items()]
+    chosen = preferred(what, [one for one in found if one.worth > 0], found)
+    if chosen is None:
+        return Answer(None, what.sought(float("nan")))
+    course = Course(what.shown[chosen.counter][:, 0], above[chosen.counter])
+    cause = cause_from(
+        what, chosen.counter, delay, course,
+        how="throughout", covered=chosen.covered, chance=chosen.chance,
+    )  # fmt: skip
+    return Answer(cause, what.sought(float("nan")))
+
+
+def _above_peers(shown: Floats) -> Floats:
+    """Return by how much a counter of the first rank is above the highest of the others, by stretch."""
+    above: Floats = shown[:, 0] - np.fmax.reduce(shown[:, 1:], axis=1, initial=0.0)
+    return above
+
+
+def _covering(number: int, above: Floats, delay: Delay, policy: Policy) -> Coincidence:
+    """Tell how much of the delay a counter states, which is worth most if it is all of it and no more."""
+    known = ~np.isnan(above) & ~np.isnan(delay.share)
+    delayed = float(delay.share[known].sum())
+    covered = float(above[known].sum()) / delayed if delayed > 0 else 0.0
+    mostly = known.sum() >= policy.min_level_steps and (
+        np.mean(above[known] > 0) >= policy.min_slower_steps_share
+    )
+    worth = min(covered, 1 / covered) if mostly and covered >= policy.min_covered_share else 0.0
+    return Coincidence(number, float("nan"), covered, worth, float("nan"))
