@@ -359,21 +359,12 @@ OF_REQUESTS = (
 )
 """What begins and gives up the operations of requests."""
 
-OF_THE_PROCESS = (
-    _function("Init", "argc argv"),
-    _function("Init_thread", "argc argv required provided"),
-    _function("Finalize", ""),
-    _function("Abort", "comm code"),
-    _function("Comm_set_name", "comm name"),
-)
-"""What the library does more for than time it; their wrappers are in ``lifecycle.c``."""
+NAME_COMMUNICATORS_IN_C = (_function("Comm_set_name", "comm name"),)
 
-OF_THE_PROCESS_IN_FORTRAN = (
-    _function("Init", ""),
-    _function("Init_thread", "required provided"),
-    _function("Finalize", ""),
-    _function("Abort", "comm code"),
-)
+BEGIN_MPI = (_function("Init", "argc argv"), _function("Init_thread", "argc argv required provided"))
+BEGIN_MPI_IN_FORTRAN = (_function("Init", ""), _function("Init_thread", "required provided"))
+END_MPI = (_function("Finalize", ""), _function("Abort", "comm code"))
+"""What the timing begins and ends with. Where MPI's Fortran calls the C binding, the first of them counts."""
 
 ASKED = {
     "Cartdim_get": 2, "Comm_create_keyval": 4, "Comm_get_attr": 4, "Comm_get_name": 3,

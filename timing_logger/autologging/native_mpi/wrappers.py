@@ -6,11 +6,13 @@ A wrapper hands its arguments on as they came. What it reads of them, it reads b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
 
 from timing_logger.autologging.native_mpi import table
 from timing_logger.autologging.native_mpi.table import Completion, Function
+
+_Wrapped: TypeAlias = "Function | Completion"
 
 
 class Binding(NamedTuple):
@@ -30,7 +32,7 @@ class Binding(NamedTuple):
     definitions: dict[str, str]
     is_fortran: bool = False
 
-    def parameters(self, function: Function | Completion) -> tuple[str, ...]:
+    def parameters(self, function: _Wrapped) -> tuple[str, ...]:
         """Return the names of the parameters in this language."""
         if not self.is_fortran:
             return function.parameters
@@ -57,6 +59,7 @@ _IN_C = {
     "STATUS(w)": "(*(MPI_Status *) (w))",
     "IGNORED(w)": "((MPI_Status *) (w) == MPI_STATUS_IGNORE)",
     "BINDING": "&in_c",
+    "RETURN(code)": "return (code)",
 }
 _COUNT_OF = {
     "int": {
@@ -94,6 +97,7 @@ _IN_FORTRAN = {
     "STATUS(w)": "status_f2c(w)",
     "IGNORED(w)": "is_fortran_ignored(w)",
     "BINDING": "&in_fortran",
+    "RETURN(code)": "{ (void) (code); return; }",
 }
 
 C = Binding("C", "MPI_{}".format, str, _IN_C | _COUNT_OF["int"])
@@ -124,11 +128,12 @@ def real_header(exists: Callable[[str], bool]) -> str:
         exists: whether the MPI declares a function of C of this name.
     """
     members, found = [], []
-    for binding, function in _functions(exists):
-        n = len(binding.parameters(function))
-        kind = "void" if binding.is_fortran else "int"
-        members.append(f"    {kind} (*{binding.field(function.name)})({_words(n)});")
-        found.append(f'FIND({binding.field(function.name)}, "{_own_entry(binding, function.name)}")')
+    for binding in BINDINGS:
+        for function, _ in _wrapped_in(binding, exists):
+            n = len(binding.parameters(function))
+            kind = "void" if binding.is_fortran else "int"
+            members.append(f"    {kind} (*{binding.field(function.name)})({_words(n)});")
+            found.append(f'FIND({binding.field(function.name)}, "{_own_entry(binding, function.name)}")')
     for name, n in table.ASKED.items():
         members.append(f"    int (*{name})({_words(n)});")
         found.append(f'FIND({name}, "PMPI_{name}")')
@@ -153,24 +158,16 @@ def _own_entry(binding: Binding, name: str) -> str:
     return binding.symbol(name).replace("MPI_", "PMPI_").replace("mpi_", "pmpi_")
 
 
-def _functions(exists: Callable[[str], bool]) -> Iterator[tuple[Binding, Function | Completion]]:
-    """Yield all that is wrapped, in each binding."""
-    for binding in BINDINGS:
-        for functions, _ in _WAYS:
-            for function in functions:
+def _wrapped_in(binding: Binding, exists: Callable[[str], bool]) -> Iterator[tuple[_Wrapped, list[str]]]:
+    """Yield all that is wrapped in a binding, each with the body of its wrapper."""
+    for way in _WAYS:
+        if binding in way.bindings:
+            for function in way.functions:
                 if _has(binding, function, exists):
-                    yield binding, function
-    for function in table.MAKE_COMMUNICATORS_IN_C:
-        if exists(function.name):
-            yield C, function
-    for function in table.OF_THE_PROCESS:
-        yield C, function
-    for function in table.OF_THE_PROCESS_IN_FORTRAN:
-        yield FORTRAN, function
-        yield FORTRAN_2008, function
+                    yield function, [*way.begins, *way.body(function)]
 
 
-def _has(binding: Binding, function: Function | Completion, exists: Callable[[str], bool]) -> bool:
+def _has(binding: Binding, function: _Wrapped, exists: Callable[[str], bool]) -> bool:
     if binding is LARGE:
         return isinstance(function, Function) and function.large and exists(function.name + "_c")
     return exists(function.name)
@@ -193,12 +190,7 @@ def wrappers(exists: Callable[[str], bool]) -> str:
     for binding in BINDINGS:
         parts.append(f"\n/* -- {binding.title} */\n")
         parts.extend(_defined(name, text) for name, text in binding.definitions.items())
-        for functions, body in _WAYS:
-            chosen = (f for f in functions if _has(binding, f, exists))
-            parts.extend(_wrapper(binding, function, body(binding, function)) for function in chosen)
-        if binding is C:
-            makers = (one for one in table.MAKE_COMMUNICATORS_IN_C if exists(one.name))
-            parts.extend(_wrapper(C, one, _makes_communicator(C, one)) for one in makers)
+        parts.extend(_wrapper(binding, one, body) for one, body in _wrapped_in(binding, exists))
     return "\n".join(parts) + "\n"
 
 
@@ -206,55 +198,46 @@ def _defined(name: str, text: str) -> str:
     return f"#undef {name.split('(')[0]}\n#define {name} {text}"
 
 
-def _wrapper(binding: Binding, function: Function | Completion, body: Iterable[str]) -> str:
+def _wrapper(binding: Binding, function: _Wrapped, body: list[str]) -> str:
     names = binding.parameters(function)
     kind = "void" if binding.is_fortran else "int"
-    given = ", ".join(f"word {name}" for name in names)
-    head = f"{kind} wrapped_{binding.field(function.name)}({given})"
-    return "\n".join(
-        (
-            "",
-            f'EXPORTED {head} __asm__("{binding.symbol(function.name)}");',
-            head,
-            "{",
-            *(
-                ("    MPI_Fint unasked;", "    ierror = ierror == 0 ? (word) &unasked : ierror;")
-                if binding.is_fortran
-                else ()
-            ),
-            "    if (passes(CALLER))",
-            f"        {_untimed(binding, function)}",
-            *(f"    {line}" for line in body),
-            "}",
-        )
-    )
+    head = f"{kind} wrapped_{binding.field(function.name)}({', '.join(f'word {name}' for name in names)})"
+    call = f"real.{binding.field(function.name)}({', '.join(names)})"
+    unasked = ["MPI_Fint unasked;", "ierror = ierror == 0 ? (word) &unasked : ierror;"]
+    lines = [
+        f'EXPORTED {head} __asm__("{binding.symbol(function.name)}");', head, "{",
+        *(f"    {line}" for line in (*(unasked if binding.is_fortran else ()), *body)),
+        "}",
+    ]  # fmt: skip
+    return "\n" + "\n".join(lines).replace("REAL", f"({call}, INT(ierror))" if binding.is_fortran else call)
 
 
-def _call(binding: Binding, function: Function | Completion, **replaced: str) -> str:
-    """Return the expression that calls MPI's own function, and is its error code."""
-    names = [replaced.get(name, name) for name in binding.parameters(function)]
-    called = f"real.{binding.field(function.name)}({', '.join(names)})"
-    return f"({called}, INT(ierror))" if binding.is_fortran else called
+# -- bodies; REAL is the call of MPI's own function with the wrapper's arguments, and its error code ---------
+
+_HAND_ON = "RETURN(REAL);"
+_WITH_STATUS = (
+    "MPI_Status own;",
+    "status = IGNORED(status) ? (word) &own : status;",
+    "enter(begun);",
+    "int code = REAL;",
+    "MPI_Status seen = STATUS(status);",
+)
+"""Calls a function that tells by its status what the row needs, also where the program wants none."""
+_REQUEST = "code == MPI_SUCCESS ? REQUEST_AT(request) : NO_REQUEST"
 
 
-def _ended(binding: Binding, expression: str) -> str:
-    return f"{expression};" if binding.is_fortran else f"return {expression};"
+def _begun_as(call: str) -> list[str]:
+    """Return how a row begins; a call that has none is handed on."""
+    return [f"struct call *begun = {call};", "if (begun == NULL)", f"    {_HAND_ON}"]
 
 
-def _untimed(binding: Binding, function: Function | Completion) -> str:
-    """Return the statement that hands the call on as it came."""
-    names = binding.parameters(function)
-    called = f"real.{binding.field(function.name)}({', '.join(names)});"
-    return f"{{ {called} return; }}" if binding.is_fortran else f"return {called}"
+def _then(statement: str, *, call: str = "REAL", condition: str = "code == MPI_SUCCESS") -> list[str]:
+    """Return a call, and what follows if it succeeded."""
+    return [f"int code = {call};", f"if ({condition})", f"    {statement}", "RETURN(code);"]
 
 
-def _untimed_without(binding: Binding, function: Function, pointer: str) -> list[str]:
-    return [f"if ({pointer} == NULL)", f"    {_untimed(binding, function)}"]
-
-
-def _begun_collective(binding: Binding, function: Function) -> list[str]:
-    begun = f'struct call *begun = collective("{function.operation}", COMM(comm));'
-    lines = [begun, *_untimed_without(binding, function, "begun")]
+def _begun_collective(function: Function) -> list[str]:
+    lines = _begun_as(f'collective("{function.operation}", COMM(comm))')
     if function.sent_bytes:
         lines += ["#define call (*begun)", f"call.bytes = {function.sent_bytes};", "#undef call"]
     if "root" in function.parameters:
@@ -262,265 +245,220 @@ def _begun_collective(binding: Binding, function: Function) -> list[str]:
     return lines
 
 
-def _begun_message(binding: Binding, function: Function) -> list[str]:
+def _begun_message(function: Function) -> list[str]:
     source = "RANK(source)" if "source" in function.parameters else "MPI_PROC_NULL"
     if "dest" in function.parameters:
-        begun = f'message("{function.operation}", COMM(comm), RANK(dest), {source})'
+        lines = _begun_as(f'message("{function.operation}", COMM(comm), RANK(dest), {source})')
     else:
-        begun = f'receive("{function.operation}", COMM(comm), {source})'
-    lines = [f"struct call *begun = {begun};", *_untimed_without(binding, function, "begun")]
+        lines = _begun_as(f'receive("{function.operation}", COMM(comm), {source})')
     return [*lines, f"begun->bytes = {function.sent_bytes};"] if function.sent_bytes else lines
 
 
-def _begun(binding: Binding, function: Function) -> list[str]:
+def _begun(function: Function) -> list[str]:
     is_collective = not {"dest", "source"} & set(function.parameters)
-    return (_begun_collective if is_collective else _begun_message)(binding, function)
+    return (_begun_collective if is_collective else _begun_message)(function)
 
 
-def _blocking_collective(binding: Binding, function: Function) -> list[str]:
-    return [
-        *_begun_collective(binding, function),
-        "enter(begun);",
-        _ended(binding, f"leave(begun, {_call(binding, function)})"),
-    ]
+def _blocking_collective(function: Function) -> list[str]:
+    return [*_begun_collective(function), "enter(begun);", "RETURN(leave(begun, REAL));"]
 
 
-def _blocking_message(binding: Binding, function: Function) -> list[str]:
-    lines = _begun_message(binding, function)
+def _blocking_message(function: Function) -> list[str]:
+    lines = _begun_message(function)
     if "status" not in function.parameters:
-        ended = f"leave_message(begun, {_call(binding, function)}, NULL)"
-        return [*lines, "enter(begun);", _ended(binding, ended)]
+        return [*lines, "enter(begun);", "RETURN(leave_message(begun, REAL, NULL));"]
     return [
         *lines,
-        "MPI_Status own;",
+        "MPI_Status own, seen;",
         "bool learns = learns_from_status(begun);",
-        "word told = learns && IGNORED(status) ? (word) &own : status;",
+        "status = learns && IGNORED(status) ? (word) &own : status;",
         "enter(begun);",
-        f"int code = {_call(binding, function, status='told')};",
-        "MPI_Status seen;",
+        "int code = REAL;",
         "if (learns)",
-        "    seen = STATUS(told);",
-        _ended(binding, "leave_message(begun, code, learns ? &seen : NULL)"),
+        "    seen = STATUS(status);",
+        "RETURN(leave_message(begun, code, learns ? &seen : NULL));",
     ]
 
 
-def _issues(binding: Binding, function: Function) -> list[str]:
+def _issues(function: Function) -> list[str]:
     return [
-        *_begun(binding, function),
-        "enter(begun);",
-        f"int code = {_call(binding, function)};",
-        _ended(binding, "issued(begun, code, code == MPI_SUCCESS ? REQUEST_AT(request) : NO_REQUEST)"),
-    ]
+        *_begun(function), "enter(begun);", "int code = REAL;", f"RETURN(issued(begun, code, {_REQUEST}));",
+    ]  # fmt: skip
 
 
-def _prepares(binding: Binding, function: Function) -> list[str]:
-    return [
-        *_begun(binding, function),
-        f"int code = {_call(binding, function)};",
-        _ended(binding, "prepared(begun, code, code == MPI_SUCCESS ? REQUEST_AT(request) : NO_REQUEST)"),
-    ]
+def _prepares(function: Function) -> list[str]:
+    return [*_begun(function), "int code = REAL;", f"RETURN(prepared(begun, code, {_REQUEST}));"]
 
 
-def _probes(binding: Binding, function: Function) -> list[str]:
+def _probes(function: Function) -> list[str]:
     found = "FLAG(flag)" if "flag" in function.parameters else "true"
     ended = f"leave_probe(begun, code, {found}, &seen)"
     if "message" in function.parameters:
         ended = f"matched(begun, code, {found}, MESSAGE_AT(message), &seen)"
-    return [
-        *_begun_message(binding, function),
-        "MPI_Status own;",
-        "word told = IGNORED(status) ? (word) &own : status;",
-        "enter(begun);",
-        f"int code = {_call(binding, function, status='told')};",
-        "MPI_Status seen = STATUS(told);",
-        _ended(binding, ended),
-    ]
+    return [*_begun_message(function), *_WITH_STATUS, f"RETURN({ended});"]
 
 
-def _receives_matched(binding: Binding, function: Function) -> list[str]:
+def _receives_matched(function: Function) -> list[str]:
     operation = "RECV" if function.name == "Mrecv" else "IRECV"
-    lines = [
-        f'struct call *begun = receive_matched("{operation}", MESSAGE_AT(message));',
-        *_untimed_without(binding, function, "begun"),
-        "enter(begun);",
-        f"int code = {_call(binding, function)};",
-    ]
-    if "request" in function.parameters:
-        ended = "issued(begun, code, code == MPI_SUCCESS ? REQUEST_AT(request) : NO_REQUEST)"
-    else:
-        ended = "leave_message(begun, code, NULL)"
-    return [*lines, _ended(binding, ended)]
+    ends = "request" in function.parameters
+    ended = f"issued(begun, code, {_REQUEST})" if ends else "leave_message(begun, code, NULL)"
+    lines = _begun_as(f'receive_matched("{operation}", MESSAGE_AT(message))')
+    return [*lines, "enter(begun);", "int code = REAL;", f"RETURN({ended});"]
 
 
-def _returned(binding: Binding) -> str:
-    return "return;" if binding.is_fortran else "return code;"
+_MADE = {
+    "newcomm": "group_of(NEW_COMM(newcomm));",
+    "new_win": "group_of_handle(A_WINDOW, WIN_AT(new_win));",
+    "new_file": "group_of_handle(A_FILE, FILE_AT(new_file));",
+}
+"""Names the group of what a function made, by the parameter that it is in."""
 
 
-def _makes_communicator(binding: Binding, function: Function) -> list[str]:
+def _makes(function: Function) -> list[str]:
+    made = next(text for name, text in _MADE.items() if name in function.parameters)
+    return [*_begun_collective(function), "enter(begun);", *_then(made, call="leave(begun, REAL)")]
+
+
+def _names_communicator(function: Function) -> list[str]:
+    return _then("rename_group(COMM(comm));")
+
+
+def _makes_communicator_of_others(function: Function) -> list[str]:
     return [
-        *_begun_collective(binding, function),
+        *_begun_as(f'unnumbered("{function.operation}", group_of(COMM(comm)), MPI_PROC_NULL)'),
         "enter(begun);",
-        f"int code = leave(begun, {_call(binding, function)});",
-        "if (code == MPI_SUCCESS)",
-        "    group_of(NEW_COMM(newcomm));",
-        _returned(binding),
-    ]
-
-
-def _makes_communicator_of_others(binding: Binding, function: Function) -> list[str]:
-    return [
-        f'struct call *begun = unnumbered("{function.operation}", group_of(COMM(comm)), MPI_PROC_NULL);',
-        *_untimed_without(binding, function, "begun"),
-        "enter(begun);",
-        f"int code = {_call(binding, function)};",
-        _ended(binding, "leave_as_first(begun, code, code == MPI_SUCCESS ? NEW_COMM(newcomm) : NO_COMM)"),
+        "int code = REAL;",
+        "RETURN(leave_as_first(begun, code, code == MPI_SUCCESS ? NEW_COMM(newcomm) : NO_COMM));",
     ]
 
 
-def _ends_communicator(binding: Binding, function: Function) -> list[str]:
+def _ends_communicator(function: Function) -> list[str]:
     return [
-        f'struct call *begun = collective("{function.operation}", NEW_COMM(old_comm));',
-        *_untimed_without(binding, function, "begun"),
+        *_begun_as(f'collective("{function.operation}", NEW_COMM(old_comm))'),
         "keep_group(begun->group);",
         "enter(begun);",
-        f"int code = leave(begun, {_call(binding, function)});",
+        "int code = leave(begun, REAL);",
         "drop_group(begun->group);",
-        _returned(binding),
+        "RETURN(code);",
     ]
 
 
 # -- windows and files ---------------------------------------------------------------------------------------
 
 
-def _kind(function: Function) -> str:
-    return "A_WINDOW" if function.name.startswith("Win_") else "A_FILE"
-
-
 def _group_of_handle(function: Function) -> str:
-    handle = "WIN(win)" if _kind(function) == "A_WINDOW" else "FILE_(file)"
-    return f"group_of_handle({_kind(function)}, {handle})"
+    is_window = "win" in function.parameters
+    return "group_of_handle(A_WINDOW, WIN(win))" if is_window else "group_of_handle(A_FILE, FILE_(file))"
 
 
-def _makes_handle(binding: Binding, function: Function) -> list[str]:
-    made = "WIN_AT(new_win)" if _kind(function) == "A_WINDOW" else "FILE_AT(new_file)"
-    return [
-        *_begun_collective(binding, function),
-        "enter(begun);",
-        f"int code = leave(begun, {_call(binding, function)});",
-        "if (code == MPI_SUCCESS)",
-        f"    group_of_handle({_kind(function)}, {made});",
-        _returned(binding),
-    ]
-
-
-def _on_all(binding: Binding, function: Function) -> list[str]:
+def _begun_on_all(function: Function) -> list[str]:
     operation = f'"{function.operation}"'
     if function.name == "Win_fence":  # one that ends no epoch need not wait for anybody
         operation = f'INT(assertion) & MPI_MODE_NOPRECEDE ? "WIN_FENCE_NOPRECEDE" : {operation}'
-    lines = [
-        f"struct call *begun = collective_of({operation}, {_group_of_handle(function)});",
-        *_untimed_without(binding, function, "begun"),
-    ]
-    if function.sent_bytes:
-        lines.append(f"begun->bytes = {function.sent_bytes};")
-    return [*lines, "enter(begun);", _ended(binding, f"leave(begun, {_call(binding, function)})")]
+    return _begun_as(f"collective_of({operation}, {_group_of_handle(function)})")
 
 
-def _reads(binding: Binding, function: Function) -> list[str]:
-    return [
-        f'struct call *begun = collective_of("{function.operation}", {_group_of_handle(function)});',
-        *_untimed_without(binding, function, "begun"),
-        "MPI_Status own;",
-        "word told = IGNORED(status) ? (word) &own : status;",
-        "enter(begun);",
-        f"int code = {_call(binding, function, status='told')};",
-        "MPI_Status seen = STATUS(told);",
-        _ended(binding, "leave_read(begun, code, &seen)"),
-    ]
+def _on_all(function: Function) -> list[str]:
+    sent = [f"begun->bytes = {function.sent_bytes};"] if function.sent_bytes else []
+    return [*_begun_on_all(function), *sent, "enter(begun);", "RETURN(leave(begun, REAL));"]
 
 
-def _on_some(binding: Binding, function: Function) -> list[str]:
+def _reads(function: Function) -> list[str]:
+    return [*_begun_on_all(function), *_WITH_STATUS, "RETURN(leave_read(begun, code, &seen));"]
+
+
+def _on_some(function: Function) -> list[str]:
     rank = "RANK(rank)" if "rank" in function.parameters else "MPI_PROC_NULL"
-    return [
-        f'struct call *begun = unnumbered("{function.operation}", {_group_of_handle(function)}, {rank});',
-        *_untimed_without(binding, function, "begun"),
-        "enter(begun);",
-        _ended(binding, f"leave(begun, {_call(binding, function)})"),
-    ]
+    lines = _begun_as(f'unnumbered("{function.operation}", {_group_of_handle(function)}, {rank})')
+    return [*lines, "enter(begun);", "RETURN(leave(begun, REAL));"]
 
 
-def _ends_handle(binding: Binding, function: Function) -> list[str]:
-    handle = "WIN_AT(old_win)" if _kind(function) == "A_WINDOW" else "FILE_AT(old_file)"
+def _ends_handle(function: Function) -> list[str]:
+    is_window = "old_win" in function.parameters
+    kind, handle = ("A_WINDOW", "WIN_AT(old_win)") if is_window else ("A_FILE", "FILE_AT(old_file)")
     return [
         f"word handle = {handle};",
-        f"struct group *group = group_of_handle({_kind(function)}, handle);",
-        f'struct call *begun = collective_of("{function.operation}", group);',
-        *_untimed_without(binding, function, "begun"),
-        f"handle_ends({_kind(function)}, handle); /* MPI may give it to another */",
+        f"struct group *group = group_of_handle({kind}, handle);",
+        *_begun_as(f'collective_of("{function.operation}", group)'),
+        f"handle_ends({kind}, handle); /* MPI may give it to another */",
         "enter(begun);",
-        f"int code = leave(begun, {_call(binding, function)});",
+        "int code = leave(begun, REAL);",
         "leave_idle(group);",
-        _returned(binding),
+        "RETURN(code);",
     ]
 
 
-def _counts(binding: Binding, function: Function) -> list[str]:
+# -- MPI as a whole ------------------------------------------------------------------------------------------
+
+
+def _begins_mpi(function: Function) -> list[str]:
+    return _then("begin_timing();")
+
+
+def _ends_mpi(function: Function) -> list[str]:
+    return ["abort_timing(COMM(comm));" if "comm" in function.parameters else "end_timing(true);", _HAND_ON]
+
+
+# -- what has no row of its own ------------------------------------------------------------------------------
+
+
+def _counts(function: Function) -> list[str]:
     counts = f'count_untimed("{function.name}");'
-    if function.name != "Win_test":
-        return [counts, _untimed(binding, function)]
-    return [
-        f"int code = {_call(binding, function)};",
-        "if (code == MPI_SUCCESS && FLAG(flag))",
-        f"    {counts}",
-        _returned(binding),
-    ]
+    if function.name == "Win_test":
+        return _then(counts, condition="code == MPI_SUCCESS && FLAG(flag)")
+    return [counts, _HAND_ON]
 
 
-def _completes(binding: Binding, function: Completion) -> list[str]:
+def _completes(function: Completion) -> list[str]:
     requests = "requests" if "requests" in function.parameters else "request"
     statuses = "statuses" if "statuses" in function.parameters else "status"
     return [
         f"struct waited waited = begin_wait(BINDING, {requests}, {function.n_requests}, {statuses});",
-        f"int code = {_call(binding, function, **{statuses: 'waited.told'})};",
+        f"{statuses} = waited.told;",
+        "int code = REAL;",
         f"int n_completed = code == MPI_SUCCESS ? {function.n_completed} : 0;",
-        _ended(binding, f"end_wait(&waited, code, n_completed, {function.indices or '0'})"),
+        f"RETURN(end_wait(&waited, code, n_completed, {function.indices or '0'}));",
     ]
 
 
-def _of_request(binding: Binding, function: Function) -> list[str]:
-    if function.name == "Request_free":
-        return ["forget(REQUEST_AT(request));", _untimed(binding, function)]
-    if function.name == "Cancel":
-        return ["cancelled(REQUEST_AT(request));", _untimed(binding, function)]
-    n = "INT(count)" if function.name == "Startall" else "1"
-    requests = "requests" if function.name == "Startall" else "request"
-    return [
-        "int64_t start_ns = now_ns();",
-        f"int code = {_call(binding, function)};",
-        "if (code == MPI_SUCCESS)",
-        f"    all_started(BINDING, {requests}, {n}, start_ns);",
-        _returned(binding),
-    ]
+def _of_request(function: Function) -> list[str]:
+    if function.name in ("Request_free", "Cancel"):
+        gives_up = "forget" if function.name == "Request_free" else "cancelled"
+        return [f"{gives_up}(REQUEST_AT(request));", _HAND_ON]
+    given = "requests, INT(count)" if function.name == "Startall" else "request, 1"
+    return ["int64_t start_ns = now_ns();", *_then(f"all_started(BINDING, {given}, start_ns);")]
 
 
-_WAYS: tuple[tuple[tuple[Function | Completion, ...], Callable[..., list[str]]], ...] = (
-    (table.BLOCKING_COLLECTIVES, _blocking_collective),
-    (table.BLOCKING_MESSAGES, _blocking_message),
-    (table.ISSUED, _issues),
-    (table.PREPARED, _prepares),
-    (table.PROBES, _probes),
-    (table.MATCHED_RECEIVES, _receives_matched),
-    (table.MAKE_COMMUNICATORS, _makes_communicator),
-    (table.MAKE_COMMUNICATORS_OF_OTHERS, _makes_communicator_of_others),
-    (table.END_COMMUNICATORS, _ends_communicator),
-    (table.MAKE_WINDOWS, _makes_handle),
-    (table.MAKE_FILES, _makes_handle),
-    (table.ON_ALL_OF_A_WINDOW, _on_all),
-    (table.ON_ALL_OF_A_FILE, _on_all),
-    (table.ON_SOME_OF_A_WINDOW, _on_some),
-    (table.READS_OF_FILES, _reads),
-    (table.END_HANDLES, _ends_handle),
-    (table.COUNTED, _counts),
-    (table.COMPLETIONS, _completes),
-    (table.OF_REQUESTS, _of_request),
+class _Way(NamedTuple):
+    """How some functions are wrapped: what writes the bodies, in which bindings, and how each body begins."""
+
+    functions: Sequence[_Wrapped]
+    body: Callable[..., list[str]]
+    bindings: Sequence[Binding] = BINDINGS
+    begins: Sequence[str] = ("if (passes(CALLER))", f"    {_HAND_ON}")
+
+
+_FIND = ("if (!real.found)", "    find_real(CALLER);")
+_WAYS = (
+    _Way(table.BLOCKING_COLLECTIVES, _blocking_collective),
+    _Way(table.BLOCKING_MESSAGES, _blocking_message),
+    _Way(table.ISSUED, _issues),
+    _Way(table.PREPARED, _prepares),
+    _Way(table.PROBES, _probes),
+    _Way(table.MATCHED_RECEIVES, _receives_matched),
+    _Way((*table.MAKE_COMMUNICATORS, *table.MAKE_WINDOWS, *table.MAKE_FILES), _makes),
+    _Way(table.MAKE_COMMUNICATORS_IN_C, _makes, [C]),
+    _Way(table.MAKE_COMMUNICATORS_OF_OTHERS, _makes_communicator_of_others),
+    _Way(table.END_COMMUNICATORS, _ends_communicator),
+    _Way(table.NAME_COMMUNICATORS_IN_C, _names_communicator, [C]),
+    _Way((*table.ON_ALL_OF_A_WINDOW, *table.ON_ALL_OF_A_FILE), _on_all),
+    _Way(table.ON_SOME_OF_A_WINDOW, _on_some),
+    _Way(table.READS_OF_FILES, _reads),
+    _Way(table.END_HANDLES, _ends_handle),
+    _Way(table.COUNTED, _counts),
+    _Way(table.COMPLETIONS, _completes),
+    _Way(table.OF_REQUESTS, _of_request),
+    _Way(table.BEGIN_MPI, _begins_mpi, [C], _FIND),
+    _Way(table.BEGIN_MPI_IN_FORTRAN, _begins_mpi, [FORTRAN, FORTRAN_2008], _FIND),
+    _Way(table.END_MPI, _ends_mpi, [C, FORTRAN, FORTRAN_2008], _FIND),
 )

@@ -74,7 +74,7 @@ static void stop_in_child(void)
     close_file();
 }
 
-static void begin(void)
+void begin_timing(void)
 {
     const char *folder = getenv("TIMING_LOGGER_NATIVE_MPI");
     int rank, size;
@@ -122,7 +122,7 @@ static bool is_over_within(int64_t patience_ns)
 
 /* Have the writer write what there is. A disk that does not answer keeps it for a time: then the rest is counted as
    dropped, by a thread that may be kept as well, and the process goes on to its end. */
-static void end(bool closed)
+void end_timing(bool closed)
 {
     pthread_t teller;
     if (of_process != getpid()) /* a child of a fork in C has no writer */
@@ -140,60 +140,11 @@ static void end(bool closed)
         is_over_within(PATIENCE_AT_LAST_NS);
 }
 
-EXPORTED int wrapped_Init(word argc, word argv) __asm__("MPI_Init");
-int wrapped_Init(word argc, word argv)
-{
-    find_real(CALLER);
-    int code = real.Init(argc, argv);
-    if (code == MPI_SUCCESS)
-        begin();
-    return code;
-}
-
-EXPORTED int wrapped_Init_thread(word argc, word argv, word required, word provided) __asm__("MPI_Init_thread");
-int wrapped_Init_thread(word argc, word argv, word required, word provided)
-{
-    find_real(CALLER);
-    int code = real.Init_thread(argc, argv, required, provided);
-    if (code == MPI_SUCCESS)
-        begin();
-    return code;
-}
-
-EXPORTED int wrapped_Finalize(void) __asm__("MPI_Finalize");
-int wrapped_Finalize(void)
-{
-    if (!real.found)
-        find_real(CALLER);
-    end(true);
-    return real.Finalize();
-}
-
-static void begin_abort(MPI_Comm comm)
+void abort_timing(MPI_Comm comm)
 {
     if (recording)
         write_abort(comm);
-    end(false);
-}
-
-EXPORTED int wrapped_Abort(word comm, word code) __asm__("MPI_Abort");
-int wrapped_Abort(word comm, word code)
-{
-    if (!real.found)
-        find_real(CALLER);
-    begin_abort((MPI_Comm) comm);
-    return real.Abort(comm, code);
-}
-
-EXPORTED int wrapped_Comm_set_name(word comm, word name) __asm__("MPI_Comm_set_name");
-int wrapped_Comm_set_name(word comm, word name)
-{
-    if (passes(CALLER))
-        return real.Comm_set_name(comm, name);
-    int code = real.Comm_set_name(comm, name);
-    if (code == MPI_SUCCESS)
-        rename_group((MPI_Comm) comm);
-    return code;
+    end_timing(false);
 }
 
 /* The standard's switch for profilers: 0 pauses the rows, whose numbers go on; anything else resumes them. MPI's own
@@ -207,7 +158,7 @@ int wrapped_Pcontrol(int level, ...)
 
 /* -- ends without MPI_Finalize ------------------------------------------------------------------------------------ */
 
-__attribute__((destructor)) static void end_with_the_process(void) { end(true); }
+__attribute__((destructor)) static void end_with_the_process(void) { end_timing(true); }
 
 /* Open MPI ends a process by this, also after an error that nobody handles; then its launcher kills the others. */
 EXPORTED int PMIx_Abort(int code, const char *message, void *processes, size_t n);
@@ -215,7 +166,7 @@ int PMIx_Abort(int code, const char *message, void *processes, size_t n)
 {
     int (*own)(int, const char *, void *, size_t);
     fail_call("error:MPI_ERRORS_ARE_FATAL");
-    end(false);
+    end_timing(false);
     *(void **) &own = dlsym(library_of(CALLER, "PMIx_Abort"), "PMIx_Abort");
     if (own == NULL)
         _exit(code);
@@ -225,7 +176,7 @@ int PMIx_Abort(int code, const char *message, void *processes, size_t n)
 /* What glibc does, but for the threads of our own that are at work; for signal handlers and children, too. */
 EXPORTED void _exit(int code)
 {
-    end(true);
+    end_timing(true);
     for (;;)
         syscall(SYS_exit_group, code);
 }
@@ -234,42 +185,7 @@ EXPORTED void _Exit(int code) { _exit(code); }
 
 /* -- Fortran ------------------------------------------------------------------------------------------------------- */
 
-/* Fortran's ways in, where the error code may be absent. Where MPI's own calls the C binding, that has begun the
-   timing already. */
 #define IN_FORTRAN(suffix, symbol)                                                                                 \
-    EXPORTED void wrapped_Init##suffix(word ierror) __asm__("mpi_init" symbol);                                    \
-    void wrapped_Init##suffix(word ierror)                                                                         \
-    {                                                                                                              \
-        MPI_Fint unasked, *code = ierror == 0 ? &unasked : (MPI_Fint *) ierror;                                    \
-        find_real(CALLER);                                                                                         \
-        real.Init##suffix((word) code);                                                                            \
-        if (*code == MPI_SUCCESS)                                                                                  \
-            begin();                                                                                               \
-    }                                                                                                              \
-    EXPORTED void wrapped_Init_thread##suffix(word required, word provided, word ierror)                           \
-        __asm__("mpi_init_thread" symbol);                                                                         \
-    void wrapped_Init_thread##suffix(word required, word provided, word ierror)                                    \
-    {                                                                                                              \
-        MPI_Fint unasked, *code = ierror == 0 ? &unasked : (MPI_Fint *) ierror;                                    \
-        find_real(CALLER);                                                                                         \
-        real.Init_thread##suffix(required, provided, (word) code);                                                 \
-        if (*code == MPI_SUCCESS)                                                                                  \
-            begin();                                                                                               \
-    }                                                                                                              \
-    EXPORTED void wrapped_Finalize##suffix(word ierror) __asm__("mpi_finalize" symbol);                            \
-    void wrapped_Finalize##suffix(word ierror)                                                                     \
-    {                                                                                                              \
-        end(true);                                                                                                 \
-        real.Finalize##suffix(ierror);                                                                             \
-    }                                                                                                              \
-    EXPORTED void wrapped_Abort##suffix(word comm, word code, word ierror) __asm__("mpi_abort" symbol);            \
-    void wrapped_Abort##suffix(word comm, word code, word ierror)                                                  \
-    {                                                                                                              \
-        if (!real.found)                                                                                           \
-            find_real(CALLER);                                                                                     \
-        begin_abort(comm_f2c(comm));                                                                               \
-        real.Abort##suffix(comm, code, ierror);                                                                    \
-    }                                                                                                              \
     EXPORTED void wrapped_Pcontrol##suffix(const MPI_Fint *level) __asm__("mpi_pcontrol" symbol);                  \
     void wrapped_Pcontrol##suffix(const MPI_Fint *level) { paused = *level == 0; }
 

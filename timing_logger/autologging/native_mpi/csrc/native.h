@@ -204,6 +204,10 @@ char *cell_of(const char *name);
 
 /* -- lifecycle.c -------------------------------------------------------------------------------------------------- */
 
+void begin_timing(void);
+void end_timing(bool closed);
+/* The same, where the program ends all ranks: there is a row for that. */
+void abort_timing(MPI_Comm comm);
 extern atomic_long progress; /* moves whenever the disk has taken something */
 extern int incarnation;
 
