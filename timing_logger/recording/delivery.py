@@ -150,6 +150,7 @@ class Delivery:
     """Hands every record to every sink; only the flush thread uses it.
 
     Attributes:
+        first: what becomes of the records in the first sink.
         file: the timing file, if it is the only sink; else None.
 
     Args:
@@ -162,31 +163,16 @@ class Delivery:
 
     def __init__(self, sinks: Sequence[Sink], clock: WallClock, report: Report, most: int) -> None:
         names = _names(sinks)
-        self._first = Destination(sinks[0], names[0], clock, report, None)
+        self.first = Destination(sinks[0], names[0], clock, report, None)
         others = zip(sinks[1:], names[1:], strict=True)
         self._others = [Destination(sink, name, clock, report, most) for sink, name in others]
-        self._all = [self._first, *self._others]
+        self._all = [self.first, *self._others]
         self._clock = clock
         self.file = sinks[0] if isinstance(sinks[0], CsvSink) and not self._others else None
 
     @property
-    def written(self) -> int:
-        """How many records the first sink took."""
-        return self._first.written
-
-    @property
-    def failed(self) -> int:
-        """How many it can never take."""
-        return self._first.failed
-
-    @property
-    def lost(self) -> int:
-        """How many of those that it took somebody removed from the file."""
-        return self._first.lost
-
-    @property
     def lost_by_all(self) -> int:
-        """The same, of all sinks together."""
+        """How many records that sinks took somebody removed, of all sinks together."""
         return sum(one.lost for one in self._all)
 
     @property
@@ -197,7 +183,7 @@ class Delivery:
     @property
     def in_hand(self) -> Sequence[RawRecord]:
         """The oldest records that the first sink could not take so far; empty if there are none."""
-        return next(iter(self._first.waiting), ())
+        return next(iter(self.first.waiting), ())
 
     @property
     def is_done(self) -> bool:
@@ -242,7 +228,7 @@ class Delivery:
         except OSError:
             return 0, 0.0
         waited_s = (perf_counter_ns() - done_ns) / NS_PER_S
-        self._first.note_written(written)
+        self.first.note_written(written)
         return written, waited_s
 
     def sync(self) -> bool:

@@ -115,7 +115,8 @@ class Flusher:
     @property
     def counters(self) -> Counters:
         """The number of records by fate: exact at rest, and never negative while recording goes on."""
-        written, failed, lost = self._delivery.written, self._delivery.failed, self._delivery.lost
+        first = self._delivery.first
+        written, failed, lost = first.written, first.failed, first.lost
         accepted, overflowed, _, unreadable = self._channel.counts()
         dropped = overflowed + unreadable + failed
         pending = accepted - written - dropped

@@ -6,6 +6,7 @@ A wrapper hands its arguments on as they came. What it reads of them, it reads b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -209,7 +210,8 @@ def _wrapper(binding: Binding, function: _Wrapped, body: list[str]) -> str:
         *(f"    {line}" for line in (*(unasked if binding.is_fortran else ()), *body)),
         "}",
     ]  # fmt: skip
-    return "\n" + "\n".join(lines).replace("REAL", f"({call}, INT(ierror))" if binding.is_fortran else call)
+    real = f"({call}, INT(ierror))" if binding.is_fortran else call
+    return "\n" + re.sub(r"\bREAL\b", real, "\n".join(lines))
 
 
 # -- bodies; REAL is the call of MPI's own function with the wrapper's arguments, and its error code ---------

@@ -198,16 +198,18 @@ def validation(on: Recording) -> Iterator[None]:
 
 
 class LoaderTimes:
-    """Records the batches that a timed loader reports, see :class:`_timed_loader.FetchTimes`."""
+    """Records the batches that a timed loader reports."""
 
     def __init__(self, on: Recording, name: str) -> None:
         self._on = on
         self._name = name
 
     def began(self) -> None:
+        """Note that an iterator was asked for."""
         self._on.thread.idle_since_ns = perf_counter_ns()
 
     def fetched(self, start_ns: int, end_ns: int, status: str) -> None:
+        """Note that a batch was asked for at ``start_ns``, and arrived, or failed, at ``end_ns``."""
         on, thread = self._on, self._on.thread
         phase, idle_since_ns = on.phase(self._name), thread.idle_since_ns
         on.record("DATA", self._name, phase, (start_ns, end_ns, HOST_CLOCK), status)

@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
+from timing_logger.compat.runtime_profiler._blocks import LoaderTimes
 from timing_logger.record import OK
 from timing_logger.recording.clock import perf_counter_ns
-
-
-class FetchTimes(Protocol):
-    """The receiver of a timed loader's reports."""
-
-    def began(self) -> None:
-        """Report that an iterator was asked for."""
-
-    def fetched(self, start_ns: int, end_ns: int, status: str) -> None:
-        """Report that a batch was asked for at ``start_ns``, and arrived, or failed, at ``end_ns``."""
 
 
 class TimedLoader:
@@ -28,9 +19,9 @@ class TimedLoader:
     __slots__ = ("_loader", "_times")
 
     _loader: Any
-    _times: FetchTimes
+    _times: LoaderTimes
 
-    def __init__(self, loader: Iterable[object], times: FetchTimes) -> None:
+    def __init__(self, loader: Iterable[object], times: LoaderTimes) -> None:
         object.__setattr__(self, "_loader", loader)
         object.__setattr__(self, "_times", times)
 
@@ -88,6 +79,6 @@ def _itself(loader: object) -> object:
     return loader
 
 
-def timed(loader: Iterable[object], times: FetchTimes) -> TimedLoader:
+def timed(loader: Iterable[object], times: LoaderTimes) -> TimedLoader:
     """Return a proxy that times ``loader``: an iterator if the loader is one."""
     return (TimedIterator if isinstance(loader, Iterator) else TimedLoader)(loader, times)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from timing_logger.errors import ConfigurationError
 from timing_logger.ring_file import SLOT_BYTES
-from timing_logger.which_core import NAME
+from timing_logger.which_core import NAME as NAME
 
 if TYPE_CHECKING or NAME == "python":
     from timing_logger.recording.cores.python import core
@@ -25,24 +25,6 @@ Unrecorded = core.Unrecorded
 Wait = core.Wait
 issued_method = core.issued_method
 lose_operation = core.lose_operation
-
-
-__all__ = [
-    "NAME",
-    "BackgroundSpan",
-    "Caller",
-    "Channel",
-    "CollectiveCount",
-    "Completion",
-    "OpenCall",
-    "SmallFiles",
-    "Span",
-    "Unrecorded",
-    "Wait",
-    "issued_method",
-    "lose_operation",
-    "new_channel",
-]
 
 
 MOST_RECORDS = 2**36

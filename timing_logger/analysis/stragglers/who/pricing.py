@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,48 +16,6 @@ from timing_logger.analysis.stragglers.rank_facts import Gate
 from timing_logger.analysis.stragglers.who.candidates import LONGER, WAITED, Candidate
 from timing_logger.analysis.stragglers.who.prices import Prices, Slowed
 from timing_logger.analysis.table_types import Floats, Ints
-
-
-class Pricing(Protocol):
-    """What slow ranks cost.
-
-    Attributes:
-        plays_again: whether prices are those of the run played again; else waits tell of them.
-    """
-
-    plays_again: bool
-
-    def harm_ms(self, ones: Sequence[Slowed]) -> Floats:
-        """Return how much longer the run is for each of these ranks, in ms; NaN where it is unknown."""
-
-    def saved_ms(self, chosen: Sequence[Candidate], candidates: Sequence[Candidate]) -> float:
-        """Return by how much the run would be shorter, in ms, with the chosen ranks like their peers."""
-
-    def explained(self, chosen: Sequence[Candidate], candidates: Sequence[Candidate]) -> float:
-        """Return which fraction of the time lost to slow ranks the chosen explain; NaN if none is lost."""
-
-    def price_of_all_ms(self, column: int) -> float:
-        """Return by how much the run would be shorter, in ms, with one rank like its peers in all steps."""
-
-    def saved_by_transfers_ms(self, took_s: Floats, late_s: Floats) -> float:
-        """Return by how much the run would be shorter, in ms, with other transfers; NaN where it is unknown.
-
-        The times are those of the program's meetings, and by how much its nodes are left late.
-        """
-
-    def on(self, times: StepTimes) -> Pricing:
-        """Return what prices the slow ranks of the same run by other step times."""
-
-    def saved_if_quicker_ms(self, factor: Floats) -> float:
-        """Return by how much the run would be shorter with all own times divided by a factor, in ms."""
-
-    def at_equal_work(self, times: StepTimes, due_to_work: Floats) -> Pricing:
-        """Return what prices ranks that are slow for what they have to do.
-
-        Args:
-            times: the times as if all had the same to do.
-            due_to_work: by which factor each rank takes longer due to its work, steps x ranks.
-        """
 
 
 def pricing_of(case: Case) -> Pricing:
@@ -219,6 +177,10 @@ class BySteps:
     def at_equal_work(self, times: StepTimes, due_to_work: Floats) -> BySteps:
         """Return what prices ranks that are slow for what they have to do."""
         return BySteps(times)
+
+
+Pricing: TypeAlias = ByReplay | BySteps
+"""What slow ranks cost: in the run played again, or, where ``plays_again`` is false, by who waited."""
 
 
 def _lasting(candidates: Sequence[Candidate]) -> list[Candidate]:

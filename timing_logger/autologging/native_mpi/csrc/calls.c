@@ -89,8 +89,11 @@ bool passes(const void *caller)
 
 /* -- calls ------------------------------------------------------------------------------------------------------ */
 
+/* The calling thread's next call; NULL without a group. */
 static struct call *fresh(const char *operation, struct group *group)
 {
+    if (group == NULL)
+        return NULL;
     struct thread *thread = thread_here();
     thread->call = (struct call){.operation = operation, .thread = thread->cell, .group = group, .bytes = BLANK,
                                  .seq = BLANK, .to = NOBODY, .from = NOBODY, .peer = NOBODY};
@@ -99,10 +102,9 @@ static struct call *fresh(const char *operation, struct group *group)
 
 struct call *collective_of(const char *operation, struct group *group)
 {
-    if (group == NULL)
-        return NULL;
     struct call *call = fresh(operation, group);
-    call->is_collective = true;
+    if (call != NULL)
+        call->is_collective = true;
     return call;
 }
 
@@ -115,19 +117,17 @@ static int rank_of(int rank)
 
 struct call *unnumbered(const char *operation, struct group *group, int peer)
 {
-    if (group == NULL)
-        return NULL;
     struct call *call = fresh(operation, group);
-    call->peer = rank_of(peer);
+    if (call != NULL)
+        call->peer = rank_of(peer);
     return call;
 }
 
 struct call *message(const char *operation, MPI_Comm comm, int to, int from)
 {
-    struct group *group = group_of(comm);
-    if (group == NULL)
+    struct call *call = fresh(operation, group_of(comm));
+    if (call == NULL)
         return NULL;
-    struct call *call = fresh(operation, group);
     call->to = rank_of(to);
     call->from = rank_of(from);
     call->peer = call->to;

@@ -62,48 +62,46 @@ static char *unique(const char *text, int *number)
     return numbered;
 }
 
-struct text {
-    char *chars;
-    size_t length, room;
-};
-
-static void append(struct text *text, const char *more)
-{
-    size_t length = strlen(more);
-    if (text->length + length + 1 > text->room) {
-        text->room = 2 * (text->length + length + 1);
-        text->chars = realloc(text->chars, text->room);
-    }
-    memcpy(text->chars + text->length, more, length + 1);
-    text->length += length;
-}
-
-/* "0-2,5" for the ranks 0, 1, 2 and 5 of the world; "?" for one that is not in it. */
-static char *ranges(const int *ranks, int n)
-{
-    struct text text = {calloc(1, 1), 0, 1};
-    for (int i = 0; i < n;) {
-        char run[40];
-        int last = i;
-        while (last + 1 < n && ranks[last + 1] >= 0 && ranks[last] >= 0 && ranks[last + 1] == ranks[last] + 1)
-            last++;
-        if (ranks[i] < 0)
-            strcpy(run, "?");
-        else if (last == i)
-            sprintf(run, "%d", ranks[i]);
-        else
-            sprintf(run, "%d-%d", ranks[i], ranks[last]);
-        if (i > 0)
-            append(&text, ",");
-        append(&text, run);
-        i = last + 1;
-    }
-    return text.chars;
-}
-
 struct members {
     int n, *ranks;
 };
+
+/* "0-2,5" for the ranks 0, 1, 2 and 5 of the world; "?" for one that is not in it. Frees the members. */
+static void write_ranges(FILE *text, struct members members)
+{
+    const int *ranks = members.ranks;
+    for (int i = 0, last; i < members.n; i = last + 1) {
+        last = i;
+        while (last + 1 < members.n && ranks[last] >= 0 && ranks[last + 1] == ranks[last] + 1)
+            last++;
+        if (i > 0)
+            fputc(',', text);
+        if (ranks[i] < 0)
+            fputc('?', text);
+        else if (last == i)
+            fprintf(text, "%d", ranks[i]);
+        else
+            fprintf(text, "%d-%d", ranks[i], ranks[last]);
+    }
+    free(members.ranks);
+}
+
+/* "ranks 0-2|3", and what has them; frees the members. */
+static char *ranks_name(struct members one, struct members other, const char *what)
+{
+    char *name;
+    size_t length;
+    FILE *text = open_memstream(&name, &length);
+    fputs("ranks ", text);
+    write_ranges(text, one);
+    if (other.ranks != NULL) {
+        fputc('|', text);
+        write_ranges(text, other);
+    }
+    fputs(what, text);
+    fclose(text);
+    return name;
+}
 
 /* Frees the group. */
 static struct members world_ranks_of(MPI_Group of)
@@ -142,20 +140,11 @@ static bool is_after(struct members one, struct members other)
 /* The name of a communicator without one of its own: its members' ranks in the world. */
 static char *members_name(MPI_Comm comm, bool is_inter)
 {
-    struct text text = {calloc(1, 1), 0, 1};
-    struct members groups_of[2] = {world_ranks(comm, false), is_inter ? world_ranks(comm, true) : (struct members){0, NULL}};
-    bool swapped = is_inter && is_after(groups_of[0], groups_of[1]);
-    append(&text, "ranks ");
-    for (int i = 0; i < 1 + is_inter; i++) {
-        struct members *members = &groups_of[swapped ? 1 - i : i];
-        char *part = ranges(members->ranks, members->n);
-        append(&text, i ? "|" : "");
-        append(&text, part);
-        free(part);
-    }
-    free(groups_of[0].ranks);
-    free(groups_of[1].ranks);
-    return text.chars;
+    struct members own = world_ranks(comm, false), others = {0, NULL};
+    if (!is_inter)
+        return ranks_name(own, others, "");
+    others = world_ranks(comm, true);
+    return is_after(own, others) ? ranks_name(others, own, "") : ranks_name(own, others, "");
 }
 
 static char *name_of(MPI_Comm comm, bool is_inter)
@@ -312,22 +301,16 @@ struct group *group_of_handle(enum kind kind, word of)
     MPI_Group ranks;
     if ((kind == A_WINDOW ? real.Win_get_group : real.File_get_group)(of, (word) &ranks) != MPI_SUCCESS)
         return NULL;
-    struct text text = {calloc(1, 1), 0, 1};
     struct members members = world_ranks_of(ranks);
-    char *part = ranges(members.ranks, members.n);
-    append(&text, "ranks ");
-    append(&text, part);
-    append(&text, kind == A_WINDOW ? " window" : " file");
-    free(part);
-    free(members.ranks);
+    char *name = ranks_name(members, (struct members){0, NULL}, kind == A_WINDOW ? " window" : " file");
     struct handle *handle = malloc(sizeof *handle);
     pthread_mutex_lock(&lock);
     struct handle **at = handle_at(kind, of);
     if (*at == NULL) {
-        *handle = (struct handle){kind, of, taken(text.chars, members.n), NULL};
+        *handle = (struct handle){kind, of, taken(name, members.n), NULL};
         *at = handle;
     } else { /* another thread was faster */
-        free(text.chars);
+        free(name);
         free(handle);
     }
     group = (*at)->group;
