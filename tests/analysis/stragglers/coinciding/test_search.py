@@ -41,14 +41,38 @@ def test_of_a_rank_that_is_slow_throughout_time_beyond_its_peers_is_stated_witho
     assert (cause.how, cause.other, np.isnan(cause.chance)) == ("throughout", 0, True)
 
 
+def test_of_a_rank_that_is_slow_throughout_a_time_above_that_of_a_single_peer_says_nothing() -> None:
+    rng = np.random.default_rng(5)
+    run = simulated(rng, n_ranks=2, course="throughout", rank=1)
+    host = host_table(run, rng)
+    host[WAIT] = np.where(host["rank"] == 1, 3e5, 1e5) * rng.uniform(0.9, 1.1, len(host))
+    assert stragglers(run.timings, host=host).cause is None
+
+
+def test_of_a_rank_that_is_slow_throughout_a_time_by_which_its_peers_differ_as_much_says_nothing() -> None:
+    run, rng = _run("throughout")
+    host = host_table(run, rng)
+    levels = np.array([0.0, 4e5, 8e5, 3e5])[host["rank"]]
+    host[WAIT] = levels * rng.uniform(0.9, 1.1, len(host))
+    assert stragglers(run.timings, host=host).cause is None
+    host[WAIT] -= np.where(host["rank"] == 2, 0.0, levels)
+    assert stragglers(run.timings, host=host).cause is not None
+
+
+def test_of_a_rank_that_is_slow_throughout_what_follows_its_delay_is_tested_against_chance() -> None:
+    cause = _judged("throughout", WAIT, seed=6).cause
+    assert cause is not None
+    assert (cause.how, cause.counter) == ("throughout", WAIT)
+    assert cause.chance <= 0.01
+
+
 def test_of_a_rank_that_is_slow_throughout_the_counter_that_states_its_delay_best_is_the_cause() -> None:
     run, rng = _run("throughout")
-    host = host_table(run, rng, WAIT)
-    host["memory_pressure_some_us"] = 3 * host[WAIT]
-    host["cgroup_memory_pressure_some_us"] = 0.0
+    host = host_table(run, rng, "memory_pressure_some_us")
+    host[WAIT] = 3 * host["memory_pressure_some_us"]
     cause = stragglers(run.timings, host=host).cause
     assert cause is not None
-    assert cause.counter == WAIT
+    assert cause.counter == "memory_pressure_some_us"
 
 
 def test_of_a_rank_that_is_slow_throughout_events_say_nothing() -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from timing_logger.analysis.causes.cause import Cause, Sought
+from timing_logger.analysis.causes.cause import Cause, How, Sought
 from timing_logger.analysis.causes.coincidence import Bounds, Coincidence, coincidences
 from timing_logger.analysis.causes.seen import Seen, seen
 from timing_logger.analysis.series.peers import peer_medians
@@ -19,6 +19,9 @@ from timing_logger.analysis.table_types import Floats, Ints
 
 MOST_RANKS = 16
 """The most ranks whose counters are compared: more peers do not make a rank stand out more."""
+
+_LEAST_PEERS = 2
+"""A rank that is slow throughout is above a single peer in half of all counters by chance."""
 
 _HALF = 0.5
 
@@ -45,10 +48,7 @@ def cause_of_rank(case: Case, rank: int, named: Collection[int], slow: Ints, hos
     what = seen(host, times.ranks_of(columns), times.ends_s[:, columns], times.self_ms[:, columns])
     if what is None or not len(what.shown) or not what.stretches.n:
         return Answer(None, None)
-    delay = _delay_of(case, what, rank, slow)
-    if _has_usual(delay, case.policy):
-        return _coinciding(what, delay, case.policy)
-    return _throughout(what, delay, case.policy)
+    return _explained(what, _delay_of(case, what, rank, slow), case.policy)
 
 
 def _compared(case: Case, column: int, named: list[int]) -> Ints:
@@ -88,21 +88,23 @@ def _has_usual(delay: Delay, policy: Policy) -> bool:
     return n_usual >= max(policy.min_level_steps, policy.edge_steps_share * len(delay.share))
 
 
-def _coinciding(what: Seen, delay: Delay, policy: Policy) -> Answer:
+def _explained(what: Seen, delay: Delay, policy: Policy) -> Answer:
     beyond = np.stack([one - peer_medians(one) for one in what.shown])
     bounds = Bounds(policy.min_covered_share, policy.min_cause_correlation)
     found = coincidences(delay.share[:, None], np.zeros(1, np.int64), beyond, what.of_time, bounds)
-    chance = min(one.chance for one in found)
     its_own = [one for one in found if _is_its_own(what, delay, one, policy)]
     chosen = preferred(what, [one for one in its_own if one.chance <= policy.max_cause_chance], its_own)
+    how: How = "coincides"
+    if not _has_usual(delay, policy):
+        chosen, how = chosen or _throughout(what, delay, policy), "throughout"
+    sought = what.sought(min(one.chance for one in found))
     if chosen is None:
-        return Answer(None, what.sought(chance))
+        return Answer(None, sought)
     course = Course(what.shown[chosen.counter][:, 0], beyond[chosen.counter][:, 0])
     cause = cause_from(
-        what, chosen.counter, delay, course,
-        how="coincides", covered=chosen.covered, chance=chosen.chance,
-    )  # fmt: skip
-    return Answer(cause, what.sought(chance))
+        what, chosen.counter, delay, course, how=how, covered=chosen.covered, chance=chosen.chance
+    )
+    return Answer(cause, sought)
 
 
 def _is_its_own(what: Seen, delay: Delay, found: Coincidence, policy: Policy) -> bool:
@@ -121,19 +123,10 @@ def _medians(values: Floats) -> Floats:
         )
 
 
-def _throughout(what: Seen, delay: Delay, policy: Policy) -> Answer:
-    """Compare with the peers only: with no usual stretch, only time that covers the delay says something."""
-    above = {number: _above_peers(what.shown[number]) for number in what.of_time.tolist()}
-    found = [_covering(number, of_it, delay, policy) for number, of_it in above.items()]
-    chosen = preferred(what, [one for one in found if one.worth > 0], found)
-    if chosen is None:
-        return Answer(None, what.sought(float("nan")))
-    course = Course(what.shown[chosen.counter][:, 0], above[chosen.counter])
-    cause = cause_from(
-        what, chosen.counter, delay, course,
-        how="throughout", covered=chosen.covered, chance=chosen.chance,
-    )  # fmt: skip
-    return Answer(cause, what.sought(float("nan")))
+def _throughout(what: Seen, delay: Delay, policy: Policy) -> Coincidence | None:
+    """Compare the level with that of the peers: only time that covers the delay says something then."""
+    found = [_covering(number, what.shown[number], delay, policy) for number in what.of_time.tolist()]
+    return preferred(what, [one for one in found if one.worth > 0], found)
 
 
 def _above_peers(shown: Floats) -> Floats:
@@ -142,13 +135,22 @@ def _above_peers(shown: Floats) -> Floats:
     return above
 
 
-def _covering(number: int, above: Floats, delay: Delay, policy: Policy) -> Coincidence:
-    """Tell how much of the delay a counter states, which is worth most if it is all of it and no more."""
+def _covering(number: int, shown: Floats, delay: Delay, policy: Policy) -> Coincidence:
+    """Tell how much of the delay a counter states; it is worth most if that is all of it and no more."""
+    above = _above_peers(shown)
     known = ~np.isnan(above) & ~np.isnan(delay.share)
-    delayed = float(delay.share[known].sum())
-    covered = float(above[known].sum()) / delayed if delayed > 0 else 0.0
-    mostly = known.sum() >= policy.min_level_steps and (
-        np.mean(above[known] > 0) >= policy.min_slower_steps_share
+    covered = 0.0
+    if known.sum() >= policy.min_level_steps and delay.share[known].sum() > 0:
+        covered = float(above[known].sum() / delay.share[known].sum())
+    counts = covered >= policy.min_covered_share and _stands_out(shown[known], above[known], policy)
+    return Coincidence(
+        number, float("nan"), covered, min(covered, 1 / covered) if counts else 0.0, float("nan")
     )
-    worth = min(covered, 1 / covered) if mostly and covered >= policy.min_covered_share else 0.0
-    return Coincidence(number, float("nan"), covered, worth, float("nan"))
+
+
+def _stands_out(shown: Floats, above: Floats, policy: Policy) -> bool:
+    """Tell whether the first rank is above its peers nearly always, and by more than they are apart."""
+    peers = shown[:, 1:][:, ~np.isnan(shown[:, 1:]).all(axis=0)]
+    if peers.shape[1] < _LEAST_PEERS or np.mean(above > 0) < policy.min_slower_steps_share:
+        return False
+    return bool(above.mean() >= np.ptp(np.nanmean(peers, axis=0)))
