@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 from coinciding_counters.hosts import host_table
-from coinciding_counters.runs import COURSES, Run, all_slower, late_in_turn, simulated
+from coinciding_counters.runs import COURSES, Run, all_slower, late_in_turn, simulated, slow_transfers
 
 from timing_logger.analysis import stragglers
 from timing_logger.analysis.causes.counters import COUNTERS
@@ -58,9 +58,11 @@ KINDS = (
     Kind("one rank is slow", _slow, False),
     Kind("ranks are late in turn", _in_turn, False),
     Kind("all become slower", all_slower, False),
+    Kind("transfers are slow at times", slow_transfers, False),
     Kind("one rank is slow", _slow, True),
     Kind("ranks are late in turn", _in_turn, True),
     Kind("all become slower", all_slower, True),
+    Kind("transfers are slow at times", slow_transfers, True),
 )
 
 

@@ -84,11 +84,28 @@ def slow_steps(rng: np.random.Generator, course: Course, n_steps: int) -> npt.ND
     return changes % 2 == 1
 
 
-def lived(own_ms: Floats, delay_ms: Floats) -> Run:
-    """Return the run of ranks that work for so long in each step, and then reduce."""
+def slow_transfers(
+    rng: np.random.Generator, *, n_ranks: int = 4, run_s: float = 120.0, step_ms: float = 250.0
+) -> Run:
+    """Return a run in which the network is slow in each second tenth."""
+    n_steps = max(30, round(1e3 * run_s / step_ms))
+    own_ms = step_ms * np.exp(rng.normal(0.0, NOISE, (n_steps, n_ranks)))
+    drawn = rng.exponential(0.4 * step_ms, n_steps)
+    late_ms = np.where(np.arange(n_steps) * 10 // n_steps % 2, drawn, 0.0)
+    run = lived(own_ms, np.zeros_like(own_ms), late_ms)
+    return run._replace(delay_ms=late_ms[:, None] * np.ones(n_ranks))
+
+
+def lived(own_ms: Floats, delay_ms: Floats, transfer_ms: Floats | float = 0.0) -> Run:
+    """Return the run of ranks that work for so long in each step, and then reduce.
+
+    Args:
+        own_ms, delay_ms: how long each rank works in each step, and how much longer, steps x ranks.
+        transfer_ms: how much longer than usual each step's transfer takes.
+    """
     n_ranks = own_ms.shape[1]
     works_ms = own_ms + delay_ms
-    done_ms = np.cumsum(works_ms.max(axis=1) + TRANSFER_MS)
+    done_ms = np.cumsum(works_ms.max(axis=1) + TRANSFER_MS + transfer_ms)
     begin_ms = np.concatenate([[0.0], done_ms[:-1]])[:, None] + np.zeros(n_ranks)
     end_ms = begin_ms + works_ms
     offset_s = CLOCK_OFFSETS_S * (1 + np.arange(n_ranks))

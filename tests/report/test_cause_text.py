@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from coinciding_counters.hosts import host_table
-from coinciding_counters.runs import Run, lived, simulated
+from coinciding_counters.runs import Run, lived, simulated, slow_transfers
 
 from timing_logger.analysis import stragglers
 from timing_logger.report.cause_text import what_was_sought
@@ -82,3 +84,22 @@ def test_why_says_what_was_looked_at_also_if_nothing_was() -> None:
     said = what_was_sought(sought)
     assert said.startswith("Looked at for what coincides: ")
     assert "of 4 ranks in " in said
+
+
+def test_what_goes_with_slow_transfers_is_said_of_the_rank_that_has_it() -> None:
+    rng = np.random.default_rng(10)
+    run = slow_transfers(rng, run_s=200)
+    host = host_table(run, rng, "tcp_retransmits")
+    host.loc[host["rank"] != 2, "tcp_retransmits"] = 0.0
+    said = particulars(stragglers(run.timings, host=host))
+    assert "rank 2 had TCP segments sent again, typically" in said
+    assert "per second (tcp_retransmits)" in said
+
+
+def test_bytes_have_their_unit() -> None:
+    run, rng = simulated(np.random.default_rng(5), course="coming and going"), np.random.default_rng(6)
+    host = host_table(run, rng, "process_written_kb")
+    host["process_written_kb"] *= 1e4
+    assert re.search(
+        r"typically \S+ GB per second \(process_written_kb\)", particulars(stragglers(run.timings, host=host))
+    )

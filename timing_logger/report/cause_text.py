@@ -7,6 +7,7 @@ import math
 from timing_logger.analysis import Verdict
 from timing_logger.analysis.causes.cause import Cause, Sought
 from timing_logger.analysis.causes.counters import COUNTERS
+from timing_logger.reading.named_ranks import named_ranks
 from timing_logger.report._wording import count, fixed, size
 
 
@@ -50,7 +51,7 @@ def _throughout(cause: Cause) -> str:
 def _shared(cause: Cause) -> str:
     if cause.other:
         return (
-            f"in {cause.slow_with} of {cause.slow} slow {_stretches(cause)}, the typical rank {_did(cause)}"
+            f"in {cause.slow_with} of {cause.slow} slow {_stretches(cause)}, {_who(cause)} {_did(cause)}"
             f"{_how_much(cause)}; as much in {cause.other_with or 'none'} of {cause.other} others"
         )
     if not cause.states_time:
@@ -58,7 +59,7 @@ def _shared(cause: Cause) -> str:
     crowded = ""
     if cause.name == "processor-wait" and cause.runnable > cause.usable_cores:
         crowded = f", where {cause.runnable:.0f} tasks wanted {cause.usable_cores:.0f} cores"
-    return f"the typical rank {_did(cause)} for {cause.time_share:.0%} of its time{crowded}"
+    return f"{_who(cause)} {_did(cause)} for {cause.time_share:.0%} of its time{crowded}"
 
 
 _BY_HOW = {"coincides": _coincides, "throughout": _throughout, "shared": _shared}
@@ -69,7 +70,7 @@ def _stretches(cause: Cause) -> str:
 
 
 def _who(cause: Cause) -> str:
-    return f"rank {cause.ranks[0]}"
+    return named_ranks(cause.ranks) if cause.ranks else "the typical rank"
 
 
 def _did(cause: Cause) -> str:

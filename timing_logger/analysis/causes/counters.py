@@ -103,6 +103,17 @@ CAUSES = (
         ),
     ),
     KindOfCause(
+        "network-loss", "Look{} at network cards, cables and switch ports: what is lost is sent again.",
+        (
+            Counter("tcp_retransmits", "events", "had TCP segments sent again"),
+            Counter("ib_errors", "events", "had errors at its InfiniBand ports"),
+        ),
+    ),
+    KindOfCause(
+        "network-congestion", "Look{} at what else uses the network then.",
+        (Counter("ib_wait_ticks", "events", "had data that its InfiniBand ports could not send"),),
+    ),
+    KindOfCause(
         "memory-errors", "Look{} at the health of its device: it should be replaced if these errors recur.",
         (
             Counter("gpu_ecc_uncorrected", "events", "had errors in its device's memory"),

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from coinciding_counters.hosts import host_table
-from coinciding_counters.runs import Course, Run, all_slower, late_in_turn, lived, simulated
+from coinciding_counters.runs import Course, Run, all_slower, late_in_turn, lived, simulated, slow_transfers
 
 from timing_logger.analysis import Policy, stragglers
 from timing_logger.analysis.stragglers.result import Verdict
@@ -52,7 +52,7 @@ def test_of_a_rank_that_is_slow_throughout_a_time_above_that_of_a_single_peer_sa
 def test_of_a_rank_that_is_slow_throughout_a_time_by_which_its_peers_differ_as_much_says_nothing() -> None:
     run, rng = _run("throughout")
     host = host_table(run, rng)
-    levels = np.array([0.0, 4e5, 8e5, 3e5])[host["rank"]]
+    levels = np.array([0.0, 5e5, 8e5, 3e5])[host["rank"]]
     host[WAIT] = levels * rng.uniform(0.9, 1.1, len(host))
     assert stragglers(run.timings, host=host).cause is None
     host[WAIT] -= np.where(host["rank"] == 2, 0.0, levels)
@@ -178,6 +178,29 @@ def test_what_coincides_with_all_ranks_having_become_slower_is_their_cause() -> 
     assert verdict.verdict == "group-wide"
     assert verdict.cause is not None
     assert (verdict.cause.name, verdict.cause.ranks) == ("processor-clock", ())
+
+
+@pytest.mark.parametrize(("where", "ranks"), [([2], (2,)), ([0, 1, 2, 3], ())])
+def test_what_coincides_with_slow_transfers_is_their_cause_and_said_of_the_ranks_that_have_it(
+    where: list[int], ranks: tuple[int, ...]
+) -> None:
+    rng = np.random.default_rng(10)
+    run = slow_transfers(rng, run_s=200)
+    host = host_table(run, rng, "tcp_retransmits")
+    host.loc[~host["rank"].isin(where), "tcp_retransmits"] = 0.0
+    verdict = stragglers(run.timings, host=host)
+    assert verdict.verdict == "communication"
+    assert verdict.cause is not None
+    assert (verdict.cause.name, verdict.cause.ranks) == ("network-loss", ranks)
+    assert verdict.cause.slow_with >= 0.6 * verdict.cause.slow
+
+
+def test_slow_transfers_with_which_no_counter_goes_have_no_cause() -> None:
+    rng = np.random.default_rng(10)
+    run = slow_transfers(rng)
+    verdict = stragglers(run.timings, host=host_table(run, rng))
+    assert (verdict.verdict, verdict.cause) == ("communication", None)
+    assert verdict.sought is not None
 
 
 def test_the_level_of_the_policy_decides() -> None:

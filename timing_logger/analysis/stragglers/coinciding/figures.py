@@ -85,6 +85,24 @@ def _median(values: Floats) -> float:
     return float(np.median(known)) if len(known) else float("nan")
 
 
+def least_slow(share: Floats) -> float:
+    """Return from which delay on a stretch with slow steps is slow: half of that in which most time is lost.
+
+    Where slow steps gather, a few of them in other stretches do not make these slow.
+    """
+    lost = np.sort(np.maximum(np.nan_to_num(share), 0.0))
+    until = np.cumsum(lost)
+    return _HALF * float(lost[np.searchsorted(until, _HALF * until[-1])])
+
+
+def medians(values: Floats) -> Floats:
+    """Return the median of each column over what is known; NaN where nothing is."""
+    with np.errstate(invalid="ignore"):
+        return np.array(
+            [np.median(one[~np.isnan(one)]) if (~np.isnan(one)).any() else np.nan for one in values.T]
+        )
+
+
 def preferred(seen: Seen, certain: list[Coincidence], found: list[Coincidence]) -> Coincidence | None:
     """Return which of the counters that coincide is stated; None if there is none.
 

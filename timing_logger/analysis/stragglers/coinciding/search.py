@@ -10,12 +10,18 @@ import numpy as np
 import pandas as pd
 
 from timing_logger.analysis.stragglers.case import Judgement
-from timing_logger.analysis.stragglers.coinciding.shared import cause_in_turn, cause_together
+from timing_logger.analysis.stragglers.coinciding.shared import (
+    cause_in_turn,
+    cause_of_transfers,
+    cause_together,
+)
 from timing_logger.analysis.stragglers.coinciding.slow_rank import Answer, cause_of_rank
 from timing_logger.analysis.table_types import Ints
 
 HostCounters: TypeAlias = Callable[[], pd.DataFrame | None]
 """Reads the table of host counters; it is called only where a cause is looked for."""
+
+_OF_ALL = ("communication", "group-wide", "diffuse")
 
 _NOTHING = Answer(None, None)
 
@@ -46,7 +52,7 @@ def _is_asked(found: Judgement) -> bool:
     if not verdict.judged or verdict.owner == "work" or (of_ranks and not verdict.owner):
         return False
     waited = max(verdict.not_explained, verdict.lost_in_turn, verdict.recurring)
-    return of_ranks or verdict.verdict in ("group-wide", "diffuse") or waited >= visible
+    return of_ranks or verdict.verdict in _OF_ALL or waited >= visible
 
 
 def _answer(found: Judgement, table: pd.DataFrame) -> Answer:
@@ -57,6 +63,8 @@ def _answer(found: Judgement, table: pd.DataFrame) -> Answer:
             return _NOTHING
         first = looked_at[0]
         return cause_of_rank(case, first, looked_at, found.slow[first], table)
+    if verdict.verdict == "communication":
+        return cause_of_transfers(case, table)
     if verdict.verdict == "group-wide":
         return cause_together(case, _steps_of(found), table)
     lost_ms = verdict.cost_ms or verdict.lost_in_turn * case.times.run_ms

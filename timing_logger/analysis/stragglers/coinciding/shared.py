@@ -10,8 +10,16 @@ from timing_logger.analysis.causes.coincidence import Bounds, Coincidence, coinc
 from timing_logger.analysis.causes.seen import Seen, seen
 from timing_logger.analysis.series.peers import column_medians, peer_medians, row_medians
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.coinciding.figures import Course, Delay, cause_from, preferred
+from timing_logger.analysis.stragglers.coinciding.figures import (
+    Course,
+    Delay,
+    cause_from,
+    least_slow,
+    medians,
+    preferred,
+)
 from timing_logger.analysis.stragglers.coinciding.slow_rank import MOST_RANKS, Answer
+from timing_logger.analysis.stragglers.whole_run.slow_links import blocked_at_most
 from timing_logger.analysis.table_types import Floats, Ints
 
 _WAITS = ("main_run_queue_wait_us", "run_queue_wait_us")
@@ -48,18 +56,46 @@ def cause_in_turn(case: Case, lost_ms: float, host: pd.DataFrame) -> Answer:
 
 def cause_together(case: Case, slow: Ints, host: pd.DataFrame) -> Answer:
     """Find what coincides with all ranks having been slower in some steps, given by their positions."""
+    what = _seen(case, _some(len(case.times.ranks)), host)
+    if what is None:
+        return Answer(None, None)
+    typical_ms = row_medians(case.times.self_ms)
+    usual = np.setdiff1d(np.arange(len(typical_ms)), slow)
+    usual_ms = column_medians(typical_ms[usual if len(usual) else slow][:, None])[0]
+    share, length_ms = _share(case, what, typical_ms - usual_ms)
+    shown = np.stack([row_medians(one) for one in what.shown])
+    return _with_all(case, what, Delay((), share, what.stretches.have(slow), length_ms), shown)
+
+
+def cause_of_transfers(case: Case, host: pd.DataFrame) -> Answer:
+    """Find what coincides with slow transfers: on any rank, as one that is late makes the others wait."""
     columns = _some(len(case.times.ranks))
     what = _seen(case, columns, host)
     if what is None:
         return Answer(None, None)
-    times, stretches = case.times, what.stretches
-    typical_ms = row_medians(times.self_ms)
-    usual = np.setdiff1d(np.arange(len(typical_ms)), slow)
-    usual_ms = column_medians(typical_ms[usual if len(usual) else slow][:, None])[0]
-    length_ms = row_medians(stretches.length_ms)
-    slower_ms = times.recorded_every * stretches.sums((typical_ms - usual_ms)[:, None])[:, 0]
-    delay = Delay((), slower_ms / length_ms, stretches.have(slow), length_ms)
-    shown = np.stack([row_medians(one) for one in what.shown])
+    times = case.times
+    blocked_ms = blocked_at_most(times, np.nan_to_num(times.transfers.mean_ms) * times.transfers.n)
+    share, length_ms = _share(case, what, blocked_ms - np.median(blocked_ms))
+    delay = Delay((), share, share >= least_slow(share), length_ms)
+    found = _with_all(case, what, delay, np.stack([np.fmax.reduce(one, axis=1) for one in what.shown]))
+    if found.cause is None:
+        return found
+    of_it = next(n for n, (_, one) in enumerate(what.counters) if one.name == found.cause.counter)
+    most = np.nan_to_num(medians(what.shown[of_it][delay.is_slow]))
+    high = columns[most >= most.max() / 2]
+    ranks = tuple(times.ranks_of(high)) if len(high) < len(columns) else ()
+    return found._replace(cause=found.cause._replace(ranks=ranks))
+
+
+def _share(case: Case, what: Seen, slower_ms: Floats) -> tuple[Floats, Floats]:
+    """Return by how much each stretch is longer, as a fraction of it, and how long it is in ms."""
+    length_ms = row_medians(what.stretches.length_ms)
+    sums_ms = case.times.recorded_every * what.stretches.sums(slower_ms[:, None])[:, 0]
+    return sums_ms / length_ms, length_ms
+
+
+def _with_all(case: Case, what: Seen, delay: Delay, shown: Floats) -> Answer:
+    """Find which counter, of all ranks together (counters x stretches), goes with a delay that they share."""
     bounds = Bounds(case.policy.min_covered_share, case.policy.min_cause_correlation)
     found = coincidences(delay.share[:, None], np.zeros(1, np.int64), shown[:, :, None], what.of_time, bounds)
     chance = min(one.chance for one in found)

@@ -13,7 +13,14 @@ from timing_logger.analysis.causes.coincidence import Bounds, Coincidence, coinc
 from timing_logger.analysis.causes.seen import Seen, seen
 from timing_logger.analysis.series.peers import peer_medians
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.coinciding.figures import Course, Delay, cause_from, preferred
+from timing_logger.analysis.stragglers.coinciding.figures import (
+    Course,
+    Delay,
+    cause_from,
+    least_slow,
+    medians,
+    preferred,
+)
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.table_types import Floats, Ints
 
@@ -22,8 +29,6 @@ MOST_RANKS = 16
 
 _LEAST_PEERS = 2
 """A rank that is slow throughout is above a single peer in half of all counters by chance."""
-
-_HALF = 0.5
 
 
 class Answer(NamedTuple):
@@ -69,17 +74,7 @@ def _delay_of(case: Case, what: Seen, rank: int, slow: Ints) -> Delay:
     length_ms = stretches.length_ms[:, 0]
     delayed_ms = times.recorded_every * stretches.sums(beyond_ms)[:, 0]
     share = delayed_ms / length_ms
-    return Delay((rank,), share, stretches.have(slow) & (share >= _least_slow(share)), length_ms)
-
-
-def _least_slow(share: Floats) -> float:
-    """Return from which delay on a stretch with slow steps is slow: half of that in which most time is lost.
-
-    Where slow steps gather, a few of them in other stretches do not make these slow.
-    """
-    lost = np.sort(np.maximum(np.nan_to_num(share), 0.0))
-    until = np.cumsum(lost)
-    return _HALF * float(lost[np.searchsorted(until, _HALF * until[-1])])
+    return Delay((rank,), share, stretches.have(slow) & (share >= least_slow(share)), length_ms)
 
 
 def _has_usual(delay: Delay, policy: Policy) -> bool:
@@ -109,18 +104,11 @@ def _explained(what: Seen, delay: Delay, policy: Policy) -> Answer:
 
 def _is_its_own(what: Seen, delay: Delay, found: Coincidence, policy: Policy) -> bool:
     """Tell whether a counter is not as high on any peer while the rank is slow."""
-    typical = _medians(what.shown[found.counter][delay.is_slow])
+    typical = medians(what.shown[found.counter][delay.is_slow])
     above = typical[0] - np.nanmax(typical[1:], initial=0.0)
     if found.counter in what.of_time:
-        return bool(above >= policy.min_covered_share * _medians(delay.share[delay.is_slow][:, None])[0])
+        return bool(above >= policy.min_covered_share * medians(delay.share[delay.is_slow][:, None])[0])
     return bool(above > typical[0] / 2)
-
-
-def _medians(values: Floats) -> Floats:
-    with np.errstate(invalid="ignore"):
-        return np.array(
-            [np.median(one[~np.isnan(one)]) if (~np.isnan(one)).any() else np.nan for one in values.T]
-        )
 
 
 def _throughout(what: Seen, delay: Delay, policy: Policy) -> Coincidence | None:
