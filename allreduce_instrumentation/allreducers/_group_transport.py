@@ -10,12 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from allreduce_instrumentation.process_group._backends import (
-    backends_of,
-    control_device,
-    members_of,
-    runs_in_streams,
-)
+from allreduce_instrumentation.process_group import _backends
 from allreduce_instrumentation.process_group._group_identity import GroupIdentity
 from allreduce_instrumentation.process_group.existing_groups import logger_timing
 from timing_logger.recording.device.host_or_device import has_streams, timed_block
@@ -53,7 +48,7 @@ class GroupTransport:
         phase: str,
         timing_logger: TimingLogger | None,
     ) -> None:
-        members_of(group)  # raises if there are none any more
+        _backends.members_of(group)  # raises if there are none any more
         self._group = group
         self._layer_name = layer_name
         self._phase = phase
@@ -62,7 +57,7 @@ class GroupTransport:
         self.logger = timing_logger or self._timed_by or get_timing_logger()
         self.rank = group.rank()
         self.size = group.size()
-        self.control_device = control_device(group)
+        self.control_device = _backends.control_device(group)
         self.device = _device_for(group, like, self.control_device)
 
     def allreduce(self, tensor: Tensor, what: str) -> Tensor:
@@ -144,8 +139,8 @@ class GroupTransport:
 
 def _device_for(group: dist.ProcessGroup, like: object, otherwise: torch.device) -> torch.device:
     if isinstance(like, Tensor) and has_streams(like.device):
-        backend = backends_of(group).get(like.device.type)
-        if backend is not None and runs_in_streams(backend):
+        backend = _backends.backends_of(group).get(like.device.type)
+        if backend is not None and _backends.runs_in_streams(backend):
             return like.device
     return otherwise
 

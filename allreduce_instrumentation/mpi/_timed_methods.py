@@ -29,14 +29,7 @@ from allreduce_instrumentation.mpi._operations import (
     nonblocking,
     persistent,
 )
-from allreduce_instrumentation.mpi._pending import (
-    TimedComm,
-    Timing,
-    as_rank,
-    bytes_of,
-    failure,
-    sender_of,
-)
+from allreduce_instrumentation.mpi._pending import TimedComm, Timing, as_rank, bytes_of, failure, sender_of
 from allreduce_instrumentation.mpi._requests import TimedRequest
 from timing_logger.record import OK
 from timing_logger.recording.cores.chosen import Span

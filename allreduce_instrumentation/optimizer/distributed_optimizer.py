@@ -11,13 +11,8 @@ import torch
 from allreduce_instrumentation._communicators import Communicator
 from allreduce_instrumentation.allreducers import check_compressor
 from allreduce_instrumentation.compressors import Compressor, NoCompression
+from allreduce_instrumentation.optimizer import _broadcast
 from allreduce_instrumentation.optimizer._all_reducer import AllReducer
-from allreduce_instrumentation.optimizer._broadcast import (
-    broadcast_parameters,
-    broadcast_state,
-    check_same_parameters,
-    check_same_settings,
-)
 from allreduce_instrumentation.optimizer._bucket_means import bucket_means
 from allreduce_instrumentation.optimizer._gradient_passes import GradientPasses
 from allreduce_instrumentation.optimizer._ranks import ranks_for
@@ -103,7 +98,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self._check_same_settings(allreduce, bucket_bytes)
         self._start_from_root(named)
         with self._logger.label("initial optimizer state"):
-            broadcast_state(self._ranks, optimizer)
+            _broadcast.broadcast_state(self._ranks, optimizer)
         means = bucket_means(allreduce, self.compression, self._ranks, self._logger)
         self._reducer = AllReducer(self._ranks, means, self._logger, timeout_s)
         self._passes = GradientPasses(bucket_bytes, self._reducer, self._ranks.travels_from)
@@ -219,7 +214,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
 
     def _check_same_settings(self, allreduce: str, bucket_bytes: int) -> None:
         with self._logger.label("settings"):
-            check_same_settings(
+            _broadcast.check_same_settings(
                 self._ranks,
                 allreduce=allreduce,
                 compression=repr(self.compression),
@@ -228,8 +223,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
 
     def _start_from_root(self, named: list[tuple[str, torch.Tensor]]) -> None:
         with self._logger.label("initial parameters"):
-            check_same_parameters(self._ranks, named)
-            broadcast_parameters(self._ranks, [p for _, p in named])
+            _broadcast.check_same_parameters(self._ranks, named)
+            _broadcast.broadcast_parameters(self._ranks, [p for _, p in named])
 
 
 def _check_arguments(optimizer: object, bucket_bytes: float, timeout_s: float) -> None:

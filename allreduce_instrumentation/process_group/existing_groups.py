@@ -17,6 +17,7 @@ from torch.distributed import distributed_c10d as c10d
 from torch.nn.parallel import DistributedDataParallel
 
 from allreduce_instrumentation.process_group import _dispatched_calls as dispatched_calls
+from allreduce_instrumentation.process_group import _torch_patches
 from allreduce_instrumentation.process_group._backends import backends_of
 from allreduce_instrumentation.process_group._future_callbacks import let_end
 from allreduce_instrumentation.process_group._group_timing import GroupTiming
@@ -24,11 +25,6 @@ from allreduce_instrumentation.process_group._layer_names import is_fsdp_module
 from allreduce_instrumentation.process_group._operations import finish_with
 from allreduce_instrumentation.process_group._python_calls import TimedMethods
 from allreduce_instrumentation.process_group._timed_group import TimedProcessGroup
-from allreduce_instrumentation.process_group._torch_patches import (
-    broadcast_buffers_over,
-    leave_new_groups_untimed,
-    time_new_groups,
-)
 from allreduce_instrumentation.process_group._torch_versions import warn_of_an_untried_torch
 from timing_logger.errors import ConfigurationError
 from timing_logger.recording.global_logger import get_timing_logger
@@ -120,8 +116,8 @@ class _Instrumentation:
         self._methods.replace(dist.ProcessGroup)
         for group in list(c10d._world.pg_map):
             self._cover(group)
-        time_new_groups(self._cover)
-        broadcast_buffers_over(lambda group: self._view_of(group) or group)
+        _torch_patches.time_new_groups(self._cover)
+        _torch_patches.broadcast_buffers_over(lambda group: self._view_of(group) or group)
         finish_with(logger)
         if dispatched_calls.AVAILABLE:
             for model in _ddp_models():
@@ -166,8 +162,8 @@ class _Instrumentation:
             return
         let_end(lambda _: True)
         self._methods.restore()
-        leave_new_groups_untimed()
-        broadcast_buffers_over(None)
+        _torch_patches.leave_new_groups_untimed()
+        _torch_patches.broadcast_buffers_over(None)
         for group in self._hooked:
             dispatched_calls.forget(group)
         for model, view in self._views.items():

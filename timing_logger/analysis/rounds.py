@@ -8,14 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from timing_logger.analysis import operations
 from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, numbers
 from timing_logger.analysis.grouping import rows_of_each
-from timing_logger.analysis.operations import (
-    CONSTRUCTION,
-    base_operation,
-    is_collective,
-    synchronises_all_ranks,
-)
 from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints
 
 ENOUGH = 50
@@ -62,11 +57,11 @@ def rounds_of(frame: Frame, process: Ints) -> Floats:
 
 def _of_all_ranks(name: str) -> bool:
     """Tell whether a collective of this name may end a round: making a communicator belongs to the set-up."""
-    return is_collective(name) and base_operation(name) not in CONSTRUCTION
+    return operations.is_collective(name) and operations.base_operation(name) not in operations.CONSTRUCTION
 
 
 def _synchronises(name: str) -> bool:
-    return synchronises_all_ranks(name) and _of_all_ranks(name)
+    return operations.synchronises_all_ranks(name) and _of_all_ranks(name)
 
 
 def _size_in_which_it_loops(sizes: Floats) -> float:

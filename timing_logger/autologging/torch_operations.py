@@ -45,10 +45,7 @@ class TorchOperations:
 
     def attach(self, torch: ModuleType) -> None:
         """Register the hooks with torch."""
-        from torch.optim.optimizer import (
-            register_optimizer_step_post_hook,
-            register_optimizer_step_pre_hook,
-        )
+        from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
         from torch.utils.data.dataloader import _BaseDataLoaderIter
 
         if self._session.states_batch_work:

@@ -7,7 +7,8 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -19,14 +20,13 @@ from timing_logger import which_core
 from timing_logger.cli import commands, launch, option_values
 from timing_logger.cli.default_folder import FOLDERS, name_folder
 from timing_logger.cli.queries import Answer
-from timing_logger.cli.questions import QUESTIONS, Question
+from timing_logger.cli.questions import QUESTIONS, Option, Question, option
 from timing_logger.cli.shown_progress import shown
 from timing_logger.cli.stderr import say
 from timing_logger.errors import TimingLoggerError
 
-_Command: TypeAlias = Callable[[argparse.Namespace], Answer]
+_Answers: TypeAlias = Callable[[argparse.Namespace], Answer]
 
-_ENGINES = ("auto", "pandas", "pyarrow")
 _DEFAULT = f"default: of {' and '.join(FOLDERS)}, the one written to last"
 _INTERRUPTED = 130  # a shell's exit code for SIGINT
 
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         parser = build_parser()
         arguments = parser.parse_args(argv)
-        command: _Command | None = arguments.command
+        command: _Answers | None = arguments.command
         with warnings.catch_warnings():
             warnings.showwarning = _warn
             name_folder(arguments)
@@ -64,23 +64,26 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=partial(argparse.HelpFormatter, max_help_position=18),
     )
     parser.add_argument(
-        "--version",
-        action="version",
-        version=_version(),
-        help="print the version, and which core records",
+        "--version", action="version", version=_version(), help="print the version, and which core records"
     )
     shtab.add_argument_to(parser, "--print-completion", help="print what completes commands in this shell")
     parser.set_defaults(shown_as="")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
-    _add_run(subparsers)
-    for question in QUESTIONS:
-        _add_question(subparsers, question)
-    _add_report(subparsers)
-    _add_trace(subparsers)
-    _add_convert(subparsers)
-    _add_recover(subparsers)
-    _add_watch(subparsers)
+    for command in _COMMANDS:
+        _add(command, subparsers)
     return parser
+
+
+def _add(command: _Command, subparsers: argparse._SubParsersAction[_Parser]) -> None:
+    example = f"example: timing-logger {command.example or f'{command.name} logs/timing'}"
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        command.name, help=command.short, description=command.long, epilog=example
+    )
+    for names, further in command.options:
+        argument = parser.add_argument(*names, **further)
+        if names == ("logdir",) and argument.nargs == "*":
+            vars(argument)["complete"] = shtab.FILE  # this completes folders, too
+    parser.set_defaults(command=command.answer, **{"shown_as": command.name, **command.defaults})
 
 
 def _version() -> str:
@@ -116,205 +119,185 @@ class _Parser(argparse.ArgumentParser):
 
 # -- commands --------------------------------------------------------------------------------------
 
-_Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
+
+@dataclass(frozen=True)
+class _Command:
+    """A command of the command line.
+
+    Attributes:
+        name, short, long, answer: as of a :class:`Question`.
+        options: all its arguments.
+        example: how it may be called; "" for its name and a folder.
+        defaults: what its parser sets beside the values of the options.
+    """
+
+    name: str
+    short: str
+    long: str
+    answer: _Answers
+    options: Sequence[Option]
+    example: str = ""
+    defaults: Mapping[str, object] = field(default_factory=dict)
 
 
-def _add_run(subparsers: _Commands) -> None:
-    run: argparse.ArgumentParser = subparsers.add_parser(
-        "run",
-        help="time a job without changing its code; at its end, say who is slow",
-        description="Runs COMMAND (python, torchrun, mpiexec, accelerate, ...) exactly as written. Every "
-        "rank times its collectives and the parts of its steps. Output, signals and exit code are those of "
-        "the job; what this command says at the end goes to stderr.",
-        epilog="example: timing-logger run -- torchrun --nproc-per-node 4 train.py",
-    )
-    run.add_argument(
-        "--log-dir",
-        default="logs/run",
-        metavar="DIR",
-        help="where to write the timing files (default logs/run)",
-    )
-    run.add_argument("--report", metavar="FILE", help="also write the HTML report at the end")
-    run.add_argument(
-        "--every", type=option_values.count, default=1, metavar="N", help="record every Nth iteration"
-    )
-    run.add_argument(
-        "--no-batch-work",
-        action="store_true",
-        help="DATA rows do not state how much was loaded (tokens or samples, by the shapes of the batch)",
-    )
-    run.add_argument(
-        "--no-host-counters",
-        action="store_true",
-        help="write no host-rank*.csv: what the host, the process and its devices count, once a second",
-    )
-    run.add_argument(
-        "--native-mpi", action="store_true", help="time only MPI calls, in a program in any language"
-    )
-    run.add_argument("--quiet", action="store_true", help="say nothing at the end")
-    run.add_argument("job", metavar="COMMAND", nargs=argparse.REMAINDER, help="what to run, after --")
-    run.set_defaults(command=launch.run)
-
-
-def _add_report(subparsers: _Commands) -> None:
-    report = _about_rows(
-        subparsers,
-        "report",
-        commands.report,
-        "everything in one HTML file that opens offline",
-        "The verdict with its evidence, a heatmap of rank by iteration, operations, bandwidth, overlap, "
-        "compression, a timeline that zooms, the logger's own accounting, and what could not be known.",
-        "example: timing-logger report logs/timing",
-    )
-    _add_scheduler(report)
-    report.add_argument(
-        "-o", "--output", default="report.html", metavar="FILE", help="what to write (report.html)"
-    )
-
-
-def _add_trace(subparsers: _Commands) -> None:
-    trace = _about_rows(
-        subparsers,
-        "trace",
-        commands.trace,
-        "a timeline of all ranks for Perfetto",
-        "Chrome JSON: a process for each rank, a lane for each thread or stream, arrows between the parts "
-        "of a collective and from sends to receives.",
-        "example: timing-logger trace logs/timing -o trace.json.gz",
-    )
-    trace.add_argument(
-        "-o", "--output", required=True, metavar="FILE", help="what to write; compressed if it ends in .gz"
-    )
-
-
-def _add_convert(subparsers: _Commands) -> None:
-    convert: argparse.ArgumentParser = subparsers.add_parser(
-        "convert",
-        help="timing files as Parquet, CSV or JSON lines",
-        description="Converts all rows, including those of earlier runs in the same folder, sorted by rank "
-        "and start. Parquet files can be read in place of the timing files.",
-        epilog="example: timing-logger convert logs/timing --to parquet -o logs/timing-parquet",
-    )
-    _add_logdir(convert)
-    convert.add_argument("--to", required=True, choices=["parquet", "csv", "jsonl"], help="the format")
-    convert.add_argument(
-        "-o", "--output", required=True, metavar="PATH",
-        help="the file to write; for Parquet a folder, unless it ends in .parquet",
-    )  # fmt: skip
-    convert.set_defaults(command=commands.convert, shown_as="convert")
-
-
-def _add_watch(subparsers: _Commands) -> None:
-    watch: argparse.ArgumentParser = subparsers.add_parser(
-        "watch",
-        help="a live table of a run in progress",
-        description="For each rank: iterations and rows per second, communication, waits, open operations, "
-        "drops, and how long it has been silent; then the verdict on the last seconds. Reads the ends of "
-        "the files and changes nothing. Stop it with Ctrl-C.",
-        epilog="example: timing-logger watch logs/timing",
-    )
-    watch.add_argument(
-        "logdir", metavar="LOGDIR", nargs="?", help=f"folder with timing-rank*.csv; {_DEFAULT}"
-    )
-    watch.add_argument(
-        "--interval", type=option_values.seconds, default=2.0, metavar="S", help="seconds between updates (2)"
-    )
-    watch.add_argument(
-        "--window",
-        type=option_values.seconds,
-        default=30.0,
-        metavar="S",
-        help="seconds of the run to look at (30)",
-    )
-    watch.add_argument("--all", action="store_true", help="show all ranks, however many")
-    watch.add_argument("--once", action="store_true", help="look once and exit")
-    watch.set_defaults(command=commands.watch)
-
-
-def _add_recover(subparsers: _Commands) -> None:
-    recover: argparse.ArgumentParser = subparsers.add_parser(
-        "recover",
-        help="add what killed processes had recorded to their files",
-        description="The last records of a killed process wait in a file on its machine. Every command that "
-        "reads the log folder on that machine first adds them to the timing files; this one does only that.",
-        epilog="example: timing-logger recover logs/timing",
-    )
-    recover.add_argument(
-        "logdir", metavar="LOGDIR", nargs="?", help=f"folder with timing-rank*.csv; {_DEFAULT}"
-    )
-    recover.set_defaults(command=commands.recover, shown_as="recover")
-
-
-def _add_question(subparsers: _Commands, question: Question) -> None:
-    example = f"example: timing-logger {question.name} logs/timing"
-    parser = _about_rows(
-        subparsers,
-        question.name,
-        question.answer,
-        question.short,
-        question.long,
-        example,
-        question.of_iterations,
-    )
-    for flag, its_arguments in question.options:
-        parser.add_argument(flag, **its_arguments)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
-    _add_scheduler(parser)
-
-
-def _add_scheduler(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--scheduler", metavar="ADDRESS",
-        help="have the workers of this Dask scheduler read the files; they must see them under the same "
-        "paths",
-    )  # fmt: skip
-
-
-def _about_rows(
-    subparsers: _Commands,
-    name: str,
-    command: _Command,
-    short: str,
-    long: str,
-    example: str,
-    of_iterations: bool = True,
-) -> argparse.ArgumentParser:
-    """A command that reads files and selects rows."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        name, help=short, description=long, epilog=example
-    )
-    _add_logdir(parser)
-    parser.add_argument(
-        "--ranks", type=option_values.ranks, metavar="LIST", help="only these ranks, such as 0,2,8-15"
-    )
-    if of_iterations:
-        parser.add_argument(
-            "--iterations", type=option_values.iterations, metavar="A:B",
-            help="only iterations from A up to, but not including, B, in every epoch; either may be left out",
-        )  # fmt: skip
-    parser.add_argument(
+_LOGDIR = option(
+    "logdir", metavar="LOGDIR", nargs="*",
+    help=f"folder with timing-rank*.csv files, or the files; {_DEFAULT}",
+)  # fmt: skip
+_FOLDER = option("logdir", metavar="LOGDIR", nargs="?", help=f"folder with timing-rank*.csv; {_DEFAULT}")
+_ITERATIONS = option(
+    "--iterations", type=option_values.iterations, metavar="A:B",
+    help="only iterations from A up to, but not including, B, in every epoch; either may be left out",
+)  # fmt: skip
+_ROWS = (
+    _LOGDIR,
+    option("--ranks", type=option_values.ranks, metavar="LIST", help="only these ranks, such as 0,2,8-15"),
+    _ITERATIONS,
+    option(
         "--run", type=option_values.run, default="last", metavar="last|all|N",
         help="if several runs wrote into the folder: the one that began last (default), all, or the one "
         "with this number, such as 2 for the files named .run2",
-    )  # fmt: skip
-    parser.add_argument(
+    ),
+    option(
         "--world", default="", metavar="NAME",
         help="if ranks were spawned (MPI_Comm_spawn): the world with this name (default: the first)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--engine", choices=_ENGINES, default="auto",
+    ),
+    option(
+        "--engine", choices=("auto", "pandas", "pyarrow"), default="auto",
         help="what reads the files (default: pyarrow for large ones)",
-    )  # fmt: skip
-    parser.set_defaults(command=command, shown_as=name, **({} if of_iterations else {"iterations": None}))
-    return parser
+    ),
+)  # fmt: skip
+"""The files that a command reads, and the rows of them that it selects."""
+_SCHEDULER = option(
+    "--scheduler", metavar="ADDRESS",
+    help="have the workers of this Dask scheduler read the files; they must see them under the same paths",
+)  # fmt: skip
+_JSON = option("--json", action="store_true", help="print one JSON object instead of tables")
 
 
-def _add_logdir(parser: argparse.ArgumentParser) -> None:
-    logdir = parser.add_argument(
-        "logdir", metavar="LOGDIR", nargs="*",
-        help=f"folder with timing-rank*.csv files, or the files; {_DEFAULT}",
+def _asking(question: Question) -> _Command:
+    """Return the command that asks a question."""
+    rows = [one for one in _ROWS if one is not _ITERATIONS or question.of_iterations]
+    return _Command(
+        question.name, question.short, question.long, question.answer,
+        [*rows, *question.options, _JSON, _SCHEDULER],
+        defaults={} if question.of_iterations else {"iterations": None},
     )  # fmt: skip
-    vars(logdir)["complete"] = shtab.FILE  # this completes folders, too
+
+
+_COMMANDS = (
+    _Command(
+        "run",
+        "time a job without changing its code; at its end, say who is slow",
+        "Runs COMMAND (python, torchrun, mpiexec, accelerate, ...) exactly as written. Every rank times its "
+        "collectives and the parts of its steps. Output, signals and exit code are those of the job; what "
+        "this command says at the end goes to stderr.",
+        launch.run,
+        [
+            option(
+                "--log-dir", default="logs/run", metavar="DIR",
+                help="where to write the timing files (default logs/run)",
+            ),
+            option("--report", metavar="FILE", help="also write the HTML report at the end"),
+            option(
+                "--every", type=option_values.count, default=1, metavar="N", help="record every Nth iteration"
+            ),
+            option(
+                "--no-batch-work", action="store_true",
+                help="DATA rows do not state how much was loaded (tokens or samples, by the shapes of the "
+                "batch)",
+            ),
+            option(
+                "--no-host-counters", action="store_true",
+                help="write no host-rank*.csv: what the host, the process and its devices count, once a "
+                "second",
+            ),
+            option(
+                "--native-mpi", action="store_true", help="time only MPI calls, in a program in any language"
+            ),
+            option("--quiet", action="store_true", help="say nothing at the end"),
+            option("job", metavar="COMMAND", nargs=argparse.REMAINDER, help="what to run, after --"),
+        ],
+        "run -- torchrun --nproc-per-node 4 train.py",
+        {"shown_as": ""},
+    ),
+    *map(_asking, QUESTIONS),
+    _Command(
+        "report",
+        "everything in one HTML file that opens offline",
+        "The verdict with its evidence, a heatmap of rank by iteration, operations, bandwidth, overlap, "
+        "compression, a timeline that zooms, the logger's own accounting, and what could not be known.",
+        commands.report,
+        [
+            *_ROWS,
+            _SCHEDULER,
+            option(
+                "-o", "--output", default="report.html", metavar="FILE", help="what to write (report.html)"
+            ),
+        ],
+    ),
+    _Command(
+        "trace",
+        "a timeline of all ranks for Perfetto",
+        "Chrome JSON: a process for each rank, a lane for each thread or stream, arrows between the parts "
+        "of a collective and from sends to receives.",
+        commands.trace,
+        [
+            *_ROWS,
+            option(
+                "-o", "--output", required=True, metavar="FILE",
+                help="what to write; compressed if it ends in .gz",
+            ),
+        ],
+        "trace logs/timing -o trace.json.gz",
+    ),
+    _Command(
+        "convert",
+        "timing files as Parquet, CSV or JSON lines",
+        "Converts all rows, including those of earlier runs in the same folder, sorted by rank and start. "
+        "Parquet files can be read in place of the timing files.",
+        commands.convert,
+        [
+            _LOGDIR,
+            option("--to", required=True, choices=["parquet", "csv", "jsonl"], help="the format"),
+            option(
+                "-o", "--output", required=True, metavar="PATH",
+                help="the file to write; for Parquet a folder, unless it ends in .parquet",
+            ),
+        ],
+        "convert logs/timing --to parquet -o logs/timing-parquet",
+    ),
+    _Command(
+        "recover",
+        "add what killed processes had recorded to their files",
+        "The last records of a killed process wait in a file on its machine. Every command that reads the "
+        "log folder on that machine first adds them to the timing files; this one does only that.",
+        commands.recover,
+        [_FOLDER],
+    ),
+    _Command(
+        "watch",
+        "a live table of a run in progress",
+        "For each rank: iterations and rows per second, communication, waits, open operations, drops, and "
+        "how long it has been silent; then the verdict on the last seconds. Reads the ends of the files and "
+        "changes nothing. Stop it with Ctrl-C.",
+        commands.watch,
+        [
+            _FOLDER,
+            option(
+                "--interval", type=option_values.seconds, default=2.0, metavar="S",
+                help="seconds between updates (2)",
+            ),
+            option(
+                "--window", type=option_values.seconds, default=30.0, metavar="S",
+                help="seconds of the run to look at (30)",
+            ),
+            option("--all", action="store_true", help="show all ranks, however many"),
+            option("--once", action="store_true", help="look once and exit"),
+        ],
+        defaults={"shown_as": ""},
+    ),
+)  # fmt: skip
 
 
 # -- output ------------------------------------------------------------------------------------------

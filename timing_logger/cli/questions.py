@@ -16,8 +16,13 @@ from timing_logger.cli.queries import Answer, host_counters, run_query, run_quer
 BAD_NEWS = 1
 """The exit code for a verdict that ``--fail-on`` names."""
 
-Option = tuple[str, Mapping[str, Any]]
-"""A flag, and the further arguments of ``ArgumentParser.add_argument``."""
+Option = tuple[tuple[str, ...], Mapping[str, Any]]
+"""The names of an argument, and the further ones of ``ArgumentParser.add_argument``."""
+
+
+def option(*names: str, **further: Any) -> Option:
+    """Return an argument of a command as ``ArgumentParser.add_argument`` takes it."""
+    return names, further
 
 
 @dataclass(frozen=True)
@@ -43,11 +48,11 @@ class Question:
 
 def _fail_on(values: Callable[[str], list[str]], known: Sequence[str], short: str) -> Option:
     said = f"exit with {BAD_NEWS} if {short}: any of {', '.join(known)}; several with commas"
-    return "--fail-on", {"type": values, "metavar": values.__name__.upper(), "default": (), "help": said}
+    return option("--fail-on", type=values, metavar=values.__name__.upper(), default=(), help=said)
 
 
 def _all(what: str) -> Option:
-    return "--all", {"action": "store_true", "help": f"show all {what}, however many"}
+    return option("--all", action="store_true", help=f"show all {what}, however many")
 
 
 # -- how each is answered --------------------------------------------------------------------------------
@@ -170,10 +175,10 @@ QUESTIONS = (
         "Per rank: totals. Per file: rows read, and what its logger counted.",
         _summary,
         [
-            ("--by", {
-                "type": option_values.keys, "metavar": "KEYS",
-                "help": f"only totals, by any of {', '.join(option_values.KEYS)}; several with commas",
-            }),
+            option(
+                "--by", type=option_values.keys, metavar="KEYS",
+                help=f"only totals, by any of {', '.join(option_values.KEYS)}; several with commas",
+            ),
             _all("operations, ranks and files"),
         ],
     ),
@@ -185,10 +190,10 @@ QUESTIONS = (
         _stragglers,
         [
             _fail_on(option_values.verdicts, option_values.VERDICTS, "the verdict is one of these"),
-            ("--why", {
-                "action": "store_true",
-                "help": "add the conditions that decided, with their limits, and each number with its reason",
-            }),
+            option(
+                "--why", action="store_true",
+                help="add the conditions that decided, with their limits, and each number with its reason",
+            ),
             _all("suspects and windows"),
         ],
     ),
@@ -225,10 +230,10 @@ QUESTIONS = (
         "Per rank: communication that was exposed and hidden, own work, waits and copies.",
         _overlap,
         [
-            ("--by", {
-                "choices": ["rank", "iteration"], "default": "rank",
-                "help": "one row per rank, with medians (default), or per rank and iteration",
-            }),
+            option(
+                "--by", choices=["rank", "iteration"], default="rank",
+                help="one row per rank, with medians (default), or per rank and iteration",
+            ),
             _all("ranks"),
         ],
     ),
@@ -239,9 +244,10 @@ QUESTIONS = (
         "take by those measured, bytes saved, and the break-even point.",
         _compression,
         [
-            ("--dense", {
-                "metavar": "LOGDIR", "help": "take the times of uncompressed allreduces from another run",
-            }),
+            option(
+                "--dense", metavar="LOGDIR",
+                help="take the times of uncompressed allreduces from another run",
+            ),
         ],
     ),
 )  # fmt: skip

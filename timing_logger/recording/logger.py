@@ -10,19 +10,13 @@ from typing import TYPE_CHECKING
 
 from timing_logger.errors import ConfigurationError
 from timing_logger.record import UNRESOLVED
+from timing_logger.recording import lifecycle
 from timing_logger.recording.clock import WallClock
 from timing_logger.recording.context import Context
 from timing_logger.recording.cores import chosen
 from timing_logger.recording.flusher import Flusher
 from timing_logger.recording.hang_watch import HangWatch
 from timing_logger.recording.instrumented_calls import InstrumentedCalls
-from timing_logger.recording.lifecycle import (
-    Closable,
-    at_exit,
-    detach_in_forked_children,
-    exception_that_ends_us,
-    refuse_sub_interpreters,
-)
 from timing_logger.recording.options import LoggerOptions, Options, shows_options
 from timing_logger.recording.pauses.pause_rows import PauseRows
 from timing_logger.recording.recorder import Recorder
@@ -55,7 +49,7 @@ NOT_FOR_PROGRAMS = {name for name in vars(InstrumentedCalls) if not name.startsw
 """What only instrumentation and the package itself use of a logger."""
 
 
-class Logger(Context, Closable):
+class Logger(Context, lifecycle.Closable):
     """What a :class:`TimingLogger` is besides its recording calls; over the core of those."""
 
     @shows_options
@@ -129,7 +123,7 @@ class Logger(Context, Closable):
             self._open_calls.write_all(UNRESOLVED)
             if sigterm_came(self._see_sigterm):
                 self._hang_watch.signal = "SIGTERM"
-            self._hang_watch.ended_by = exception_that_ends_us()
+            self._hang_watch.ended_by = lifecycle.exception_that_ends_us()
             flusher.close()
             not_at_sigterm(self._see_sigterm)
             self._dropped_at_close = self.stats.dropped
@@ -164,7 +158,7 @@ class Logger(Context, Closable):
     # -- start and end ------------------------------------------------------------------------------
 
     def _start(self, log_dir: str | os.PathLike[str] | None, options: Options) -> None:
-        refuse_sub_interpreters()
+        lifecycle.refuse_sub_interpreters()
         sinks = options.sinks
         if options.handle_sigterm:
             at_sigterm(self._see_sigterm)
@@ -199,8 +193,8 @@ class Logger(Context, Closable):
         self._switch_on()
         if options.pause_rows:
             self._pause_rows.begin()
-        detach_in_forked_children(self)
-        at_exit(self._close_at_exit)
+        lifecycle.detach_in_forked_children(self)
+        lifecycle.at_exit(self._close_at_exit)
 
     def _see_sigterm(self, ends: bool) -> None:
         """Write all open calls; close the logger if the process ends by the signal."""

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
+from timing_logger.analysis import tables
 from timing_logger.analysis.analysis import OfCommunication
 from timing_logger.analysis.arrays import coded_text, dense_codes
 from timing_logger.analysis.collectives.transfer_samples import MOVES, Measured
@@ -16,14 +17,6 @@ from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.grouping import any_row_of, counted_quantiles, greatest_of_each, quantiles
 from timing_logger.analysis.operations import base_operation, bus_factor
 from timing_logger.analysis.table_types import Floats, Frame, Ints
-from timing_logger.analysis.tables import (
-    new_column,
-    new_columns,
-    nullable_integers,
-    opened,
-    taken,
-    text_column,
-)
 
 _COLUMNS = (
     "operation", "group", "group_size", "size_class_bytes", "count", "message_size_bytes", "time_ms",
@@ -71,7 +64,7 @@ def bandwidth(timings: IntoDataFrameT) -> IntoDataFrameT:
     for a complete collective: it is the sum of what all ranks send for ``ALLGATHERV`` and ``GATHERV``,
     else the most that a rank sends, since what a rank receives is not recorded.
     """
-    frame = opened(timings, COLUMNS_OF["bandwidth"])
+    frame = tables.opened(timings, COLUMNS_OF["bandwidth"])
     measured = Measured.of(frame, complete_instances(frame))
     return cast("IntoDataFrameT", bandwidth_of(frame, measured).to_native())
 
@@ -90,11 +83,11 @@ def bandwidth_of(frame: Frame, measured: Measured) -> Frame:
     key = dense_codes(measured.operation, group[measured.row], measured.group_size, size_class)
     kind = any_row_of(key)
     figures = _figures(measured, key, kind)
-    table = taken(frame, ["group", "group_size"], measured.row[kind]).with_columns(
-        text_column(frame, "operation", measured.operations, measured.operation[kind]),
-        nullable_integers(frame, "size_class_bytes", size_class[kind]),
-        new_column(frame, "count", np.bincount(key[measured.kind], minlength=len(kind))),
-        *new_columns(frame, figures),
+    table = tables.taken(frame, ["group", "group_size"], measured.row[kind]).with_columns(
+        tables.text_column(frame, "operation", measured.operations, measured.operation[kind]),
+        tables.nullable_integers(frame, "size_class_bytes", size_class[kind]),
+        tables.new_column(frame, "count", np.bincount(key[measured.kind], minlength=len(kind))),
+        *tables.new_columns(frame, figures),
     )
     return table.select(*_COLUMNS)
 

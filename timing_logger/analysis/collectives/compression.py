@@ -11,11 +11,7 @@ from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.analysis import OfCommunication
 from timing_logger.analysis.arrays import dense_codes
-from timing_logger.analysis.collectives.compressed_rows import (
-    WORK,
-    CompressedRows,
-    measured_with_work,
-)
+from timing_logger.analysis.collectives.compressed_rows import WORK, CompressedRows, measured_with_work
 from timing_logger.analysis.collectives.dense_times import DenseTimes, dense_times
 from timing_logger.analysis.collectives.transfer_samples import MOVES, Measured
 from timing_logger.analysis.collectives.waits import complete_instances

@@ -18,17 +18,12 @@ from narwhals.typing import IntoDataFrame
 from timing_logger.analysis.analysis import ByProcess
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.files import File
+from timing_logger.analysis.hangs import stalls
 from timing_logger.analysis.hangs.fates import fates_of
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.analysis.hangs.open_calls import Ending, ending_of, rows_by_rank
 from timing_logger.analysis.hangs.result import RankEnd, RunEnd, RunState
 from timing_logger.analysis.hangs.sidecar_state import HANG_AFTER_S, LastWords, last_words
-from timing_logger.analysis.hangs.stalls import (
-    Moment,
-    end_of_last_stall,
-    end_of_longest_stall,
-    went_on_after,
-)
 from timing_logger.analysis.hangs.stuck_groups import StuckGroup, stuck_groups
 from timing_logger.analysis.hangs.stuck_messages import stuck_messages
 from timing_logger.analysis.hangs.stuck_set_up import stuck_set_up
@@ -82,16 +77,16 @@ def run_end_of(
     if earlier is None:
         return say(end)
     then, moment = earlier
-    if not went_on_after(ending.rows, moment):
+    if not stalls.went_on_after(ending.rows, moment):
         return say(replace(then, fates=end.fates))
     return with_earlier(say(end), in_words(then, n_hosts=n_hosts), moment.at_unix_s - moment.since_unix_s)
 
 
 def _stood_still(
     rows: pd.DataFrame, words: Mapping[int, LastWords], world_size: int | None, mixed: str
-) -> tuple[RunEnd, Moment] | None:
+) -> tuple[RunEnd, stalls.Moment] | None:
     """Return how the run stood when it last hung, or hung for longest, and when that was; None if never."""
-    for moment in (end_of_last_stall(words), end_of_longest_stall(words)):
+    for moment in (stalls.end_of_last_stall(words), stalls.end_of_longest_stall(words)):
         if moment is not None:
             then = _end_of(ending_of(rows, words, moment), world_size, mixed, None)
             if then.hangs:

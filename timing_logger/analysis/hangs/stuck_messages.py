@@ -7,19 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from timing_logger.analysis import operations
 from timing_logger.analysis.arrays import numbers
 from timing_logger.analysis.collectives.matching import communicators
 from timing_logger.analysis.collectives.messages import find_messages
 from timing_logger.analysis.group_members import NONE, ranks_by_number
 from timing_logger.analysis.hangs.open_calls import ADDED_COLUMNS, Ending, integer_or_none
-from timing_logger.analysis.operations import (
-    PROBES,
-    base_operation,
-    goes_on,
-    is_collective,
-    is_communication,
-    is_wait,
-)
 from timing_logger.analysis.tables import opened
 
 
@@ -81,10 +74,10 @@ def stuck_messages(ending: Ending, world_size: int | None) -> list[StuckMessage]
 
 def _is_told_here(rows: pd.DataFrame, row: int) -> bool:
     name = rows["operation"].iloc[row]
-    if is_wait(name):
+    if operations.is_wait(name):
         return not _waits_for_an_open_call(rows, row)
-    is_message = is_communication(name) and not is_collective(name)
-    return is_message or base_operation(name) in PROBES
+    is_message = operations.is_communication(name) and not operations.is_collective(name)
+    return is_message or operations.base_operation(name) in operations.PROBES
 
 
 def _waits_for_an_open_call(rows: pd.DataFrame, row: int) -> bool:
@@ -92,7 +85,7 @@ def _waits_for_an_open_call(rows: pd.DataFrame, row: int) -> bool:
     this = rows.iloc[row]
     same_seq = rows["seq"].isna() if np.isnan(this["seq"]) else rows["seq"] == this["seq"]
     same_call = rows["is_open"] & (rows["rank"] == this["rank"]) & (rows["group"] == this["group"]) & same_seq
-    return not all(map(is_wait, rows["operation"][same_call]))
+    return not all(map(operations.is_wait, rows["operation"][same_call]))
 
 
 def _is_waited_for(rows: pd.DataFrame, row: int) -> bool:
@@ -100,7 +93,7 @@ def _is_waited_for(rows: pd.DataFrame, row: int) -> bool:
     this = rows.iloc[row]
     waits = rows[rows["is_open"] & (rows["rank"] == this["rank"]) & (rows["group"] == this["group"])]
     alike = waits[["seq", "peer"]].fillna(-1.0) == this[["seq", "peer"]].astype(float).fillna(-1.0)
-    return bool(waits.loc[alike.all(axis=1), "operation"].map(is_wait).any())
+    return bool(waits.loc[alike.all(axis=1), "operation"].map(operations.is_wait).any())
 
 
 def _message(ending: Ending, row: int, peer: int, *, has_partner: bool) -> StuckMessage:
@@ -116,5 +109,5 @@ def _message(ending: Ending, row: int, peer: int, *, has_partner: bool) -> Stuck
         has_partner=has_partner,
         since_s=ending.before_the_end_s(float(call["began_s"])),
         hangs=bool(call["hangs"]),
-        in_background=goes_on(str(call["operation"])) and not _is_waited_for(ending.rows, row),
+        in_background=operations.goes_on(str(call["operation"])) and not _is_waited_for(ending.rows, row),
     )

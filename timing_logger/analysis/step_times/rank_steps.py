@@ -11,13 +11,7 @@ from timing_logger.analysis.arrays import coded_text, each_text, numbers
 from timing_logger.analysis.blocking import lanes_of, unblocked_work
 from timing_logger.analysis.grouping import greatest_of_each
 from timing_logger.analysis.intervals import union_lengths
-from timing_logger.analysis.operations import (
-    PAUSES,
-    exchanges,
-    is_collective,
-    is_copy,
-    needs_no_other_rank,
-)
+from timing_logger.analysis.operations import PAUSES, exchanges, is_collective, is_copy, needs_no_other_rank
 from timing_logger.analysis.step_durations import iterations_since
 from timing_logger.analysis.step_times.self_time import covered_s, exclusive_ms
 from timing_logger.analysis.step_times.workload import RankWorkload, rank_workload, sent_in_turn

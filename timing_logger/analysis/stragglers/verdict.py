@@ -21,10 +21,7 @@ from timing_logger.analysis.hangs.result import RunEnd
 from timing_logger.analysis.roles import roles_of
 from timing_logger.analysis.runs import different_runs
 from timing_logger.analysis.step_times.part import StepTimesPart, map_step_times
-from timing_logger.analysis.step_times.step_times import (
-    StepTimes,
-    reduce_step_times,
-)
+from timing_logger.analysis.step_times.step_times import StepTimes, reduce_step_times
 from timing_logger.analysis.stragglers.case import Case, Judgement
 from timing_logger.analysis.stragglers.coinciding.search import HostCounters, given, with_cause
 from timing_logger.analysis.stragglers.facts import DifferentRuns, RanksLacking, Reason, UntimedCalls

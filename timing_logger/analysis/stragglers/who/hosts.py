@@ -16,10 +16,7 @@ from timing_logger.analysis.series import peers
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.rank_facts import Gate
-from timing_logger.analysis.stragglers.who.candidates import (
-    Candidate,
-    gates_of,
-)
+from timing_logger.analysis.stragglers.who.candidates import Candidate, gates_of
 from timing_logger.analysis.stragglers.who.lockstep import Bond, Party, shared_steps, vary_together
 from timing_logger.analysis.stragglers.who.pricing import Pricing, slowed, waiting_gate
 from timing_logger.analysis.stragglers.who.slow_steps import SlowSteps, slow_together
