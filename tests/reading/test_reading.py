@@ -137,7 +137,7 @@ records = st.builds(
 @settings(deadline=None, max_examples=examples(200))
 def test_what_was_written_is_read_back(batch: list[Record]) -> None:
     parsed = parse_timings(content(batch))
-    assert (parsed.cut, parsed.bad_lines, len(parsed.frame)) == ("", 0, len(batch))
+    assert (parsed.content.cut, parsed.content.bad_lines, len(parsed.frame)) == ("", 0, len(batch))
     for before, (_, after) in zip(batch, parsed.frame.iterrows(), strict=True):
         expected = before._replace(operation=before.operation.upper())._asdict()
         expected = {name: in_a_column(value) for name, value in expected.items()}
@@ -158,8 +158,8 @@ def test_every_prefix_of_a_file_parses_and_the_torn_line_is_no_row() -> None:
         prefix = data[:length]
         parsed = parse_timings(prefix)
         n_rows = max(prefix.count(b"\n") - 1, 0)
-        assert (len(parsed.frame), parsed.bad_lines) == (n_rows, 0)
-        assert parsed.cut == prefix.rpartition(b"\n")[2].decode(errors="backslashreplace")
+        assert (len(parsed.frame), parsed.content.bad_lines) == (n_rows, 0)
+        assert parsed.content.cut == prefix.rpartition(b"\n")[2].decode(errors="backslashreplace")
         if length % 50 == 0:
             pd.testing.assert_frame_equal(parsed.frame, whole.head(n_rows))
 
@@ -230,13 +230,13 @@ def test_damaged_lines_are_reported(tmp_path: Path) -> None:
 def test_no_damage_makes_reading_fail(pieces: list[bytes]) -> None:
     body = b"".join(pieces)
     parsed = parse_timings(HEADER.encode() + body)
-    assert len(parsed.frame) + parsed.bad_lines == body.replace(b"\r\n", b"\n").count(b"\n")
+    assert len(parsed.frame) + parsed.content.bad_lines == body.replace(b"\r\n", b"\n").count(b"\n")
 
 
 def test_lines_are_found_bad_in_any_block(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("timing_logger.reading.csv_lines._BLOCK_BYTES", 2 * len(GOOD))
     parsed = parse_timings(HEADER.encode() + GOOD * 5 + b"bad\n" + GOOD * 2 + b"worse\n" + GOOD)
-    assert (len(parsed.frame), parsed.bad_examples) == (8, ["bad", "worse"])
+    assert (len(parsed.frame), parsed.content.bad_examples) == (8, ["bad", "worse"])
     assert parsed.frame.index.tolist() == list(range(8))
 
 

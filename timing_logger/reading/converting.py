@@ -120,7 +120,7 @@ def _inputs(sources: deque[Source], progress: Progress | None) -> Iterator[_Inpu
 def _input(source: Source) -> _Input:
     parsed, name = source.parsed, source.name
     rows = parsed.frame.sort_values("start_counter", kind="stable", ignore_index=True)
-    facts = {**source.description(parsed.content), "replaced": parsed.replaced}
+    facts = {**source.description(parsed.content), "replaced": parsed.content.replaced}
     return _Input(rows.assign(rank=name.rank, incarnation=name.incarnation), facts)
 
 

@@ -15,7 +15,7 @@ they are no part of them; else blanks belong to a name, as it was recorded.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -74,35 +74,10 @@ class _Lines(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """The content of a timing file.
+    """A timing file: its rows in their order in the file, with ``record.COLUMNS``, and what else was read."""
 
-    Attributes:
-        n_bytes: size of all that was parsed, in bytes.
-        frame: the rows in their order in the file, with ``record.COLUMNS``.
-        cut: the unterminated last line, which is not among the rows; "" if there is none.
-        bad_lines: number of damaged lines, which are not among the rows.
-        bad_examples: the first few of these lines, shortened.
-        replaced: number of rows of open calls whose end a later row tells; they are not among the rows.
-        parts: a dict with ``path``, ``bytes`` and ``rows`` for each file that this was read from.
-        headers: the number of rows before each further line that is a header; these count as damaged.
-    """
-
-    n_bytes: int
     frame: pd.DataFrame
-    cut: str
-    bad_lines: int
-    bad_examples: list[str]
-    replaced: int = 0
-    parts: Sequence[dict[str, Any]] = ()
-    headers: Sequence[int] = ()
-
-    @property
-    def content(self) -> Content:
-        """What was read, without the rows."""
-        return Content(
-            len(self.frame), self.n_bytes, self.cut, self.bad_lines, self.bad_examples, self.replaced,
-            self.parts, self.headers,
-        )  # fmt: skip
+    content: Content
 
 
 class UnknownHeader(ValueError):
@@ -125,7 +100,7 @@ def parse_timings(data: bytes) -> Parsed:
     data_end = data.rfind(b"\n") + 1
     cut = data[data_end:].decode(errors="backslashreplace")
     if data_end == 0:
-        return Parsed(len(data), _no_rows(), _torn_header(cut), 0, [])
+        return Parsed(_no_rows(), Content(0, len(data), _torn_header(cut)))
     header_end = data.index(b"\n") + 1
     form = _form(data[:header_end])
     blocks = [_parse_lines(block, form) for block in _blocks(data, header_end, data_end)]
@@ -136,7 +111,7 @@ def parse_timings(data: bytes) -> Parsed:
     before = np.cumsum([0, *map(len, frames)]).tolist()
     headers = [first + row for first, block in zip(before, blocks, strict=False) for row in block.headers]
     examples = [_shortened(line) for line in bad[:MAX_EXAMPLES]]
-    return Parsed(len(data), frame, cut, len(bad), examples, headers=headers)
+    return Parsed(frame, Content(len(frame), len(data), cut, len(bad), examples, headers=headers))
 
 
 def parse_sound_lines(lines: bytes, header: bytes) -> pd.DataFrame | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -81,7 +82,7 @@ def host_counters_of_each(files: Iterable[tuple[Source, Alignment]]) -> Iterator
     All of them together need much memory where ranks are many. The files are read while this is iterated.
     Lines that are damaged, and files that cannot be read, are skipped without a word.
     """
-    return (rows for rows, _ in _read_each(files, _unless_foreign))
+    return (rows for rows, _ in _read_each(files, partial(_unless_foreign, is_said=False)))
 
 
 def host_counters_beside(
@@ -95,7 +96,7 @@ def host_counters_beside(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # whoever reads the timings says what these lack
         aligned = timing_files(paths, incarnations=incarnations, world=world).aligned
-    pieces = [rows for rows, _ in _read_each(aligned, _warned_if_foreign)]
+    pieces = [rows for rows, _ in _read_each(aligned, partial(_unless_foreign, is_said=True))]
     return pd.concat(pieces, ignore_index=True) if pieces else _of_rank(_no_rows(), None, None)
 
 
@@ -149,18 +150,12 @@ def _read(path: Path) -> _Read:
     return _Read(rows, cut.decode(errors="backslashreplace"), bad)
 
 
-def _unless_foreign(path: Path) -> _Read:
-    try:
-        return _read(path)
-    except (NotATimingFileError, OSError):
-        return _Read(_no_rows(), "", [])
-
-
-def _warned_if_foreign(path: Path) -> _Read:
+def _unless_foreign(path: Path, *, is_said: bool) -> _Read:
     try:
         return _read(path)
     except (NotATimingFileError, OSError) as error:
-        warnings.warn(f"{error} Its counters are left out.", UserWarning, stacklevel=2)
+        if is_said:
+            warnings.warn(f"{error} Its counters are left out.", UserWarning, stacklevel=2)
         return _Read(_no_rows(), "", [])
 
 

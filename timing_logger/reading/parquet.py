@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from timing_logger.errors import ConfigurationError, NotATimingFileError
+from timing_logger.reading.content import Content
 from timing_logger.reading.csv_lines import Parsed
 from timing_logger.reading.plain_files import arrow_types
 from timing_logger.record import FIELDS, Field
@@ -152,7 +153,7 @@ class Part:
 
     Attributes:
         path: path of the Parquet file.
-        facts: the description of the timing file; see ``Parsed`` for its entries.
+        facts: the description of the timing file; see :class:`Content` for its entries.
         row_groups: the row groups of the timing file.
     """
 
@@ -181,10 +182,8 @@ class Part:
                 f"paths: {str(self.path)!r} was damaged since it was written ({reason}). Convert the "
                 "timing files of the run again."
             ) from None
-        return Parsed(
-            facts["bytes"], frame, facts["cut"], facts["bad_lines"], facts["bad_examples"],
-            facts.get("replaced", 0),
-        )  # fmt: skip
+        damage = facts["cut"], facts["bad_lines"], facts["bad_examples"]
+        return Parsed(frame, Content(len(frame), facts["bytes"], *damage, facts.get("replaced", 0)))
 
     def _frame(self) -> pd.DataFrame:
         pyarrow, parquet = pyarrow_parquet()

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from timing_logger.reading.content import Content
 from timing_logger.reading.csv_lines import Parsed, unescaped
 from timing_logger.reading.machine import usable_cores
 from timing_logger.record import COLUMNS, EARLIER_COLUMNS, FIELDS, Field, Kind
@@ -69,7 +70,7 @@ def parse_plain_file(path: Path, columns: Collection[str]) -> Parsed | None:
         return None
     frame = _joined_blocks(blocks, fields)
     pa.default_memory_pool().release_unused()
-    return Parsed(n_bytes, frame, "", 0, [])
+    return Parsed(frame, Content(len(frame), n_bytes, ""))
 
 
 def parse_plain_lines(lines: bytes, header: bytes, columns: Collection[str]) -> pd.DataFrame | None:

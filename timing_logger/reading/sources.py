@@ -109,10 +109,10 @@ class Source:
         Every way to read a file ends here.
         """
         frame = without_replaced(parsed.frame)
-        n_replaced = len(parsed.frame) - len(frame)
+        replaced = parsed.content.replaced + len(parsed.frame) - len(frame)
         frame = frame[self.read_columns]
         frame = compact(frame) if self.engine == "pyarrow" else frame  # of Parquet
-        return parsed._replace(frame=frame, replaced=parsed.replaced + n_replaced)
+        return Parsed(frame, parsed.content._replace(n_rows=len(frame), replaced=replaced))
 
     @cached_property
     def sidecar(self) -> dict[str, Any] | None:
@@ -191,7 +191,8 @@ class ParquetSource(Source):
     @cached_property
     def parsed(self) -> Parsed:
         """The rows of the part, read when they are first asked for."""
-        return self._as_needed(self.part.read())._replace(parts=self._stated_parts())
+        frame, content = self._as_needed(self.part.read())
+        return Parsed(frame, content._replace(parts=self._stated_parts()))
 
     @cached_property
     def sidecar(self) -> dict[str, Any] | None:
@@ -214,20 +215,23 @@ def _parsed_by_lines(path: Path) -> Parsed:
 def _as_one(paths: Sequence[Path], parts: list[Parsed], columns: Sequence[str]) -> Parsed:
     """Join the content of all parts, one after the other. This empties ``parts``."""
     facts = [
-        {"path": str(path), "bytes": part.n_bytes, "rows": len(part.frame)}
+        {"path": str(path), "bytes": part.content.n_bytes, "rows": part.content.n_rows}
         for path, part in zip(paths, parts, strict=True)
     ]
     if len(parts) == 1:
-        return parts.pop()._replace(parts=facts)
-    n_bytes, bad_lines = sum(part.n_bytes for part in parts), sum(part.bad_lines for part in parts)
-    cut = "\n".join(part.cut for part in parts if part.cut)
-    bad_examples = [line for part in parts for line in part.bad_examples][:MAX_EXAMPLES]
-    before = np.cumsum([0, *(len(part.frame) for part in parts)]).tolist()
-    headers = [first + row for first, part in zip(before, parts, strict=False) for row in part.headers]
+        frame, content = parts.pop()
+        return Parsed(frame, content._replace(parts=facts))
+    contents = [part.content for part in parts]
+    n_bytes, bad_lines = sum(one.n_bytes for one in contents), sum(one.bad_lines for one in contents)
+    cut = "\n".join(one.cut for one in contents if one.cut)
+    bad_examples = [line for one in contents for line in one.bad_examples][:MAX_EXAMPLES]
+    before = np.cumsum([0, *(one.n_rows for one in contents)]).tolist()
+    headers = [first + row for first, one in zip(before, contents, strict=False) for row in one.headers]
     tables = [{str(name): part.frame[name] for name in columns} for part in parts]
     parts.clear()
     rows = joined(tables, columns)
-    return Parsed(n_bytes, rows, cut, bad_lines, bad_examples, parts=facts, headers=headers)
+    content = Content(len(rows), n_bytes, cut, bad_lines, bad_examples, parts=facts, headers=headers)
+    return Parsed(rows, content)
 
 
 def compact(frame: pd.DataFrame) -> pd.DataFrame:

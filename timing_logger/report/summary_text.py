@@ -171,8 +171,7 @@ def _process_cells(row: Record, several: bool) -> list[str]:
 def _on_operations(summary: Summary, figures: AccountFigures, everything: bool) -> Iterable[str]:
     if not everything:
         yield from _on_many_ranks(len(summary.ranks))
-    yield from _on_waits(summary)
-    yield from _on_backends(summary)
+    yield from _on_rows_beside_others(summary)
     yield from most_waited_for(figures)
     yield from on_the_unmatched(figures)
 
@@ -195,17 +194,14 @@ def _on_many_ranks(n_processes: int) -> Iterable[str]:
         )
 
 
-def _on_waits(summary: Summary) -> Iterable[str]:
-    if any(base_operation(row["operation"]) == WAIT for row in _records(summary.operations)):
-        yield (
-            f"{WAIT}: time blocked on an operation that has rows of its own. The two overlap, so the parts "
-            "of a rank's wall time in this table may add up to more than 100%; in the next one they are 100%."
-        )
+_BESIDE_OTHERS = {
+    WAIT: "time blocked on an operation that has rows of its own. The two overlap, so the parts of a rank's "
+    "wall time in this table may add up to more than 100%; in the next one they are 100%.",
+    BACKEND: "what the backend (NCCL) itself measured of a collective that has a row of its own. It is no "
+    "communication beside that one, and counts in no other figure.",
+}
 
 
-def _on_backends(summary: Summary) -> Iterable[str]:
-    if any(base_operation(row["operation"]) == BACKEND for row in _records(summary.operations)):
-        yield (
-            f"{BACKEND}: what the backend (NCCL) itself measured of a collective that has a row of its own. "
-            "It is no communication beside that one, and counts in no other figure."
-        )
+def _on_rows_beside_others(summary: Summary) -> Iterable[str]:
+    names = {base_operation(row["operation"]) for row in _records(summary.operations)}
+    yield from (f"{name}: {about}" for name, about in _BESIDE_OTHERS.items() if name in names)

@@ -47,6 +47,7 @@ class Accelerator:
     Attributes:
         kind: ``"cuda"`` (ROCm too) or ``"xpu"``.
         failed: the error message of a device that failed, after which no device is queried; else empty.
+        new_event: returns an event, which belongs to the device on which it is recorded first.
         current_index: returns the number of the calling thread's current device.
         current_stream: returns the calling thread's current stream of the device with a number.
         is_capturing: returns whether the calling thread's current stream is being captured into a graph. The
@@ -60,7 +61,7 @@ class Accelerator:
         self._torch = torch
         self._module = getattr(torch, kind)
         self._device_errors = getattr(torch, "AcceleratorError", ())  # since torch 2.8
-        self._new_event = partial(torch.Event, kind, enable_timing=True)
+        self.new_event: Callable[[], Event] = partial(torch.Event, kind, enable_timing=True)
         self.current_index: Callable[[], int] = torch.accelerator.current_device_index
         self.current_stream: Callable[[int], _torch.Stream] = torch.accelerator.current_stream
         self._set_current_stream: Callable[[_torch.Stream], None] = torch.accelerator.set_stream
@@ -79,11 +80,6 @@ class Accelerator:
         devices = map(self._module.memory_stats_as_nested_dict, self.used_devices())
         counted = [{name: device.get(name, 0) for name in _OF_THE_ALLOCATOR} for device in devices]
         return {name: sum(one[name] for one in counted) for name in _OF_THE_ALLOCATOR} if counted else {}
-
-    def new_event(self) -> Event:
-        """Return an event, which belongs to the device on which it is recorded first."""
-        event: Event = self._new_event()
-        return event
 
     def new_stream(self, index: int) -> _torch.Stream:
         """Return a stream of device ``index``. Torch has only 32, so other code may be given the same one."""
