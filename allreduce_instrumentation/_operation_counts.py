@@ -1,4 +1,4 @@
-"""Sequence numbers of a group's operations.
+"""A group of ranks in the rows: its name, its size, and sequence numbers of its operations.
 
 Operations count whether or not they are recorded, so that a number names the same operation on every rank.
 """
@@ -12,19 +12,25 @@ from timing_logger.recording.cores.chosen import CollectiveCount
 
 
 class OperationCounts(CollectiveCount):
-    """Counts of the operations that this rank has begun in one group.
+    """The name and size of a group, and counts of the operations that this rank has begun in it.
 
     Collectives have one sequence. Messages have one for each direction between two ranks, so that the
     n-th message that one rank sends to another is the n-th that the other receives from it.
 
     Attributes:
+        name: of the group, the same on all its ranks.
+        size: the number of ranks.
+        rank: this process's rank in the group.
         sent, received: the counts of messages to and from each rank, for those who save a call.
     """
 
-    __slots__ = ("__weakref__", "received", "sent")
+    __slots__ = ("__weakref__", "name", "rank", "received", "sent", "size")
 
-    def __init__(self) -> None:
+    def __init__(self, name: str, size: int, rank: int) -> None:
         super().__init__()
+        self.name = name
+        self.size = size
+        self.rank = rank
         self.sent: defaultdict[int, itertools.count[int]] = defaultdict(itertools.count)
         self.received: defaultdict[int, itertools.count[int]] = defaultdict(itertools.count)
 

@@ -33,13 +33,10 @@ class CommIdentity(OperationCounts):
             the remote group's ranks for an intercommunicator.
     """
 
-    __slots__ = ("blocks", "name", "rank", "size")
+    __slots__ = ("blocks",)
 
     def __init__(self, name: str, size: int, rank: int = 0, blocks: int | None = None) -> None:
-        super().__init__()
-        self.name = name
-        self.size = size
-        self.rank = rank
+        super().__init__(name, size, rank)
         self.blocks = size if blocks is None else blocks
 
     @property

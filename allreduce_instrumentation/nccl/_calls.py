@@ -26,24 +26,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class NcclIdentity(OperationCounts):
-    """The name, size and operation counts of one communicator.
-
-    Attributes:
-        name: the same on all its ranks.
-        size: the number of ranks.
-        rank: this process's rank.
-    """
-
-    __slots__ = ("name", "rank", "size")
-
-    def __init__(self, name: str, size: int, rank: int) -> None:
-        super().__init__()
-        self.name = name
-        self.size = size
-        self.rank = rank
-
-
 class NcclCalls:
     """Times the calls over one communicator.
 
@@ -53,7 +35,7 @@ class NcclCalls:
         device_index: the number of its device.
     """
 
-    def __init__(self, logger: TimingLogger, identity: NcclIdentity, device_index: int) -> None:
+    def __init__(self, logger: TimingLogger, identity: OperationCounts, device_index: int) -> None:
         self.identity = identity
         self._logger = logger
         self._device_index = device_index

@@ -12,7 +12,8 @@ from nccl.bindings import nccl as bindings
 from nccl.core import Communicator
 from nccl.core.cuda import get_stream_ptr
 
-from allreduce_instrumentation.nccl._calls import NcclCalls, NcclIdentity
+from allreduce_instrumentation._operation_counts import OperationCounts
+from allreduce_instrumentation.nccl._calls import NcclCalls
 from allreduce_instrumentation.nccl._methods import METHODS, NcclMethod
 from allreduce_instrumentation.nccl._open_groups import watch_groups
 from timing_logger.recording.global_logger import get_timing_logger
@@ -106,7 +107,7 @@ class TimedCommunicator(Communicator):
     def _calls(self) -> NcclCalls:
         """Return what times this communicator's calls, once it is initialised."""
         if self._timing_calls is None:
-            identity = NcclIdentity(self.timing_name, self.nranks, self.rank)
+            identity = OperationCounts(self.timing_name, self.nranks, self.rank)
             self._timing_calls = NcclCalls(self.timing_logger, identity, int(self.device.device_id))
         return self._timing_calls
 

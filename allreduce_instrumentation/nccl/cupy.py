@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from cupy.cuda import nccl
 
-from allreduce_instrumentation.nccl._calls import NcclCalls, NcclIdentity
+from allreduce_instrumentation._operation_counts import OperationCounts
+from allreduce_instrumentation.nccl._calls import NcclCalls
 from allreduce_instrumentation.nccl._methods import as_rank
 from allreduce_instrumentation.nccl._open_groups import watch_groups
 from timing_logger.recording.global_logger import get_timing_logger
@@ -68,9 +69,8 @@ class TimedNcclCommunicator:
         self._comm = comm
         self._logger = get_timing_logger() if timing_logger is None else timing_logger
         self._n_split = 0
-        self._calls = NcclCalls(
-            self._logger, NcclIdentity(name, comm.size(), comm.rank_id()), comm.device_id()
-        )
+        identity = OperationCounts(name, comm.size(), comm.rank_id())
+        self._calls = NcclCalls(self._logger, identity, comm.device_id())
         watch_groups(nccl, "groupStart", "groupEnd")
 
     def __getattr__(self, attribute: str) -> Any:

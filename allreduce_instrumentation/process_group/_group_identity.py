@@ -19,17 +19,9 @@ class GroupIdentity(OperationCounts):
 
     Attributes:
         name: the group's description and number, such as ``default_pg 0`` or ``mesh_dp 3``.
-        size: the number of ranks.
-        rank: this process's rank in the group.
     """
 
-    __slots__ = ("name", "rank", "size")
-
-    def __init__(self, name: str, size: int, rank: int) -> None:
-        super().__init__()
-        self.name = name
-        self.size = size
-        self.rank = rank
+    __slots__ = ()
 
     @classmethod
     def of(cls, group: dist.ProcessGroup) -> GroupIdentity:

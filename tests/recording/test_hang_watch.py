@@ -23,13 +23,6 @@ from timing_logger.sinks.memory import MemorySink
 SOON_S = 1e-9
 
 
-class Group(OperationCounts):
-    """Two ranks."""
-
-    name = "world"
-    size = 2
-
-
 @pytest.fixture
 def impatient(tmp_path: Path, sink: MemorySink) -> Iterator[TimingLogger]:
     """A logger to which every call that is open at a drain has been so for too long."""
@@ -154,7 +147,7 @@ def test_a_call_that_hangs_in_an_iteration_that_sampling_leaves_out_is_a_row_all
 ) -> None:
     with TimingLogger(0, tmp_path, sinks=[sink], hang_after=SOON_S, record_every_n_steps=10) as logger:
         logger.set_current_iteration(3)
-        logger.time_call("ALLREDUCE", 8, None, None, Group(), _Work, logger.flush, ())
+        logger.time_call("ALLREDUCE", 8, None, None, OperationCounts("world", 2, 0), _Work, logger.flush, ())
     assert rows(sink) == [("ALLREDUCE", "inflight")]
 
 
@@ -181,7 +174,7 @@ def test_an_operation_in_the_background_and_who_waits_for_it_are_rows(
 def test_the_sidecar_says_how_many_collectives_were_begun_and_how_many_are_over(
     impatient: TimingLogger, tmp_path: Path
 ) -> None:
-    group = Group()
+    group = OperationCounts("world", 2, 0)
     impatient.add_group(group, "mine")
 
     def look() -> None:
@@ -239,7 +232,7 @@ def test_a_block_is_no_open_call_before_its_clock_was_read(impatient: TimingLogg
 
 
 def test_groups_that_are_gone_are_no_longer_told(impatient: TimingLogger) -> None:
-    group = Group()
+    group = OperationCounts("world", 2, 0)
     impatient.add_group(group, "first")
     impatient.add_group(group, "second")
     assert [name for _, name in impatient._open_calls.groups()] == ["second"]

@@ -39,7 +39,7 @@ from timing_logger.analysis.stragglers.whole_run.coverage import (
     why_inconclusive,
     why_untimed,
 )
-from timing_logger.analysis.stragglers.whole_run.systemic import late_ms, not_explained
+from timing_logger.analysis.stragglers.whole_run.systemic import late_ms, with_unexplained_waits
 from timing_logger.analysis.tables import of_pandas
 from timing_logger.reading.lacking import Lack, lacking, lacking_in_words, stated_world_size
 
@@ -130,7 +130,7 @@ def _if_nobody_is_slow(verdict: Verdict, case: Case, pricing: Pricing) -> Verdic
         return _unjudged(verdict, why, case.times)
     if mostly := mostly_transfers(case):
         return _rather_communication(verdict, case.times, mostly)
-    return replace(verdict, **not_explained(case.times)._asdict())
+    return with_unexplained_waits(verdict, case.times)
 
 
 def _hosts_of(verdict: Verdict, hosts: Mapping[int, str]) -> tuple[str, ...]:

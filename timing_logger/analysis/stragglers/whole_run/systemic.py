@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 
@@ -155,25 +155,16 @@ def late_ms(case: Case) -> Floats:
 # -- for whom ranks waited ------------------------------------------------------------------------------
 
 
-class NotExplained(NamedTuple):
-    """Waiting that nothing explains, as in ``Verdict``."""
-
-    not_explained: float
-    waited_for: tuple[int, ...]
-    recurring: float
-    recurring_for: tuple[int, ...]
-    unmatched: float
-
-
-def not_explained(times: StepTimes) -> NotExplained:
-    """Return how much of a run in which nothing was found ranks waited all the same, and for whom."""
+def with_unexplained_waits(verdict: Verdict, times: StepTimes) -> Verdict:
+    """Return a verdict that found nothing, with how much ranks waited all the same, and for whom."""
     waits = times.waits
-    return NotExplained(
-        _part(times, waits.varying_ms),
-        most_of(times.ranks, waits.varying_ms),
-        _part(times, waits.recurring_ms),
-        most_of(times.ranks, waits.recurring_ms),
-        _part(times, waits.unmatched_ms),
+    return replace(
+        verdict,
+        not_explained=_part(times, waits.varying_ms),
+        waited_for=most_of(times.ranks, waits.varying_ms),
+        recurring=_part(times, waits.recurring_ms),
+        recurring_for=most_of(times.ranks, waits.recurring_ms),
+        unmatched=_part(times, waits.unmatched_ms),
     )
 
 
