@@ -17,16 +17,15 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from real_causes.befalls import SCENARIOS
 from real_causes.expected import EXPECTED, Score, causes_told, scored
+from real_causes.surroundings import surroundings
 
 ROOT = Path(__file__).parents[1]
-CONTROL_GROUPS = Path("/sys/fs/cgroup/cpu")
 RANKS = 4
 TIMES_LONGER = 4.0  # than the job is to run: until it counts as hung
 
@@ -64,10 +63,10 @@ def _line(name: str, runs: int) -> Line | None:
     """Run a scenario several times; None if this machine cannot."""
     line = Line(Counter(), Counter())
     for seed in range(runs):
-        with _group(name) as group:
-            if group is None:
+        with surroundings(name) as environment:
+            if environment is None:
                 return None
-            verdict = _verdict(name, EXPECTED[name].seconds, seed, group)
+            verdict = _verdict(name, EXPECTED[name].seconds, seed, environment)
         score = scored(verdict, EXPECTED[name])
         line.scores[score] += 1
         if score != "right":
@@ -75,38 +74,20 @@ def _line(name: str, runs: int) -> Line | None:
     return line
 
 
-@contextmanager
-def _group(name: str) -> Iterator[str | None]:
-    """Make a control group for a scenario that needs one; "" for the others, None where it cannot be made."""
-    if name != "quota":
-        yield ""
-        return
-    group = CONTROL_GROUPS / f"timing-logger-{os.getpid()}"
-    try:
-        group.mkdir()
-    except OSError:
-        yield None
-        return
-    try:
-        yield str(group)
-    finally:
-        group.rmdir()
-
-
-def _verdict(name: str, seconds: float, seed: int, group: str) -> dict[str, Any]:
+def _verdict(name: str, seconds: float, seed: int, around: Mapping[str, str]) -> dict[str, Any]:
     """Run the job, and return what ``stragglers --json`` says of it."""
     with tempfile.TemporaryDirectory() as folder:
         rank = [str(ROOT / "benchmarks/real_causes/program.py")]
         job = ["torchrun", "--standalone", "--nproc-per-node", str(RANKS), *rank]
         job += [name, str(seconds), str(seed)]
-        _call(["run", "--quiet", "--log-dir", folder, "--", *job], TIMES_LONGER * seconds + 30, group)
-        verdict: dict[str, Any] = json.loads(_call(["stragglers", folder, "--json"], 120, ""))
+        _call(["run", "--quiet", "--log-dir", folder, "--", *job], TIMES_LONGER * seconds + 30, around)
+        verdict: dict[str, Any] = json.loads(_call(["stragglers", folder, "--json"], 120, {}))
         return verdict
 
 
-def _call(arguments: Sequence[str], limit_s: float, group: str) -> str:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT}:{ROOT / 'benchmarks'}"}
-    environment["REAL_CAUSES_GROUP"] = group
+def _call(arguments: Sequence[str], limit_s: float, around: Mapping[str, str]) -> str:
+    environment = {**os.environ, **around, "OMP_NUM_THREADS": "1"}
+    environment["PYTHONPATH"] = f"{ROOT}:{ROOT / 'benchmarks'}"
     environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     command = [sys.executable, "-m", "timing_logger", *arguments]
     return subprocess.run(

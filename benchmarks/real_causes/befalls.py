@@ -15,45 +15,22 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
 
+from real_causes.befall import COMPUTE_MS, TOKENS, VICTIM, Befall
 from real_causes.computing import compute, compute_on_a_device
+from real_causes.control_groups import MEMORY_BYTES, entered, swapping_out
+from real_causes.device import ThrottledDevice
+from real_causes.link import behind_link
 from timing_logger import get_timing_logger
 
-TOKENS, COMPUTE_MS = 1000.0, 8.0
-VICTIM = 1
 _PAGE_BYTES = 4096
 _BLOCK = os.urandom(1 << 20)
-
-
-class Befall:
-    """What a rank does besides its usual work.
-
-    Attributes:
-        load, compute, between: called in ``DATA``, in ``FORWARD`` and in no row, while it is on.
-        switched: called when it begins, with True, and when it ends.
-    """
-
-    def __init__(
-        self,
-        load: Callable[[], None] | None = None,
-        compute: Callable[[], None] | None = None,
-        between: Callable[[], None] | None = None,
-        switched: Callable[[bool], None] | None = None,
-    ) -> None:
-        self.load, self.compute, self.between, self.switched = load, compute, between, switched
-
-    def work(self, step: int, lengths: np.random.Generator) -> float | None:
-        """Return the tokens of this rank's batch; None if they are not counted, and always the same."""
-        return None
-
-    def exchange(self, step: int) -> None:
-        """Communicate, and compute what came."""
+_LOOKED_UP = 400  # rows, of a page each, in a step: to read half of them from a disk takes some 10 ms
 
 
 def healthy(rank: int, rng: random.Random) -> Befall:
@@ -109,17 +86,7 @@ def burner(rank: int, rng: random.Random) -> Befall:
 
 def quota(rank: int, rng: random.Random) -> Befall:
     """one rank's control group may use half of a core"""
-    group = os.environ.get("REAL_CAUSES_GROUP", "")
-    if rank != VICTIM or not group:
-        return Befall()
-    with open(os.path.join(group, "cgroup.procs"), "w") as file:
-        file.write(str(os.getpid()))
-
-    def limit(on: bool) -> None:
-        with open(os.path.join(group, "cpu.cfs_quota_us"), "w") as file:
-            file.write("50000" if on else "-1")
-
-    return Befall(switched=limit)
+    return Befall(switched=entered("quota") if rank == VICTIM else None)
 
 
 def crowd(rank: int, rng: random.Random) -> Befall:
@@ -146,6 +113,20 @@ def faults(rank: int, rng: random.Random) -> Befall:
             memory[_PAGE_BYTES * rng.randrange(len(memory) // _PAGE_BYTES)]
 
     return Befall(compute=touch)
+
+
+def memory(rank: int, rng: random.Random) -> Befall:
+    """one rank's embeddings do not fit into its memory: what they need in a step was swapped out before"""
+    swap_out = swapping_out() if rank == VICTIM else None  # of what is allocated from here on
+    table = np.ones((MEMORY_BYTES // _PAGE_BYTES, _PAGE_BYTES), np.uint8)
+    drawn = np.random.default_rng(rank)
+
+    class Embeddings(Befall):
+        def exchange(self, step: int) -> None:
+            with get_timing_logger().operation("EMBEDDING"):
+                table[drawn.integers(0, len(table), _LOOKED_UP), 0].sum()
+
+    return Embeddings(compute=swap_out)
 
 
 def disk(rank: int, rng: random.Random) -> Befall:
@@ -210,6 +191,21 @@ def _write(file: int, ms: float) -> None:
         os.fsync(file)
 
 
+# -- networks and devices -------------------------------------------------------------------------------
+
+
+def network(rank: int, rng: random.Random) -> Befall:
+    """one rank's link to the others carries 20 Mbit/s: its messages are late"""
+    return Befall(switched=behind_link() if rank == VICTIM else None)
+
+
+def device_clock(rank: int, rng: random.Random) -> Befall:
+    """one rank's device is hot and takes 1.6 times as long; device and NVML are stand-ins"""
+    if rank != VICTIM:
+        return Befall()
+    return ThrottledDevice(int(os.environ["LOCAL_RANK"]))
+
+
 # -- work -----------------------------------------------------------------------------------------------
 
 
@@ -256,7 +252,7 @@ def experts(rank: int, rng: random.Random) -> Befall:
 SCENARIOS: dict[str, Any] = {
     one.__name__: one
     for one in (
-        healthy, collector, compilation, burner, quota, crowd, faults, disk, write_back, checkpoint, asleep,
-        longer, packed, experts,
+        healthy, collector, compilation, burner, quota, crowd, faults, memory, disk, write_back, checkpoint,
+        asleep, network, device_clock, longer, packed, experts,
     )
 }  # fmt: skip

@@ -9,6 +9,7 @@ Score = Literal["right", "untold", "wrong"]
 
 _CAUSES_BY_FACT = {"uneven-work"}
 _CAUSES_BY_OPERATION = {"GC", "COMPILE", "CHECKPOINT"}
+_CAUSES_BY_VERDICT = {"communication"}
 _MACHINE, _WORK = {"machine"}, {"work"}
 
 
@@ -36,10 +37,13 @@ EXPECTED = {
     "quota": Expected((1,), {"cpu-quota"}, _MACHINE),
     "crowd": Expected((), {"processor-wait"}, {""}, seconds=130.0),
     "faults": Expected((1,), {"memory-wait", "disk-wait"}, _MACHINE),
+    "memory": Expected((1,), {"memory-wait"}, _MACHINE),
     "disk": Expected((1,), {"disk-wait"}, _MACHINE),
     "write_back": Expected((1,), {"disk-wait"}, _MACHINE),
     "checkpoint": Expected((0,), {"CHECKPOINT", "disk-wait"}, _MACHINE),
     "asleep": Expected((1,), set(), _MACHINE),
+    "network": Expected((), {"communication"}, {""}),
+    "device_clock": Expected((1,), {"device-clock"}, _MACHINE),
     "longer": Expected((1,), set(), _WORK),
     "packed": Expected((), {"uneven-work"}, _WORK),
     "experts": Expected((1,), set(), _WORK),
@@ -53,6 +57,7 @@ def causes_told(verdict: Mapping[str, Any]) -> set[str]:
     told |= {fact["operation"] for fact in verdict["evidence"] if fact["fact"] == "pauses"}
     if verdict.get("cause"):
         told.add(verdict["cause"]["name"])
+    told |= {verdict["verdict"]} & _CAUSES_BY_VERDICT
     return told | ({verdict["operation"]} & _CAUSES_BY_OPERATION)
 
 

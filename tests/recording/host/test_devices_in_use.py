@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kernel_files import read
+from places import ROOT
 
 from timing_logger.recording.host import apart, devices
 from timing_logger.recording.host.amd import AmdDevices
@@ -102,6 +107,22 @@ def test_errors_of_a_device_that_counts_them_are_stated(monkeypatch: pytest.Monk
 def test_where_no_device_is_known_to_be_used_nothing_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", stand_in_for_nvml([13]))
     assert NvidiaDevices(lambda n_devices: []).read() == {}
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="builds a library")
+def test_what_a_library_states_of_the_device_of_this_rank_comes_through_nvidia_ml_py(tmp_path: Path) -> None:
+    pytest.importorskip("pynvml")
+    source = ROOT / "benchmarks" / "real_causes" / "nvml_stand_in.c"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "libnvidia-ml.so.1", source], check=True)
+    (tmp_path / "1").write_text("1238 64")
+    module = "timing_logger.recording.host"
+    program = f"from {module} import devices, nvidia\n"
+    program += "print(dict(nvidia.NvidiaDevices(devices.used_devices).read()))"
+    around = {"LD_LIBRARY_PATH": str(tmp_path), "REAL_CAUSES_DEVICES": str(tmp_path)}
+    around |= {"LOCAL_RANK": "1", "CUDA_VISIBLE_DEVICES": ""}
+    command = [sys.executable, "-c", program]
+    said = subprocess.run(command, env={**os.environ, **around}, check=True, capture_output=True, text=True)
+    assert said.stdout.strip() == "{'gpu_sm_mhz': 1238, 'gpu_throttle_bits': 64}"
 
 
 def test_amd_states_what_it_knows_and_leaves_out_what_is_not_available(
