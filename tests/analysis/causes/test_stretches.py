@@ -63,13 +63,26 @@ def test_time_that_was_waited_is_a_share_of_the_time_in_proportion_to_the_overla
 
 
 def test_a_level_is_the_mean_over_the_time_and_events_are_per_second() -> None:
-    begin_s, end_s = np.array([10.0]), np.array([12.0])
-    assert in_stretches(CLOCK, _intervals(cpu_mhz=[2000, 3000]), begin_s, end_s) == pytest.approx([2500])
-    assert in_stretches(EVENTS, _intervals(major_faults=[3, 7]), begin_s, end_s) == pytest.approx([5])
+    begin_s, end_s = np.array([11.0]), np.array([13.0])
+    levels = _intervals(cpu_mhz=[2000, 2000, 4000])
+    assert in_stretches(CLOCK, levels, begin_s, end_s) == pytest.approx([2500])
+    assert in_stretches(EVENTS, _intervals(major_faults=[0, 3, 7]), begin_s, end_s) == pytest.approx([5])
+
+
+def test_a_level_in_an_interval_is_between_those_at_its_begin_and_at_its_end() -> None:
+    begin_s = np.array([10.0, 11.0, 12.0])
+    shown = in_stretches(CLOCK, _intervals(cpu_mhz=[2000, 3000, 1000]), begin_s, begin_s + 1)
+    assert shown == pytest.approx([2000, 2500, 2000])
+
+
+def test_a_level_is_not_carried_over_from_a_process_that_ended_earlier() -> None:
+    first, second = np.array([10.0, 20.0]), np.array([11.0, 21.0])
+    levels = Intervals(first, second, {"cpu_mhz": np.array([2000.0, 3000.0])})
+    assert in_stretches(CLOCK, levels, first, second) == pytest.approx([2000, 3000])
 
 
 def test_a_bit_of_an_idle_device_holds_no_clock_down() -> None:
-    shown = in_stretches(BITS, _intervals(gpu_throttle_bits=[0x1, 0x40]), np.array([10.0]), np.array([12.0]))
+    shown = in_stretches(BITS, _intervals(gpu_throttle_bits=[0x1, 0x40]), np.array([11.0]), np.array([12.0]))
     assert shown == pytest.approx([0.5])
 
 

@@ -21,6 +21,9 @@ _MOST_STRETCHES = 20_000
 _LEAST_KNOWN = 0.5
 """The part of a stretch of which a counter must be known."""
 
+_LONGEST_GAP_S = 0.1
+"""After a longer one an interval is of another process, which was started again."""
+
 
 class Stretches(NamedTuple):
     """Stretches of successive steps.
@@ -145,14 +148,26 @@ def in_stretches(counter: Counter, intervals: Intervals, begin_s: Floats, end_s:
     """
     lasted_s = intervals.end_s - intervals.begin_s
     value = intervals.values[counter.name]
-    known = ~np.isnan(value) & (lasted_s > 0)
     if counter.kind == "bits":
-        value = np.where(known, (np.nan_to_num(value).astype(np.int64) & ~IDLE_BIT) != 0, np.nan)
+        value = np.where(np.isnan(value), np.nan, (np.nan_to_num(value).astype(np.int64) & ~IDLE_BIT) != 0)
+    if counter.kind in ("clock", "bits"):
+        value = _from_end_to_end(value, intervals)
+    known = ~np.isnan(value) & (lasted_s > 0)
     whole = {"waited us": value / 1e6, "events": value}.get(counter.kind, value * lasted_s)
     covered_s = _between(intervals, np.where(known, lasted_s, 0.0), begin_s, end_s)
     summed = _between(intervals, np.where(known, whole, 0.0), begin_s, end_s)
     enough = covered_s >= _LEAST_KNOWN * (end_s - begin_s)
     return np.where(enough & (covered_s > 0), summed / np.where(covered_s > 0, covered_s, np.nan), np.nan)
+
+
+def _from_end_to_end(level: Floats, intervals: Intervals) -> Floats:
+    """Return the level of each interval, given that at its end: the mean of both ends where both are known.
+
+    What stood at the end alone would be half an interval late, and go as well with the delays before it.
+    """
+    before = np.append(np.nan, level)[:-1]
+    follows = np.append(np.nan, intervals.begin_s[1:] - intervals.end_s[:-1])[: len(level)] < _LONGEST_GAP_S
+    return np.where(follows & ~np.isnan(before), (before + level) / 2, level)
 
 
 def _between(intervals: Intervals, of_each: Floats, begin_s: Floats, end_s: Floats) -> Floats:
