@@ -13,6 +13,7 @@ from griffe import (
     AliasResolutionError,
     Attribute,
     Docstring,
+    ExprCall,
     Extension,
     Function,
     GriffeLoader,
@@ -39,18 +40,20 @@ class SphinxReferences(Extension):
         if isinstance(borrowed := obj.members.get("__doc__"), Attribute):
             path = obj.resolve(str(borrowed.value).removesuffix(".__doc__"))
             obj.docstring = loader.modules_collection[path].docstring
-        if isinstance(obj, Function) and "shows_options" in {str(each.value) for each in obj.decorators}:
-            _show_options(obj, loader)
+        for each in obj.decorators if isinstance(obj, Function) else ():
+            if isinstance(each.value, ExprCall) and each.value.function.canonical_name == "shows_options":
+                _show_options(obj, loader.modules_collection[each.value.arguments[0].canonical_path])
         if obj.docstring is not None:
             obj.docstring.value = _as_markdown(obj.docstring, obj, loader)
 
 
-def _show_options(method: Function, loader: GriffeLoader) -> None:
+def _show_options(method: Function, of: Object) -> None:
     """Put each option into the signature, as the decorator does where the program runs."""
     (options,) = [each for each in method.parameters if each.kind is ParameterKind.var_keyword]
     del method.parameters[options.name]
-    for field in loader.modules_collection["timing_logger.recording.options.Options"].attributes.values():
-        if field.annotation is not None and "property" not in field.labels and field.name != "rank":
+    stated = {each.name for each in method.parameters}
+    for field in of.attributes.values():
+        if field.annotation is not None and "property" not in field.labels and field.name not in stated:
             method.parameters.add(
                 Parameter(
                     field.name,

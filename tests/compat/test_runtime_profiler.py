@@ -834,7 +834,7 @@ GUIDE: dict[str, Any] = {
 def test_the_type_of_arguments_that_are_passed_on_names_those_of_the_profiler() -> None:
     parameters = inspect.signature(RuntimeProfiler).parameters.values()
     typed = {name: kind.__forward_arg__ for name, kind in RuntimeArguments.__annotations__.items()}
-    assert typed == {each.name: each.annotation for each in parameters}
+    assert typed == {each.name: each.annotation for each in parameters if each.kind is each.KEYWORD_ONLY}
 
 
 def test_the_guides_configuration_turns_profiling_off() -> None:

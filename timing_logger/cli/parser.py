@@ -7,12 +7,12 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import NoReturn, TextIO, TypeAlias
+from typing import NoReturn, TextIO
 
 import shtab
 
@@ -20,12 +20,10 @@ from timing_logger import which_core
 from timing_logger.cli import commands, launch, option_values
 from timing_logger.cli.default_folder import FOLDERS, name_folder
 from timing_logger.cli.queries import Answer
-from timing_logger.cli.questions import QUESTIONS, Option, Question, option
+from timing_logger.cli.questions import QUESTIONS, Command, option
 from timing_logger.cli.shown_progress import shown
 from timing_logger.cli.stderr import say
 from timing_logger.errors import TimingLoggerError
-
-_Answers: TypeAlias = Callable[[argparse.Namespace], Answer]
 
 _DEFAULT = f"default: of {' and '.join(FOLDERS)}, the one written to last"
 _INTERRUPTED = 130  # a shell's exit code for SIGINT
@@ -34,14 +32,12 @@ _INTERRUPTED = 130  # a shell's exit code for SIGINT
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command, as ``cli.main`` says, and return its exit code."""
     try:
-        parser = build_parser()
-        arguments = parser.parse_args(argv)
-        command: _Answers | None = arguments.command
+        arguments = build_parser().parse_args(argv)
         with warnings.catch_warnings():
             warnings.showwarning = _warn
             name_folder(arguments)
             with shown(arguments.shown_as):
-                answer = Answer(parser.format_help()) if command is None else command(arguments)
+                answer: Answer = arguments.command(arguments)
         if answer.text:
             _print(answer.text)
     except BrokenPipeError:  # a reader that closes the pipe early (``| head``) has all it wants
@@ -67,14 +63,14 @@ def build_parser() -> argparse.ArgumentParser:
         "--version", action="version", version=_version(), help="print the version, and which core records"
     )
     shtab.add_argument_to(parser, "--print-completion", help="print what completes commands in this shell")
-    parser.set_defaults(shown_as="")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
+    parser.set_defaults(command=lambda _: Answer(parser.format_help()), shown_as="")
     for command in _COMMANDS:
         _add(command, subparsers)
     return parser
 
 
-def _add(command: _Command, subparsers: argparse._SubParsersAction[_Parser]) -> None:
+def _add(command: Command, subparsers: argparse._SubParsersAction[_Parser]) -> None:
     example = f"example: timing-logger {command.example or f'{command.name} logs/timing'}"
     parser: argparse.ArgumentParser = subparsers.add_parser(
         command.name, help=command.short, description=command.long, epilog=example
@@ -119,27 +115,6 @@ class _Parser(argparse.ArgumentParser):
 
 # -- commands --------------------------------------------------------------------------------------
 
-
-@dataclass(frozen=True)
-class _Command:
-    """A command of the command line.
-
-    Attributes:
-        name, short, long, answer: as of a :class:`Question`.
-        options: all its arguments.
-        example: how it may be called; "" for its name and a folder.
-        defaults: what its parser sets beside the values of the options.
-    """
-
-    name: str
-    short: str
-    long: str
-    answer: _Answers
-    options: Sequence[Option]
-    example: str = ""
-    defaults: Mapping[str, object] = field(default_factory=dict)
-
-
 _LOGDIR = option(
     "logdir", metavar="LOGDIR", nargs="*",
     help=f"folder with timing-rank*.csv files, or the files; {_DEFAULT}",
@@ -175,18 +150,15 @@ _SCHEDULER = option(
 _JSON = option("--json", action="store_true", help="print one JSON object instead of tables")
 
 
-def _asking(question: Question) -> _Command:
-    """Return the command that asks a question."""
+def _asking(question: Command) -> Command:
+    """Return the command that asks a question, with all its arguments."""
     rows = [one for one in _ROWS if one is not _ITERATIONS or question.of_iterations]
-    return _Command(
-        question.name, question.short, question.long, question.answer,
-        [*rows, *question.options, _JSON, _SCHEDULER],
-        defaults={} if question.of_iterations else {"iterations": None},
-    )  # fmt: skip
+    defaults = {} if question.of_iterations else {"iterations": None}
+    return replace(question, options=[*rows, *question.options, _JSON, _SCHEDULER], defaults=defaults)
 
 
 _COMMANDS = (
-    _Command(
+    Command(
         "run",
         "time a job without changing its code; at its end, say who is slow",
         "Runs COMMAND (python, torchrun, mpiexec, accelerate, ...) exactly as written. Every rank times its "
@@ -219,10 +191,10 @@ _COMMANDS = (
             option("job", metavar="COMMAND", nargs=argparse.REMAINDER, help="what to run, after --"),
         ],
         "run -- torchrun --nproc-per-node 4 train.py",
-        {"shown_as": ""},
+        defaults={"shown_as": ""},
     ),
     *map(_asking, QUESTIONS),
-    _Command(
+    Command(
         "report",
         "everything in one HTML file that opens offline",
         "The verdict with its evidence, a heatmap of rank by iteration, operations, bandwidth, overlap, "
@@ -236,7 +208,7 @@ _COMMANDS = (
             ),
         ],
     ),
-    _Command(
+    Command(
         "trace",
         "a timeline of all ranks for Perfetto",
         "Chrome JSON: a process for each rank, a lane for each thread or stream, arrows between the parts "
@@ -251,7 +223,7 @@ _COMMANDS = (
         ],
         "trace logs/timing -o trace.json.gz",
     ),
-    _Command(
+    Command(
         "convert",
         "timing files as Parquet, CSV or JSON lines",
         "Converts all rows, including those of earlier runs in the same folder, sorted by rank and start. "
@@ -267,7 +239,7 @@ _COMMANDS = (
         ],
         "convert logs/timing --to parquet -o logs/timing-parquet",
     ),
-    _Command(
+    Command(
         "recover",
         "add what killed processes had recorded to their files",
         "The last records of a killed process wait in a file on its machine. Every command that reads the "
@@ -275,7 +247,7 @@ _COMMANDS = (
         commands.recover,
         [_FOLDER],
     ),
-    _Command(
+    Command(
         "watch",
         "a live table of a run in progress",
         "For each rank: iterations and rows per second, communication, waits, open operations, drops, and "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -26,16 +26,18 @@ def option(*names: str, **further: Any) -> Option:
 
 
 @dataclass(frozen=True)
-class Question:
-    """A command that asks analyses of the chosen rows, and prints the answer as text or JSON.
+class Command:
+    """A command of the command line.
 
     Attributes:
         name: the command.
-        short: what it says, in the list of commands.
-        long: what it says, in its own help.
-        answer: asks the analyses and puts the answer into words.
-        options: the options that only this command has.
-        of_iterations: whether iterations can be selected.
+        short: what it says or does, in the list of commands.
+        long: the same, in its own help.
+        answer: does it, and returns what to print; of a question it asks the analyses.
+        options: its arguments; of a question those that the others have not.
+        example: how it may be called; "" for its name and a folder.
+        of_iterations: whether iterations can be selected, where it is a question.
+        defaults: what its parser sets beside the values of the options.
     """
 
     name: str
@@ -43,7 +45,9 @@ class Question:
     long: str
     answer: Callable[[Namespace], Answer]
     options: Sequence[Option] = ()
+    example: str = ""
     of_iterations: bool = True
+    defaults: Mapping[str, object] = field(default_factory=dict)
 
 
 def _fail_on(values: Callable[[str], list[str]], known: Sequence[str], short: str) -> Option:
@@ -168,7 +172,7 @@ def _compression(arguments: Namespace) -> Answer:
 # -- the table -------------------------------------------------------------------------------------------
 
 QUESTIONS = (
-    Question(
+    Command(
         "summary",
         "operations by rank, totals by rank, files and counters",
         "Per operation and rank: count, bytes, median and 99th percentile, total and share of wall time. "
@@ -182,7 +186,7 @@ QUESTIONS = (
             _all("operations, ranks and files"),
         ],
     ),
-    Question(
+    Command(
         "stragglers",
         "which rank is slow, in which operation, since when and at what cost, if any",
         "The verdict, its evidence, and the iterations in which a rank was slower than its peers. Ranks "
@@ -197,7 +201,7 @@ QUESTIONS = (
             _all("suspects and windows"),
         ],
     ),
-    Question(
+    Command(
         "hang",
         "did the run end? If not: which ranks hang, in what, and which never got there",
         "For each collective that did not end: which ranks are in it and for how long, which never entered "
@@ -207,7 +211,7 @@ QUESTIONS = (
         [_fail_on(option_values.ends, option_values.ENDS, "the run ended like this"), _all("ranks")],
         of_iterations=False,  # the end of a run is in its last
     ),
-    Question(
+    Command(
         "waits",
         "who waits for whom, and what each rank does with its time",
         "Per rank: the parts of its wall time, and for whom it waited. Per operation and rank: time waited "
@@ -216,7 +220,7 @@ QUESTIONS = (
         _waits,
         [_all("ranks")],
     ),
-    Question(
+    Command(
         "bandwidth",
         "algorithm and bus bandwidth by operation, group and size",
         "Per operation, group and class of sizes: bandwidths as nccl-tests defines them, with and without "
@@ -224,7 +228,7 @@ QUESTIONS = (
         _bandwidth,
         [_all("groups")],
     ),
-    Question(
+    Command(
         "overlap",
         "how much communication is hidden behind computing",
         "Per rank: communication that was exposed and hidden, own work, waits and copies.",
@@ -237,7 +241,7 @@ QUESTIONS = (
             _all("ranks"),
         ],
     ),
-    Question(
+    Command(
         "compression",
         "does compression pay off, layer by layer",
         "For each compressed layer: how long it takes, how long an uncompressed allreduce of its size would "
@@ -251,4 +255,4 @@ QUESTIONS = (
         ],
     ),
 )  # fmt: skip
-"""The commands that answer a question, in the order of the help; each adds itself to the command line."""
+"""The commands that ask analyses of the chosen rows and print the answer, in the order of the help."""

@@ -52,7 +52,7 @@ NOT_FOR_PROGRAMS = {name for name in vars(InstrumentedCalls) if not name.startsw
 class Logger(Context, lifecycle.Closable):
     """What a :class:`TimingLogger` is besides its recording calls; over the core of those."""
 
-    @shows_options
+    @shows_options(Options)
     def __init__(
         self,
         rank: int,

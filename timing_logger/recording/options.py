@@ -13,12 +13,15 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from inspect import Parameter, signature
-from typing import Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from timing_logger.errors import ConfigurationError
 from timing_logger.recording.sampling import StepPolicy, check_integer
 from timing_logger.run_info import MAX_RANK
 from timing_logger.sinks import Sink
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 _MOST_SECONDS = 10**9
 """The longest time allowed, about 30 years: no thread can wait for much longer at once."""
@@ -158,20 +161,24 @@ class Options:
         }
 
 
-def shows_options(method: F) -> F:
+def shows_options(of: type[DataclassInstance]) -> Callable[[F], F]:
     """Show each option, with its default, in the signature of a method that takes ``**options``.
 
     For ``help`` and for completion in notebooks, which ask for the signature while the program runs.
     """
-    stated = signature(method)
-    named = [each for each in stated.parameters.values() if each.kind is not each.VAR_KEYWORD]
-    options = [
-        Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
-        for field in fields(Options)
-        if field.name not in stated.parameters
-    ]
-    vars(method)["__signature__"] = stated.replace(parameters=[*named, *options])
-    return method
+
+    def showing(method: F) -> F:
+        stated = signature(method)
+        named = [each for each in stated.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        options = [
+            Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
+            for field in fields(of)
+            if field.name not in stated.parameters
+        ]
+        vars(method)["__signature__"] = stated.replace(parameters=[*named, *options])
+        return method
+
+    return showing
 
 
 def _check_seconds(name: str, value: float) -> None:

@@ -28,7 +28,7 @@ _RETRY_S = 0.1
 
 
 class Account(NamedTuple):
-    """What the flush thread states in a sidecar; the fields of :class:`RunInfo` explain each.
+    """What the flush thread states in a sidecar; the fields of :class:`run_info.RunInfo` explain each.
 
     ``standing`` holds several of them.
     """
@@ -61,7 +61,7 @@ class SidecarWriter:
         Args:
             file: the timing file, in all its parts.
             clock: the wall clock, whose anchors are written.
-            constants: the fields of :class:`RunInfo` that the logger's options fill.
+            constants: the fields of :class:`run_info.RunInfo` that the logger's options fill.
             backing: the file behind the channel, which is looked after at each refresh.
 
         Raises:

@@ -23,9 +23,8 @@ _PLACES = {
 
 
 class RuntimeArguments(TypedDict, total=False):
-    """The arguments of :class:`timing_logger.compat.RuntimeProfiler`."""
+    """The arguments of :class:`timing_logger.compat.RuntimeProfiler` after ``writer``."""
 
-    writer: ScalarWriter | Sequence[ScalarWriter] | None
     profile_training: bool
     dataloader_names: Sequence[str] | None
     log_scalars_every_n_steps: int | None
@@ -43,14 +42,14 @@ class RuntimeOptions:
         ConfigurationError: a value is of the wrong type or out of range, or contradicts another.
     """
 
-    writer: ScalarWriter | Sequence[ScalarWriter] | None
-    profile_training: bool
-    dataloader_names: Sequence[str] | None
-    log_scalars_every_n_steps: int | None
-    rank: int
-    synchronize: bool
-    timing_logger: TimingLogger | None
-    log: bool | logging.Logger
+    writer: ScalarWriter | Sequence[ScalarWriter] | None = None
+    profile_training: bool = True
+    dataloader_names: Sequence[str] | None = None
+    log_scalars_every_n_steps: int | None = None
+    rank: int = 0
+    synchronize: bool = False
+    timing_logger: TimingLogger | None = None
+    log: bool | logging.Logger = False
 
     def __post_init__(self) -> None:
         for name in ("profile_training", "synchronize"):

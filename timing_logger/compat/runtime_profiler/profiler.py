@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TypeVar
@@ -29,7 +28,7 @@ from timing_logger.errors import ConfigurationError
 from timing_logger.record import Record
 from timing_logger.recording.cores.no_span import NO_SPAN
 from timing_logger.recording.lifecycle import Closable
-from timing_logger.recording.logger import TimingLogger
+from timing_logger.recording.options import shows_options
 from timing_logger.recording.sampling import check_integer
 from timing_logger.sinks.scalars import ScalarWriter
 
@@ -78,28 +77,13 @@ class RuntimeProfiler(Closable):
             to.
     """
 
+    @shows_options(RuntimeOptions)
     def __init__(
         self,
         writer: ScalarWriter | Sequence[ScalarWriter] | None = None,
-        *,
-        profile_training: bool = True,
-        dataloader_names: Sequence[str] | None = None,
-        log_scalars_every_n_steps: int | None = None,
-        rank: int = 0,
-        synchronize: bool = False,
-        timing_logger: TimingLogger | None = None,
-        log: bool | logging.Logger = False,
+        **arguments: Unpack[RuntimeArguments],
     ) -> None:
-        options = RuntimeOptions(
-            writer=writer,
-            profile_training=profile_training,
-            dataloader_names=dataloader_names,
-            log_scalars_every_n_steps=log_scalars_every_n_steps,
-            rank=rank,
-            synchronize=synchronize,
-            timing_logger=timing_logger,
-            log=log,
-        )
+        options = RuntimeOptions(writer=writer, **arguments)
         rows = options.timing_logger if options.profile_training else None
         windows = ScalarWindows(options.writers, scalar_key, (TRAIN, VAL)) if options.writers else None
         self._measuring = rows is not None or windows is not None
@@ -113,19 +97,22 @@ class RuntimeProfiler(Closable):
 
     @classmethod
     def from_config(
-        cls, config: Mapping[str, object], **options: Unpack[RuntimeArguments]
+        cls,
+        config: Mapping[str, object],
+        writer: ScalarWriter | Sequence[ScalarWriter] | None = None,
+        **options: Unpack[RuntimeArguments],
     ) -> RuntimeProfiler:
         """Create a profiler from the mapping in a configuration file, whose other entries are ignored.
 
         Args:
             config: may have ``training.profile_training``, ``logging.log_scalars_every_n_steps`` and
                 ``data.train.dataloader_names``.
-            options: the other arguments of :class:`RuntimeProfiler`.
+            writer, options: the other arguments of :class:`RuntimeProfiler`.
 
         Raises:
             ConfigurationError: as for :class:`RuntimeProfiler`, or an argument has two values.
         """
-        return cls(**options_from_config(config, options))
+        return cls(writer, **options_from_config(config, options))
 
     # -- dataloaders ------------------------------------------------------------------------------
 
