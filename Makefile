@@ -69,7 +69,7 @@ help:
 	@echo "make bench      what recording costs     (on a GPU as well: make bench BENCH_ARGS=--gpu)"
 	@echo "make bench-page the same, written into docs/performance.md and drawn as docs/cost.png"
 	@echo "make bench-analysis what reading and analysing costs (BENCH_ARGS='--sizes 10000x1000' for other sizes)"
-	@echo "make bench-causes how often the cause of slowness is told in real jobs (5 hours; BENCH_ARGS='--runs 1' for a glance)"
+	@echo "make bench-causes how often the cause of slowness is told in real jobs (6 hours; BENCH_ARGS='--runs 1' for a glance)"
 	@echo "make bench-verdicts how good the verdicts on slow ranks are (1.5 hours; BENCH_ARGS='--quick --seeds 6' for a glance)"
 	@echo "make conformance mpi4py's own tests, plain and timed, on 1 to 4 ranks (half an hour on 2 cores)"
 	@echo "make faults     every promise under real faults, and docs/reliability.md (hours; FAULTS_ARGS=--short for a minute)"

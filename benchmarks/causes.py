@@ -4,7 +4,7 @@ Each line is a scenario of ``real_causes/befalls.py``, run several times under `
 machine; then ``timing-logger stragglers --json`` is asked. The machine should have nothing else to do.
 ``docs/causes.md`` says how it is counted.
 
-Run: python benchmarks/causes.py [--runs N] [--seconds S] [--only REGEX] [--write docs/causes.md]
+Run: python benchmarks/causes.py [--runs N] [--only REGEX] [--write docs/causes.md [--more]]
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from real_causes.befalls import SCENARIOS
 from real_causes.expected import EXPECTED, Score, causes_told, scored
@@ -30,16 +30,11 @@ RANKS = 4
 TIMES_LONGER = 4.0  # than the job is to run: until it counts as hung
 
 
-class Line(NamedTuple):
-    """What was said of one scenario.
+Line: TypeAlias = Counter[Score]
+"""How many runs of a scenario were scored how; empty where this machine cannot make it."""
 
-    Attributes:
-        scores: how many runs were scored how.
-        others: what was said in the runs that are not right.
-    """
-
-    scores: Counter[Score]
-    others: Counter[str]
+SCORES: dict[Score, str] = {"right": "right", "untold": "not told", "wrong": "wrong"}
+"""The scores, with what they are called on the page."""
 
 
 def main() -> None:
@@ -49,29 +44,33 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=20, help="of each scenario")
     parser.add_argument("--only", default="", metavar="REGEX", help="scenarios whose name has a match")
     parser.add_argument("--write", type=Path, metavar="FILE", help="the page whose table is made anew")
+    parser.add_argument("--more", action="store_true", help="count on from what the page has of them")
     options = parser.parse_args()
+    if options.more and not options.write:
+        parser.error("--more counts on from a page: name it with --write")
     chosen = [name for name in SCENARIOS if re.search(options.only, name)]
-    lines = {}
+    lines = _on_page(options.write) if options.write else {}
+    if not options.more:
+        lines |= {name: Counter() for name in chosen}
+    for name in chosen * options.runs:  # in turn: what is ended early has as many of each
+        _run(name, lines.setdefault(name, Counter()))
+        if options.write:
+            _write(options.write, lines)
     for name in chosen:
-        lines[name] = _line(name, options.runs)
-        print(_printed(name, lines[name]), flush=True)
-    if options.write:
-        _write(options.write, lines, options)
+        print(f"{name:12} " + "  ".join(f"{score} {lines[name][score]:3}" for score in SCORES))
 
 
-def _line(name: str, runs: int) -> Line | None:
-    """Run a scenario several times; None if this machine cannot."""
-    line = Line(Counter(), Counter())
-    for seed in range(runs):
-        with surroundings(name) as environment:
-            if environment is None:
-                return None
-            verdict = _verdict(name, EXPECTED[name].seconds, seed, environment)
-        score = scored(verdict, EXPECTED[name])
-        line.scores[score] += 1
-        if score != "right":
-            line.others[_said(verdict)] += 1
-    return line
+def _run(name: str, line: Line) -> None:
+    """Run a scenario once more, and count how what is said of it is scored; print what is not right."""
+    seed = line.total()
+    with surroundings(name) as environment:
+        if environment is None:
+            return
+        verdict = _verdict(name, EXPECTED[name].seconds, seed, environment)
+    score = scored(verdict, EXPECTED[name])
+    line[score] += 1
+    if score != "right":
+        print(f"{name}, seed {seed}: {score}. {_said(verdict)}", flush=True)
 
 
 def _verdict(name: str, seconds: float, seed: int, around: Mapping[str, str]) -> dict[str, Any]:
@@ -101,30 +100,29 @@ def _said(verdict: Mapping[str, Any]) -> str:
     return f"{verdict['verdict']}: {ranks}; {verdict['owner'] or 'no owner'}; {causes}"
 
 
-def _printed(name: str, line: Line | None) -> str:
-    if line is None:
-        return f"{name:12} not possible on this machine"
-    counts = "  ".join(f"{score} {line.scores[score]:3}" for score in ("right", "untold", "wrong"))
-    others = "; ".join(f"{n} x {said}" for said, n in line.others.most_common(3))
-    return f"{name:12} {counts}  {others}".rstrip()
+# -- the page ------------------------------------------------------------------------------------------------
+
+_MADE = re.compile(r"(<!-- made: causes -->\n).*?(<!-- end -->)", re.DOTALL)
+_ROW = re.compile(r"^\| (\w+) \| .* \| (\d+) \| (\d+) \| (\d+) \|$", re.MULTILINE)
 
 
-def _write(page: Path, lines: Mapping[str, Line | None], options: argparse.Namespace) -> None:
-    """Rewrite the part of the page between ``<!-- made: causes -->`` and ``<!-- end -->``."""
-    rows = ["| scenario | what befalls | right | not told | wrong |", "|---|---|---|---|---|"]
-    for name, line in lines.items():
-        counts = (
-            [line.scores[score] for score in ("right", "untold", "wrong")]
-            if line
-            else ["not possible", "", ""]
-        )
-        rows.append(f"| {name} | {SCENARIOS[name].__doc__} | {' | '.join(map(str, counts))} |")
-    made = "\n".join(
-        [f"Runs of each: {options.runs}, on {RANKS} ranks and {os.cpu_count()} cores.", "", *rows]
-    )
+def _on_page(page: Path) -> dict[str, Line]:
+    """Return what the table of the page has."""
+    rows = _ROW.findall(page.read_text(encoding="utf-8"))
+    return {name: Counter(dict(zip(SCORES, map(int, counts), strict=True))) for name, *counts in rows}
+
+
+def _write(page: Path, lines: Mapping[str, Line]) -> None:
+    """Rewrite the table of the page."""
+    rows = [f"| scenario | what befalls | {' | '.join(SCORES.values())} |", "|---|---|---|---|---|"]
+    for name, befalls in SCENARIOS.items():
+        line = lines.get(name)
+        if line is not None:
+            counts = [str(line[score]) for score in SCORES] if line else ["not possible", "", ""]
+            rows.append(f"| {name} | {befalls.__doc__} | {' | '.join(counts)} |")
+    made = "\n".join([f"On {RANKS} ranks and {os.cpu_count()} cores.", "", *rows])
     text = page.read_text(encoding="utf-8")
-    marked = re.compile(r"(<!-- made: causes -->\n).*?(<!-- end -->)", re.DOTALL)
-    page.write_text(marked.sub(lambda part: f"{part[1]}{made}\n{part[2]}", text), encoding="utf-8")
+    page.write_text(_MADE.sub(lambda part: f"{part[1]}{made}\n{part[2]}", text), encoding="utf-8")
 
 
 if __name__ == "__main__":

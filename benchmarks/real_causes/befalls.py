@@ -25,7 +25,7 @@ from real_causes.befall import COMPUTE_MS, TOKENS, VICTIM, Befall
 from real_causes.computing import compute, compute_on_a_device
 from real_causes.control_groups import MEMORY_BYTES, entered, swapping_out
 from real_causes.device import ThrottledDevice
-from real_causes.link import behind_link
+from real_causes.link import SHORT, SLOW, behind_link
 from timing_logger import get_timing_logger
 
 _PAGE_BYTES = 4096
@@ -196,7 +196,12 @@ def _write(file: int, ms: float) -> None:
 
 def network(rank: int, rng: random.Random) -> Befall:
     """one rank's link to the others carries 20 Mbit/s: its messages are late"""
-    return Befall(switched=behind_link() if rank == VICTIM else None)
+    return Befall(switched=behind_link(SLOW) if rank == VICTIM else None)
+
+
+def loss(rank: int, rng: random.Random) -> Befall:
+    """one rank's link drops what its short queue cannot hold, and TCP sends it again"""
+    return Befall(switched=behind_link(SHORT) if rank == VICTIM else None)
 
 
 def device_clock(rank: int, rng: random.Random) -> Befall:
@@ -253,6 +258,6 @@ SCENARIOS: dict[str, Any] = {
     one.__name__: one
     for one in (
         healthy, collector, compilation, burner, quota, crowd, faults, memory, disk, write_back, checkpoint,
-        asleep, network, device_clock, longer, packed, experts,
+        asleep, network, loss, device_clock, longer, packed, experts,
     )
 }  # fmt: skip

@@ -12,7 +12,8 @@ from real_causes.keeper import called, kept
 _NAMESPACE = "REAL_CAUSES_NAMESPACE"
 _ENDS = "tl-causes"  # each end of the link, which are in different namespaces
 _OUTSIDE, _INSIDE = "198.18.0.1", "198.18.0.2"  # of the range for benchmarks (RFC 2544)
-_SLOW, _QUICK = "tbf rate 20mbit burst 16kb latency 1s", "pfifo"
+SLOW, SHORT = "tbf rate 20mbit burst 16kb latency 1s", "tbf rate 100mbit burst 4kb limit 4kb"
+_QUICK = "pfifo"
 _CLONE_NEWNET = 0x40000000
 
 
@@ -26,19 +27,19 @@ def with_link() -> Iterator[dict[str, str]]:
         enter = ("nsenter", "--net", "--target", str(inside))
         _ip(f"addr add {_INSIDE}/30 dev {_ENDS}", enter)
         _ip(f"link set {_ENDS} up", enter)
-        for queue in (_SLOW, _QUICK):
+        for queue in (SLOW, SHORT, _QUICK):
             _queue_by(queue, enter)
         yield {_NAMESPACE: f"/proc/{inside}/ns/net", "GLOO_SOCKET_IFNAME": _ENDS}
 
 
-def behind_link() -> Callable[[bool], None]:
-    """Move this thread, and those that it starts, behind the link; return what makes the link slow."""
+def behind_link(queue: str) -> Callable[[bool], None]:
+    """Move this thread, and those that it starts, behind the link; return what puts that queue before it."""
     with open(os.environ[_NAMESPACE]) as namespace:
         libc = ctypes.CDLL(None, use_errno=True)  # `os.setns` is of Python 3.12
         if libc.setns(namespace.fileno(), _CLONE_NEWNET):
             raise OSError(ctypes.get_errno(), "setns")
     os.environ["MASTER_ADDR"] = _OUTSIDE
-    return lambda on: _queue_by(_SLOW if on else _QUICK)
+    return lambda on: _queue_by(queue if on else _QUICK)
 
 
 def _ip(arguments: str, within: tuple[str, ...] = ()) -> None:

@@ -10,7 +10,13 @@ from real_causes.control_groups import with_quota, with_swap
 from real_causes.device import with_devices
 from real_causes.link import with_link
 
-_MADE = {"quota": with_quota, "memory": with_swap, "network": with_link, "device_clock": with_devices}
+_MADE = {
+    "quota": with_quota,
+    "memory": with_swap,
+    "network": with_link,
+    "loss": with_link,
+    "device_clock": with_devices,
+}
 
 
 @contextmanager

@@ -49,6 +49,16 @@ class Seen:
         """The places of the counters that state time."""
         return np.flatnonzero([counter.states_time for _, counter in self.counters])
 
+    @property
+    def compared(self) -> Floats:
+        """What is shown, for comparison with delays: of events the square root, whose noise is even.
+
+        A few of many events may take most of the time, as the last segment that TCP waits for does.
+        """
+        its_events = np.ones(len(self.shown), np.bool_)
+        its_events[self.of_time] = False
+        return np.where(its_events[:, None, None], np.sqrt(np.maximum(self.shown, 0.0)), self.shown)
+
     def sought(self, chance: float) -> Sought:
         """Return what was looked at, with the chance of the best of it."""
         names = tuple(counter.name for _, counter in self.counters)

@@ -203,6 +203,16 @@ def test_slow_transfers_with_which_no_counter_goes_have_no_cause() -> None:
     assert verdict.sought is not None
 
 
+def test_events_of_which_a_few_take_most_of_the_time_are_a_cause() -> None:
+    rng = np.random.default_rng(10)
+    run = slow_transfers(rng, run_s=200)
+    host = host_table(run, rng, "tcp_retransmits")
+    host["tcp_retransmits"] *= np.exp(rng.normal(0, 1.5, len(host)))
+    cause = stragglers(run.timings, host=host).cause
+    assert cause is not None
+    assert cause.counter == "tcp_retransmits"
+
+
 def test_the_level_of_the_policy_decides() -> None:
     run, rng = _run("from then on")
     host = host_table(run, rng, WAIT)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 
@@ -42,7 +44,7 @@ def cause_in_turn(case: Case, lost_ms: float, host: pd.DataFrame) -> Answer:
     if what is None:
         return Answer(None, None)
     late = _lateness(case, what, columns)
-    beyond = np.stack([one - peer_medians(one) for one in what.shown])
+    beyond = np.stack([one - peer_medians(one) for one in what.compared])
     bounds = Bounds(case.policy.min_covered_share, case.policy.min_cause_correlation)
     found = coincidences(late, np.arange(len(columns)), beyond, what.of_time, bounds)
     chance = min(one.chance for one in found)
@@ -63,8 +65,7 @@ def cause_together(case: Case, slow: Ints, host: pd.DataFrame) -> Answer:
     usual = np.setdiff1d(np.arange(len(typical_ms)), slow)
     usual_ms = column_medians(typical_ms[usual if len(usual) else slow][:, None])[0]
     share, length_ms = _share(case, what, typical_ms - usual_ms)
-    shown = np.stack([row_medians(one) for one in what.shown])
-    return _with_all(case, what, Delay((), share, what.stretches.have(slow), length_ms), shown)
+    return _with_all(case, what, Delay((), share, what.stretches.have(slow), length_ms), row_medians)
 
 
 def cause_of_transfers(case: Case, host: pd.DataFrame) -> Answer:
@@ -77,7 +78,7 @@ def cause_of_transfers(case: Case, host: pd.DataFrame) -> Answer:
     blocked_ms = blocked_at_most(times, np.nan_to_num(times.transfers.mean_ms) * times.transfers.n)
     share, length_ms = _share(case, what, blocked_ms - np.median(blocked_ms))
     delay = Delay((), share, share >= least_slow(share), length_ms)
-    found = _with_all(case, what, delay, np.stack([np.fmax.reduce(one, axis=1) for one in what.shown]))
+    found = _with_all(case, what, delay, lambda shown: np.fmax.reduce(shown, axis=1))
     if found.cause is None:
         return found
     of_it = next(n for n, (_, one) in enumerate(what.counters) if one.name == found.cause.counter)
@@ -94,16 +95,25 @@ def _share(case: Case, what: Seen, slower_ms: Floats) -> tuple[Floats, Floats]:
     return sums_ms / length_ms, length_ms
 
 
-def _with_all(case: Case, what: Seen, delay: Delay, shown: Floats) -> Answer:
-    """Find which counter, of all ranks together (counters x stretches), goes with a delay that they share."""
+def _with_all(case: Case, what: Seen, delay: Delay, of_all: Callable[[Floats], Floats]) -> Answer:
+    """Find which counter goes with a delay that all ranks share.
+
+    Args:
+        case: the run.
+        what: what counters show.
+        delay: the delay.
+        of_all: takes one value for each stretch out of those of all ranks (stretches x ranks).
+    """
     bounds = Bounds(case.policy.min_covered_share, case.policy.min_cause_correlation)
-    found = coincidences(delay.share[:, None], np.zeros(1, np.int64), shown[:, :, None], what.of_time, bounds)
+    together = np.stack([of_all(one)[:, None] for one in what.compared])
+    found = coincidences(delay.share[:, None], np.zeros(1, np.int64), together, what.of_time, bounds)
     chance = min(one.chance for one in found)
     certain = [one for one in found if one.chance <= case.policy.max_cause_chance]
     chosen = preferred(what, certain, found)
     if chosen is None:
         return Answer(None, what.sought(chance))
-    course = Course(shown[chosen.counter], shown[chosen.counter] - _usual(shown[chosen.counter], delay))
+    shown = of_all(what.shown[chosen.counter])
+    course = Course(shown, shown - _usual(shown, delay))
     cause = cause_from(
         what, chosen.counter, delay, course, how="shared", covered=chosen.covered, chance=chosen.chance
     )

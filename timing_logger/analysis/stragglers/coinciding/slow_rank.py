@@ -84,7 +84,7 @@ def _has_usual(delay: Delay, policy: Policy) -> bool:
 
 
 def _explained(what: Seen, delay: Delay, policy: Policy) -> Answer:
-    beyond = np.stack([one - peer_medians(one) for one in what.shown])
+    beyond = np.stack([one - peer_medians(one) for one in what.compared])
     bounds = Bounds(policy.min_covered_share, policy.min_cause_correlation)
     found = coincidences(delay.share[:, None], np.zeros(1, np.int64), beyond, what.of_time, bounds)
     its_own = [one for one in found if _is_its_own(what, delay, one, policy)]
@@ -95,7 +95,8 @@ def _explained(what: Seen, delay: Delay, policy: Policy) -> Answer:
     sought = what.sought(min(one.chance for one in found))
     if chosen is None:
         return Answer(None, sought)
-    course = Course(what.shown[chosen.counter][:, 0], beyond[chosen.counter][:, 0])
+    shown = what.shown[chosen.counter]
+    course = Course(shown[:, 0], (shown - peer_medians(shown))[:, 0])
     cause = cause_from(
         what, chosen.counter, delay, course, how=how, covered=chosen.covered, chance=chosen.chance
     )
