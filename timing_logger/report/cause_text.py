@@ -79,12 +79,16 @@ def _did(cause: Cause) -> str:
 
 def _how_much(cause: Cause) -> str:
     if not cause.states_time:
-        rate = size(1e3 * cause.in_slow) if cause.counter.endswith("_kb") else f"{cause.in_slow:.3g}"
+        rate = size(1e3 * cause.in_slow) if cause.counter.endswith("_kb") else _number(cause.in_slow)
         return f", typically {rate} per second ({cause.counter})"
     its, late = (fixed(each_ms, 0 if each_ms >= 10 else 1) for each_ms in (cause.in_slow, cause.delay_ms))
     if cause.in_slow > cause.delay_ms:
         return f", typically {its} ms where it was {late} ms late"
     return f", typically {its} of the {late} ms that it was late"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def no_cause(verdict: Verdict) -> str:
