@@ -32,7 +32,7 @@ class Expected(NamedTuple):
 
 
 EXPECTED = {
-    "healthy": Expected((), set(), {""}),
+    "healthy": Expected((), set(), {""}, frozenset({"processor-wait"})),  # most ranks share a core
     "collector": Expected((), {"GC"}, {""}),
     "compilation": Expected((1,), {"COMPILE"}, _MACHINE),
     "burner": Expected((1,), {"processor-wait"}, _MACHINE),
