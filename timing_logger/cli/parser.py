@@ -12,7 +12,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import NoReturn, TextIO
+from typing import NoReturn
 
 import shtab
 
@@ -275,14 +275,7 @@ _COMMANDS = (
 # -- output ------------------------------------------------------------------------------------------
 
 
-def _warn(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
     """Print a warning as one of this command's own lines: where in the code it arose helps nobody here."""
     say(str(message))
 

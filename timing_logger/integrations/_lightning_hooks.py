@@ -6,7 +6,7 @@ either of them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Protocol
 
 from timing_logger.errors import ConfigurationError
@@ -116,9 +116,7 @@ class CallbackHooks(FrameworkCallback):
         self._operations.logger.set_current_epoch(trainer.current_epoch)
         self._operations.wait()
 
-    def on_train_batch_start(
-        self, trainer: Trainer, pl_module: Module, batch: object, batch_idx: int
-    ) -> None:
+    def on_train_batch_start(self, trainer: Trainer, *_: object, **__: object) -> None:
         self._operations.logger.set_current_iteration(trainer.global_step)
         self._operations.end_wait(names.DATA)
         self._operations.begin(names.TRAIN_STEP)
@@ -144,9 +142,7 @@ class CallbackHooks(FrameworkCallback):
     def _on_optimizer_stepped(self, *_: object) -> None:
         self._operations.end(names.OPTIMIZER)
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: Module, outputs: object, batch: object, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: Module, *_: object, **__: object) -> None:
         if pl_module.automatic_optimization:
             self._operations.end(names.OPTIMIZER)
         self._operations.end(names.TRAIN_STEP)
@@ -156,9 +152,7 @@ class CallbackHooks(FrameworkCallback):
     def on_train_epoch_end(self, trainer: Trainer, pl_module: Module) -> None:
         self._operations.drop_all()  # a batch that ends the epoch by returning -1 has no end hook
 
-    def on_save_checkpoint(
-        self, trainer: Trainer, pl_module: Module, checkpoint: Mapping[str, object]
-    ) -> None:
+    def on_save_checkpoint(self, *_: object, **__: object) -> None:
         self._operations.drop_wait()
 
     # -- validation, inside of training ---------------------------------------------------------------
@@ -166,21 +160,11 @@ class CallbackHooks(FrameworkCallback):
     def on_validation_start(self, trainer: Trainer, pl_module: Module) -> None:
         self._operations.logger.set_current_iteration(trainer.global_step)
 
-    def on_validation_batch_start(
-        self, trainer: Trainer, pl_module: Module, batch: object, batch_idx: int, dataloader_idx: int = 0
-    ) -> None:
+    def on_validation_batch_start(self, trainer: Trainer, *_: object, **__: object) -> None:
         if not trainer.sanity_checking:
             self._operations.begin(names.VALIDATION_STEP)
 
-    def on_validation_batch_end(
-        self,
-        trainer: Trainer,
-        pl_module: Module,
-        outputs: object,
-        batch: object,
-        batch_idx: int,
-        dataloader_idx: int = 0,
-    ) -> None:
+    def on_validation_batch_end(self, *_: object, **__: object) -> None:
         self._operations.end(names.VALIDATION_STEP, names.VALIDATION)
 
     def on_validation_end(self, trainer: Trainer, pl_module: Module) -> None:

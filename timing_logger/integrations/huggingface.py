@@ -74,9 +74,7 @@ class TimingLoggerCallback(FrameworkCallback, TrainerCallback):
 
     # -- the run --------------------------------------------------------------------------------------
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
-    ) -> None:
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, *_: object, **__: object) -> None:
         self._begin_idle()
         logger = self._run_logger.open(args.process_index, args.world_size, state)
         logger.set_current_iteration(state.global_step)
@@ -87,9 +85,7 @@ class TimingLoggerCallback(FrameworkCallback, TrainerCallback):
         self._operations.stop()
         self._run_logger.close()
 
-    def on_epoch_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
-    ) -> None:
+    def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, *_: object, **__: object) -> None:
         # Counted here, because state.epoch lags behind in the epoch after one that stopped early.
         self._epoch = int(state.epoch or 0) if self._epoch is None else self._epoch + 1
         self._operations.logger.set_current_epoch(self._epoch)
@@ -100,9 +96,7 @@ class TimingLoggerCallback(FrameworkCallback, TrainerCallback):
 
     # -- a step ---------------------------------------------------------------------------------------
 
-    def on_step_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
-    ) -> None:
+    def on_step_begin(self, args: TrainingArguments, state: TrainerState, *_: object, **__: object) -> None:
         self._evaluated = None
         self._operations.logger.set_current_iteration(state.global_step)
         self._operations.end_wait(names.DATA)
@@ -120,9 +114,7 @@ class TimingLoggerCallback(FrameworkCallback, TrainerCallback):
     def on_optimizer_step(self, *_: object, **__: object) -> None:
         self._operations.end(names.OPTIMIZER)
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
-    ) -> None:
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, *_: object, **__: object) -> None:
         self._operations.end(names.TRAIN_STEP)
         self._operations.drop_all()
         self._operations.logger.set_current_iteration(state.global_step)
