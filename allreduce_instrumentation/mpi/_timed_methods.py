@@ -11,24 +11,12 @@ from typing import TypeVar
 
 from mpi4py import MPI
 
+from allreduce_instrumentation.mpi import _operations as table
 from allreduce_instrumentation.mpi._buffer_size import plain_bytes
 from allreduce_instrumentation.mpi._calls import Collective, Message, MpiMethod, Parameters, with_status
 from allreduce_instrumentation.mpi._issued import issued, prepared, refused
 from allreduce_instrumentation.mpi._matched_messages import probe
-from allreduce_instrumentation.mpi._operations import (
-    BEGIN_COMMUNICATORS,
-    COLLECTIVES,
-    END_COMMUNICATORS,
-    MAKE_COMMUNICATORS,
-    MAKE_COMMUNICATORS_OF_OTHERS,
-    MESSAGES,
-    PROBES,
-    SENDS_OF_OBJECTS,
-    Arguments,
-    Size,
-    nonblocking,
-    persistent,
-)
+from allreduce_instrumentation.mpi._operations import Arguments, Size, nonblocking, persistent
 from allreduce_instrumentation.mpi._pending import TimedComm, Timing, as_rank, bytes_of, failure, sender_of
 from allreduce_instrumentation.mpi._requests import TimedRequest
 from timing_logger.record import OK
@@ -205,24 +193,24 @@ def begins_communicator(method: MpiMethod, operation: str) -> MpiMethod:
 def _ways() -> dict[str, Callable[[MpiMethod], MpiMethod]]:
     """Return for each method that communicates the function that makes its timed form."""
     ways: dict[str, Callable[[MpiMethod], MpiMethod]] = {}
-    for name, size in COLLECTIVES.items():
+    for name, size in table.COLLECTIVES.items():
         ways[name] = partial(collective, size=size)
         ways[name.lower()] = partial(collective, size=None)
         ways[nonblocking(name)] = partial(_in_background, issued, partial(Collective, size=size))
         ways[persistent(name)] = partial(_in_background, prepared, partial(Collective, size=size))
-    for name in MESSAGES:
+    for name in table.MESSAGES:
         ways[name] = message
         ways[name.lower()] = partial(message, pickled=True)
         ways[nonblocking(name)] = partial(_in_background, issued, Message)
         ways[nonblocking(name).lower()] = partial(_in_background, issued, partial(Message, pickled=True))
         ways[persistent(name)] = partial(_in_background, prepared, Message)
-    for name in PROBES:
+    for name in table.PROBES:
         ways[name] = ways[name.lower()] = probe
     for names, way in (
-        (MAKE_COMMUNICATORS, makes_communicator),
-        (MAKE_COMMUNICATORS_OF_OTHERS, makes_communicator_of_others),
-        (BEGIN_COMMUNICATORS, begins_communicator),
-        (END_COMMUNICATORS, partial(collective, size=None)),
+        (table.MAKE_COMMUNICATORS, makes_communicator),
+        (table.MAKE_COMMUNICATORS_OF_OTHERS, makes_communicator_of_others),
+        (table.BEGIN_COMMUNICATORS, begins_communicator),
+        (table.END_COMMUNICATORS, partial(collective, size=None)),
     ):
         for name, operation in names.items():
             ways[name] = partial(way, operation=operation)
@@ -238,7 +226,7 @@ def _in_background(
 _WAYS = _ways()
 _WAYS_OF_MPI4PY = _WAYS | {
     name: partial(pickled_send, method_for_bytes=getattr(MPI.Comm, name.capitalize()))
-    for name in SENDS_OF_OBJECTS
+    for name in table.SENDS_OF_OBJECTS
 }
 
 
