@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -31,7 +32,7 @@ TIMES_LONGER = 4.0  # than the job is to run: until it counts as hung
 
 
 Line: TypeAlias = Counter[Score]
-"""How many runs of a scenario were scored how; empty where this machine cannot make it."""
+"""How many runs of a scenario were scored how."""
 
 SCORES: dict[Score, str] = {"right": "right", "untold": "not told", "wrong": "wrong"}
 """The scores, with what they are called on the page."""
@@ -44,6 +45,9 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=20, help="of each scenario")
     parser.add_argument("--only", default="", metavar="REGEX", help="scenarios whose name has a match")
     parser.add_argument("--write", type=Path, metavar="FILE", help="the page whose table is made anew")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="keep the logs of runs that are not right"
+    )
     parser.add_argument("--more", action="store_true", help="count on from what the page has of them")
     options = parser.parse_args()
     if options.more and not options.write:
@@ -51,37 +55,42 @@ def main() -> None:
     chosen = [name for name in SCENARIOS if re.search(options.only, name)]
     lines = _on_page(options.write) if options.write else {}
     if not options.more:
-        lines |= {name: Counter() for name in chosen}
+        lines = {name: line for name, line in lines.items() if name not in chosen}
     for name in chosen * options.runs:  # in turn: what is ended early has as many of each
-        _run(name, lines.setdefault(name, Counter()))
+        lines[name] = _with_one_more(name, lines.get(name, Counter()), options.keep)
         if options.write:
             _write(options.write, lines)
     for name in chosen:
-        print(f"{name:12} " + "  ".join(f"{score} {lines[name][score]:3}" for score in SCORES))
+        counts = "  ".join(f"{score} {lines[name][score]}" for score in SCORES)
+        print(f"{name:12} {counts if lines[name] else 'not possible on this machine'}")
 
 
-def _run(name: str, line: Line) -> None:
-    """Run a scenario once more, and count how what is said of it is scored; print what is not right."""
+def _with_one_more(name: str, line: Line, keep: Path | None) -> Line:
+    """Run a scenario once more, and return what counts then: no run of one that this machine cannot make.
+
+    What is said is printed where it is not right.
+    """
     seed = line.total()
-    with surroundings(name) as environment:
+    with surroundings(name) as environment, tempfile.TemporaryDirectory() as folder:
         if environment is None:
-            return
-        verdict = _verdict(name, EXPECTED[name].seconds, seed, environment)
-    score = scored(verdict, EXPECTED[name])
-    line[score] += 1
-    if score != "right":
-        print(f"{name}, seed {seed}: {score}. {_said(verdict)}", flush=True)
+            return line
+        verdict = _verdict(name, EXPECTED[name].seconds, seed, environment, folder)
+        score = scored(verdict, EXPECTED[name])
+        if score != "right":
+            print(f"{name}, seed {seed}: {score}. {_said(verdict)}", flush=True)
+            if keep:
+                shutil.copytree(folder, keep / f"{name}-{seed}", dirs_exist_ok=True)
+    return line + Counter([score])
 
 
-def _verdict(name: str, seconds: float, seed: int, around: Mapping[str, str]) -> dict[str, Any]:
+def _verdict(name: str, seconds: float, seed: int, around: Mapping[str, str], folder: str) -> dict[str, Any]:
     """Run the job, and return what ``stragglers --json`` says of it."""
-    with tempfile.TemporaryDirectory() as folder:
-        rank = [str(ROOT / "benchmarks/real_causes/program.py")]
-        job = ["torchrun", "--standalone", "--nproc-per-node", str(RANKS), *rank]
-        job += [name, str(seconds), str(seed)]
-        _call(["run", "--quiet", "--log-dir", folder, "--", *job], TIMES_LONGER * seconds + 30, around)
-        verdict: dict[str, Any] = json.loads(_call(["stragglers", folder, "--json"], 120, {}))
-        return verdict
+    rank = [str(ROOT / "benchmarks/real_causes/program.py")]
+    job = ["torchrun", "--standalone", "--nproc-per-node", str(RANKS), *rank]
+    job += [name, str(seconds), str(seed)]
+    _call(["run", "--quiet", "--log-dir", folder, "--", *job], TIMES_LONGER * seconds + 30, around)
+    verdict: dict[str, Any] = json.loads(_call(["stragglers", folder, "--json"], 120, {}))
+    return verdict
 
 
 def _call(arguments: Sequence[str], limit_s: float, around: Mapping[str, str]) -> str:
