@@ -20,9 +20,11 @@ from timing_logger.cli.queries import (
     selected_rows,
     terminal_width,
 )
+from timing_logger.errors import ConfigurationError
 from timing_logger.progress import begin, progress_callback
 
 if TYPE_CHECKING:
+    from timing_logger.engine.live import Snapshot, Watcher
     from timing_logger.reading.recovery import Recovery
 
 
@@ -96,41 +98,69 @@ def _nothing_to_recover(found: Sequence[Recovery]) -> str:
 
 
 def watch(arguments: Namespace) -> Answer:
-    """Draw the table repeatedly until interrupted; without a terminal, print one after the other."""
+    """Draw the table repeatedly until interrupted, or tell what changes; once if that is asked."""
     from timing_logger.engine.live import Watcher
-    from timing_logger.errors import NoTimingFilesError
     from timing_logger.report import snapshot_text
 
+    if arguments.verdict and (arguments.once or arguments.all):
+        raise ConfigurationError("--verdict tells changes, and draws no table: leave --once and --all away.")
+    if arguments.json and not arguments.verdict:
+        raise ConfigurationError("--json is for what changes: give --verdict, too.")
     watcher = Watcher(Path(arguments.logdir), arguments.window)
-    try:
-        text = snapshot_text(watcher.snapshot(), terminal_width(), everything=arguments.all)
-    except (NoTimingFilesError, FileNotFoundError):
-        if arguments.once:
-            raise
-        text = f"No timing files yet in {arguments.logdir}.\n"
     if arguments.once:
-        return Answer(text)
+        return Answer(snapshot_text(watcher.snapshot(), terminal_width(), everything=arguments.all))
+    try:
+        with raised():
+            return (_tell_changes if arguments.verdict else _draw)(watcher, arguments)
+    except KeyboardInterrupt:
+        return Answer("")
+
+
+def _draw(watcher: Watcher, arguments: Namespace) -> Answer:
+    """Draw the table repeatedly; without a terminal, print one after the other."""
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
+    from timing_logger.report import snapshot_text
+
     console = Console(highlight=False, soft_wrap=True)
-    try:
-        with (
-            raised(),
-            Live(Text(text), console=console, auto_refresh=False, transient=True) as live,
-        ):
-            live.refresh()
-            while True:
+    text = f"No timing files yet in {arguments.logdir}.\n"
+    with Live(Text(text), console=console, auto_refresh=False, transient=True) as live:
+        try:
+            for snapshot in _looks(watcher, arguments.interval):
+                if snapshot is not None:
+                    text = snapshot_text(snapshot, terminal_width(), everything=arguments.all)
+                live.update(Text(text), refresh=True)
                 if not console.is_terminal:
                     print(text, flush=True)
-                time.sleep(arguments.interval)
-                # The folder may not be there yet, or be emptied before the next run starts in it.
-                with contextlib.suppress(NoTimingFilesError, FileNotFoundError):
-                    text = snapshot_text(watcher.snapshot(), terminal_width(), everything=arguments.all)
-                live.update(Text(text), refresh=True)
-    except KeyboardInterrupt:
-        return Answer(text if console.is_terminal else "")
+        except KeyboardInterrupt:
+            pass
+    return Answer(text if console.is_terminal else "")
+
+
+def _tell_changes(watcher: Watcher, arguments: Namespace) -> Answer:
+    """Print a line when something is found, when it changes and when it is over."""
+    from timing_logger.engine.changes import Changes
+    from timing_logger.report import change_json, change_text
+
+    changes, in_words = Changes(), change_json if arguments.json else change_text
+    for snapshot in _looks(watcher, arguments.interval):
+        if snapshot and (change := changes.after(snapshot.verdict, time.time())):
+            print(in_words(change), flush=True)
+    return Answer("")
+
+
+def _looks(watcher: Watcher, interval_s: float) -> Iterator[Snapshot | None]:
+    """Yield a snapshot after the other; None while the folder is not there, or has no files of a run yet."""
+    from timing_logger.errors import NoTimingFilesError
+
+    while True:
+        try:
+            yield watcher.snapshot()
+        except (NoTimingFilesError, FileNotFoundError):
+            yield None
+        time.sleep(interval_s)
 
 
 @contextlib.contextmanager

@@ -266,6 +266,11 @@ _COMMANDS = (
             ),
             option("--all", action="store_true", help="show all ranks, however many"),
             option("--once", action="store_true", help="look once and exit"),
+            option(
+                "--verdict", action="store_true",
+                help="a line when somebody is found slow or hangs, when that changes, and when it is over",
+            ),
+            option("--json", action="store_true", help="with --verdict: each line is a JSON object"),
         ],
         defaults={"shown_as": ""},
     ),

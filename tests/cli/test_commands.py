@@ -1,0 +1,76 @@
+"""``watch --verdict`` tells while a run is written who is found slow, and when it is over."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from processes import INTERRUPTIBLE_CLI
+from simulated_runs import CLOCK_OFFSETS_S, Floats, data_parallel, factors
+from timing_files import write_table
+
+from timing_logger.cli import main
+
+LIMIT_S = 60
+
+
+@contextmanager
+def telling(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", INTERRUPTIBLE_CLI, "watch", str(folder), "--verdict", *options]
+    killed_late = ["timeout", "--signal=KILL", str(LIMIT_S), *command, "--interval", "0.05"]
+    with subprocess.Popen(killed_late, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGINT)
+
+
+def of_one_host(factor: Floats) -> pd.DataFrame:
+    """Return a run whose ranks have one clock, so that their last seconds are the same."""
+    run = data_parallel(factor, slow_operations=["FORWARD"])
+    for column in ("start_counter", "end_counter"):
+        run[column] -= CLOCK_OFFSETS_S * run["rank"]
+    return run
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def test_a_rank_that_turns_slow_and_recovers_has_two_lines(tmp_path: Path) -> None:
+    factor = factors(240, 4, 0.02)
+    factor[60:140, 2] *= 2
+    run = of_one_host(factor)
+    with telling(tmp_path / "run", "--json") as watch:  # the folder is not there yet
+        write_table(tmp_path / "run", run[run["iteration"] < 140])
+        begins = json.loads(line_of(watch))
+        write_table(tmp_path / "run", run)
+        ends = json.loads(line_of(watch))
+    assert (begins["event"], begins["change"], begins["ranks"]) == ("verdict", "begins", [2])
+    assert (begins["operation"], begins["since_iteration"]) == ("FORWARD", 60)
+    assert (ends["change"], ends["ranks"], ends["since_iteration"]) == ("ends", [2], 60)
+
+
+def test_in_words_a_line_says_when_and_who(tmp_path: Path) -> None:
+    factor = factors(60, 4)
+    factor[:, 1] *= 2
+    with telling(write_table(tmp_path / "run", of_one_host(factor))) as watch:
+        said = line_of(watch)
+    assert " rank 1 costs this run " in said
+    assert said.count(":") >= 2
+
+
+@pytest.mark.parametrize("options", [["--verdict", "--once"], ["--verdict", "--all"], ["--json"]])
+def test_options_that_do_not_go_together_are_an_error(
+    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["watch", str(tmp_path), *options]) == 2
+    assert "--verdict" in capsys.readouterr().err

@@ -1,0 +1,72 @@
+"""What changes in a run in progress is told, once: no state, and nothing that only one look says."""
+
+from __future__ import annotations
+
+import pytest
+
+from timing_logger.analysis import RunEnd, Verdict
+from timing_logger.engine.changes import Changes
+
+HEALTHY = Verdict(verdict="healthy")
+SLOW = Verdict(verdict="rank", ranks=(2,), operation="DATA", window="ongoing", first_iteration=70)
+HANGS = Verdict(verdict="hang", end=RunEnd(state="hang", culprits=(3,)))
+
+
+def kinds(*verdicts: Verdict) -> list[str]:
+    """Return what is told after each of these verdicts; "" for nothing."""
+    changes = Changes()
+    told = [changes.after(verdict, float(at)) for at, verdict in enumerate(verdicts)]
+    return [one.kind if one else "" for one in told]
+
+
+def test_what_is_found_is_told_once_when_two_looks_say_it_and_once_when_two_looks_say_it_is_over() -> None:
+    found = kinds(HEALTHY, SLOW, SLOW, SLOW, HEALTHY, HEALTHY, HEALTHY)
+    assert found == ["", "", "begins", "", "", "ends", ""]
+
+
+def test_what_one_look_says_and_the_next_does_not_is_not_told() -> None:
+    assert kinds(HEALTHY, SLOW, HEALTHY, SLOW, HEALTHY) == [""] * 5
+    assert kinds(SLOW, SLOW, HEALTHY, SLOW, HEALTHY, SLOW) == ["", "begins", "", "", "", ""]
+
+
+def test_what_is_over_before_the_last_step_is_over_though_it_is_in_the_window_still() -> None:
+    was_slow = Verdict(verdict="rank", ranks=(2,), operation="DATA", window="bounded")
+    assert kinds(SLOW, SLOW, was_slow, was_slow) == ["", "begins", "", "ends"]
+
+
+@pytest.mark.parametrize("kind", ["suspect", "diffuse", "healthy"])
+def test_what_is_not_certain_is_not_told(kind: str) -> None:
+    verdict = Verdict(verdict=kind, window="ongoing")  # type: ignore[arg-type]
+    assert kinds(verdict, verdict, verdict) == [""] * 3
+
+
+def test_another_rank_is_a_change_and_has_its_own_first_step() -> None:
+    other = Verdict(verdict="rank", ranks=(1,), operation="DATA", window="ongoing", first_iteration=200)
+    changes = Changes()
+    told = [changes.after(verdict, 0.0) for verdict in (SLOW, SLOW, other, other)]
+    assert told[3] is not None
+    assert (told[3].kind, told[3].verdict.ranks, told[3].first_iteration) == ("changes", (1,), 200)
+
+
+def test_another_operation_of_the_rank_is_a_change_since_the_step_in_which_it_became_slow() -> None:
+    later = Verdict(verdict="rank", ranks=(2,), operation="FORWARD", window="ongoing", first_iteration=150)
+    changes = Changes()
+    told = [changes.after(verdict, 0.0) for verdict in (SLOW, SLOW, later, later)]
+    assert told[3] is not None
+    assert (told[3].kind, told[3].verdict.operation, told[3].first_iteration) == ("changes", "FORWARD", 70)
+
+
+def test_other_figures_are_no_change() -> None:
+    costs_more = Verdict(verdict="rank", ranks=(2,), operation="DATA", window="ongoing", cost_ms=9.0)
+    assert kinds(SLOW, SLOW, costs_more, costs_more) == ["", "begins", "", ""]
+
+
+def test_a_hang_is_told_at_once() -> None:
+    assert kinds(HEALTHY, HANGS, HANGS, HEALTHY, HEALTHY) == ["", "begins", "", "", "ends"]
+
+
+def test_what_ends_is_told_as_it_was_when_it_last_changed() -> None:
+    changes = Changes()
+    told = [changes.after(verdict, float(at)) for at, verdict in enumerate((SLOW, SLOW, HEALTHY, HEALTHY))]
+    assert told[3] is not None
+    assert (told[3].verdict, told[3].first_iteration, told[3].unix_s) == (SLOW, 70, 3.0)

@@ -1,0 +1,93 @@
+"""Tell what changes in a run in progress: somebody is found slow, it is another, it is over.
+
+What is certain is told, and nothing twice. The verdict on the last seconds may be another at the next look,
+so it takes two looks in succession that say the same; but a hang is told at once.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from timing_logger.analysis import Verdict
+
+Kind = Literal["begins", "changes", "ends"]
+
+_TOLD = frozenset({"rank", "role", "group-wide", "communication"})
+"""The verdicts that say for certain that something is slow."""
+
+_LOOKS = 2
+_OVER = "bounded"  # the window of what ended before the last step
+
+
+class Change(NamedTuple):
+    """A change of what is found.
+
+    Attributes:
+        kind: what is told of it.
+        verdict: what begins, what it changes into, or what ends.
+        first_iteration, first_epoch: the first slow step, as it was known when it began; None if unknown.
+        unix_s: when it was seen, in seconds since 1970.
+    """
+
+    kind: Kind
+    verdict: Verdict
+    first_iteration: int | None
+    first_epoch: int | None
+    unix_s: float
+
+
+class _Found(NamedTuple):
+    """What makes one verdict another: not its figures, which are others at each look."""
+
+    verdict: str
+    ranks: tuple[int, ...]
+    operation: str
+    owner: str
+
+
+class Changes:
+    """Follows the verdicts on a run."""
+
+    def __init__(self) -> None:
+        self._standing: Change | None = None
+        self._told: _Found | None = None
+        self._seen: _Found | None = None
+        self._n_seen = 0
+
+    def after(self, verdict: Verdict, unix_s: float) -> Change | None:
+        """Return what changes with a further look; None if nothing does.
+
+        Args:
+            verdict: the verdict on the last seconds.
+            unix_s: when it was reached, in seconds since 1970.
+        """
+        now = _found(verdict)
+        self._n_seen = self._n_seen + 1 if now == self._seen else 1
+        self._seen = now
+        if now == self._told or (self._n_seen < _LOOKS and not _hangs(now)):
+            return None
+        change = self._change(verdict, now, unix_s)
+        self._told, self._standing = now, change if now else None
+        return change
+
+    def _change(self, verdict: Verdict, now: _Found | None, unix_s: float) -> Change | None:
+        before = self._standing
+        if now is None:
+            return before and before._replace(kind="ends", unix_s=unix_s)
+        if before is None or before.verdict.ranks != verdict.ranks:
+            kind: Kind = "begins" if before is None else "changes"
+            return Change(kind, verdict, verdict.first_iteration, verdict.first_epoch, unix_s)
+        return before._replace(kind="changes", verdict=verdict, unix_s=unix_s)
+
+
+def _found(verdict: Verdict) -> _Found | None:
+    """Return what stands at the end of the time that a verdict is on; None if nothing certain does."""
+    if verdict.end.hangs:
+        return _Found("hang", verdict.end.culprits, "", "")
+    if verdict.verdict not in _TOLD or verdict.window == _OVER:
+        return None
+    return _Found(verdict.verdict, verdict.ranks, verdict.operation, verdict.owner)
+
+
+def _hangs(found: _Found | None) -> bool:
+    return found is not None and found.verdict == "hang"

@@ -1,0 +1,27 @@
+"""What changes in a run in progress, in words: a line for each change."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from timing_logger.analysis import Verdict
+from timing_logger.report.verdict_wording import verdict_sentence
+
+if TYPE_CHECKING:
+    from timing_logger.engine.changes import Change
+
+_AS_IT_IS = {"begins": "", "changes": "now: ", "ends": "over: "}
+
+
+def change_text(change: Change) -> str:
+    """Return a change in a line, which begins with the local time."""
+    at = time.strftime("%H:%M:%S", time.localtime(change.unix_s))
+    return f"{at} {_AS_IT_IS[change.kind]}{what_is_found(change.verdict)}"
+
+
+def what_is_found(verdict: Verdict) -> str:
+    """Return in sentences what a verdict says of a run in progress, or the hang that came after it."""
+    if verdict.end.hangs:
+        return " ".join(verdict.end.sentences[:2])
+    return verdict_sentence(verdict).removeprefix("Verdict: ")
