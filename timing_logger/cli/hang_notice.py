@@ -99,7 +99,7 @@ def _end_of(stated: list[dict[str, Any]]) -> RunEnd:
     """Ask what ``timing-logger hang`` asks, of the sidecars and rings alone."""
     from timing_logger.analysis.hangs.diagnosis import run_end_of
     from timing_logger.analysis.hangs.last_rows import last_rows
-    from timing_logger.engine.live import no_rows
+    from timing_logger.engine.live.tails import no_rows
     from timing_logger.reading.living import as_it_stands
 
     files: list[Any] = [{**one, "sidecar": as_it_stands(one["sidecar"], one["path"])} for one in stated]

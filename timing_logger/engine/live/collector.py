@@ -1,0 +1,91 @@
+"""Make digests of the timing files of a host, or of a whole folder, while they grow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from timing_logger.analysis.hangs.last_rows import last_rows
+from timing_logger.engine.live.digest import COLUMNS, Digest, Process
+from timing_logger.engine.live.sampled_steps import of_fewer_rows
+from timing_logger.engine.live.tails import Tail, newest_files, no_rows
+from timing_logger.run_info import TimingFile, host_name
+
+MOST_ROWS_PER_S = 10_000.0
+"""How many rows of all processes together a digest has for each second, unless it is to have fewer."""
+
+_LEAST_S = 1.0
+
+
+class Collector:
+    """Follow the newest timing file of each rank in a folder. Reading takes no lock and changes nothing.
+
+    Args:
+        folder: the folder that holds ``timing-rank*.csv``, now or later.
+        is_wanted: tells of a process by its sidecar whether it is followed; None to follow all.
+        most_rows_per_s: how many rows of all processes together are kept for each second of the run.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        is_wanted: Callable[[dict[str, Any]], bool] | None = None,
+        most_rows_per_s: float = MOST_ROWS_PER_S,
+    ) -> None:
+        self._folder = folder
+        self._is_wanted = is_wanted
+        self._most_rows_per_s = most_rows_per_s
+        self._tails: dict[TimingFile, Tail] = {}
+        self._number = 0
+
+    def digest(self) -> Digest:
+        """Read what was added since the last digest.
+
+        Raises:
+            NoTimingFilesError: there is no timing file (yet).
+            NotATimingFileError: a file has another header.
+        """
+        newest = newest_files(self._folder)
+        tails = [self._tails.setdefault(name, Tail(name)) for name in newest]
+        for tail in tails:
+            tail.read(newest[tail.name])
+        if self._is_wanted:
+            tails = [tail for tail in tails if self._is_wanted(tail.sidecar)]
+        taken = [tail.taken() for tail in tails]
+        processes = [_process(tail, rows) for tail, rows in zip(tails, taken, strict=True)]
+        rows = pd.concat([no_rows(), *taken], ignore_index=True)[list(COLUMNS)]
+        last = [last_rows(tail.last) for tail in tails]
+        self._number += 1
+        digest = Digest(host_name(), self._number - 1, time.time(), 1, processes, rows, last)
+        spans_s = [one.until_s - one.since_s for one in processes if one.n_rows]
+        return of_fewer_rows(digest, self._most_rows_per_s * max([_LEAST_S, *spans_s]))
+
+
+def _process(tail: Tail, taken: pd.DataFrame) -> Process:
+    counters = tail.sidecar.get("counters", {})
+    iterations = taken["iteration"].to_numpy(np.float64, na_value=np.nan)
+    return Process(
+        rank=tail.name.rank,
+        incarnation=tail.name.incarnation,
+        generation=tail.generation,
+        sidecar=tail.sidecar,
+        n_rows=len(taken),
+        n_iterations=len(np.unique(iterations[~np.isnan(iterations)])),
+        since_s=float(taken["start_counter"].min()) if len(taken) else float("nan"),
+        until_s=float(taken["end_counter"].max()) if len(taken) else float("nan"),
+        iteration=tail.iteration,
+        epoch=tail.epoch,
+        written=max(filter(None, (counters.get("written"), tail.n_read)), default=counters.get("written")),
+        counted=tail.is_counted,
+        unfinished=max(tail.n_unfinished, _n_open(tail.sidecar)),
+        changed_unix_s=tail.changed_s,
+    )
+
+
+def _n_open(sidecar: dict[str, Any]) -> int:
+    return 0 if sidecar.get("closed") else len(sidecar.get("open_calls", []))

@@ -1,0 +1,77 @@
+"""What a monitor knows of the processes of a host for some seconds: where they are, and rows of some steps.
+
+A digest has the rows of whole steps as they were recorded, only fewer of them. So it is judged as the timing
+files are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from timing_logger.analysis.columns import COLUMNS_OF
+
+ADDED = ("start_s", "end_s", "clock_uncertainty_s")
+"""The columns that tell the instants of rows on one axis for all ranks, which only who has all can tell."""
+
+COLUMNS = (*(name for name in COLUMNS_OF["stragglers"] if name not in ADDED), "rank", "incarnation")
+"""The columns of the rows of a digest."""
+
+
+class Process(NamedTuple):
+    """Where a process is.
+
+    Attributes:
+        rank, incarnation: of the process.
+        generation: how many files of this name were there before: a folder may be emptied for another run.
+        sidecar: what it said last of itself; empty if it has said nothing.
+        n_rows: the number of rows that were read since the digest before.
+        n_iterations: the number of iterations in which these are.
+        since_s, until_s: when the first of them began, and the last one ended, on the clock of the process;
+            NaN without any.
+        iteration, epoch: of its latest row; None if it states none.
+        written: the number of rows that it has written, as far as is known; None if that is unknown.
+        counted: whether it states no iteration. Then its collectives count as steps where some are left out,
+            and the iteration of a row is the number of the next of these.
+        unfinished: the number of calls that are open.
+        changed_unix_s: when its file was last written to.
+    """
+
+    rank: int
+    incarnation: int
+    generation: int
+    sidecar: dict[str, Any]
+    n_rows: int
+    n_iterations: int
+    since_s: float
+    until_s: float
+    iteration: int | None
+    epoch: int | None
+    written: int | None
+    counted: bool
+    unfinished: int
+    changed_unix_s: float
+
+
+class Digest(NamedTuple):
+    """What is known of the processes of one host.
+
+    Attributes:
+        host: the name of the host.
+        number: how many digests of the host came before.
+        unix_s: when it was made.
+        every: of how many steps one was chosen.
+        processes: where each process is.
+        rows: rows of the chosen steps, in columns ``COLUMNS``, those of each process together.
+        last: the last rows of each process, as ``last_rows`` returns them.
+    """
+
+    host: str
+    number: int
+    unix_s: float
+    every: int
+    processes: Sequence[Process]
+    rows: pd.DataFrame
+    last: Sequence[pd.DataFrame] = ()

@@ -1,0 +1,123 @@
+"""What a run does at one moment: each rank, the verdict on the last seconds, and whether it hangs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from timing_logger.analysis import RunEnd, Verdict
+from timing_logger.analysis.hangs.diagnosis import run_end_of
+from timing_logger.analysis.step_times.step_times import StepTimes
+from timing_logger.analysis.stragglers.coinciding.search import HostCounters
+from timing_logger.analysis.stragglers.verdict import judgement_of
+from timing_logger.engine.live.digest import Process
+from timing_logger.engine.live.window import Window
+
+_UNKNOWN = float("nan")
+
+
+class RankNow(NamedTuple):
+    """What one rank did in the window.
+
+    Attributes:
+        rank, incarnation: of the process.
+        written: number of rows in the whole file, by its sidecar, which is behind, or the number of rows that
+            were read if this is larger; None if neither is known.
+        rows_per_s, iterations_per_s: rates in the window; NaN without rows.
+        iteration: the latest iteration; None if there is none.
+        epoch: epoch of that iteration, if it is recorded; else None.
+        communication_share, waited_share: fractions of the rank's time in the window, 0 to 1; NaN if unknown.
+        dropped: number of records lost so far; None if unknown.
+        unfinished: number of calls that are open.
+        silent_s: time in s since the file was last written to, on the wall clock.
+        closed: whether the logger was closed.
+    """
+
+    rank: int
+    incarnation: int
+    written: int | None
+    rows_per_s: float
+    iterations_per_s: float
+    iteration: int | None
+    epoch: int | None
+    communication_share: float
+    waited_share: float
+    dropped: int | None
+    unfinished: int
+    silent_s: float
+    closed: bool
+
+
+class Snapshot(NamedTuple):
+    """The state of a run at one moment.
+
+    Attributes:
+        ranks: what each rank did in the window, in ascending order of ranks.
+        verdict: the verdict on the window.
+        window_s: the time that the window spans, in seconds.
+        end: whether the run ended or hangs.
+    """
+
+    ranks: list[RankNow]
+    verdict: Verdict
+    window_s: float
+    end: RunEnd
+
+
+def snapshot_of(window: Window, host: HostCounters | None = None) -> Snapshot:
+    """Judge the last seconds of a run.
+
+    Args:
+        window: these seconds.
+        host: reads the host counters; None if there are none.
+    """
+    timings, processes, now_s = window.timings(), window.processes, time.time()
+    end = run_end_of(window.last, timings.attrs["files"], now_s)
+    found = judgement_of(timings, None, end, host=host)
+    counted, shares = window.counted(), _Shares.of(found.case.times)
+    ranks = [_rank_now(one, counted[one.rank], shares, now_s) for one in processes]
+    starts_s, ends_s = timings["start_s"], timings["end_s"]
+    window_s = float(ends_s.max() - starts_s.min()) if len(timings) else 0.0
+    return Snapshot(ranks, found.verdict, window_s, end)
+
+
+class _Shares(NamedTuple):
+    """The fractions of the time of each rank in which it communicated, and in which it waited, 0 to 1."""
+
+    communicated: dict[int, float]
+    waited: dict[int, float]
+
+    @classmethod
+    def of(cls, times: StepTimes) -> _Shares:
+        spent_ms = times.gap_ms + times.blocked_ms
+        known = ~np.isnan(spent_ms)
+        all_ms = np.where(known, spent_ms, 0.0).sum(axis=0)
+        communicated, waited = (
+            dict(zip(times.ranks, np.where(known, np.nan_to_num(ms), 0.0).sum(axis=0) / all_ms, strict=True))
+            for ms in (times.blocked_ms, times.waits.own_ms)
+        )
+        return cls(communicated, waited)
+
+
+def _rank_now(process: Process, counted: Sequence[Process], shares: _Shares, now_s: float) -> RankNow:
+    since_s = min((one.since_s for one in counted), default=_UNKNOWN)
+    wall_s = max((one.until_s for one in counted), default=_UNKNOWN) - since_s
+    counters = process.sidecar.get("counters", {})
+    return RankNow(
+        rank=process.rank,
+        incarnation=process.incarnation,
+        written=process.written,
+        rows_per_s=sum(one.n_rows for one in counted) / wall_s if wall_s > 0 else _UNKNOWN,
+        iterations_per_s=sum(one.n_iterations for one in counted) / wall_s if wall_s > 0 else _UNKNOWN,
+        iteration=process.iteration,
+        epoch=process.epoch,
+        communication_share=float(shares.communicated.get(process.rank, _UNKNOWN)),
+        waited_share=float(shares.waited.get(process.rank, _UNKNOWN)),
+        dropped=counters.get("dropped"),
+        unfinished=process.unfinished,
+        silent_s=max(0.0, now_s - process.changed_unix_s),
+        closed=process.sidecar.get("closed") is True,
+    )
