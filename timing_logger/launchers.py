@@ -106,6 +106,15 @@ LAUNCHERS: tuple[Launcher, ...] = (
 """The first that states a rank counts for that, and the first that states a run: an inner before an outer."""
 
 
+LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
+"""The variables with the number of a process among those of its host, an inner launcher's first."""
+
+
+def local_rank(environment: Environment) -> str:
+    """Return the number of a process among those of its host; "" if no launcher states it."""
+    return next((environment[name] for name in LOCAL_RANKS if name in environment), "")
+
+
 def launcher_of_run(environment: Environment) -> Launcher | None:
     """Return the launcher that says which run a process with this environment is of; None without one."""
     return next((one for one in LAUNCHERS if one.run and environment.get(one.run)), None)

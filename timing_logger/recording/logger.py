@@ -21,6 +21,7 @@ from timing_logger.recording.options import LoggerOptions, Options, shows_option
 from timing_logger.recording.pauses.pause_rows import PauseRows
 from timing_logger.recording.recorder import Recorder
 from timing_logger.recording.ring import back
+from timing_logger.recording.run_monitor import RunMonitor
 from timing_logger.recording.sidecar_writer import SidecarWriter
 from timing_logger.recording.termination import at_sigterm, not_at_sigterm, sigterm_came
 from timing_logger.run_info import ClockOffset, Counters
@@ -70,6 +71,7 @@ class Logger(Context, lifecycle.Closable):
         self._dropped_at_close = 0
         self._last_calls: list[Callable[[], None]] = []
         self._host: HostSampler | None = None
+        self._monitor: RunMonitor | None = None
         self._pause_rows = PauseRows(self)  # type: ignore[arg-type]  # which is a recorder, too
         if given.enabled and self._policy.records_rank(self.rank):
             self._start(log_dir, given)
@@ -125,6 +127,8 @@ class Logger(Context, lifecycle.Closable):
                 self._hang_watch.signal = "SIGTERM"
             self._hang_watch.ended_by = lifecycle.exception_that_ends_us()
             flusher.close()
+            if self._monitor is not None:
+                self._monitor.close()
             not_at_sigterm(self._see_sigterm)
             self._dropped_at_close = self.stats.dropped
 
@@ -160,6 +164,8 @@ class Logger(Context, lifecycle.Closable):
     def _start(self, log_dir: str | os.PathLike[str] | None, options: Options) -> None:
         lifecycle.refuse_sub_interpreters()
         sinks = options.sinks
+        if options.monitor is not None and log_dir is None:
+            raise ConfigurationError("monitor reads the timing files, and log_dir is None: give a folder.")
         if options.handle_sigterm:
             at_sigterm(self._see_sigterm)
         clock = WallClock()
@@ -193,6 +199,8 @@ class Logger(Context, lifecycle.Closable):
         self._switch_on()
         if options.pause_rows:
             self._pause_rows.begin()
+        if options.monitor is not None and self.path is not None:
+            self._monitor = RunMonitor(options.monitor, self.path.parent, self.rank)
         lifecycle.detach_in_forked_children(self)
         lifecycle.at_exit(self._close_at_exit)
 
@@ -221,6 +229,7 @@ class Logger(Context, lifecycle.Closable):
         self._flusher = None
         self._sidecar = None
         self._host = None
+        self._monitor = None
 
     def _own_flusher(self) -> Flusher | None:
         """Return the flusher that works for this process.
@@ -286,6 +295,9 @@ class TimingLogger(ChosenRecorder, Logger):
             shorter than ``maxsize``; where it is too little, there is no such file. The log and the sidecar
             (``crash_protection``) then say so. ``read_timings`` and ``timing-logger recover`` write such
             records into the timing file.
+        monitor: judge the run while it goes on, in a process of its own on each host, and tell what changes;
+            see :class:`timing_logger.Monitor`. The options are those of rank 0, and of the first rank of each
+            host. None for no monitor.
         sinks: further destinations for the records, see :class:`~timing_logger.sinks.Sink`. What each takes
             and lacks is in the sidecar.
 

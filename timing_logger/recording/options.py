@@ -16,6 +16,7 @@ from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from timing_logger.errors import ConfigurationError
+from timing_logger.monitor import Monitor
 from timing_logger.recording.sampling import StepPolicy, check_integer
 from timing_logger.run_info import MAX_RANK
 from timing_logger.sinks import Sink
@@ -40,8 +41,8 @@ _MOST = {"rank": MAX_RANK, "world_size": MAX_RANK + 1}
 
 _OPTIONAL = {"world_size", "end_step"}
 
-_NOT_OF_THE_RUN = {"enabled", "sinks"}
-"""Options that a sidecar does not state: it exists where the logger is on, and sinks are no JSON."""
+_NOT_OF_THE_RUN = {"enabled", "monitor", "sinks"}
+"""Options that a sidecar does not state: it exists where the logger is on, and the others are no JSON."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -67,6 +68,7 @@ class LoggerOptions(TypedDict, total=False):
     max_file_mb: float | None
     file_mode: int
     ring_dir: str | os.PathLike[str] | None
+    monitor: Monitor | None
     sinks: Sequence[Sink]
 
 
@@ -106,6 +108,7 @@ class Options:
     max_file_mb: float | None = None
     file_mode: int = 0o644
     ring_dir: str | os.PathLike[str] | None = None
+    monitor: Monitor | None = None
     sinks: Sequence[Sink] = ()
 
     @classmethod
@@ -131,6 +134,7 @@ class Options:
         _check_megabytes("max_file_mb", self.max_file_mb)
         self.file_mode = _checked_mode("file_mode", self.file_mode)
         self.ring_dir = _checked_folder("ring_dir", self.ring_dir)
+        _check_monitor(self.monitor)
         self.labels = _json_object(self.labels)
         self.ranks = None if self.policy.ranks is None else sorted(map(operator.index, self.policy.ranks))
         for name, rank in (("rank", self.rank), *(("ranks", rank) for rank in self.ranks or ())):
@@ -211,6 +215,11 @@ def _checked_folder(name: str, value: str | os.PathLike[str] | None) -> str | No
         return os.fsdecode(value)
     except TypeError:
         raise ConfigurationError(f"{name} must be the path of a folder, or None, and is {value!r}.") from None
+
+
+def _check_monitor(value: Monitor | None) -> None:
+    if value is not None and not isinstance(value, Monitor):
+        raise ConfigurationError(f"monitor must be a timing_logger.Monitor, or None, and is {value!r}.")
 
 
 def _json_object(labels: Mapping[str, object] | None) -> dict[str, object]:

@@ -14,12 +14,13 @@ from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.engine.live.digest import COLUMNS, Digest, Process
 from timing_logger.engine.live.sampled_steps import of_fewer_rows
 from timing_logger.engine.live.tails import Tail, newest_files, no_rows
-from timing_logger.run_info import TimingFile, host_name
+from timing_logger.run_info import TimingFile
 
 MOST_ROWS_PER_S = 10_000.0
 """How many rows of all processes together a digest has for each second, unless it is to have fewer."""
 
 _LEAST_S = 1.0
+_US_PER_S = 1e6  # timestamps are in us
 
 
 class Collector:
@@ -27,17 +28,20 @@ class Collector:
 
     Args:
         folder: the folder that holds ``timing-rank*.csv``, now or later.
-        is_wanted: tells of a process by its sidecar whether it is followed; None to follow all.
+        name: that of the digests: of the host, where they are of one.
+        is_wanted: tells of a process by its sidecar whether it is followed.
         most_rows_per_s: how many rows of all processes together are kept for each second of the run.
     """
 
     def __init__(
         self,
         folder: Path,
-        is_wanted: Callable[[dict[str, Any]], bool] | None = None,
+        name: str = "",
+        is_wanted: Callable[[dict[str, Any]], bool] = lambda sidecar: True,
         most_rows_per_s: float = MOST_ROWS_PER_S,
     ) -> None:
         self._folder = folder
+        self._name = name
         self._is_wanted = is_wanted
         self._most_rows_per_s = most_rows_per_s
         self._tails: dict[TimingFile, Tail] = {}
@@ -50,18 +54,17 @@ class Collector:
             NoTimingFilesError: there is no timing file (yet).
             NotATimingFileError: a file has another header.
         """
-        newest = newest_files(self._folder)
-        tails = [self._tails.setdefault(name, Tail(name)) for name in newest]
-        for tail in tails:
-            tail.read(newest[tail.name])
-        if self._is_wanted:
-            tails = [tail for tail in tails if self._is_wanted(tail.sidecar)]
+        wanted = [one for one in newest_files(self._folder) if self._is_wanted(one.sidecar)]
+        self._tails = {one.name: self._tails.get(one.name) or Tail(one.name) for one in wanted}
+        tails = list(self._tails.values())
+        for tail, one in zip(tails, wanted, strict=True):
+            tail.read(one.parts)
         taken = [tail.taken() for tail in tails]
         processes = [_process(tail, rows) for tail, rows in zip(tails, taken, strict=True)]
         rows = pd.concat([no_rows(), *taken], ignore_index=True)[list(COLUMNS)]
         last = [last_rows(tail.last) for tail in tails]
         self._number += 1
-        digest = Digest(host_name(), self._number - 1, time.time(), 1, processes, rows, last)
+        digest = Digest(self._name, self._number - 1, time.time(), 1, processes, rows, last)
         spans_s = [one.until_s - one.since_s for one in processes if one.n_rows]
         return of_fewer_rows(digest, self._most_rows_per_s * max([_LEAST_S, *spans_s]))
 
@@ -78,6 +81,7 @@ def _process(tail: Tail, taken: pd.DataFrame) -> Process:
         n_iterations=len(np.unique(iterations[~np.isnan(iterations)])),
         since_s=float(taken["start_counter"].min()) if len(taken) else float("nan"),
         until_s=float(taken["end_counter"].max()) if len(taken) else float("nan"),
+        wall_offset_s=_wall_offset_s(taken),
         iteration=tail.iteration,
         epoch=tail.epoch,
         written=max(filter(None, (counters.get("written"), tail.n_read)), default=counters.get("written")),
@@ -89,3 +93,10 @@ def _process(tail: Tail, taken: pd.DataFrame) -> Process:
 
 def _n_open(sidecar: dict[str, Any]) -> int:
     return 0 if sidecar.get("closed") else len(sidecar.get("open_calls", []))
+
+
+def _wall_offset_s(rows: pd.DataFrame) -> float:
+    unix_s = rows["timestamp"].astype("int64").to_numpy() / _US_PER_S
+    offset_s = unix_s - rows["start_counter"].to_numpy()
+    known = offset_s[rows["timestamp"].notna().to_numpy() & ~np.isnan(offset_s)]
+    return float(known[-1]) if len(known) else float("nan")

@@ -31,6 +31,7 @@ class Process(NamedTuple):
         n_iterations: the number of iterations in which these are.
         since_s, until_s: when the first of them began, and the last one ended, on the clock of the process;
             NaN without any.
+        wall_offset_s: the time since 1970 less the time on that clock, by these rows; NaN without any.
         iteration, epoch: of its latest row; None if it states none.
         written: the number of rows that it has written, as far as is known; None if that is unknown.
         counted: whether it states no iteration. Then its collectives count as steps where some are left out,
@@ -47,6 +48,7 @@ class Process(NamedTuple):
     n_iterations: int
     since_s: float
     until_s: float
+    wall_offset_s: float
     iteration: int | None
     epoch: int | None
     written: int | None
@@ -56,11 +58,11 @@ class Process(NamedTuple):
 
 
 class Digest(NamedTuple):
-    """What is known of the processes of one host.
+    """What is known of some processes, such as those of a host.
 
     Attributes:
-        host: the name of the host.
-        number: how many digests of the host came before.
+        source: the name of the host, or of another source of digests.
+        number: how many digests of this source came before.
         unix_s: when it was made.
         every: of how many steps one was chosen.
         processes: where each process is.
@@ -68,7 +70,7 @@ class Digest(NamedTuple):
         last: the last rows of each process, as ``last_rows`` returns them.
     """
 
-    host: str
+    source: str
     number: int
     unix_s: float
     every: int

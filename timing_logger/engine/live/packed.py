@@ -7,6 +7,7 @@ and a text as its number in a list, so that a step like the one before costs lit
 from __future__ import annotations
 
 import json
+import math
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -34,8 +35,10 @@ _NOT_JUDGED = frozenset({
     "schema_version", "file", "versions", "parts", "device_clocks", "logger_cpu_ns", "last_error", "pid",
     "ring_path", "pid_namespace",
 })  # fmt: skip
+_FLOATS = frozenset({"since_s", "until_s", "wall_offset_s"})  # NaN is no JSON
 _OPTIONS = ("hang_after", "ranks")
 _LATEST = 4  # of the measurements of a clock: the others are of times before the window
+
 
 class DamagedDigest(TimingLoggerError):
     """These bytes are no digest that can be read."""
@@ -60,7 +63,7 @@ def packed(digest: Digest) -> bytes:
     rows = digest.rows
     content = {
         "format": FORMAT,
-        "host": digest.host,
+        "source": digest.source,
         "number": digest.number,
         "unix_s": digest.unix_s,
         "every": digest.every,
@@ -80,9 +83,9 @@ def unpacked(data: bytes) -> Digest:
         content = json.loads(zlib.decompressobj().decompress(data, _MOST_BYTES))
         if content["format"] != FORMAT:
             raise DamagedDigest(f"This digest has format {content['format']!r}; {FORMAT} can be read.")
-        processes = [Process(**stated) for stated in content["processes"]]
+        processes = [_process(stated) for stated in content["processes"]]
         rows = _rows(content["columns"])
-        facts = (str(content["host"]), int(content["number"]), float(content["unix_s"]))
+        facts = (str(content["source"]), int(content["number"]), float(content["unix_s"]))
         return Digest(*facts, int(content["every"]), processes, rows)
     except (zlib.error, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise DamagedDigest(f"These bytes are no digest: {error!r}.") from None
@@ -97,6 +100,11 @@ def _plain(process: Process) -> dict[str, Any]:
             sidecar[name] = sidecar[name][-_LATEST:]
     stated = process._replace(sidecar=sidecar)._asdict()
     return {name: None if value != value else value for name, value in stated.items()}
+
+
+def _process(stated: dict[str, Any]) -> Process:
+    unknown = {name: math.nan for name in _FLOATS if stated[name] is None}
+    return Process(**{**stated, **unknown})
 
 
 def _rows(columns: dict[str, Any]) -> pd.DataFrame:

@@ -9,7 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis import RunEnd, Verdict
+from timing_logger.analysis.files import File
 from timing_logger.analysis.hangs.diagnosis import run_end_of
+from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.stragglers.coinciding.search import HostCounters
 from timing_logger.analysis.stragglers.verdict import judgement_of
@@ -59,12 +61,15 @@ class Snapshot(NamedTuple):
         verdict: the verdict on the window.
         window_s: the time that the window spans, in seconds.
         end: whether the run ended or hangs.
+        files: the file of each rank, with its ``rank``, ``incarnation`` and ``sidecar``, as far as that is
+            known.
     """
 
     ranks: list[RankNow]
     verdict: Verdict
     window_s: float
     end: RunEnd
+    files: Sequence[File] = ()
 
 
 def snapshot_of(window: Window, host: HostCounters | None = None) -> Snapshot:
@@ -75,13 +80,13 @@ def snapshot_of(window: Window, host: HostCounters | None = None) -> Snapshot:
         host: reads the host counters; None if there are none.
     """
     timings, processes, now_s = window.timings(), window.processes, time.time()
-    end = run_end_of(window.last, timings.attrs["files"], now_s)
+    end = run_end_of(window.last or [last_rows(timings)], timings.attrs["files"], now_s)
     found = judgement_of(timings, None, end, host=host)
     counted, shares = window.counted(), _Shares.of(found.case.times)
     ranks = [_rank_now(one, counted[one.rank], shares, now_s) for one in processes]
     starts_s, ends_s = timings["start_s"], timings["end_s"]
     window_s = float(ends_s.max() - starts_s.min()) if len(timings) else 0.0
-    return Snapshot(ranks, found.verdict, window_s, end)
+    return Snapshot(ranks, found.verdict, window_s, end, timings.attrs["files"])
 
 
 class _Shares(NamedTuple):
@@ -95,6 +100,7 @@ class _Shares(NamedTuple):
         spent_ms = times.gap_ms + times.blocked_ms
         known = ~np.isnan(spent_ms)
         all_ms = np.where(known, spent_ms, 0.0).sum(axis=0)
+        all_ms[all_ms == 0.0] = np.nan
         communicated, waited = (
             dict(zip(times.ranks, np.where(known, np.nan_to_num(ms), 0.0).sum(axis=0) / all_ms, strict=True))
             for ms in (times.blocked_ms, times.waits.own_ms)

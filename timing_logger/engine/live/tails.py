@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -27,7 +28,15 @@ Parts = dict[int, Path]
 """The parts of a timing file, by their numbers."""
 
 
-def newest_files(folder: Path) -> dict[TimingFile, Parts]:
+class Found(NamedTuple):
+    """A timing file in a folder: its name, its parts, and what its process says of itself."""
+
+    name: TimingFile
+    parts: Parts
+    sidecar: dict[str, Any]
+
+
+def newest_files(folder: Path) -> list[Found]:
     """Return the newest file of each rank of the run that began last, in the order of ranks.
 
     Raises:
@@ -35,24 +44,25 @@ def newest_files(folder: Path) -> dict[TimingFile, Parts]:
     """
     if not folder.is_dir():
         raise NoTimingFilesError(f"folder: {str(folder)!r} is not a folder with timing files.")
-    found: dict[TimingFile, Parts] = defaultdict(dict)
+    parts: dict[TimingFile, Parts] = defaultdict(dict)
     for path in folder.iterdir():
         if name := TimingFile.parse(path.name):
-            found[name.first][name.part] = path
-    if not found:
+            parts[name.first][name.part] = path
+    if not parts:
         raise NoTimingFilesError(f"folder: no timing file in {str(folder)!r} (yet).")
-    newest = {name.rank: name for name in _of_latest_run(found)}
-    return {name: found[name] for name in newest.values()}
+    found = [
+        Found(name, its, read_sidecar(next(iter(its.values()))) or {}) for name, its in sorted(parts.items())
+    ]
+    return list({one.name.rank: one for one in _of_latest_run(found)}.values())
 
 
-def _of_latest_run(found: dict[TimingFile, Parts]) -> list[TimingFile]:
-    """Return, in order, the files of the run that began last, and of its world that was started first."""
-    stated = {name: read_sidecar(next(iter(parts.values()))) or {} for name, parts in sorted(found.items())}
-    latest = max(stated.values(), key=lambda sidecar: sidecar.get("started_unix_ns") or 0)
-    runs = {sidecar.get("run_id") or "" for sidecar in stated.values()} - {""}
-    of_run = [name for name in stated if len(runs) < 2 or stated[name].get("run_id") == latest.get("run_id")]
-    first = min(stated[name].get("world") or "" for name in of_run)
-    return [name for name in of_run if (stated[name].get("world") or "") == first]
+def _of_latest_run(found: Sequence[Found]) -> list[Found]:
+    """Return the files of the run that began last, and of its world that was started first."""
+    latest = max((one.sidecar for one in found), key=lambda sidecar: sidecar.get("started_unix_ns") or 0)
+    runs = {one.sidecar.get("run_id") or "" for one in found} - {""}
+    of_run = [one for one in found if len(runs) < 2 or one.sidecar.get("run_id") == latest.get("run_id")]
+    first = min(one.sidecar.get("world") or "" for one in of_run)
+    return [one for one in of_run if (one.sidecar.get("world") or "") == first]
 
 
 @dataclass

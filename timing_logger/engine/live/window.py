@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pandas as pd
 
-from timing_logger.engine.live.digest import Digest, Process
+from timing_logger.engine.live.digest import ADDED, COLUMNS, Digest, Process
 from timing_logger.engine.live.sampled_steps import of_fewer_steps
+from timing_logger.engine.live.tails import no_rows
 from timing_logger.reading.alignment import Alignment, alignments
 from timing_logger.run_info import TimingFile
 
-Key = tuple[int, int, int]
+Key: TypeAlias = tuple[int, int, int]
 """The rank, incarnation and generation of a process."""
+
+_Clocks: TypeAlias = "dict[tuple[str, Key], Alignment]"
+"""The clock of each process, by the source that told of it last."""
 
 
 class Window:
@@ -33,15 +38,20 @@ class Window:
 
     def add(self, digest: Digest) -> None:
         """Take in the next digest of a host."""
-        self._newest[digest.host] = digest
+        self._newest[digest.source] = digest
         if len(digest.rows):
-            self._digests[digest.host].append(digest)
+            self._digests[digest.source].append(digest)
 
     @property
     def processes(self) -> list[Process]:
         """Where the newest process of each rank is, in the order of ranks."""
-        by_age = sorted(chain.from_iterable(digest.processes for digest in self._newest.values()), key=_key)
+        by_age = sorted((process for _, process in self._told().values()), key=_key)
         return list({process.rank: process for process in by_age}.values())
+
+    def _told(self) -> dict[Key, tuple[str, Process]]:
+        """Return what was told last of each process, and which source did."""
+        digests = sorted(self._newest.values(), key=lambda digest: digest.unix_s)
+        return {_key(one): (digest.source, one) for digest in digests for one in digest.processes}
 
     @property
     def last(self) -> list[pd.DataFrame]:
@@ -64,46 +74,55 @@ class Window:
         The table is as that of ``read_timings``, with the columns of digests. Digests that lie before the
         window are forgotten.
         """
-        processes = self.processes
-        clocks = dict(zip(map(_key, processes), _clocks(processes), strict=True))
+        self._forget()
+        processes, told = self.processes, self._told()
+        clocks = {
+            (told[_key(one)][0], _key(one)): clock
+            for one, clock in zip(processes, _clocks(processes), strict=True)
+        }
         every = max((digest.every for digest in self._all()), default=1)
-        tables = [(digest, self._table(digest, every, clocks)) for digest in self._all()]
-        newest_s = max((table["start_s"].max() for _, table in tables), default=np.nan)
-        since_s = newest_s - self._window_s
-        self._forget({id(digest) for digest, table in tables if not (table["start_s"] >= since_s).any()})
-        rows = [table[~(table["start_s"] < since_s)] for _, table in tables if len(table)]
-        timings: pd.DataFrame = pd.concat(rows, ignore_index=True) if rows else _no_table()
-        timings = timings.sort_values(["rank", "incarnation"], kind="stable", ignore_index=True)
+        since_unix_s = self._newest_unix_s() - self._window_s
+        tables = [_table(digest, every, clocks, since_unix_s) for digest in self._all()]
+        rows = pd.concat([_no_table(), *tables], ignore_index=True)
+        timings: pd.DataFrame = rows.sort_values(["rank", "incarnation"], kind="stable", ignore_index=True)
         timings.attrs["files"] = [
             {"rank": one.rank, "incarnation": one.incarnation, "sidecar": one.sidecar or None}
             for one in processes
         ]
         return timings
 
+    def _forget(self) -> None:
+        """Forget the digests whose rows all lie before the window."""
+        since_unix_s = self._newest_unix_s() - self._window_s
+        for source, digests in self._digests.items():
+            self._digests[source] = [one for one in digests if not _newest_unix_s(one) < since_unix_s]
+
+    def _newest_unix_s(self) -> float:
+        return max((_newest_unix_s(digest) for digest in self._all()), default=math.nan)
+
     def _all(self) -> Iterator[Digest]:
         return chain.from_iterable(self._digests.values())
 
-    def _forget(self, digests: set[int]) -> None:
-        for host, its in self._digests.items():
-            self._digests[host] = [digest for digest in its if id(digest) not in digests]
 
-    @staticmethod
-    def _table(digest: Digest, every: int, clocks: dict[Key, Alignment]) -> pd.DataFrame:
-        """Return the rows of the processes that are known still, with their instants on one axis."""
-        rows = of_fewer_steps(digest, every).rows
-        generations = {(one.rank, one.incarnation): one.generation for one in digest.processes}
-        starts_s, ends_s = (rows[name].to_numpy(np.float64) for name in ("start_counter", "end_counter"))
-        on_axis = np.full((3, len(rows)), np.nan)
-        known = np.zeros(len(rows), np.bool_)
-        for key, its in rows.groupby(["rank", "incarnation"]).indices.items():
-            rank, incarnation = cast("tuple[int, int]", key)
-            clock = clocks.get((rank, incarnation, generations[rank, incarnation]))
-            if clock is not None:
-                known[its] = True
-                on_axis[:, its] = _on_axis(clock, starts_s[its], ends_s[its])
-        names = ("start_s", "end_s", "clock_uncertainty_s")
-        table: pd.DataFrame = rows.assign(**dict(zip(names, on_axis, strict=True)))[known]
-        return table
+def _newest_unix_s(digest: Digest) -> float:
+    return max((one.until_s + one.wall_offset_s for one in digest.processes if one.n_rows), default=-math.inf)
+
+
+def _table(digest: Digest, every: int, clocks: _Clocks, since_unix_s: float) -> pd.DataFrame:
+    """Return the rows of the window of processes of which nobody told later, on one time axis."""
+    rows = of_fewer_steps(digest, every).rows
+    processes = {(one.rank, one.incarnation): one for one in digest.processes}
+    starts_s, ends_s = (rows[name].to_numpy(np.float64) for name in ("start_counter", "end_counter"))
+    on_axis = np.full((3, len(rows)), np.nan)
+    inside = np.zeros(len(rows), np.bool_)
+    for key, its in rows.groupby(["rank", "incarnation"]).indices.items():
+        process = processes[cast("tuple[int, int]", key)]
+        clock = clocks.get((digest.source, _key(process)))
+        if clock is not None:
+            inside[its] = ~(starts_s[its] < since_unix_s - process.wall_offset_s)
+            on_axis[:, its] = _on_axis(clock, starts_s[its], ends_s[its])
+    table: pd.DataFrame = rows.assign(**dict(zip(ADDED, on_axis, strict=True)))[inside]
+    return table
 
 
 def _on_axis(clock: Alignment, starts_s: Any, ends_s: Any) -> tuple[Any, Any, Any]:
@@ -120,9 +139,5 @@ def _key(process: Process) -> Key:
 
 
 def _no_table() -> pd.DataFrame:
-    from timing_logger.engine.live.digest import ADDED, COLUMNS
-    from timing_logger.engine.live.tails import no_rows
-
-    nothing = dict.fromkeys(ADDED, pd.array([], "float64"))
-    table: pd.DataFrame = no_rows()[list(COLUMNS)].assign(**nothing)
+    table: pd.DataFrame = no_rows()[list(COLUMNS)].assign(**dict.fromkeys(ADDED, pd.array([], "float64")))
     return table

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 
+from timing_logger.launchers import local_rank
 from timing_logger.recording.device.accelerator import allocator_counters, find_accelerator
 from timing_logger.recording.host.apart import Apart, UnavailableError, Values
 from timing_logger.recording.host.files import Parsed, Source
@@ -19,7 +20,6 @@ _OF_DEVICES = (
 _OF_ALLOCATOR = {"gpu_alloc_retries": "num_alloc_retries", "gpu_alloc_failures": "num_ooms"}
 
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
-_LOCAL_RANK = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
 
 
 def device_sources() -> list[Source]:
@@ -90,7 +90,7 @@ def used_devices(n_devices: int, environment: Mapping[str, str] = os.environ) ->
         return [visible[index] for index in used if index < len(visible)]
     if len(visible) == 1:
         return visible
-    local_rank = next((environment[name] for name in _LOCAL_RANK if name in environment), "")
-    if local_rank.isdecimal() and int(local_rank) < len(visible):
-        return [visible[int(local_rank)]]
+    place = local_rank(environment)
+    if place.isdecimal() and int(place) < len(visible):
+        return [visible[int(place)]]
     return []

@@ -1,0 +1,34 @@
+"""A program that records no iteration has steps that all ranks count alike, from any row on."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from digests import digest_of
+from simulated_runs import data_parallel, factors
+
+from timing_logger.engine.live.counted_steps import with_counted_steps
+from timing_logger.engine.live.sampled_steps import of_fewer_steps
+
+RUN = data_parallel(factors(100, 2)).assign(iteration=pd.array([pd.NA] * 1000, "Int64"))
+
+
+@pytest.mark.parametrize("left_out", [0, 3, 101])
+def test_a_row_has_the_number_of_the_next_collective_of_all(left_out: int) -> None:
+    rows = RUN[RUN["rank"] == 1].iloc[left_out:].reset_index(drop=True)
+    numbered, complete = with_counted_steps(rows)
+    found = dict(zip(numbered["start_counter"], numbered["iteration"], strict=True))
+    collectives = rows[rows["operation"] == "ALLREDUCE"]
+    for start_s, seq in collectives[["start_counter", "seq"]].itertuples(index=False):
+        assert found[start_s] == seq
+    assert numbered["iteration"].dropna().is_monotonic_increasing
+    after_the_last = rows["start_counter"] > collectives["start_counter"].max()
+    assert (complete == ~after_the_last).all()
+
+
+def test_ranks_keep_the_same_steps() -> None:
+    rows = of_fewer_steps(digest_of(RUN), 7).rows
+    of_ranks = [set(its["seq"].dropna()) for _, its in rows.groupby("rank")]
+    assert of_ranks[0] == of_ranks[1]
+    assert {seq % 7 for seq in of_ranks[0]} == {0}
+    assert set(rows["operation"]) == set(RUN["operation"])

@@ -1,0 +1,75 @@
+"""The digests of several hosts make one table, which is judged as the timing files are."""
+
+from __future__ import annotations
+
+import pytest
+from digests import digest_of, on_one_axis
+from simulated_runs import Floats, data_parallel, factors
+from timing_files import write_table
+
+from timing_logger import read_timings
+from timing_logger.analysis import Verdict, stragglers
+from timing_logger.engine.live.packed import packed_within, unpacked
+from timing_logger.engine.live.snapshot import snapshot_of
+from timing_logger.engine.live.window import Window
+
+ENDLESS_S = 1e9
+
+
+def slow_from(step: int, rank: int = 2) -> Floats:
+    times = factors(300, 4, noise=0.05)
+    times[step:, rank] *= 1.3
+    return times
+
+
+def judged(window: Window) -> Verdict:
+    return snapshot_of(window).verdict
+
+
+@pytest.mark.parametrize("most_bytes", [10**6, 6000])
+def test_digests_of_two_hosts_are_judged_as_their_files_are(
+    tmp_path_factory: pytest.TempPathFactory, most_bytes: int
+) -> None:
+    run = data_parallel(slow_from(150))
+    window = Window(ENDLESS_S)
+    for host, ranks in (("node1", (0, 1)), ("node2", (2, 3))):
+        window.add(unpacked(packed_within(digest_of(run, host, ranks), most_bytes)))
+    found = judged(window)
+    expected = stragglers(read_timings(write_table(tmp_path_factory.mktemp("run"), run)))
+    assert (found.verdict, found.ranks, found.operation) == ("rank", (2,), expected.operation)
+    assert found.cost_share == pytest.approx(expected.cost_share, rel=0.15)
+    assert 150 <= (found.first_iteration or 0) <= 157
+
+
+def test_a_host_that_leaves_out_more_steps_is_compared_in_those_that_it_has() -> None:
+    run, window = data_parallel(slow_from(0)), Window(ENDLESS_S)
+    window.add(digest_of(run, "node1", (0, 1)))
+    window.add(unpacked(packed_within(digest_of(run, "node2", (2, 3)), 3000)))
+    assert {int(step) % 7 for step in window.timings()["iteration"]} == {0}
+    assert judged(window).ranks == (2,)
+
+
+def test_only_the_last_seconds_are_judged() -> None:
+    run = on_one_axis(data_parallel(slow_from(0)))
+    lasts_s = run["end_counter"].max() - run["start_counter"].min()
+    window = Window(lasts_s / 3)
+    window.add(digest_of(run))
+    timings = window.timings()
+    assert timings["start_s"].max() - timings["start_s"].min() <= lasts_s / 3
+    assert 90 <= timings["iteration"].nunique() <= 105
+
+
+def test_who_told_last_of_a_process_is_believed_and_nobody_else() -> None:
+    run, window = data_parallel(factors(50, 2)), Window(ENDLESS_S)
+    for number, source in enumerate(("node1", "")):
+        window.add(digest_of(run, source)._replace(unix_s=float(number)))
+    assert len(window.timings()) == len(run)
+
+
+def test_a_file_that_takes_the_place_of_another_is_another_run() -> None:
+    window = Window(ENDLESS_S)
+    window.add(digest_of(data_parallel(factors(50, 2))))
+    later = digest_of(data_parallel(factors(20, 2)))
+    processes = [process._replace(generation=1) for process in later.processes]
+    window.add(later._replace(processes=processes, number=1))
+    assert window.timings()["iteration"].max() == 19
