@@ -20,7 +20,7 @@ RECORDING = [
     INSTRUMENTATION,
     *(f"{LOGGER}/{name}" for name in ("autologging", "compat", "integrations", "recording", "sinks")),
 ]
-READING = [f"{LOGGER}/{name}" for name in ("analysis", "cli", "engine", "reading", "report")]
+READING = [f"{LOGGER}/{name}" for name in ("analysis", "cli", "engine", "monitoring", "reading", "report")]
 TIMES = {"end_counter", "elapsed_ms", "timestamp", "issue_counter", "start_s", "end_s", "begin_s"}
 
 

@@ -28,6 +28,7 @@ class SidecarContent(TypedDict, total=False):
     """
 
     world_size: int | None
+    run_id: str
     labels: Mapping[str, object]
     options: Mapping[str, object]
     started_unix_ns: int

@@ -142,12 +142,15 @@ def _draw(watcher: Watcher, arguments: Namespace) -> Answer:
 def _tell_changes(watcher: Watcher, arguments: Namespace) -> Answer:
     """Print a line when something is found, when it changes and when it is over."""
     from timing_logger.engine.changes import Changes
-    from timing_logger.report import change_json, change_text
+    from timing_logger.monitoring.events import event_line, event_of
+    from timing_logger.monitoring.watched_run import run_of
+    from timing_logger.report import change_text
 
-    changes, in_words = Changes(), change_json if arguments.json else change_text
+    changes = Changes()
     for snapshot in _looks(watcher, arguments.interval):
         if snapshot and (change := changes.after(snapshot.verdict, time.time())):
-            print(in_words(change), flush=True)
+            as_json = arguments.json and event_line(event_of(change, run_of(snapshot.files)))
+            print(as_json or change_text(change), flush=True)
     return Answer("")
 
 

@@ -27,6 +27,7 @@ class Change(NamedTuple):
         verdict: what begins, what it changes into, or what ends.
         first_iteration, first_epoch: the first slow step, as it was known when it began; None if unknown.
         unix_s: when it was seen, in seconds since 1970.
+        began_unix_s: when it was told that these ranks are found, likewise; None if that is ``unix_s``.
     """
 
     kind: Kind
@@ -34,6 +35,7 @@ class Change(NamedTuple):
     first_iteration: int | None
     first_epoch: int | None
     unix_s: float
+    began_unix_s: float | None = None
 
 
 class _Found(NamedTuple):
@@ -76,7 +78,7 @@ class Changes:
             return before and before._replace(kind="ends", unix_s=unix_s)
         if before is None or before.verdict.ranks != verdict.ranks:
             kind: Kind = "begins" if before is None else "changes"
-            return Change(kind, verdict, verdict.first_iteration, verdict.first_epoch, unix_s)
+            return Change(kind, verdict, verdict.first_iteration, verdict.first_epoch, unix_s, unix_s)
         return before._replace(kind="changes", verdict=verdict, unix_s=unix_s)
 
 

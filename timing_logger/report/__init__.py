@@ -5,7 +5,7 @@ from timing_logger.report.account_text import account_text
 from timing_logger.report.change_text import change_text
 from timing_logger.report.evidence_text import evidence_sentences
 from timing_logger.report.hang_text import hang_text
-from timing_logger.report.json import change_json, hang_json, rows_json, summary_json, verdict_json
+from timing_logger.report.json import hang_json, rows_json, summary_json, verdict_json
 from timing_logger.report.live import snapshot_text
 from timing_logger.report.question_text import (
     bandwidth_text,
@@ -26,7 +26,6 @@ __all__ = [
     "TraceCounts",
     "account_text",
     "bandwidth_text",
-    "change_json",
     "change_text",
     "clocks_text",
     "compression_text",

@@ -5,20 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from datetime import datetime, timezone
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from timing_logger.analysis import RunEnd, Summary, Verdict
 from timing_logger.analysis.stragglers.facts import plain_fact
-from timing_logger.report.change_text import what_is_found
 from timing_logger.report.evidence_text import sentence
-from timing_logger.report.verdict_wording import what_next
 from timing_logger.report.why_text import reason
-
-if TYPE_CHECKING:
-    from timing_logger.engine.changes import Change
 
 
 def summary_json(summary: Summary) -> str:
@@ -62,36 +55,14 @@ def hang_json(end: RunEnd) -> str:
     return _dumped(end.as_dict())
 
 
-def change_json(change: Change) -> str:
-    """Return a change in a run in progress as one line: who is slow, in what, whose matter it is, since when.
-
-    ``at`` is in UTC. ``since_epoch`` is there where iterations restart.
-    """
-    verdict, hangs = change.verdict, change.verdict.end.hangs
-    at = datetime.fromtimestamp(change.unix_s, timezone.utc)
-    content = {
-        "event": "hang" if hangs else "verdict",
-        "change": change.kind,
-        "at": at.isoformat(timespec="milliseconds"),
-        "verdict": verdict.verdict,
-        "ranks": verdict.end.culprits if hangs else verdict.ranks,
-        "hosts": verdict.hosts,
-        "operation": verdict.operation,
-        "owner": verdict.owner,
-        "cause": verdict.cause and verdict.cause.name,
-        "since_iteration": change.first_iteration,
-        **({} if change.first_epoch is None else {"since_epoch": change.first_epoch}),
-        "cost_ms": verdict.cost_ms,
-        "cost_share": verdict.cost_share,
-        "text": what_is_found(verdict),
-        "next": what_next(verdict),
-    }
-    return json.dumps(_strict(content), allow_nan=False)
-
-
 def rows_json(**tables: pd.DataFrame) -> str:
     """Return one JSON object with the rows of each table under the table's name."""
     return _dumped({name: table.to_dict("records") for name, table in tables.items()})
+
+
+def strict_json(value: object) -> str:
+    """Return a value as strict JSON in one line: unknown figures are null."""
+    return json.dumps(_strict(value), allow_nan=False)
 
 
 def _dumped(content: Mapping[str, object]) -> str:
