@@ -1,14 +1,14 @@
-"""Takes a node out of Slurm when a rank on it is found slow, and says what it would do before it is allowed to.
+"""Takes a node out of Slurm when a rank on it is found slow; or says what it would do, until it may.
 
 Events come as lines of JSON, as `verdicts.jsonl` and `timing-logger watch --verdict --json` have them:
 
     tail -n 0 -F logs/timing/verdicts.jsonl | python examples/drain_slow_nodes.py
 
-or, with --listen, as the POSTs of a webhook. Then whoever posts must know what the variable DRAIN_TOKEN holds, and
-send it as `Authorization: Bearer ...`.
+or, with --listen, as the POSTs of a webhook. Whoever posts must know what the variable DRAIN_TOKEN holds,
+and send it as `Authorization: Bearer ...`.
 
-A node is named if its machine is to blame for certain: not for a hang, whose culprit may wait for a file
-system, and not for a rank that only has more to do. What is drained stays so until somebody looks at it.
+A node is drained if its machine is to blame for certain: not for a hang, whose culprit may wait for a file
+system, and not for a rank that only has more to do. It stays drained until somebody looks at it.
 """
 
 from __future__ import annotations
@@ -20,51 +20,58 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock
 from typing import Any
 
-NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")  # what Slurm would take for a range of nodes is no node
+NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")  # what Slurm would take for a list of nodes is none
+OF_THE_MACHINE = {"event": "verdict", "verdict": "rank", "owner": "machine"}
 MOST_BYTES = 2**20
 LIMIT_S = 30
 
 
-def nodes_to_drain(event: dict[str, Any], least_share: float) -> list[str]:
-    """Return the nodes whose own slowness costs a run at least this share of its time."""
-    is_certain = (event.get("event"), event.get("verdict"), event.get("owner")) == (
-        "verdict",
-        "rank",
-        "machine",
-    )
-    if not is_certain or event.get("change") == "ends" or (event.get("cost_share") or 0) < least_share:
-        return []
-    named = [str(one["node"]) for one in event["named"] if one["node"]]
-    return [node for node in dict.fromkeys(named) if NODE.fullmatch(node)]
+def nodes_to_drain(event: dict[str, Any], least_share: float) -> Iterator[str]:
+    """Yield the nodes whose own slowness costs a run at least this share of its time."""
+    if not OF_THE_MACHINE.items() <= event.items() or event["change"] == "ends":
+        return
+    if (event["cost_share"] or 0) >= least_share:
+        for named in event["named"]:
+            node = (named["node"] or "").partition(".")[0]  # Slurm mostly knows nodes without their domain
+            if NODE.fullmatch(node):
+                yield node
 
 
 class Drain:
-    """Drains nodes, each once, and no more than so many as long as this program runs."""
+    """Drains nodes, each once, and not more than so many in all."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
-        self._options = options
+    def __init__(self, *, may_act: bool, least_share: float, most: int) -> None:
+        self._may_act = may_act
+        self._least_share = least_share
+        self._most = most
         self._done: set[str] = set()
         self._lock = Lock()
 
-    def act_on(self, event: dict[str, Any]) -> None:
+    def act_on(self, text: str | bytes) -> None:
+        """Do what an event asks for; what is none is said."""
         with self._lock:
-            for node in nodes_to_drain(event, self._options.least_share):
-                if node not in self._done:
-                    self._drain(node, event)
+            try:
+                event = json.loads(text)
+                for node in nodes_to_drain(event, self._least_share):
+                    if node not in self._done:
+                        self._drain(node, event)
+            except (ValueError, TypeError, AttributeError, KeyError) as error:
+                print(f"this is no event: {error!r}", file=sys.stderr, flush=True)
 
     def _drain(self, node: str, event: dict[str, Any]) -> None:
-        if len(self._done) == self._options.most:
-            print(f"{node} is left alone: {self._options.most} drained already", flush=True)
+        if len(self._done) == self._most:
+            print(f"{node} is left alone, as {self._most} is the most", flush=True)
             return
-        share = f"{event['cost_share']:.0%} of job {event['job_id'] or event['run_id'] or 'unknown'}"
-        reason = f"timing_logger: {event['operation']} is slow and costs {share}"
+        run = event["job_id"] or event["run_id"] or "a run"
+        reason = f"timing_logger: {event['operation']} is slow, costs {event['cost_share']:.0%} of {run}"
         command = ["scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={reason}"]
         self._done.add(node)
-        if not self._options.drain:
+        if not self._may_act:
             print(f"with --drain: {' '.join(command)}", flush=True)
             return
         try:
@@ -83,42 +90,38 @@ class Webhook(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         length = self.headers["Content-Length"] or ""
-        if not hmac.compare_digest(self.headers["Authorization"] or "", f"Bearer {self.token}"):
-            return self.send_error(401)
-        if not length.isdecimal() or int(length) > MOST_BYTES:
-            return self.send_error(413)
-        try:
-            event = json.loads(self.rfile.read(int(length)))
-        except ValueError:
-            return self.send_error(400)
-        self.send_response(204)
-        self.end_headers()
-        return self.drain.act_on(event)
+        given = (self.headers["Authorization"] or "").encode()
+        if not hmac.compare_digest(given, f"Bearer {self.token}".encode()):
+            self.send_error(401)
+        elif not length.isdecimal() or int(length) > MOST_BYTES:
+            self.send_error(413)
+        else:
+            event = self.rfile.read(int(length))
+            self.send_response(204)
+            self.end_headers()
+            self.drain.act_on(event)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--drain", action="store_true", help="call scontrol; without it, only say how it would be called"
-    )
-    parser.add_argument(
-        "--least-share", type=float, default=0.1, help="of the time of the run that it must cost (0.1)"
-    )
-    parser.add_argument("--most", type=int, default=1, help="how many nodes may be drained in all (1)")
-    parser.add_argument("--listen", metavar="HOST:PORT", help="take POSTs here, instead of lines from stdin")
-    options = parser.parse_args()
-    drain = Drain(options)
-    if options.listen is None:
-        for line in sys.stdin:
-            drain.act_on(json.loads(line))
-        return
-    host, _, port = options.listen.rpartition(":")
+def listen(address: str, drain: Drain) -> None:
+    host, _, port = address.rpartition(":")
     Webhook.drain, Webhook.token = drain, os.environ["DRAIN_TOKEN"]
     with ThreadingHTTPServer((host, int(port)), Webhook) as server:
         print(f"listening at {host}:{server.server_port}", flush=True)
         server.serve_forever()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Drain nodes that are found slow.")
+    parser.add_argument("--drain", action="store_true", help="call scontrol; else only say how")
+    parser.add_argument("--least-share", type=float, default=0.1, help="of the run's time (0.1)")
+    parser.add_argument("--most", type=int, default=1, help="nodes that may be drained in all (1)")
+    parser.add_argument("--listen", metavar="HOST:PORT", help="take POSTs here, and not lines from stdin")
+    options = parser.parse_args()
+    drain = Drain(may_act=options.drain, least_share=options.least_share, most=options.most)
+    if options.listen:
+        listen(options.listen, drain)
+    for line in sys.stdin:
+        drain.act_on(line)
 
 
 if __name__ == "__main__":
