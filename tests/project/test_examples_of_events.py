@@ -1,10 +1,12 @@
-"""The script that drains nodes calls ``scontrol`` for what is certain, once, and only if it may."""
+"""What is documented to be done with events is done: a node is drained, a chat is told."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from http_receivers import receiving, status
 from places import ROOT
 
 from timing_logger.analysis import Verdict
 from timing_logger.engine.changes import Change
 from timing_logger.monitoring.delivery import Delivery, NotDelivered
 from timing_logger.monitoring.events import Event, event_line, event_of
+from timing_logger.monitoring.receivers import VerdictsFile
 from timing_logger.monitoring.watched_run import WatchedRun
 from timing_logger.monitoring.webhook import Webhook
 
@@ -143,3 +147,26 @@ def test_whoever_does_not_know_the_token_drains_nothing(headers: dict[str, str],
     with listening(scontrol) as (url, _), pytest.raises(NotDelivered, match="it answers 401"):
         Webhook(url, headers=headers).receive(slow())
     assert calls_in(scontrol) == []
+
+
+@pytest.mark.skipif(not (shutil.which("jq") and shutil.which("curl")), reason="needs jq and curl")
+def test_the_commands_of_the_page_post_each_event_to_a_chat(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "events.md").read_text("utf-8")
+    (commands,) = re.findall(r"^```sh\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    from_the_beginning = commands.replace("tail -n 0", "tail -n +1")
+    assert from_the_beginning != commands
+    file = VerdictsFile(tmp_path / "logs" / "timing")
+    file.path.parent.mkdir(parents=True)
+    with receiving(status(200)) as chat:
+        (tmp_path / "chat.curl").write_text(f'url = "{chat.url}/T0P-S3CRET"\n')
+        file.receive(slow())
+        limited = ["timeout", "--signal=KILL", str(LIMIT_S), "bash", "-c", from_the_beginning]
+        with subprocess.Popen(limited, cwd=tmp_path, start_new_session=True) as posting:
+            try:
+                chat.wait_for(1)
+                file.receive(slow(ranks=(3,)))
+                chat.wait_for(2)
+            finally:
+                os.killpg(posting.pid, signal.SIGKILL)
+    assert [body["text"].startswith("begins in slurm-17.0: rank ") for body in chat.bodies] == [True, True]
+    assert chat.paths == ["/T0P-S3CRET"] * 2
