@@ -17,6 +17,7 @@ from simulated_runs import CLOCK_OFFSETS_S, Floats, data_parallel, factors
 from timing_files import write_table
 
 from timing_logger.cli import main
+from timing_logger.run_info import host_name
 
 LIMIT_S = 60
 
@@ -57,6 +58,8 @@ def test_a_rank_that_turns_slow_and_recovers_has_two_lines(tmp_path: Path) -> No
     assert (begins["event"], begins["change"], begins["ranks"]) == ("verdict", "begins", [2])
     assert (begins["operation"], begins["since_iteration"]) == ("FORWARD", 60)
     assert (ends["change"], ends["ranks"], ends["since_iteration"]) == ("ends", [2], 60)
+    assert (begins["world_size"], begins["named"]) == (4, [{"rank": 2, "node": host_name()}])
+    assert begins["at"] == begins["since"] == ends["since"] < ends["at"]
 
 
 def test_in_words_a_line_says_when_and_who(tmp_path: Path) -> None:

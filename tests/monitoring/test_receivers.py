@@ -48,9 +48,9 @@ def test_each_event_is_a_line_and_what_is_there_stays(tmp_path: Path) -> None:
 
 def test_a_line_that_a_killed_writer_left_torn_spoils_no_further_line(tmp_path: Path) -> None:
     path = tmp_path / "verdicts.jsonl"
-    path.write_bytes(b'{"id": "0"}\n{"id": "1", "te')
+    path.write_bytes(b'{"id": "0"}\n{"id": "1", "t')
     VerdictsFile(tmp_path).receive(event(2))
-    assert path.read_bytes() == b'{"id": "0"}\n{"id": "1", "te\n{"id": "2", "text": ""}\n'
+    assert path.read_bytes() == b'{"id": "0"}\n{"id": "1", "t\n{"id": "2", "text": ""}\n'
 
 
 def test_on_a_full_disk_no_line_is_torn_and_what_comes_when_there_is_room_again_is_written(

@@ -116,7 +116,7 @@ def pause_s(retries: int, first_pause_s: float, asked_s: float) -> float:
         first_pause_s: the longest pause after the first try, in s.
         asked_s: how long the receiver asked to be left alone, in s; 0.0 if it did not.
     """
-    doubled_s = first_pause_s * 2 ** min(retries, 30)
+    doubled_s = first_pause_s * 2.0 ** min(retries, 30)
     return min(LONGEST_PAUSE_S, max(asked_s, doubled_s * random.uniform(_LEAST_SHARE, 1.0)))
 
 
