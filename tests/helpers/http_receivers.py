@@ -120,7 +120,7 @@ def talks_rubbish(handler: Handler) -> None:
 def trickles(handler: Handler) -> None:
     """Answer with headers that never end, a byte from time to time."""
     handler.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
-    while not handler.server.release.wait(0.05):
+    while not handler.server.release.wait(0.01):
         handler.wfile.write(b"x")
 
 

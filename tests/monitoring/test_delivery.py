@@ -122,9 +122,11 @@ def test_an_event_is_offered_as_often_as_the_receiver_allows_and_the_first_failu
 def test_what_will_never_be_taken_is_offered_once() -> None:
     receiver = Refusing(may_later=False)
     with delivering(receiver) as (delivery, _):
-        delivery.deliver(event(0))
+        for number in range(2):
+            delivery.deliver(event(number))
+            assert receiver.asked.acquire(timeout=LIMIT_S)
         delivery.close(LIMIT_S)
-    assert len(receiver.offered) == 1
+    assert ids(receiver.offered) == [0, 1]
 
 
 def test_pauses_double_up_to_the_longest_and_vary_by_chance() -> None:
