@@ -7,7 +7,6 @@ own events, and no other receiver's; what it misses is counted and said.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import random
 import threading
 import time
@@ -194,13 +193,14 @@ class _Courier:
 
     def _try_to_bring(self, event: Event) -> str | None:
         """Offer an event until it is taken, and return None; or why it is not, as often as it was offered."""
-        for retries in itertools.count():
+        retries = 0
+        while True:
             is_last = retries >= self._receiver.retries or self._finishing.is_set()
             refused = self._offer(event)
             if refused is None or is_last or not refused.may_later:
                 return None if refused is None else str(refused)
             self._finishing.wait(pause_s(retries, self._first_pause_s, refused.pause_s))
-        return None
+            retries += 1
 
     def _offer(self, event: Event) -> NotDelivered | None:
         try:
