@@ -14,12 +14,16 @@ from processes import run_python
 from snapshots import snapshot_of
 
 from timing_logger.errors import ConfigurationError
+from timing_logger.monitoring._checks import TAKEN_LABELS
 from timing_logger.monitoring.destinations import (
     KINDS,
-    TAKEN_LABELS,
     Destination,
+    MLflow,
+    OpenTelemetry,
     Prometheus,
     PrometheusTextfile,
+    TensorBoard,
+    WandB,
     from_plain,
     started,
     to_plain,
@@ -29,6 +33,10 @@ from timing_logger.monitoring.series import SERIES
 EXAMPLES: list[Destination] = [
     Prometheus(port=9401, address="0.0.0.0", labels={"slurm_job_id": "7"}),
     PrometheusTextfile("/var/lib/node_exporter/job.prom"),
+    OpenTelemetry("https://collector:4318/v1/metrics", timeout_s=2.5, labels={"team": "speech"}),
+    TensorBoard("runs/timing"),
+    WandB("speech", entity="team", name="timing", group="run-7", mode="offline", folder="/tmp"),
+    MLflow("sqlite:///runs.db", run_id="0123456789abcdef"),
 ]
 
 
@@ -67,6 +75,16 @@ def test_what_json_has_wrong_is_said(plain: dict[str, Any], said: str) -> None:
         (lambda: Prometheus(labels={"rank": "7"}), "^labels has the name 'rank', which figures have"),
         (lambda: Prometheus(labels={"id": 7}), r"^labels\['id'\] must be a text, and is 7"),
         (lambda: PrometheusTextfile("job.txt"), "^path must end in .prom"),
+        (lambda: OpenTelemetry("localhost:4318/v1/metrics"), "^endpoint must begin with http:// or https://"),
+        (
+            lambda: OpenTelemetry("http://localhost:4318"),
+            "^endpoint must be the whole URL.*append /v1/metrics",
+        ),
+        (lambda: OpenTelemetry(timeout_s=0), "^timeout_s must be seconds > 0"),
+        (lambda: TensorBoard(""), "^folder must be a text that is not empty"),
+        (lambda: WandB("speech", mode="ofline"), "^mode must be 'online' or 'offline', and is 'ofline'"),  # type: ignore[arg-type]
+        (lambda: WandB("speech", entity=None), "^entity must be a text, which may be empty"),  # type: ignore[arg-type]
+        (lambda: MLflow("sqlite:///runs.db", name="a", run_id="b"), "^name is that of a new run"),
     ],
 )
 def test_a_wrong_option_is_refused_when_it_is_made(make: Callable[[], object], said: str) -> None:

@@ -1,25 +1,22 @@
 """Where a run in progress can be shown: **the table** of kinds, and the options of each.
 
-Options are checked when they are made, and can be passed on as JSON. Nothing is imported or opened until
-:meth:`open`, which the thread of the exporter calls.
+Options are checked when they are made, and pass through JSON. Nothing is imported or opened until ``open``,
+which the thread of the exporter calls. Secrets are no options: the libraries look for them in the
+environment, and a command line can be read by everybody on the machine.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from timing_logger.errors import ConfigurationError
+from timing_logger.monitoring import _checks as checks
 from timing_logger.monitoring.exporting import Exporter, Exporting
 
-_LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*")
-TAKEN_LABELS = frozenset(
-    {"stat", "rank", "state", "verdict", "operation", "owner", "cause", "window", "change"}
-)
-"""The labels of the figures themselves, which those of a job cannot have."""
+WandBMode = Literal["online", "offline"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +25,7 @@ class Prometheus:
 
     Attributes:
         port: of the endpoint, 1 to 65535.
-        address: of the interface that it listens on; anybody who reaches it may read it.
+        address: of the interface that it listens on; whoever reaches it may read it.
         labels: further labels of each series, such as ``{"slurm_job_id": "1670760"}``.
 
     Raises:
@@ -41,10 +38,9 @@ class Prometheus:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if type(self.port) is not int or not 1 <= self.port <= 65535:
-            raise ConfigurationError(f"port must be an integer from 1 to 65535, and is {self.port!r}.")
-        _check_text("address", self.address, "name an interface, as '127.0.0.1', or '0.0.0.0' for all")
-        _check_labels(self.labels)
+        checks.check_port("port", self.port)
+        checks.check_text("address", self.address, "name an interface, as '127.0.0.1', or '0.0.0.0' for all")
+        checks.check_labels(self.labels)
 
     def open(self) -> Exporter:
         """Listen on the port."""
@@ -70,12 +66,12 @@ class PrometheusTextfile:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _check_text("path", self.path, "name a file, as '/var/lib/node_exporter/job.prom'")
+        checks.check_text("path", self.path, "name a file, as '/var/lib/node_exporter/job.prom'")
         if Path(self.path).suffix != ".prom":
             raise ConfigurationError(
                 f"path must end in .prom, or the node exporter does not read it, and is {self.path!r}."
             )
-        _check_labels(self.labels)
+        checks.check_labels(self.labels)
 
     def open(self) -> Exporter:
         """Write nothing yet."""
@@ -84,23 +80,155 @@ class PrometheusTextfile:
         return PrometheusFile(Path(self.path), self.labels)
 
 
-Destination = Prometheus | PrometheusTextfile
-"""The options of any kind of exporter."""
+@dataclass(frozen=True)
+class OpenTelemetry:
+    """A collector of OpenTelemetry that takes metrics over HTTP.
 
-KINDS: Mapping[str, type[Destination]] = {one.kind: one for one in (Prometheus, PrometheusTextfile)}
+    Attributes:
+        endpoint: the whole URL, which mostly ends in ``/v1/metrics``.
+        timeout_s: how long the figures of one look may take to arrive, in seconds.
+        labels: further attributes of each figure.
+
+    Raises:
+        ConfigurationError: a value is of a wrong type or out of range, or the URL has no path.
+    """
+
+    kind: ClassVar[str] = "opentelemetry"
+    endpoint: str = "http://localhost:4318/v1/metrics"
+    timeout_s: float = 5.0
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        checks.check_url("endpoint", self.endpoint, "/v1/metrics")
+        checks.check_seconds("timeout_s", self.timeout_s)
+        checks.check_labels(self.labels)
+
+    def open(self) -> Exporter:
+        """Connect to nothing yet."""
+        from timing_logger.monitoring.opentelemetry import OpenTelemetryMetrics
+
+        return OpenTelemetryMetrics(self.endpoint, self.timeout_s, self.labels)
+
+
+@dataclass(frozen=True)
+class TensorBoard:
+    """A folder that TensorBoard shows.
+
+    Attributes:
+        folder: is made if it is not there; other event files in it are left alone.
+
+    Raises:
+        ConfigurationError: the folder is no text.
+    """
+
+    kind: ClassVar[str] = "tensorboard"
+    folder: str
+
+    def __post_init__(self) -> None:
+        checks.check_text("folder", self.folder, "name a folder, as 'runs/timing'")
+
+    def open(self) -> Exporter:
+        """Make the folder and an event file in it."""
+        from timing_logger.monitoring.trackers import TensorBoardWriter, Tracked
+
+        return Tracked(TensorBoardWriter(self.folder))
+
+
+@dataclass(frozen=True)
+class WandB:
+    """A run of its own in Weights & Biases.
+
+    Attributes:
+        project: of the run.
+        entity: the user or team; "" for the default one.
+        name: of the run; "" for one that is made up.
+        group: the runs that it stands among, such as those of the same training; "" for none.
+        mode: ``online``, or ``offline`` for files that ``wandb sync`` sends later.
+        folder: in which it makes its folder ``wandb``; it must be there.
+
+    Raises:
+        ConfigurationError: a value is of a wrong type, or the mode is unknown.
+    """
+
+    kind: ClassVar[str] = "wandb"
+    project: str
+    entity: str = ""
+    name: str = ""
+    group: str = ""
+    mode: WandBMode = "online"
+    folder: str = "."
+
+    def __post_init__(self) -> None:
+        checks.check_text("project", self.project, "name a project")
+        checks.check_may_be_empty(entity=self.entity, name=self.name, group=self.group)
+        checks.check_text("folder", self.folder, "name a folder, as '.'")
+        if self.mode not in get_args(WandBMode):
+            raise ConfigurationError(f"mode must be 'online' or 'offline', and is {self.mode!r}.")
+
+    def open(self) -> Exporter:
+        """Begin the run."""
+        from timing_logger.monitoring.trackers import Tracked, WandBWriter
+
+        named = {"entity": self.entity, "name": self.name, "group": self.group}
+        known = {name: value for name, value in named.items() if value}
+        online = self.mode == "online"  # without a login that is an error, and not another mode in silence
+        where = {"project": self.project, "mode": self.mode, "dir": self.folder, "force": online}
+        return Tracked(WandBWriter({**where, **known}))
+
+
+@dataclass(frozen=True)
+class MLflow:
+    """A run in MLflow: that of the training, or a new one.
+
+    Attributes:
+        tracking_uri: of the server or the store, such as ``http://localhost:5000`` or ``sqlite:///runs.db``.
+        experiment: the name of the experiment of a new run.
+        name: of the new run; "" for one that is made up.
+        run_id: of the training's own run, to which the figures are added; "" for a new run.
+
+    Raises:
+        ConfigurationError: a value is of a wrong type, or both a run and a new one are asked for.
+    """
+
+    kind: ClassVar[str] = "mlflow"
+    tracking_uri: str
+    experiment: str = "timing_logger"
+    name: str = ""
+    run_id: str = ""
+
+    def __post_init__(self) -> None:
+        checks.check_text(
+            "tracking_uri", self.tracking_uri, "name a server or a store, as 'sqlite:///runs.db'"
+        )
+        checks.check_text("experiment", self.experiment, "name an experiment")
+        checks.check_may_be_empty(name=self.name, run_id=self.run_id)
+        if self.run_id and self.name:
+            raise ConfigurationError(
+                "name is that of a new run, and run_id that of another: give one of them."
+            )
+
+    def open(self) -> Exporter:
+        """Begin the run, or find it."""
+        from timing_logger.monitoring.trackers import MLflowWriter, Tracked
+
+        return Tracked(MLflowWriter(self.tracking_uri, self.experiment, self.name, self.run_id))
+
+
+Destination: TypeAlias = Prometheus | PrometheusTextfile | OpenTelemetry | TensorBoard | WandB | MLflow
+"""The options of an exporter of any kind."""
+
+KINDS: Mapping[str, type[Destination]] = {one.kind: one for one in get_args(Destination)}
 """The kinds of exporters, by their names in JSON."""
 
 
 def to_plain(destination: Destination) -> dict[str, Any]:
-    """Return options as plain values that JSON can hold, under their names and ``kind``."""
-    return {
-        "kind": destination.kind,
-        **{one.name: getattr(destination, one.name) for one in fields(destination)},
-    }
+    """Return options as plain values that JSON can hold: ``kind``, and each under its name."""
+    given = {one.name: getattr(destination, one.name) for one in fields(destination)}
+    return {"kind": destination.kind, **given}
 
 
 def from_plain(plain: Mapping[str, Any]) -> Destination:
-    """Return the options that :func:`to_plain` returned.
+    """Return the options that :func:`to_plain` made plain; those that are left out have their defaults.
 
     Raises:
         ConfigurationError: the kind or an option is unknown, one is lacking, or a value is wrong.
@@ -109,12 +237,11 @@ def from_plain(plain: Mapping[str, Any]) -> Destination:
     kind = given.pop("kind", None)
     if kind not in KINDS:
         raise ConfigurationError(f"kind must be one of {', '.join(KINDS)}, and is {kind!r}.")
-    of_kind = KINDS[kind]
-    known = {one.name for one in fields(of_kind)}
+    known = {one.name for one in fields(KINDS[kind])}
     for name in given.keys() - known:
         raise ConfigurationError(f"{name} is no option of {kind}, which has {', '.join(sorted(known))}.")
     try:
-        return of_kind(**given)
+        return KINDS[kind](**given)
     except TypeError as error:
         raise ConfigurationError(f"{kind} lacks an option: {error}.") from None
 
@@ -127,23 +254,3 @@ def started(destination: Destination, say: Callable[[str], object]) -> Exporting
         say: takes a sentence on what goes wrong, once, from another thread.
     """
     return Exporting(destination.kind, destination.open, say)
-
-
-# -- checks ------------------------------------------------------------------------------------------------
-
-
-def _check_text(name: str, value: object, way_out: str) -> None:
-    if not isinstance(value, str) or not value:
-        raise ConfigurationError(f"{name} must be a text that is not empty, and is {value!r}: {way_out}.")
-
-
-def _check_labels(labels: object) -> None:
-    if not isinstance(labels, Mapping):
-        raise ConfigurationError(f"labels must be a mapping of names to texts, and is {labels!r}.")
-    for name, value in labels.items():
-        if not isinstance(name, str) or not _LABEL.fullmatch(name):
-            raise ConfigurationError(f"labels has the name {name!r}: use letters, digits and underscores.")
-        if name in TAKEN_LABELS:
-            raise ConfigurationError(f"labels has the name {name!r}, which figures have: choose another.")
-        if not isinstance(value, str):
-            raise ConfigurationError(f"labels[{name!r}] must be a text, and is {value!r}.")
