@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conditions import wait_for
 from processes import run_python
 from snapshots import snapshot_of
 
@@ -121,8 +122,8 @@ def test_a_run_is_shown_where_its_options_say(tmp_path: Path) -> None:
     endpoint = started(Prometheus(port), said.append)
     for exporting in (file, endpoint):
         exporting.show(snapshot_of(4))
-    while not (file.shown and endpoint.shown):
-        assert not said, said
+    wait_for(lambda: said or (file.shown and endpoint.shown))
+    assert not said, said
     assert 'timing_logger_ranks{job_id="7"} 4.0' in (tmp_path / "job.prom").read_text()
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
         assert b"timing_logger_ranks 4.0" in answer.read()
@@ -137,8 +138,7 @@ def test_a_dead_folder_costs_nothing_and_is_said_once(tmp_path: Path) -> None:
     exporting = started(PrometheusTextfile(str(tmp_path / "nowhere" / "job.prom")), said.append)
     for n_errors in (1, 2):
         exporting.show(snapshot_of(4))
-        while exporting.errors < n_errors:
-            pass
+        wait_for(lambda n=n_errors: exporting.errors == n)  # type: ignore[misc]
     exporting.close()
     assert len(said) == 1
     assert said[0].startswith("prometheus-textfile cannot show the job: [Errno 2] No such file")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from threading import Event
 
 import pytest
+from conditions import LIMIT_S, wait_for
 from snapshots import BEGINS, ENDS, snapshot_of
 
 from timing_logger.engine.changes import Change
 from timing_logger.engine.live import Snapshot
 from timing_logger.monitoring.exporting import Exporting
 
-LIMIT_S = 30.0
 SNAPSHOTS = [snapshot_of(n_ranks) for n_ranks in range(1, 9)]
 
 
@@ -36,13 +35,6 @@ class Screen:
 
     def close(self) -> None:
         self.closed += 1
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
 
 
 @pytest.fixture

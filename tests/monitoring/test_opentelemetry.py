@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from conditions import wait_for
 from places import SAMPLE
 from processes import run_python
 from snapshots import BEGINS, SLOW, snapshot_of
@@ -173,8 +174,7 @@ def test_a_dead_endpoint_costs_nothing_and_is_said_once() -> None:
     dead = started(OpenTelemetry(f"http://127.0.0.1:{port}/v1/metrics", timeout_s=0.1), said.append)
     for n_errors in (1, 2):
         dead.show(snapshot_of(4))
-        while dead.errors < n_errors:
-            pass
+        wait_for(lambda n=n_errors: dead.errors == n)  # type: ignore[misc]
     dead.close()
     assert len(said) == 1
     assert said[0].startswith("opentelemetry cannot show the job: ")

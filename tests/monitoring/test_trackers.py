@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from conditions import wait_for
 from snapshots import BEGINS, SLOW, snapshot_of
 
 from timing_logger.engine.live import Snapshot
@@ -138,7 +139,12 @@ def test_wandb_keeps_the_curves_and_what_changes_in_its_files(
 
     show_a_run(WandB("speech", group="run-7", mode="offline", folder=str(tmp_path)))
     (path,) = tmp_path.rglob("run-*.wandb")
-    records = [Record.FromString(data) for data in records_in(path.read_bytes())]
+
+    def written() -> list[Record]:
+        records = [Record.FromString(data) for data in records_in(path.read_bytes())]
+        return records if records and records[-1].HasField("exit") else []
+
+    records = wait_for(written)  # by a process of wandb's own
     looks = [
         {"/".join(item.nested_key) or item.key: item.value_json for item in record.history.item}
         for record in records
