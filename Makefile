@@ -74,7 +74,7 @@ help:
 	@echo "make conformance mpi4py's own tests, plain and timed, on 1 to 4 ranks (half an hour on 2 cores)"
 	@echo "make faults     every promise under real faults, and docs/reliability.md (hours; FAULTS_ARGS=--short for a minute)"
 	@echo "make sanitize   the native core under AddressSanitizer, ThreadSanitizer and valgrind (SANITIZERS=\"address\")"
-	@echo "make numbers    the tables of all numbers that decide a verdict, in docs/stragglers-numbers.md"
+	@echo "make numbers    the tables that pages have of the code: docs/stragglers-numbers.md, docs/dashboards.md"
 	@echo "make notebook   run the notebooks of examples/notebooks"
 	@echo "make picture    draw docs/terminal.svg, the terminal session at the head of README.md, and docs/account.svg again"
 	@echo "make sample     make logs/sample again    (and make sample-compressed: logs/sample-compressed)"
@@ -230,6 +230,7 @@ sanitize: $(TEST)
 # The tables of all numbers that decide a verdict, in docs/stragglers-numbers.md.
 numbers: $(TEST)
 	$(BIN)/python website/numbers_page.py
+	$(BIN)/python website/series_page.py
 
 # The moving picture of a terminal at the head of README.md, and that of an account in docs/stragglers.md.
 picture: $(DEV)

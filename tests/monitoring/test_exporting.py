@@ -93,7 +93,7 @@ def test_a_change_that_could_not_be_shown_is_shown_later_unless_a_newer_one_is(s
     assert screen.seen == [(2, BEGINS), (3, ENDS)]
 
 
-@pytest.mark.parametrize("error", [ConnectionRefusedError("refused"), KeyError("x"), SystemExit(1)])
+@pytest.mark.parametrize("error", [ConnectionRefusedError("refused.\n"), KeyError("x"), SystemExit(1)])
 def test_a_failure_is_counted_each_time_and_said_once(screen: Screen, error: BaseException) -> None:
     said: list[str] = []
     exporting = Exporting("screen", lambda: screen, said.append)
@@ -104,7 +104,8 @@ def test_a_failure_is_counted_each_time_and_said_once(screen: Screen, error: Bas
     exporting.show(SNAPSHOTS[1])
     exporting.close()
     assert exporting.errors == 3
-    assert [line.partition(":")[0] for line in said] == ["screen cannot show the job"]
+    reason = " ".join(str(error).split()).strip(".")
+    assert said == [f"screen cannot show the job: {reason}. The job goes on; further failures are not told."]
     assert screen.seen == [(2, None)]
 
 

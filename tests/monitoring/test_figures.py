@@ -52,7 +52,7 @@ def test_the_figures_of_the_sample_files_say_what_its_reports_say() -> None:
     assert value(figures, "rows_written") == 4 * 301
     assert value(figures, "verdict", verdict="rank") == 1
     assert value(figures, "rank_named", rank="2") == value(figures, "run_state", state="ended") == 1
-    assert value(figures, "cost") == pytest.approx(0.5, abs=0.05)
+    assert value(figures, "cost_ratio") == pytest.approx(0.5, abs=0.05)
 
 
 def test_what_is_not_known_is_left_out() -> None:
@@ -60,7 +60,15 @@ def test_what_is_not_known_is_left_out() -> None:
         ("rows_per_s", "iterations_per_s", "communication_share", "waited_share"), float("nan")
     )
     known = names(Figures().of(snapshot_of(1, rank0=nothing)))
-    assert not known & {"iteration", "iterations", "step", "waiting", "rows", "rows_written", "rank_waiting"}
+    assert not known & {
+        "iteration",
+        "iterations",
+        "step",
+        "waiting_ratio",
+        "rows",
+        "rows_written",
+        "rank_waiting_ratio",
+    }
     assert {"ranks", "silence", "rank_silence", "verdict"} <= known
 
 

@@ -134,7 +134,7 @@ def records_in(log: bytes) -> Iterator[bytes]:
 def test_wandb_keeps_the_curves_and_what_changes_in_its_files(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("wandb", reason="wandb is not installed (pip install '.[wandb]')")
+    pytest.importorskip("wandb", reason="wandb is not installed (pip install wandb)")
     from wandb.proto.wandb_internal_pb2 import Record
 
     show_a_run(WandB("speech", group="run-7", mode="offline", folder=str(tmp_path)))
@@ -160,7 +160,7 @@ def test_wandb_keeps_the_curves_and_what_changes_in_its_files(
 def test_wandb_online_without_a_login_is_an_error_and_not_in_silence_something_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wandb = pytest.importorskip("wandb", reason="wandb is not installed (pip install '.[wandb]')")
+    wandb = pytest.importorskip("wandb", reason="wandb is not installed (pip install wandb)")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path))
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
@@ -171,7 +171,7 @@ def test_wandb_online_without_a_login_is_an_error_and_not_in_silence_something_e
 def test_mlflow_has_the_curves_and_what_changes_in_a_run_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("mlflow", reason="MLflow is not installed (pip install '.[mlflow]')")
+    pytest.importorskip("mlflow", reason="MLflow is not installed (pip install mlflow)")
     from mlflow.tracking import MlflowClient
 
     monkeypatch.chdir(tmp_path)
@@ -189,7 +189,7 @@ def test_mlflow_has_the_curves_and_what_changes_in_a_run_of_their_own(
 def test_mlflow_adds_the_curves_to_the_run_of_the_training_and_does_not_end_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("mlflow", reason="MLflow is not installed (pip install '.[mlflow]')")
+    pytest.importorskip("mlflow", reason="MLflow is not installed (pip install mlflow)")
     from mlflow.tracking import MlflowClient
 
     monkeypatch.chdir(tmp_path)

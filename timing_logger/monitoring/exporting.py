@@ -107,10 +107,14 @@ class Exporting:
         try:
             call()
         except _FAILURES as error:
-            self._fails(f"{what}: {' '.join(str(error).split()) or type(error).__name__}")
+            self._fails(f"{what}: {_in_a_line(error)}")
 
     def _fails(self, how: str) -> None:
         self.errors += 1
         if self.errors == 1:
             with suppress(*_FAILURES):
                 self._say(f"{self._name} {how}. The job goes on; further failures are not told.")
+
+
+def _in_a_line(error: BaseException) -> str:
+    return " ".join(str(error).split()).rstrip(".") or type(error).__name__

@@ -52,7 +52,7 @@ class OpenTelemetryMetrics:
         """Send these figures, and return when the collector has them.
 
         Raises:
-            ConnectionError: it did not take them in time.
+            OSError: it did not take them in time, or refused them.
         """
         from opentelemetry.sdk.metrics.export import MetricExportResult
 

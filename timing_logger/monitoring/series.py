@@ -1,8 +1,8 @@
 """The table of the figures of a run in progress: what each is called, its unit, and how it is found.
 
 A name has the form that Prometheus wants: what is measured, its base unit, and ``_total`` for what only
-grows. OpenTelemetry states the unit apart; what translates its names into those of Prometheus arrives at the
-same.
+grows. OpenTelemetry states the unit apart, and what translates its names into those of Prometheus arrives at
+the same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 PREFIX = "timing_logger"
 
 _SPREAD: Mapping[str, Callable[[list[float]], float]] = {"min": min, "median": median, "max": max}
-_SUFFIXES = {"s": "_seconds", "1": "_ratio"}
 
 
 class Seen(NamedTuple):
@@ -54,7 +53,7 @@ class Series:
     """A row of the table of figures.
 
     Attributes:
-        name: what is measured, without its unit.
+        name: what is measured, without its unit; ``ratio`` at its end is none.
         unit: ``s``, ``1`` for a ratio, ``{row}`` for a count, ``{row}/s`` for a rate, "" for a plain number.
         help: what it means, in a sentence.
         of: finds its values.
@@ -72,8 +71,8 @@ class Series:
     @property
     def full_name(self) -> str:
         """The name in Prometheus, as ``timing_logger_step_seconds``."""
-        suffix = "_per_second" if self.unit.endswith("}/s") else _SUFFIXES.get(self.unit, "")
-        return f"{PREFIX}_{self.name}{suffix}{'_total' if self.counts else ''}"
+        unit = "_seconds" if self.unit == "s" else "_per_second" if self.unit.endswith("/s") else ""
+        return f"{PREFIX}_{self.name}{unit}{'_total' if self.counts else ''}"
 
 
 # -- how values are found ----------------------------------------------------------------------------------
@@ -196,11 +195,11 @@ OF_JOB = (
     ),
     Series("step", "s", "Mean time of an iteration of a rank.", _spread(_step_s), ("stat",)),
     Series(
-        "communication", "1", "Share of a rank's time in communication, waiting included.",
+        "communication_ratio", "1", "Share of a rank's time in communication, waiting included.",
         _spread(lambda now, _: now.communication_share), ("stat",),
     ),
     Series(
-        "waiting", "1", "Share of a rank's time in which it waited for others.",
+        "waiting_ratio", "1", "Share of a rank's time in which it waited for others.",
         _spread(lambda now, _: now.waited_share), ("stat",),
     ),
     Series(
@@ -234,15 +233,15 @@ OF_JOB = (
         _verdict_info, ("verdict", "operation", "owner", "cause", "window"),
     ),
     Series(
-        "cost", "1", "Share of the window that is lost to what the verdict names.",
+        "cost_ratio", "1", "Share of the window that is lost to what the verdict names.",
         _one(lambda seen: seen.snapshot.verdict.cost_share),
     ),
     Series(
-        "lost_in_turn", "1", "Share of the window that is lost to ranks that are late in turn.",
+        "lost_in_turn_ratio", "1", "Share of the window that is lost to ranks that are late in turn.",
         _one(lambda seen: seen.snapshot.verdict.lost_in_turn),
     ),
     Series(
-        "unexplained_waiting", "1", "Share of the window that ranks waited for what nothing found explains.",
+        "unexplained_waiting_ratio", "1", "Share of the window in which ranks waited for no known reason.",
         _one(lambda seen: seen.snapshot.verdict.not_explained),
     ),
     Series(
@@ -262,11 +261,11 @@ OF_RANK = (
     _of_rank("iteration", "", "The latest iteration of the rank.", lambda now, _: now.iteration),
     _of_rank("step", "s", "Mean time of an iteration of the rank.", _step_s),
     _of_rank(
-        "communication", "1", "Share of the rank's time in communication, waiting included.",
+        "communication_ratio", "1", "Share of the rank's time in communication, waiting included.",
         lambda now, _: now.communication_share,
     ),
     _of_rank(
-        "waiting", "1", "Share of the rank's time in which it waited for others.",
+        "waiting_ratio", "1", "Share of the rank's time in which it waited for others.",
         lambda now, _: now.waited_share,
     ),
     _of_rank(

@@ -7,6 +7,7 @@ tell is written in words when it changes.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
@@ -184,6 +185,9 @@ class MLflowWriter:
     def __init__(self, tracking_uri: str, experiment: str, run_name: str, run_id: str) -> None:
         from mlflow.tracking import MlflowClient
 
+        logging.getLogger("mlflow").setLevel(
+            logging.WARNING
+        )  # it tells the terminal of each table that it makes
         self._client = MlflowClient(tracking_uri)
         self._is_new = not run_id
         self._run_id = run_id or self._new_run(experiment, run_name)
