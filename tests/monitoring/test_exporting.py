@@ -50,7 +50,7 @@ def test_what_is_shown_arrives_with_its_change_and_the_last_before_the_end(scree
     exporting.show(SNAPSHOTS[0], BEGINS)
     wait_for(lambda: exporting.shown == 1)
     exporting.show(SNAPSHOTS[1], None)
-    exporting.close()
+    assert exporting.close()
     assert screen.seen == [(1, BEGINS), (2, None)]
     assert screen.closed == 1
 
@@ -133,7 +133,7 @@ def test_the_end_does_not_wait_for_an_exporter_that_is_stuck(screen: Screen) -> 
     screen.free.clear()
     exporting.show(SNAPSHOTS[0])
     assert screen.busy.wait(LIMIT_S)
-    exporting.close(timeout_s=0.01)
+    assert not exporting.close(timeout_s=0.01)
     assert said == [
         "screen is not done after 0.01 s, and is left behind. The job goes on; further failures are not told."
     ]

@@ -120,6 +120,10 @@ def test_a_long_name_of_an_operation_is_cut() -> None:
     assert len(operation(Figures().of(with_operation("X" * 5000)))) == 64
 
 
+def test_a_name_of_no_valid_text_becomes_one() -> None:
+    assert operation(Figures().of(with_operation("LOAD\udcff"))) == "LOAD?"
+
+
 def test_the_verdict_says_who_owns_the_delay() -> None:
     figures = Figures().of(snapshot_of(4, SLOW))
     labels = {"verdict": "rank", "operation": "DATA", "owner": "machine", "cause": "", "window": "ongoing"}

@@ -73,14 +73,20 @@ class Exporting:
             self._waiting = _Waiting(snapshot, change)
             self._changed.notify()
 
-    def close(self, timeout_s: float = CLOSE_S) -> None:
-        """Let the last snapshot be shown, and close the exporter; wait no longer than this, in seconds."""
+    def close(self, timeout_s: float = CLOSE_S) -> bool:
+        """Let the last snapshot be shown, and close the exporter; wait no longer than this, in seconds.
+
+        Returns whether it is done. If not, its library may hold up the end of the process: ``os._exit``
+        does not wait for it.
+        """
         with self._changed:
             self._closing = True
             self._changed.notify()
         self._thread.join(timeout_s)
-        if self._thread.is_alive():
+        is_done = not self._thread.is_alive()
+        if not is_done:
             self._fails(f"is not done after {timeout_s:g} s, and is left behind")
+        return is_done
 
     def _run(self) -> None:
         while one := self._next():

@@ -71,8 +71,8 @@ class Figures:
         ]
 
     def _label(self, operation: str) -> str:
-        """Return the label of an operation."""
+        """Return the label of an operation, in characters that every server takes."""
         if operation not in self._operations and len(self._operations) >= MOST_OPERATIONS:
             return OTHER
         self._operations.add(operation)
-        return operation[:_MOST_CHARS]
+        return operation[:_MOST_CHARS].encode("utf-8", "replace").decode()

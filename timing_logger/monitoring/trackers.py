@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from timing_logger.engine.live import Snapshot
 
 _IN_NAMES = frozenset({"stat", "rank"})
+_INIT_S = 15.0  # how long wandb tries to reach its server: a later look tries again, and no end waits longer
 _TIMES = frozenset({"look_timestamp", "change_timestamp"})  # a tracker keeps the time of each point itself
 
 
@@ -155,8 +156,11 @@ class WandBWriter:
     def __init__(self, settings: Mapping[str, Any]) -> None:
         import wandb
 
-        quiet = wandb.Settings(console="off", silent=True, x_disable_stats=True)
-        self._run = wandb.init(job_type=PREFIX, settings=quiet, **settings)
+        own = wandb.Settings(
+            console="off", silent=True, x_disable_stats=True, init_timeout=_INIT_S, login_timeout=1
+        )  # fmt: skip
+        wandb.setup(own)
+        self._run = wandb.init(job_type=PREFIX, settings=own, **settings)
         self._run.define_metric(f"{PREFIX}/*", step_metric=f"{PREFIX}/step")
 
     def write(self, values: Mapping[str, float], step: int) -> None:
