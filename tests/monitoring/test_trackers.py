@@ -169,7 +169,7 @@ def test_wandb_online_without_a_login_is_an_error_and_not_in_silence_something_e
 
 
 def test_mlflow_has_the_curves_and_what_changes_in_a_run_of_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("mlflow", reason="MLflow is not installed (pip install mlflow)")
     from mlflow.tracking import MlflowClient
@@ -177,6 +177,7 @@ def test_mlflow_has_the_curves_and_what_changes_in_a_run_of_their_own(
     monkeypatch.chdir(tmp_path)
     uri = f"sqlite:///{tmp_path}/runs.db"
     show_a_run(MLflow(uri, name="timing"))
+    assert capfd.readouterr().out == ""
     client = MlflowClient(uri)
     of_it = client.get_experiment_by_name("timing_logger")
     (run,) = client.search_runs([of_it.experiment_id])

@@ -8,6 +8,7 @@ tell is written in words when it changes.
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
