@@ -190,9 +190,9 @@ class MLflowWriter:
     def __init__(self, tracking_uri: str, experiment: str, run_name: str, run_id: str) -> None:
         from mlflow.tracking import MlflowClient
 
-        logging.getLogger("mlflow").setLevel(
-            logging.WARNING
-        )  # it tells the terminal of each table that it makes
+        # else the terminal hears of tables that it makes, and of links
+        logging.getLogger("mlflow").setLevel(logging.WARNING)
+        os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
         self._client = MlflowClient(tracking_uri)
         self._is_new = not run_id
         self._run_id = run_id or self._new_run(experiment, run_name)
