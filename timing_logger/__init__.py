@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from timing_logger import errors
+from timing_logger.monitor import Monitor
 from timing_logger.recording.global_logger import (
     get_timing_logger,
     init_timing_logger,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "Monitor",
     "TimingLogger",
     "autolog",
     "convert",

@@ -18,15 +18,11 @@ Event = dict[str, Any]
 _LONGEST_S = 3600.0
 
 
-class ForAnotherProcess(Protocol):
+class Plain(Protocol):
     """Options that can be handed to another process, such as a ``Webhook`` or ``Prometheus``."""
 
-    def for_another_process(self, number: int) -> tuple[dict[str, Any], Mapping[str, str]]:
-        """Return them as JSON, and variables that the process needs in its environment for them.
-
-        Args:
-            number: tells these variables from those of other options.
-        """
+    def to_json(self) -> dict[str, Any]:
+        """Return them as values that JSON can hold."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +44,8 @@ class Monitor:
     every_s: float = 5.0
     window_s: float = 30.0
     on_verdict: Callable[[Event], object] | None = None
-    webhooks: Sequence[ForAnotherProcess] = ()
-    show_in: Sequence[ForAnotherProcess] = ()
+    webhooks: Sequence[Plain] = ()
+    show_in: Sequence[Plain] = ()
 
     def __post_init__(self) -> None:
         for name in ("every_s", "window_s"):
@@ -68,24 +64,17 @@ class Monitor:
                 f"on_verdict must be a function of an event, and is {self.on_verdict!r}."
             )
 
-    def for_another_process(self, log_dir: str, since_unix_s: float = 0.0) -> tuple[Settings, dict[str, str]]:
-        """Return what the monitor's process is told, and variables for its environment.
+    def settings(self, log_dir: str, since_unix_s: float = 0.0) -> Settings:
+        """Return what the monitor's process is told.
 
         Args:
             log_dir, since_unix_s: as of ``Settings``.
         """
-        told: list[dict[str, Any]] = []
-        environment: dict[str, str] = {}
-        for number, one in enumerate((*self.webhooks, *self.show_in)):
-            plain, variables = one.for_another_process(number)
-            told.append(plain)
-            environment.update(variables)
-        n_webhooks = len(self.webhooks)
-        settings = Settings(
+        return Settings(
             log_dir=log_dir, since_unix_s=since_unix_s, every_s=self.every_s, window_s=self.window_s,
-            webhooks=told[:n_webhooks], show_in=told[n_webhooks:],
+            webhooks=[one.to_json() for one in self.webhooks],
+            show_in=[one.to_json() for one in self.show_in],
         )  # fmt: skip
-        return settings, environment
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,17 +29,16 @@ class MonitorProcess:
         settings: what it is to do.
         heard: called with each object that it says, ``{"event": ...}`` or ``{"said": ...}``, in a thread of
             its own; at last with ``{"ended": status}``.
-        environment: further variables for it.
 
     Raises:
         OSError: it cannot be started.
     """
 
-    def __init__(self, settings: Settings, heard: Heard, environment: Mapping[str, str] = {}) -> None:
+    def __init__(self, settings: Settings, heard: Heard) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "timing_logger.monitoring"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            env={**_environment(), **environment}, start_new_session=True,
+            env=_environment(), start_new_session=True,
         )  # fmt: skip
         self._heard = heard
         self._listener = threading.Thread(target=self._listen, name="timing-logger-monitor", daemon=True)
@@ -48,6 +47,11 @@ class MonitorProcess:
             assert self._process.stdin is not None
             self._process.stdin.write(json.dumps(asdict(settings)).encode() + b"\n")
             self._process.stdin.flush()
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
 
     def close(self, within_s: float) -> None:
         """Let it look a last time and end; do not wait longer than this for what it still says."""

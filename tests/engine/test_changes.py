@@ -61,8 +61,8 @@ def test_other_figures_are_no_change() -> None:
     assert kinds(SLOW, SLOW, costs_more, costs_more) == ["", "begins", "", ""]
 
 
-def test_a_hang_is_told_at_once() -> None:
-    assert kinds(HEALTHY, HANGS, HANGS, HEALTHY, HEALTHY) == ["", "begins", "", "", "ends"]
+def test_a_hang_is_told_at_once_and_so_is_its_end() -> None:
+    assert kinds(HEALTHY, HANGS, HANGS, HEALTHY, HEALTHY) == ["", "begins", "", "ends", ""]
 
 
 def test_what_ends_is_told_as_it_was_when_it_last_changed() -> None:

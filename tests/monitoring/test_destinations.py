@@ -25,9 +25,8 @@ from timing_logger.monitoring.destinations import (
     PrometheusTextfile,
     TensorBoard,
     WandB,
-    from_plain,
+    from_json,
     started,
-    to_plain,
 )
 from timing_logger.monitoring.series import SERIES
 
@@ -47,7 +46,7 @@ def test_there_is_an_example_of_each_kind() -> None:
 
 @pytest.mark.parametrize("destination", EXAMPLES, ids=lambda each: each.kind)
 def test_options_pass_through_json_as_they_are(destination: Destination) -> None:
-    assert from_plain(json.loads(json.dumps(to_plain(destination)))) == destination
+    assert from_json(json.loads(json.dumps(destination.to_json()))) == destination
 
 
 @pytest.mark.parametrize(
@@ -62,7 +61,7 @@ def test_options_pass_through_json_as_they_are(destination: Destination) -> None
 )
 def test_what_json_has_wrong_is_said(plain: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
-        from_plain(plain)
+        from_json(plain)
 
 
 @pytest.mark.parametrize(

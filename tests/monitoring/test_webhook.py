@@ -24,7 +24,7 @@ from http_receivers import (
 
 from timing_logger.errors import ConfigurationError
 from timing_logger.monitoring.delivery import NotDelivered
-from timing_logger.monitoring.webhook import Webhook, for_another_process
+from timing_logger.monitoring.webhook import Webhook
 
 EVENT = {"id": "1", "text": "rank 2 is slow"}
 SECRET = "T0P-S3CRET"
@@ -202,22 +202,6 @@ def test_a_webhook_is_the_same_after_json_and_after_pickling() -> None:
     webhook = Webhook("https://a.example", 2.5, {"X": "1"}, 3)
     assert Webhook.from_json(json.loads(json.dumps(webhook.to_json()))) == webhook
     assert pickle.loads(pickle.dumps(webhook)) == webhook
-
-
-def test_another_process_is_told_of_webhooks_without_a_secret_on_its_command_line(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with receiving(status(200)) as server:
-        given = [Webhook(f"{server.url}/{SECRET}{n}", n, {"A": f"{SECRET}-{n}"}, n) for n in (1, 2)]
-        told, environment = for_another_process(given)
-        assert SECRET not in json.dumps(told)
-        for name, value in environment.items():
-            monkeypatch.setenv(name, value)
-        for webhook in map(Webhook.from_json, told):
-            webhook.receive(EVENT)
-    assert server.paths == [f"/{SECRET}1", f"/{SECRET}2"]
-    assert [headers["A"] for headers in server.headers] == [f"{SECRET}-1", f"{SECRET}-2"]
-    assert [(one["timeout_s"], one["retries"]) for one in told] == [(1, 1), (2, 2)]
 
 
 REFUSED: list[tuple[Callable[[], object], str]] = [

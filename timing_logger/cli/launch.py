@@ -18,6 +18,7 @@ from timing_logger.autologging.settings import Settings, hang_after_s
 from timing_logger.cli.commands import report
 from timing_logger.cli.end_of_run import about, files_of_run, said_of_run, timing_files
 from timing_logger.cli.hang_notice import HangNotice
+from timing_logger.cli.monitored import monitored
 from timing_logger.cli.queries import Answer
 from timing_logger.cli.shown_progress import shown
 from timing_logger.cli.stderr import say
@@ -75,8 +76,9 @@ def _timed(command: list[str], arguments: Namespace, log_dir: Path) -> int:
         host_counters=not arguments.no_host_counters,
     )
     files = partial(files_of_run, log_dir, run_id, before)
-    notice = None if arguments.quiet else HangNotice(log_dir, files, hang_after_s())
-    status = _status_of(command, {**os.environ, **environment(settings), VARIABLE: run_id}, notice)
+    notice = None if arguments.quiet or arguments.monitor else HangNotice(log_dir, files, hang_after_s())
+    with monitored(arguments, log_dir):
+        status = _status_of(command, {**os.environ, **environment(settings), VARIABLE: run_id}, notice)
     try:
         with shown("run"):
             _report(arguments, log_dir, files(), run_id)

@@ -187,6 +187,23 @@ _COMMANDS = (
             option(
                 "--native-mpi", action="store_true", help="time only MPI calls, in a program in any language"
             ),
+            option(
+                "--monitor", action="store_true",
+                help="say while the job runs when somebody is found slow, when that changes and when it is "
+                "over; each is a line of verdicts.jsonl, too",
+            ),
+            option(
+                "--monitor-every", type=option_values.seconds, default=5.0, metavar="S",
+                help="how often the monitor looks (5 s)",
+            ),
+            option(
+                "--webhook", metavar="URL",
+                help="post there what the monitor tells; env:NAME for a variable that has the address",
+            ),
+            option(
+                "--prometheus", type=option_values.count, metavar="PORT",
+                help="show the figures of the run at this port of this host, for Prometheus",
+            ),
             option("--quiet", action="store_true", help="say nothing at the end"),
             option("job", metavar="COMMAND", nargs=argparse.REMAINDER, help="what to run, after --"),
         ],

@@ -1,7 +1,7 @@
 """Tell what changes in a run in progress: somebody is found slow, it is another, it is over.
 
 What is certain is told, and nothing twice. The verdict on the last seconds may be another at the next look,
-so it takes two looks in succession that say the same; but a hang is told at once.
+so it takes two looks in succession that say the same; but a hang, and its end, is told at once.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ class Changes:
         now = _found(verdict)
         self._n_seen = self._n_seen + 1 if now == self._seen else 1
         self._seen = now
-        if now == self._told or (self._n_seen < _LOOKS and not _hangs(now)):
+        at_once = _hangs(now) or _hangs(self._told)
+        if now == self._told or (self._n_seen < _LOOKS and not at_once):
             return None
         change = self._change(verdict, now, unix_s)
         self._told, self._standing = now, change if now else None

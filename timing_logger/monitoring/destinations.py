@@ -19,8 +19,19 @@ from timing_logger.monitoring.exporting import Exporter, Exporting
 WandBMode = Literal["online", "offline"]
 
 
+class _Options:
+    """What the options of all kinds have."""
+
+    kind: ClassVar[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the options as values that JSON can hold: ``kind``, and each under its name."""
+        given = {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
+        return {"kind": self.kind, **given}
+
+
 @dataclass(frozen=True)
-class Prometheus:
+class Prometheus(_Options):
     """An endpoint that Prometheus scrapes: ``http://address:port/metrics``.
 
     Attributes:
@@ -50,7 +61,7 @@ class Prometheus:
 
 
 @dataclass(frozen=True)
-class PrometheusTextfile:
+class PrometheusTextfile(_Options):
     """A file for the textfile collector of Prometheus' node exporter.
 
     Attributes:
@@ -81,7 +92,7 @@ class PrometheusTextfile:
 
 
 @dataclass(frozen=True)
-class OpenTelemetry:
+class OpenTelemetry(_Options):
     """A collector of OpenTelemetry that takes metrics over HTTP.
 
     Attributes:
@@ -111,7 +122,7 @@ class OpenTelemetry:
 
 
 @dataclass(frozen=True)
-class TensorBoard:
+class TensorBoard(_Options):
     """A folder that TensorBoard shows.
 
     Attributes:
@@ -135,7 +146,7 @@ class TensorBoard:
 
 
 @dataclass(frozen=True)
-class WandB:
+class WandB(_Options):
     """A run of its own in Weights & Biases.
 
     Attributes:
@@ -177,7 +188,7 @@ class WandB:
 
 
 @dataclass(frozen=True)
-class MLflow:
+class MLflow(_Options):
     """A run in MLflow: that of the training, or a new one.
 
     Attributes:
@@ -221,14 +232,8 @@ KINDS: Mapping[str, type[Destination]] = {one.kind: one for one in get_args(Dest
 """The kinds of exporters, by their names in JSON."""
 
 
-def to_plain(destination: Destination) -> dict[str, Any]:
-    """Return options as plain values that JSON can hold: ``kind``, and each under its name."""
-    given = {one.name: getattr(destination, one.name) for one in fields(destination)}
-    return {"kind": destination.kind, **given}
-
-
-def from_plain(plain: Mapping[str, Any]) -> Destination:
-    """Return the options that :func:`to_plain` made plain; those that are left out have their defaults.
+def from_json(plain: Mapping[str, Any]) -> Destination:
+    """Return the options that ``to_json`` returned; those that are left out have their defaults.
 
     Raises:
         ConfigurationError: the kind or an option is unknown, one is lacking, or a value is wrong.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,7 +14,6 @@ from timing_logger.monitoring.events import Event, event_line
 from timing_logger.monitoring.posting import post
 
 _FROM_ENVIRONMENT = "env:"
-_HANDED_OVER = "TIMING_LOGGER_WEBHOOK"
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _PRINTABLE = re.compile(r"[\x20-\x7e]+")
 _OURS = {"Content-Type": "application/json", "User-Agent": "timing-logger"}
@@ -97,33 +96,6 @@ class Webhook:
                 f"webhook: give an object with url, and nothing but {', '.join(_names())}."
             )
         return cls(**content)
-
-
-def for_another_process(webhooks: Sequence[Webhook]) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Return what tells another process of webhooks, without a secret on its command line.
-
-    A command line is shown to everybody on the machine, the environment of a process to its owner.
-
-    Returns:
-        What :meth:`Webhook.from_json` takes there, for each of them; and the variables that the process needs
-        in its environment for that.
-    """
-    environment: dict[str, str] = {}
-
-    def held(value: str) -> str:
-        name = f"{_HANDED_OVER}_{len(environment)}"
-        environment[name] = value
-        return f"{_FROM_ENVIRONMENT}{name}"
-
-    told = [
-        {
-            **webhook.to_json(),
-            "url": held(webhook._post_to),
-            "headers": {name: held(value) for name, value in webhook._post_with.items()},
-        }
-        for webhook in webhooks
-    ]
-    return told, environment
 
 
 def _names() -> list[str]:

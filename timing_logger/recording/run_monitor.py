@@ -32,11 +32,16 @@ class RunMonitor:
         self._process: MonitorProcess | None = None
         self._closing = False
         if rank == 0 or local_rank(os.environ) == "0":
-            settings, environment = monitor.for_another_process(str(log_dir.absolute()))
+            settings = monitor.settings(str(log_dir.absolute()))
             try:
-                self._process = MonitorProcess(settings, self._hear, environment)
+                self._process = MonitorProcess(settings, self._hear)
             except OSError as error:
                 log.warning("timing logger: the monitor of the run cannot be started: %s", error)
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the monitor's process; None where this rank starts none."""
+        return self._process.pid if self._process else None
 
     def close(self) -> None:
         """Let the monitor end. It may go on for some seconds, for what others are still to be told."""

@@ -11,7 +11,7 @@ from timing_logger import read_timings
 from timing_logger.analysis import Verdict, stragglers
 from timing_logger.engine.live.packed import packed_within, unpacked
 from timing_logger.engine.live.snapshot import snapshot_of
-from timing_logger.engine.live.window import Window
+from timing_logger.engine.live.window import LEAST_STEPS, Window
 
 ENDLESS_S = 1e9
 
@@ -73,3 +73,14 @@ def test_a_file_that_takes_the_place_of_another_is_another_run() -> None:
     processes = [process._replace(generation=1) for process in later.processes]
     window.add(later._replace(processes=processes, number=1))
     assert window.timings()["iteration"].max() == 19
+
+
+def test_where_steps_are_long_the_window_has_enough_of_them() -> None:
+    operations_ms = {"DATA": 100.0, "FORWARD": 1000.0, "BACKWARD": 1800.0, "OPTIMIZER": 100.0}
+    times = factors(100, 4, noise=0.05)
+    times[70:, 2] *= 1.3
+    window = Window(30.0)
+    window.add(digest_of(on_one_axis(data_parallel(times, operations_ms=operations_ms))))
+    steps = window.timings()["iteration"].nunique()
+    assert 0.85 * LEAST_STEPS <= steps <= LEAST_STEPS + 1
+    assert judged(window).ranks == (2,)

@@ -61,6 +61,11 @@ class DigestFolder:
         self._locks[what] = lock
         return True
 
+    def let_go(self) -> None:
+        """Give up what was claimed."""
+        while self._locks:
+            self._locks.popitem()[1].close()
+
     def write(self, host: str, number: int, data: bytes) -> None:
         """Put a packed digest in the place of the one that came ``KEPT`` digests before.
 

@@ -17,7 +17,7 @@ import pandas as pd
 
 from timing_logger.analysis.table_types import Floats
 from timing_logger.engine.live.digest import COLUMNS, Digest, Process
-from timing_logger.engine.live.sampled_steps import FACTOR, of_fewer_steps
+from timing_logger.engine.live.sampled_steps import thinned
 from timing_logger.engine.live.tails import no_rows
 from timing_logger.errors import TimingLoggerError
 from timing_logger.record import FIELDS
@@ -53,7 +53,7 @@ def packed_within(digest: Digest, most_bytes: int) -> bytes:
     """
     data = packed(digest)
     while len(data) > most_bytes and len(digest.rows):
-        digest = of_fewer_steps(digest, digest.every * FACTOR)
+        digest = thinned(digest)
         data = packed(digest)
     return data
 

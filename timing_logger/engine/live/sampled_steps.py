@@ -23,11 +23,16 @@ _RAREST = FACTOR**8
 
 def of_fewer_rows(digest: Digest, most_rows: float) -> Digest:
     """Return a digest of as many steps as have no more than this many rows."""
-    every = digest.every
-    while len(digest.rows) > most_rows and every < _RAREST:
-        every *= FACTOR
-        digest = of_fewer_steps(digest, every)
+    while len(digest.rows) > most_rows:
+        digest = thinned(digest)
     return digest
+
+
+def thinned(digest: Digest) -> Digest:
+    """Return a digest of one in ``FACTOR`` of its steps; of no step if there is nearly none left."""
+    if digest.every >= _RAREST:
+        return digest._replace(rows=digest.rows[:0])
+    return of_fewer_steps(digest, digest.every * FACTOR)
 
 
 def of_fewer_steps(digest: Digest, every: int) -> Digest:

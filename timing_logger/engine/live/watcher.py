@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from timing_logger.analysis.stragglers.coinciding.search import HostCounters
 from timing_logger.engine.live.collector import Collector
+from timing_logger.engine.live.digest import Digest
 from timing_logger.engine.live.digest_folder import DigestFolder
 from timing_logger.engine.live.snapshot import Snapshot, snapshot_of
 from timing_logger.engine.live.window import Window
@@ -16,6 +17,7 @@ from timing_logger.engine.live.window import Window
 WINDOW_S = 30.0
 """The length of the window, back from the newest row of the run, in seconds."""
 
+_LATE_LOOKS = 3
 _LATE_S = 30.0  # a host that has written no digest for so long is read itself, as far as its files are here
 
 
@@ -27,6 +29,7 @@ class Watcher:
         window_s: length of the window, back from the newest row, in seconds.
         host: reads the host counters; None for verdicts without a cause.
         is_wanted: tells of a process by its sidecar whether it is followed.
+        elsewhere: returns new digests of hosts that do not share the folder, if there are such hosts.
     """
 
     def __init__(
@@ -35,11 +38,13 @@ class Watcher:
         window_s: float = WINDOW_S,
         host: HostCounters | None = None,
         is_wanted: Callable[[dict[str, Any]], bool] = lambda sidecar: True,
+        elsewhere: Callable[[], Iterable[Digest]] = list,
     ) -> None:
         self._is_wanted = is_wanted
         self._collector = Collector(folder, is_wanted=self._is_read)
         self._digests = DigestFolder(folder)
         self._written_unix_s: dict[str, float] = {}
+        self._elsewhere, self._looks_without = elsewhere, 0
         self._window = Window(window_s)
         self._host = host
 
@@ -54,7 +59,18 @@ class Watcher:
             self._written_unix_s[digest.source] = digest.unix_s
             self._window.add(digest)
         self._window.add(self._collector.digest())
+        self._hear_elsewhere()
         return snapshot_of(self._window, self._host)
+
+    def _hear_elsewhere(self) -> None:
+        """Take in digests from elsewhere, if ranks are missing that may not just be late to begin."""
+        processes = self._window.processes
+        world_size = max((one.sidecar.get("world_size") or 0 for one in processes), default=0)
+        if self._looks_without < _LATE_LOOKS:
+            self._looks_without = self._looks_without + 1 if world_size > len(processes) else 0
+            return
+        for digest in self._elsewhere():
+            self._window.add(digest)
 
     def _is_read(self, sidecar: dict[str, Any]) -> bool:
         return (

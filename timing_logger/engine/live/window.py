@@ -24,11 +24,17 @@ _Clocks: TypeAlias = "dict[tuple[str, Key], Alignment]"
 """The clock of each process, by the source that told of it last."""
 
 
+LEAST_STEPS = 40
+"""The steps that a window has at least: a rank is named for a dozen slow ones, beside others."""
+
+_LONGEST_S = 1800.0
+
+
 class Window:
     """The last seconds of a run.
 
     Args:
-        window_s: how many, back from the newest row.
+        window_s: how many, back from the newest row; more, where so few hold less than ``LEAST_STEPS`` steps.
     """
 
     def __init__(self, window_s: float) -> None:
@@ -49,9 +55,12 @@ class Window:
         return list({process.rank: process for process in by_age}.values())
 
     def _told(self) -> dict[Key, tuple[str, Process]]:
-        """Return what was told last of each process, and which source did."""
+        """Return what was told last of each process of the run that began last, and which source did."""
         digests = sorted(self._newest.values(), key=lambda digest: digest.unix_s)
-        return {_key(one): (digest.source, one) for digest in digests for one in digest.processes}
+        told = {_key(one): (digest.source, one) for digest in digests for one in digest.processes}
+        began = {_run_of(one): one.sidecar.get("started_unix_ns") or 0 for _, one in told.values()}
+        latest = max(began, key=lambda run: began[run], default="")
+        return {key: one for key, one in told.items() if _run_of(one[1]) in ("", latest)}
 
     @property
     def last(self) -> list[pd.DataFrame]:
@@ -81,7 +90,7 @@ class Window:
             for one, clock in zip(processes, _clocks(processes), strict=True)
         }
         every = max((digest.every for digest in self._all()), default=1)
-        since_unix_s = self._newest_unix_s() - self._window_s
+        since_unix_s = self._begin_unix_s()
         tables = [_table(digest, every, clocks, since_unix_s) for digest in self._all()]
         rows = pd.concat([_no_table(), *tables], ignore_index=True)
         timings: pd.DataFrame = rows.sort_values(["rank", "incarnation"], kind="stable", ignore_index=True)
@@ -93,9 +102,21 @@ class Window:
 
     def _forget(self) -> None:
         """Forget the digests whose rows all lie before the window."""
-        since_unix_s = self._newest_unix_s() - self._window_s
+        since_unix_s = self._begin_unix_s()
         for source, digests in self._digests.items():
             self._digests[source] = [one for one in digests if not _newest_unix_s(one) < since_unix_s]
+
+    def _begin_unix_s(self) -> float:
+        steps_s = min(LEAST_STEPS * self._step_s(), _LONGEST_S)
+        return self._newest_unix_s() - max(self._window_s, steps_s)
+
+    def _step_s(self) -> float:
+        """Return how long a step takes, by the rows of all digests; 0.0 if there are too few."""
+        spans_s, steps = 0.0, 0
+        for counted in self.counted().values():
+            spans_s += max(one.until_s for one in counted) - min(one.since_s for one in counted)
+            steps += sum(one.n_iterations for one in counted)
+        return spans_s / steps if steps else 0.0
 
     def _newest_unix_s(self) -> float:
         return max((_newest_unix_s(digest) for digest in self._all()), default=math.nan)
@@ -132,6 +153,10 @@ def _on_axis(clock: Alignment, starts_s: Any, ends_s: Any) -> tuple[Any, Any, An
 
 def _clocks(processes: Sequence[Process]) -> list[Alignment]:
     return alignments([(TimingFile(one.rank, one.incarnation), one.sidecar or None) for one in processes])
+
+
+def _run_of(process: Process) -> str:
+    return process.sidecar.get("run_id") or ""
 
 
 def _key(process: Process) -> Key:

@@ -1,0 +1,64 @@
+"""``timing-logger run --monitor`` says while a job runs who is slow, and leaves the job as it is."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from mpi_runner import environment_of_a_job
+from processes import run_job
+
+from timing_logger.cli import main
+
+LIMIT_S = 120.0
+
+SLOW_FOR_A_WHILE = """
+import time
+from mpi4py import MPI
+rank, begun_s, steps = MPI.COMM_WORLD.rank, time.monotonic(), 0
+ends = False
+while not ends:
+    passed_s = time.monotonic() - begun_s
+    time.sleep(0.010 + (0.010 if rank == 1 and passed_s < 7 else 0.0))
+    ends = MPI.COMM_WORLD.allreduce(passed_s > 17, op=MPI.LOR)
+    steps += 1
+"""
+
+
+def monitored_run(folder: Path, *options: str, program: str = SLOW_FOR_A_WHILE) -> tuple[int, str]:
+    """Run the program on three ranks with a monitor, and return the exit code and stderr."""
+    job = [Path(sys.executable).with_name("mpiexec"), "-n", 3, sys.executable, "-m", "mpi4py", "-c", program]
+    command = [
+        sys.executable, "-m", "timing_logger", "run", "--monitor", "--monitor-every", 1, "--log-dir", folder,
+        *options, "--", *job,
+    ]  # fmt: skip
+    with environment_of_a_job() as environment:
+        done = run_job(command, environment=environment, limit_s=LIMIT_S, name="run --monitor")
+    return done.returncode, done.stderr
+
+
+def test_it_says_when_a_rank_is_found_slow_and_when_that_is_over(tmp_path: Path) -> None:
+    status, said = monitored_run(tmp_path / "logs")
+    lines = re.findall(r"^timing-logger: \d\d:\d\d:\d\d (.*)$", said, re.MULTILINE)
+    events = [json.loads(line) for line in (tmp_path / "logs/verdicts.jsonl").read_text().splitlines()]
+    assert status == 0, said
+    assert [event["change"] for event in events] == ["begins", "ends"], said
+    assert [event["ranks"] for event in events] == [[1], [1]]
+    assert lines == [events[0]["text"], f"over: {events[1]['text']}"]
+
+
+def test_the_exit_code_is_the_jobs_and_its_monitor_ends_with_it(tmp_path: Path) -> None:
+    status, said = monitored_run(tmp_path / "logs", program="from mpi4py import MPI; raise SystemExit(7)")
+    assert status == 7, said
+    assert "monitor" not in said
+
+
+@pytest.mark.parametrize("option", [["--webhook", "https://a.example"], ["--prometheus", "9400"]])
+def test_what_is_for_a_monitor_needs_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: list[str]
+) -> None:
+    assert main(["run", "--log-dir", str(tmp_path), *option, "--", sys.executable, "-c", ""]) == 2
+    assert f"{option[0]} is for what a monitor sees" in capsys.readouterr().err

@@ -1,0 +1,106 @@
+"""Whatever happens to the monitor of a run, or to what it writes to: the training ends as without one."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from mpi_runner import PROGRAMS, environment_of_a_job
+from processes import run_job
+
+LIMIT_S = 120.0
+RANKS = 3
+
+
+def result_of(
+    folder: Path, *arguments: str, meanwhile: Callable[[Path], None] | None = None
+) -> tuple[int, str]:
+    """Run the training, do something to it meanwhile, and return its exit code and its result."""
+    helper = threading.Thread(target=meanwhile, args=(folder,)) if meanwhile else None
+    if helper:
+        helper.start()
+    mpiexec = Path(sys.executable).with_name("mpiexec")
+    command = [mpiexec, "-n", RANKS, sys.executable, "-m", "mpi4py", PROGRAMS / "reproducible.py", folder]
+    with environment_of_a_job() as environment:
+        done = run_job([*command, *arguments], environment=environment, limit_s=LIMIT_S, name="training")
+    if helper:
+        helper.join(LIMIT_S)
+    (result,) = re.findall(r"^RESULT (.*)$", done.stdout, re.MULTILINE) or [done.stderr[-2000:]]
+    return done.returncode, result
+
+
+def monitors(folder: Path) -> list[int]:
+    """Return the processes that hold the lock of the monitor that judges this folder."""
+    lock = folder / "monitor" / "judge.lock"
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                opened = [os.readlink(link) for link in (entry / "fd").iterdir()]
+            except OSError:
+                continue
+            if str(lock) in opened:
+                found.append(int(entry.name))
+    return found
+
+
+def once_it_judges(act: Callable[[Path], None]) -> Callable[[Path], None]:
+    def meanwhile(folder: Path) -> None:
+        deadline_s = time.monotonic() + LIMIT_S
+        while not monitors(folder) and time.monotonic() < deadline_s:
+            time.sleep(0.02)
+        if monitors(folder):
+            act(folder)
+            (folder / "done").touch()
+
+    return meanwhile
+
+
+def send(number: int) -> Callable[[Path], None]:
+    def to_all(folder: Path) -> None:
+        for pid in monitors(folder):
+            os.kill(pid, number)
+
+    return to_all
+
+
+def replace_with_a_file(folder: Path) -> None:
+    shutil.rmtree(folder / "monitor")
+    (folder / "monitor").write_text("no folder")
+
+
+def link_to_the_full_device(folder: Path) -> None:
+    (folder / "verdicts.jsonl").symlink_to("/dev/full")
+
+
+FAULTS = {
+    "killed": send(signal.SIGKILL),
+    "stopped": send(signal.SIGSTOP),
+    "terminated": send(signal.SIGTERM),
+    "its folder is no folder": replace_with_a_file,
+    "what it writes to is full": link_to_the_full_device,
+}
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, str]:
+    return result_of(tmp_path_factory.mktemp("plain") / "logs")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_training_ends_as_without_a_monitor(tmp_path: Path, plain: tuple[int, str], fault: str) -> None:
+    folder = tmp_path / "logs"
+    found = result_of(folder, "monitored", meanwhile=once_it_judges(FAULTS[fault]))
+    for pid in monitors(folder):  # one that was stopped
+        os.kill(pid, signal.SIGKILL)
+    assert (folder / "done").exists(), "the monitor never judged"
+    assert plain[0] == 0
+    assert found == plain

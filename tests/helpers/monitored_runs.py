@@ -1,0 +1,95 @@
+"""Folders of runs that a monitor finds on this host, and what it says of them."""
+
+from __future__ import annotations
+
+import json
+import queue
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from digests import on_one_axis
+from simulated_runs import data_parallel, factors
+from timing_files import write_table
+
+from timing_logger.monitor import Settings
+from timing_logger.monitor_process import MonitorProcess
+from timing_logger.monitoring import looking
+from timing_logger.monitoring.looking import Looking
+from timing_logger.run_info import boot_id, host_name, sidecar_path
+
+LIMIT_S = 60.0
+
+EVERY_S = 12.0
+"""As long as these runs last: all of one is in the first digest."""
+
+
+def write_run_of_this_host(folder: Path, *, slow_rank: int | None = 2, steps: int = 300) -> Path:
+    """Write the files of four ranks of this host, of which one is slow throughout."""
+    times = factors(steps, 4, noise=0.05)
+    if slow_rank is not None:
+        times[:, slow_rank] *= 1.4
+    write_table(folder, on_one_axis(data_parallel(times)))
+    for rank in range(4):
+        is_of_host(folder / f"timing-rank{rank}.csv", host_name())
+    return folder
+
+
+def is_of_host(timing_file: Path, host: str) -> None:
+    """State in the sidecar of a file on which host its process ran."""
+    path = sidecar_path(timing_file)
+    content = {**json.loads(path.read_text()), "host": host, "boot_id": boot_id()}
+    path.write_text(json.dumps(content))
+
+
+class Heard:
+    """What a monitor says."""
+
+    def __init__(self) -> None:
+        self._said: queue.Queue[Mapping[str, Any]] = queue.Queue()
+
+    def __call__(self, content: Mapping[str, Any]) -> None:
+        self._said.put(content)
+
+    def next(self, key: str) -> Any:
+        """Wait for the next object that has a key, and return what it has there."""
+        deadline_s = time.monotonic() + LIMIT_S
+        while True:
+            content = self._said.get(timeout=max(0.1, deadline_s - time.monotonic()))
+            if key in content:
+                return content[key]
+
+
+@contextmanager
+def monitor_of(folder: Path, **settings: Any) -> Iterator[tuple[MonitorProcess, Heard]]:
+    """Have a folder looked at each second; the process is ended."""
+    heard = Heard()
+    process = MonitorProcess(Settings(log_dir=str(folder), **{"every_s": 1.0, **settings}), heard)
+    try:
+        yield process, heard
+    finally:
+        process.close(LIMIT_S)
+
+
+class Voice:
+    """Keeps what it is told to say."""
+
+    def __init__(self) -> None:
+        self.said: list[dict[str, Any]] = []
+
+    def say(self, **content: Any) -> None:
+        self.said.append(content)
+
+    @property
+    def events(self) -> list[tuple[str, list[int]]]:
+        return [(one["event"]["change"], one["event"]["ranks"]) for one in self.said if "event" in one]
+
+
+def monitor_on(host: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Looking, Voice]:
+    """Return what the monitor of a host of this name does, and whom it tells."""
+    monkeypatch.setattr(looking, "host_name", lambda: host)
+    voice = Voice()
+    return Looking(Settings(log_dir=str(folder), every_s=EVERY_S), voice), voice

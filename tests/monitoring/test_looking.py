@@ -1,0 +1,75 @@
+"""The monitor of the host of rank 0 judges the run, those of other hosts pass on what they see."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from monitored_runs import EVERY_S, is_of_host, monitor_on, write_run_of_this_host
+
+from timing_logger.engine.live.digest_folder import DigestFolder
+from timing_logger.monitoring.looking import MOST_BYTES_PER_S
+
+
+@pytest.fixture
+def run_of_two_hosts(tmp_path: Path) -> Path:
+    folder = write_run_of_this_host(tmp_path / "run")
+    for rank in range(4):
+        is_of_host(folder / f"timing-rank{rank}.csv", f"node{rank // 2}")
+    return folder
+
+
+def test_a_rank_of_another_host_is_named_by_what_that_host_passes_on(
+    run_of_two_hosts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, silent = monitor_on("node1", run_of_two_hosts, monkeypatch)
+    other.look()
+    (digest,) = DigestFolder(run_of_two_hosts).read()
+    assert [process.rank for process in digest.processes] == [2, 3]
+    for rank in (2, 3):  # only the digest tells of them now
+        (run_of_two_hosts / f"timing-rank{rank}.csv").write_bytes(b"")
+    judge, voice = monitor_on("node0", run_of_two_hosts, monkeypatch)
+    for _ in range(2):
+        judge.look()
+    judge.close()
+    other.close()
+    assert voice.events == [("begins", [2])]
+    assert silent.said == []
+
+
+def test_what_a_host_passes_on_keeps_to_its_bytes(
+    run_of_two_hosts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, _ = monitor_on("node1", run_of_two_hosts, monkeypatch)
+    other.look()
+    other.close()
+    (file,) = (run_of_two_hosts / "monitor").glob("*.digest")
+    assert 0 < file.stat().st_size <= 2 * EVERY_S * MOST_BYTES_PER_S
+
+
+def test_only_one_monitor_judges_and_another_takes_over_when_it_ends(
+    run_of_two_hosts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = monitor_on("node0", run_of_two_hosts, monkeypatch)
+    first.look()
+    second, voice = monitor_on("node0", run_of_two_hosts, monkeypatch)
+    second.look()
+    second.look()
+    assert [list(one) for one in voice.said] == [["said"]]
+    first.close()
+    for _ in range(2):
+        second.look()
+    second.close()
+    assert voice.events == [("begins", [2])]
+
+
+def test_a_folder_that_cannot_be_written_to_is_said_and_costs_nothing(
+    run_of_two_hosts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run_of_two_hosts / "monitor").write_text("a file where the folder should be")
+    monitor, voice = monitor_on("node1", run_of_two_hosts, monkeypatch)
+    monitor.look()
+    monitor.look()
+    monitor.close()
+    assert len(voice.said) == 1
+    assert "cannot be judged" in voice.said[0]["said"]

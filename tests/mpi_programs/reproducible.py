@@ -1,0 +1,36 @@
+"""Trains a little, deterministically, and says what came out of it: of the same program, always the same.
+
+With ``monitored`` as second argument its logger has a monitor.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import time
+
+import numpy as np
+from mpi4py import MPI
+
+from allreduce_instrumentation import TimedIntracomm
+from timing_logger import Monitor, init_timing_logger, shutdown_timing_logger
+
+_STEPS = 400
+_STEP_S = 0.01
+
+world = MPI.COMM_WORLD
+monitor = Monitor(every_s=1.0) if "monitored" in sys.argv else None
+logger = init_timing_logger(world.rank, sys.argv[1], world_size=world.size, monitor=monitor)
+comm = TimedIntracomm(world, timing_logger=logger)
+generator = np.random.default_rng(world.rank)
+weights, gradient, total = np.zeros(1000), np.empty(1000), np.empty(1000)
+for step in range(_STEPS):
+    logger.set_current_iteration(step)
+    with logger.operation("FORWARD"):
+        gradient[:] = np.tanh(weights + generator.normal(size=1000))
+        time.sleep(_STEP_S)
+    comm.Allreduce(gradient, total)
+    weights -= 0.01 * total
+shutdown_timing_logger()
+if world.rank == 0:
+    print("RESULT", hashlib.sha256(weights.tobytes()).hexdigest(), logger.stats.written, flush=True)

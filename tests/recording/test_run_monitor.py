@@ -1,0 +1,92 @@
+"""A logger starts the monitor of its run, and a run goes on whatever becomes of that."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from monitored_runs import LIMIT_S, write_run_of_this_host
+
+from timing_logger import Monitor, TimingLogger
+from timing_logger.errors import ConfigurationError
+from timing_logger.recording.run_monitor import RunMonitor
+
+
+def wait_for(is_so: Any) -> None:
+    deadline_s = time.monotonic() + LIMIT_S
+    while not is_so():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def started(folder: Path, rank: int = 0, **options: Any) -> RunMonitor:
+    return RunMonitor(Monitor(every_s=1.0, **options), folder, rank)
+
+
+def test_the_function_gets_each_event_and_what_it_raises_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    events: list[dict[str, Any]] = []
+
+    def on_verdict(event: dict[str, Any]) -> None:
+        events.append(event)
+        raise ValueError("of the user's")
+
+    monitor = started(write_run_of_this_host(tmp_path / "run"), on_verdict=on_verdict)
+    wait_for(lambda: events)
+    monitor.close()
+    assert [event["ranks"] for event in events] == [[2]]
+    assert "on_verdict raised" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("rank", "local_rank", "starts"), [(0, "", True), (4, "0", True), (4, "", False), (5, "1", False)]
+)
+def test_rank_0_and_the_first_rank_of_each_host_start_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rank: int, local_rank: str, starts: bool
+) -> None:
+    if local_rank:
+        monkeypatch.setenv("LOCAL_RANK", local_rank)
+    monitor = started(tmp_path, rank)
+    assert (monitor.pid is not None) is starts
+    monitor.close()
+
+
+def test_a_monitor_that_is_killed_is_logged_once_and_recording_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with TimingLogger(0, tmp_path, monitor=Monitor()) as logger:
+        assert logger._monitor is not None
+        pid = logger._monitor.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: "monitor has ended" in caplog.text)
+        with logger.operation("FORWARD"):
+            pass
+    assert logger.stats.written == 1
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"every_s": 0.5}, "every_s"),
+        ({"every_s": "5"}, "every_s"),
+        ({"window_s": 8.0}, "window_s"),
+        ({"on_verdict": "print"}, "on_verdict"),
+    ],
+)
+def test_options_that_cannot_be_are_refused_at_once(options: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConfigurationError, match=named):
+        Monitor(**options)
+
+
+@pytest.mark.parametrize(("log_dir", "monitor"), [(None, Monitor()), ("logs", "yes")])
+def test_a_monitor_needs_files_and_is_a_monitor(tmp_path: Path, log_dir: str | None, monitor: Any) -> None:
+    with pytest.raises(ConfigurationError, match="monitor"):
+        TimingLogger(0, log_dir and tmp_path / log_dir, monitor=monitor)

@@ -1,0 +1,73 @@
+"""``run --monitor``: have the job judged while it goes on, and say in a line what changes."""
+
+from __future__ import annotations
+
+import os
+import time
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from timing_logger.cli.stderr import say
+from timing_logger.errors import ConfigurationError
+from timing_logger.launchers import local_rank
+from timing_logger.monitor import Monitor
+from timing_logger.monitor_process import MonitorProcess
+
+_GRACE_S = 15.0
+"""Seconds that the end of a job waits for what is still to be told; it is mostly one look."""
+
+_BEFORE = {"begins": "", "changes": "now: ", "ends": "over: "}
+
+
+@contextmanager
+def monitored(arguments: Namespace, log_dir: Path) -> Iterator[None]:
+    """Have the job that runs in the block judged, if that was asked. Nothing that goes wrong concerns it.
+
+    Raises:
+        ConfigurationError: what was asked contradicts itself.
+    """
+    monitor = _monitor(arguments)
+    if monitor is None or local_rank(os.environ) not in ("", "0"):  # another ``run`` of this host has one
+        yield
+        return
+    try:
+        process = MonitorProcess(monitor.settings(str(log_dir), time.time()), _hear)
+    except OSError as error:
+        say(f"the job cannot be judged while it goes on: {error}")
+        yield
+        return
+    try:
+        yield
+    finally:
+        process.close(_GRACE_S)
+
+
+def _monitor(arguments: Namespace) -> Monitor | None:
+    """Return the options of the monitor; None if none is asked."""
+    if not arguments.monitor:
+        for name in ("webhook", "prometheus"):
+            if getattr(arguments, name) is not None:
+                raise ConfigurationError(f"--{name} is for what a monitor sees: give --monitor, too.")
+        return None
+    from timing_logger.monitoring.destinations import Prometheus
+    from timing_logger.monitoring.webhook import Webhook
+
+    return Monitor(
+        every_s=arguments.monitor_every,
+        webhooks=[Webhook(arguments.webhook)] if arguments.webhook else [],
+        show_in=[Prometheus(arguments.prometheus)] if arguments.prometheus else [],
+    )
+
+
+def _hear(content: Mapping[str, Any]) -> None:
+    if event := content.get("event"):
+        at = datetime.fromisoformat(event["at"]).astimezone()
+        say(f"{at:%H:%M:%S} {_BEFORE[event['change']]}{event['text']}")
+    if said := content.get("said"):
+        say(f"monitor: {said}")
+    if content.get("ended"):
+        say(f"the monitor ended ({content['ended']}); the job goes on without.")
