@@ -6,4 +6,4 @@ import os
 
 from timing_logger.monitoring.process import main
 
-os._exit(main())  # what libraries of exporters still want to do at exit may take long, and nobody waits for it
+os._exit(main())  # at exit, libraries of exporters may still do what takes long, and nobody waits for that

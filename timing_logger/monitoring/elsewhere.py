@@ -7,14 +7,10 @@ import time
 from collections.abc import Iterator
 
 from timing_logger.engine.live.digest import Digest
-from timing_logger.errors import TimingLoggerError
+from timing_logger.errors import LogPathError
 from timing_logger.monitoring.digest_store import DigestStore, StoreAddress, address_of, environment_of
 
 _AGAIN_S = 30.0  # after the store did not answer: each try may take some seconds
-
-
-class NotShared(TimingLoggerError):
-    """Ranks of other hosts cannot be seen: there is no folder that they share, and no store."""
 
 
 class Elsewhere:
@@ -34,13 +30,13 @@ class Elsewhere:
         """Put the packed digest of this host where the monitor that judges finds it.
 
         Raises:
-            NotShared: there is no such place.
+            LogPathError: there is no such place.
             Exception: whatever torch raises, if the store does not answer.
         """
         if self._is_left_alone():
             return
         if self._address() is None:
-            raise NotShared(
+            raise LogPathError(
                 "the files of rank 0 are not in this host's log folder, and the job has no store. Put "
                 "log_dir on a file system that the hosts share."
             )
