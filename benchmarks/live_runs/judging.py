@@ -1,0 +1,49 @@
+"""The process whose time and memory ``size.py`` states: it judges packed digests, as a monitor does.
+
+Run: python -m live_runs.judging FOLDER, as ``size.py`` does; it prints a line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from timing_logger.engine.live.packed import unpacked
+from timing_logger.engine.live.snapshot import snapshot_of
+from timing_logger.engine.live.watcher import WINDOW_S
+from timing_logger.engine.live.window import Window
+
+OWN = "own.pickle"
+"""The digest that whoever judges made itself: of its own host, and in no bytes."""
+
+
+def main(folder: Path) -> dict[str, Any]:
+    """Take in the digests of one look after the other, and judge at the last two; the last is measured."""
+    window, found = Window(WINDOW_S), {}
+    *before, last = sorted(folder.iterdir())
+    for look in before:
+        _take_in(window, look)
+    snapshot_of(window)
+    began_s = time.process_time()
+    _take_in(window, last)
+    found["unpacked_s"] = time.process_time() - began_s
+    verdict = snapshot_of(window).verdict
+    found["judged_s"] = time.process_time() - began_s
+    found["peak_bytes"] = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found["rows"] = len(window.timings())
+    return {**found, "verdict": verdict.verdict, "ranks": list(verdict.ranks)}
+
+
+def _take_in(window: Window, look: Path) -> None:
+    window.add(pickle.loads((look / OWN).read_bytes()))
+    for path in look.glob("*.digest"):
+        window.add(unpacked(path.read_bytes()))
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(Path(sys.argv[1]))))
