@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+
 from live_runs.job import Job, Slow, played
 from live_runs.watching import looks
 
@@ -44,13 +46,23 @@ class Cell(NamedTuple):
 
 
 def cells(*, quick: bool) -> list[Cell]:
-    """Return all cells; ``quick`` leaves out what takes long."""
+    """Return all cells; ``quick`` leaves out those of more than 4 ranks, but for one."""
     found = [Cell(n_ranks, step_s) for n_ranks in RANKS for step_s in STEPS_S]
-    return [one for one in found if not quick or one.n_ranks <= 64]
+    return [one for one in found if not quick or one.n_ranks == RANKS[0] or one == Cell(64, 0.3)]
 
 
-def delay(cell: Cell, seed: int) -> Delay:
-    """Watch a job in which some rank becomes slow at some moment, until that is told."""
+def jobs_of(cell: Cell, usual: int) -> int:
+    """Return how many jobs of a cell are watched: fewer of those that take minutes each."""
+    return usual if cell.n_ranks < RANKS[-1] else max(1, usual // 6)
+
+
+def delay_of(task: tuple[Cell, int]) -> Delay:
+    """Watch a job in which some rank becomes slow at some moment, until that is told.
+
+    Args:
+        task: which jobs, and the seed of this one.
+    """
+    cell, seed = task
     rng = np.random.default_rng([seed, cell.n_ranks])
     since_s = float(rng.uniform(_HEALTHY_S, _HEALTHY_S + max(5.0, cell.step_s)))
     until_s = since_s + max(_MOST_S, _MOST_STEPS * cell.step_s)
@@ -70,7 +82,7 @@ def delay(cell: Cell, seed: int) -> Delay:
 
 def lines(found: Sequence[tuple[Cell, Sequence[Delay]]]) -> Iterator[str]:
     """Yield a table of delays, with a line for each cell."""
-    yield "| ranks | step | jobs | told | after, s: median | 90% within | steps: median | 90% within | target | wrong |"
+    yield "| ranks | step | jobs | told | s: median | 90% | steps: median | 90% | 90% within | wrong |"
     yield "|---|---|---|---|---|---|---|---|---|---|"
     for cell, delays in found:
         seconds, steps = (np.array([getattr(one, name) for one in delays]) for name in ("seconds", "steps"))
@@ -80,11 +92,12 @@ def lines(found: Sequence[tuple[Cell, Sequence[Delay]]]) -> Iterator[str]:
         yield (
             f"| {cell.n_ranks:,} | {cell.step_s * 1000:g} ms | {len(delays)} | {told.sum()} "
             f"| {_quantiles(seconds, '.1f')} | {_quantiles(steps, '.0f')} "
-            f"| {cell.target_s:g} s, {'met' if is_met else '**missed**'} | {sum(one.n_wrong for one in delays)} |"
+            f"| {cell.target_s:g} s: {'met' if is_met else '**missed**'} "
+            f"| {sum(one.n_wrong for one in delays)} |"
         )
 
 
-def _quantiles(values: np.ndarray, shown: str) -> str:
+def _quantiles(values: npt.NDArray[np.float64], shown: str) -> str:
     late = np.where(np.isnan(values), np.inf, values)
     found = [np.quantile(late, part, method="higher") for part in (0.5, 0.9)]
     return " | ".join("not told" if np.isinf(one) else format(one, shown) for one in found)

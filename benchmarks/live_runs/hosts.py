@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from live_runs.job import OPERATIONS, Played, intervals
 
+from live_runs.job import OPERATIONS, Played, intervals
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.engine.live.digest import COLUMNS, Digest, Process
 from timing_logger.engine.live.packed import packed_within, unpacked
@@ -54,10 +54,14 @@ class Host:
         phase_s: when it looks first; rows are flushed at other moments, drawn by the seed of the job.
     """
 
-    def __init__(self, run: Played, name: str, ranks: npt.NDArray[np.int64], every: int, phase_s: float) -> None:
+    def __init__(
+        self, run: Played, name: str, ranks: npt.NDArray[np.int64], every: int, phase_s: float
+    ) -> None:
         self.name, self.phase_s = name, phase_s
         self._run, self._ranks, self._every = run, ranks, every
-        self._flush_s = float(np.random.default_rng([run.job.seed, int(ranks[0])]).uniform(0, FLUSHED_EVERY_S))
+        self._flush_s = float(
+            np.random.default_rng([run.job.seed, int(ranks[0])]).uniform(0, FLUSHED_EVERY_S)
+        )
         self._next, self._number = 0, 0
         self._sidecars = [_sidecar(rank, run.job.n_ranks) for rank in ranks.tolist()]
 
@@ -85,10 +89,11 @@ class Host:
             since_s, until_s = begins_s[:, 0, 0], ends_s[:, 1, -1]
         latest = int(steps[-1]) + 1 if len(steps) else None
         written = len(OPERATIONS) * self._next
+        of_world = {"group": "world", "size": self._run.job.n_ranks}
         refreshed = {
             "updated_unix_ns": int(unix_s(at_s) * _NS),
             "counters": {"accepted": written, "written": written, "dropped": 0, "pending": 0},
-            "groups": [{"group": "world", "size": self._run.job.n_ranks, "issued": self._next, "completed": self._next}],
+            "groups": [{**of_world, "issued": self._next, "completed": self._next}],
             "last_progress_counter_ns": int((_BOOTED_S + at_s) * _NS),
         }  # fmt: skip
         return [
@@ -176,7 +181,8 @@ def _sidecar(rank: int, n_ranks: int) -> dict[str, Any]:
         started_unix_ns=began_ns, updated_unix_ns=began_ns,
         clock_anchors=[ClockAnchor(begun_ns, began_ns, 170)], clock_offsets=[measured] if host else [],
         counters=Counters(0, 0, 0, 0), groups=[GroupProgress("world", n_ranks, 0, 0)],
-        run_id="simulated", world="", launch_id="", host=f"node{host}", boot_id=f"boot{host}", pid=1000 + rank,
+        run_id="simulated", world="", launch_id="", host=f"node{host}", boot_id=f"boot{host}",
+        pid=1000 + rank,
     )  # fmt: skip
     return dict(json.loads(info.to_json()))
 

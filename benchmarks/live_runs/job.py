@@ -98,7 +98,9 @@ def played(job: Job) -> Played:
     return Played(job, took_s, met_s, ready_s)
 
 
-def intervals(run: Played, steps: npt.NDArray[np.int64], ranks: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
+def intervals(
+    run: Played, steps: npt.NDArray[np.int64], ranks: npt.NDArray[np.int64]
+) -> tuple[Floats, Floats]:
     """Return when the operations of these steps begin and end, as ranks x steps x operations."""
     took_s = run.took_s[np.ix_(steps, range(len(_SHARES)), ranks)].transpose(2, 0, 1).astype(np.float64)
     before_s = run.took_s[np.ix_(np.maximum(steps - 1, 0), [_OPTIMIZER], ranks)][:, 0].T.astype(np.float64)

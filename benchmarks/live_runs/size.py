@@ -15,7 +15,6 @@ from typing import NamedTuple
 from live_runs.hosts import Host, hosts_of
 from live_runs.job import Job, Slow, played
 from live_runs.judging import OWN
-
 from timing_logger.engine.live.packed import packed_within
 from timing_logger.monitoring.looking import MOST_BYTES_PER_S
 
@@ -95,7 +94,7 @@ def _judged(folder: Path) -> dict[str, float]:
 
 def lines(found: Sequence[Size]) -> Iterator[str]:
     """Yield a table of sizes, and what the targets for 10,000 ranks come to."""
-    yield "| ranks | bytes per 10 s | per rank | rows judged | reading, s | with the verdict, s | memory, MB | named |"
+    yield "| ranks | bytes in 10 s | per rank | rows judged | reading, s | and judging, s | memory, MB | named |"
     yield "|---|---|---|---|---|---|---|---|"
     for one in found:
         per_rank = one.bytes_per_10_s / one.n_ranks

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+
 from live_runs.hosts import RANKS_PER_HOST, Host, every_within, unix_s
 from live_runs.job import Played
-
 from timing_logger.analysis import Verdict
 from timing_logger.engine.changes import Change, Changes
 from timing_logger.engine.live.snapshot import snapshot_of

@@ -1,0 +1,87 @@
+"""Run a real job under ``timing-logger run --monitor``, and return what was told, and when it happened."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from live_runs.program import HAPPENED
+
+ROOT = Path(__file__).parents[2]
+RANKS = 4
+_START_S = 60.0  # until all ranks have imported torch, and at the end
+_HANG_AFTER_S = 60.0
+
+
+class Told(NamedTuple):
+    """What was told of a job.
+
+    Attributes:
+        events: those of ``verdicts.jsonl``.
+        happened: what the job noted of its last rank: when and in which step it ``began`` and ``ended``.
+    """
+
+    events: Sequence[Mapping[str, Any]]
+    happened: Mapping[str, float]
+
+    def seconds_until(self, event: Mapping[str, Any], what: str) -> float:
+        """Return how long after something happened an event was seen."""
+        return datetime.fromisoformat(event["at"]).timestamp() - self.happened[what]
+
+
+def run(
+    step_ms: float, length_s: float, fate: Sequence[object] = (), hang_after_s: float = _HANG_AFTER_S
+) -> Told:
+    """Run a job to its end.
+
+    Args:
+        step_ms, length_s, fate: the arguments of ``program.py``.
+        hang_after_s: after how many seconds a call counts as hanging.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        program = [
+            str(ROOT / "benchmarks/live_runs/program.py"),
+            str(step_ms),
+            str(length_s),
+            *map(str, fate),
+        ]
+        job = ["torchrun", "--standalone", "--nproc-per-node", str(RANKS), *program]
+        command = [
+            sys.executable,
+            "-m",
+            "timing_logger",
+            "run",
+            "--quiet",
+            "--monitor",
+            "--log-dir",
+            folder,
+            "--",
+        ]
+        subprocess.run(
+            [*command, *job], env=_environment(folder, hang_after_s), check=True,
+            timeout=4 * length_s + _START_S, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        return Told(_lines(Path(folder, "verdicts.jsonl")), _object(Path(folder, HAPPENED)))
+
+
+def _environment(folder: str, hang_after_s: float) -> dict[str, str]:
+    return {
+        **os.environ, "OMP_NUM_THREADS": "1", "LIVE_LOG_DIR": folder,
+        "TIMING_LOGGER_HANG_AFTER": f"{hang_after_s:g}", "PYTHONPATH": f"{ROOT}:{ROOT / 'benchmarks'}",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }  # fmt: skip
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def _object(path: Path) -> dict[str, float]:
+    return dict(json.loads(path.read_text())) if path.exists() else {}
