@@ -51,12 +51,13 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Two targets at once would install into one .venv at once.
 .NOTPARALLEL:
-.PHONY: help demo demo-ddp compare test test-all test-random test-gpu lint bench bench-page bench-analysis bench-causes bench-verdicts \
+.PHONY: help demo demo-ddp demo-live compare test test-all test-random test-gpu lint bench bench-page bench-analysis bench-causes bench-live bench-verdicts \
 	changelog conformance coverage docs faults lock notebook numbers picture sample sanitize sample-compressed test-matrix
 
 help:
 	@echo "make demo       train on 4 ranks, healthy and with one slow rank; where did the time go?"
 	@echo "make demo-ddp   train with DDP over torch.distributed on 4 ranks, healthy and with one slow rank"
+	@echo "make demo-live  train with DDP for a minute; a rank turns slow half-way, and that is told meanwhile"
 	@echo "make compare    the same training with dense and sparse all-reduces: accuracy, bytes and times"
 	@echo "make test       run the tests            (one of them: make test PYTEST_ARGS=tests/test_record.py)"
 	@echo "make test-all   run the slow tests, too  (before a release, and where a change concerns them)"
@@ -70,6 +71,7 @@ help:
 	@echo "make bench-page the same, written into docs/performance.md and drawn as docs/cost.png"
 	@echo "make bench-analysis what reading and analysing costs (BENCH_ARGS='--sizes 10000x1000' for other sizes)"
 	@echo "make bench-causes how often the cause of slowness is told in real jobs (6 hours; BENCH_ARGS='--runs 1' for a glance)"
+	@echo "make bench-live what is told while a run goes on: how soon, how right, at what cost (BENCH_ARGS=--quick for a glance)"
 	@echo "make bench-verdicts how good the verdicts on slow ranks are (1.5 hours; BENCH_ARGS='--quick --seeds 6' for a glance)"
 	@echo "make conformance mpi4py's own tests, plain and timed, on 1 to 4 ranks (half an hour on 2 cores)"
 	@echo "make faults     every promise under real faults, and docs/reliability.md (hours; FAULTS_ARGS=--short for a minute)"
@@ -112,6 +114,10 @@ demo-ddp: $(DEMO)
 	@$(BIN)/timing-logger stragglers logs/demo-ddp/healthy
 	@echo "== who is slow, with a delayed rank: timing-logger stragglers logs/demo-ddp/straggler"
 	@$(BIN)/timing-logger stragglers logs/demo-ddp/straggler
+
+demo-live: $(DEMO)
+	@rm -rf logs/demo-live
+	@env OMP_NUM_THREADS=1 $(BIN)/python examples/watch_training.py --log-dir logs/demo-live
 
 compare: $(DEMO)
 	@rm -rf logs/compare
@@ -214,6 +220,9 @@ bench-analysis: $(BENCH_ANALYSIS)
 
 bench-causes: $(TEST)
 	@PYTHONPATH=.:benchmarks $(BIN)/python benchmarks/causes.py $(or $(BENCH_ARGS),--write docs/causes.md)
+
+bench-live: $(TEST)
+	@PYTHONPATH=. OMP_NUM_THREADS=1 $(BIN)/python benchmarks/live.py $(or $(BENCH_ARGS),--write docs/live.md)
 
 bench-verdicts: $(TEST)
 	@PYTHONPATH=. OMP_NUM_THREADS=1 $(BIN)/python benchmarks/verdicts.py $(or $(BENCH_ARGS),--write docs/verdict-accuracy.md)

@@ -81,5 +81,5 @@ def lines(hours: dict[Kind, float], found: Sequence[Alarm]) -> Iterator[str]:
 
 
 def most(n_events: int, hours: float) -> float:
-    """Return what the rate per hour does not exceed, with 95% confidence; if none was seen, 3 by all hours."""
+    """Return what the rate per hour does not exceed, with 95% confidence; if none came, 3 by the hours."""
     return float(chi2.ppf(_CONFIDENCE, 2 * (n_events + 1)) / 2 / hours)

@@ -2,8 +2,7 @@
 
 Started by ``torchrun``, under ``timing-logger run --monitor``. Arguments: the length of a step in ms, how
 many seconds the job has, and what happens to the last rank: ``slow SINCE_S UNTIL_S`` or ``stops SINCE_S
-FOR_S``. When it happened is written into ``happened.json`` in the folder of the timing files, in seconds since
-1970.
+FOR_S``. When it happened is written into ``happened.json``, beside the timing files, in seconds since 1970.
 """
 
 from __future__ import annotations

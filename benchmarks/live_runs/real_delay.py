@@ -80,7 +80,7 @@ def _busy() -> Iterator[None]:
 
 def lines_of_slow(delays: Sequence[Delay]) -> Iterator[str]:
     """Yield how soon slow ranks were told in real jobs."""
-    yield f"Real jobs of {RANKS} ranks with steps of {STEP_MS:g} ms; the last rank becomes {SLOWER:.0%} slower:"
+    yield f"Real jobs of {RANKS} ranks with steps of {STEP_MS:g} ms; the last becomes {SLOWER:.0%} slower:"
     yield ""
     yield from _lines(delays, 0.0, max(20.0, 20 * STEP_MS / 1000))
 

@@ -94,7 +94,7 @@ def _judged(folder: Path) -> dict[str, float]:
 
 def lines(found: Sequence[Size]) -> Iterator[str]:
     """Yield a table of sizes, and what the targets for 10,000 ranks come to."""
-    yield "| ranks | bytes in 10 s | per rank | rows judged | reading, s | and judging, s | memory, MB | named |"
+    yield "| ranks | bytes in 10 s | per rank | rows judged | reading, s | judging, s | memory, MB | named |"
     yield "|---|---|---|---|---|---|---|---|"
     for one in found:
         per_rank = one.bytes_per_10_s / one.n_ranks

@@ -185,7 +185,7 @@ def lines(found: Sequence[Measured]) -> Iterator[str]:
     """Yield a table of what monitors cost."""
     yield f"On {os.cpu_count()} cores, turns of {TURN_S:g} s; the {METHOD.replace('differences', 'ratios')}."
     yield ""
-    yield "| ranks | step, ms | pairs | a step takes longer, % (95% interval) | monitor's share of a core, % |"
+    yield "| ranks | step, ms | pairs | a step takes longer, % (95% interval) | the monitor's core, % |"
     yield "|---|---|---|---|---|"
     for one in found:
         longer, share = one.longer.in_units_of(0.01), 100 * one.monitor_share
