@@ -11,13 +11,16 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from collections.abc import Iterator
 
 import torch
 import torch.distributed as dist
-from _text_model import TextTransformer, loss_of, random_batches, train_and_held_out_text
+from _text_model import Batch, TextTransformer, loss_of, random_batches, train_and_held_out_text
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, IterableDataset
 
 BATCH_SIZE = 2
+CPU = torch.device("cpu")
 LOADING_MS = 20.0
 SHOWN_EVERY_S = 10.0
 
@@ -37,26 +40,40 @@ def main() -> None:
     dist.destroy_process_group()
 
 
+class Text(IterableDataset[Batch]):
+    """Batches of text, each from a disk that is slow on one rank for a while."""
+
+    def __init__(self, rank: int, options: argparse.Namespace) -> None:
+        self._rank = rank
+        self._since, self._until = (options.since, options.until) if rank == options.slow_rank else (0.0, 0.0)
+        self._slow_ms: float = options.slow_ms
+
+    def __iter__(self) -> Iterator[Batch]:
+        began_s = time.monotonic()
+        for batch in random_batches(train_and_held_out_text()[0], BATCH_SIZE, self._rank, CPU):
+            is_slow = self._since <= time.monotonic() - began_s < self._until
+            time.sleep((LOADING_MS + self._slow_ms * is_slow) / 1000)
+            yield batch
+
+
 def train(model: DistributedDataParallel, rank: int, options: argparse.Namespace) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, fused=True)
-    batches = random_batches(train_and_held_out_text()[0], BATCH_SIZE, rank, torch.device("cpu"))
-    goes_on, shown_s, step = torch.ones(1), 0.0, 0
+    goes_on, shown_s = torch.ones(1), 0.0
     dist.barrier()
     began_s = time.monotonic()
-    while goes_on:
+    for step, batch in enumerate(DataLoader(Text(rank, options), batch_size=None), 1):
         now_s = time.monotonic() - began_s
-        is_slow = rank == options.slow_rank and options.since <= now_s < options.until
-        time.sleep((LOADING_MS + options.slow_ms * is_slow) / 1000)  # as a loader that waits for a disk
         optimizer.zero_grad()
-        loss = loss_of(model, next(batches))
+        loss = loss_of(model, batch)
         loss.backward()
         optimizer.step()
-        step += 1
         if rank == 0 and now_s - shown_s >= SHOWN_EVERY_S:
             shown_s = now_s
             print(f"  {now_s:3.0f} s: step {step}, loss {loss.item():.3f}", flush=True)
         goes_on.fill_(float(now_s < options.seconds))
         dist.all_reduce(goes_on, dist.ReduceOp.MIN)
+        if not goes_on:
+            break
 
 
 if __name__ == "__main__":
