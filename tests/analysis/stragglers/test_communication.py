@@ -74,6 +74,18 @@ def test_transfers_that_grew_in_the_middle_of_a_run_are_named_from_there_on() ->
     assert "All ranks take part" in said(verdict)
 
 
+def test_slow_transfers_are_named_in_a_run_that_a_rank_joins() -> None:
+    times = usual(1)
+    times[50:] = 20
+    timings = run([range(4)], times)
+    start_s = timings["start_counter"] - timings.groupby("rank")["start_counter"].transform("min")
+    end_s = start_s + timings["elapsed_ms"] / 1000
+    timings = timings.assign(start_s=start_s, end_s=end_s, clock_uncertainty_s=0.0)
+    first = timings.index[(timings["rank"] == 1) & (timings["operation"] == "ALLREDUCE")][5]
+    joined = timings[(timings["rank"] != 1) | (timings.index >= first)].reset_index(drop=True)
+    assert stragglers(joined).verdict == "communication"
+
+
 def test_transfers_that_were_slow_for_a_while_are_named_for_that_while() -> None:
     times = usual(1)
     times[50:80] = 20

@@ -236,6 +236,8 @@ def _as_usual(played: Played, transfers: Transfers, usual_s: Floats) -> tuple[Fl
     such calls of the link take where it is not slow.
     """
     program, ties = played.program, played.ties
+    n_joins = len(program.done.took_s) - len(usual_s)  # meetings of lines that join the run: over no link
+    usual_s = np.pad(usual_s, (0, n_joins), constant_values=np.inf)
     tie, node = _waits_of_ties(played)
     meeting = ties.meeting[tie]
     is_slow = np.isfinite(usual_s[meeting])
