@@ -16,7 +16,6 @@ from live_runs.job import OPERATIONS, Played, intervals
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.engine.live.digest import COLUMNS, Digest, Process
 from timing_logger.engine.live.packed import packed_within, unpacked
-from timing_logger.engine.live.sampled_steps import FACTOR
 from timing_logger.engine.live.tails import no_rows
 from timing_logger.monitoring.looking import MOST_BYTES_PER_S
 from timing_logger.run_info import (
@@ -161,14 +160,6 @@ def every_within(run: Played, looks_every_s: float) -> int:
     host.digest(looks_every_s)
     data = packed_within(host.digest(2 * looks_every_s), int(MOST_BYTES_PER_S * looks_every_s * len(ranks)))
     return unpacked(data).every
-
-
-def as_packed(every: int) -> int:
-    """Return ``every`` as digests can have it: a power of the factor."""
-    power = 1
-    while power < every:
-        power *= FACTOR
-    return power
 
 
 def _sidecar(rank: int, n_ranks: int) -> dict[str, Any]:

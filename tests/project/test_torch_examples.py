@@ -203,3 +203,25 @@ def test_a_straggler_that_is_no_rank_is_refused_before_training(tmp_path: Path) 
     said = refusal_of("train_ddp", *options, RANK="0", WORLD_SIZE="2")
     assert "argument --straggler: there is no rank 2 among 2 ranks" in said
     assert not (tmp_path / "logs").exists()
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    log_dir = tmp_path_factory.mktemp("watched")
+    command = [sys.executable, str(EXAMPLES / "watch_training.py"), "--log-dir", str(log_dir), "--"]
+    training = ["--seconds", "6", "--slow-ms", "200", "--since", "2", "--until", "4"]
+    job = subprocess.run([*command, *training], capture_output=True, text=True, timeout=180)
+    assert job.returncode == 0, f"{job.stdout}\n{job.stderr}"
+    return Trained(job.stdout, log_dir)
+
+
+def test_in_the_live_training_one_rank_is_slow_for_a_while(watched: Trained) -> None:
+    batches = watched.timings.query("operation == 'DATA'")
+    slow = batches[batches["elapsed_ms"] > 200]
+    assert set(slow["rank"]) == {2}
+    assert 3 <= len(slow) <= 10
+
+
+def test_what_was_told_of_it_is_shown_at_the_end(watched: Trained) -> None:
+    assert "== verdicts.jsonl" in watched.stdout
+    assert "== at the endpoint" in watched.stdout
