@@ -24,6 +24,7 @@ from timing_logger.errors import ConfigurationError
 from timing_logger.progress import begin, progress_callback
 
 if TYPE_CHECKING:
+    from timing_logger.engine.changes import Change
     from timing_logger.engine.live import Snapshot, Watcher
     from timing_logger.reading.recovery import Recovery
 
@@ -98,7 +99,8 @@ def _nothing_to_recover(found: Sequence[Recovery]) -> str:
 
 
 def watch(arguments: Namespace) -> Answer:
-    """Draw the table repeatedly until interrupted, or tell what changes; once if that is asked."""
+    """Until interrupted, draw the table repeatedly, tell what changes, or serve a page; or look once."""
+    from timing_logger.cli.served import check_options, serve
     from timing_logger.engine.live import Watcher
     from timing_logger.report import snapshot_text
 
@@ -106,11 +108,14 @@ def watch(arguments: Namespace) -> Answer:
         raise ConfigurationError("--verdict tells changes, and draws no table: leave --once and --all away.")
     if arguments.json and not arguments.verdict:
         raise ConfigurationError("--json is for what changes: give --verdict, too.")
+    check_options(arguments)
     watcher = Watcher(Path(arguments.logdir), arguments.window)
     if arguments.once:
         return Answer(snapshot_text(watcher.snapshot(), terminal_width(), everything=arguments.all))
     try:
         with raised():
+            if arguments.serve is not None:
+                return serve(watcher, arguments)
             return (_tell_changes if arguments.verdict else _draw)(watcher, arguments)
     except KeyboardInterrupt:
         return Answer("")
@@ -122,15 +127,21 @@ def _draw(watcher: Watcher, arguments: Namespace) -> Answer:
     from rich.live import Live
     from rich.text import Text
 
+    from timing_logger.engine.changes import Changes
     from timing_logger.report import snapshot_text
+    from timing_logger.report.now import MOST_CHANGES
 
+    changes = Changes()
+    last: list[Change] = []
     console = Console(highlight=False, soft_wrap=True)
     text = f"No timing files yet in {arguments.logdir}.\n"
     with Live(Text(text), console=console, auto_refresh=False, transient=True) as live:
         try:
             for snapshot in _looks(watcher, arguments.interval):
                 if snapshot is not None:
-                    text = snapshot_text(snapshot, terminal_width(), everything=arguments.all)
+                    change = changes.after(snapshot.verdict, time.time())
+                    last = [*last, *filter(None, [change])][-MOST_CHANGES:]
+                    text = snapshot_text(snapshot, terminal_width(), everything=arguments.all, changes=last)
                 live.update(Text(text), refresh=True)
                 if not console.is_terminal:
                     print(text, flush=True)

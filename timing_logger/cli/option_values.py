@@ -13,6 +13,8 @@ HANG, UNFINISHED = "hang", "unfinished"
 UNJUDGED = "unjudged"
 """The name in ``--fail-on`` for a run in which no rank could be judged."""
 
+MOST_PORT = 65535
+
 KEYS = ("operation", "rank", "incarnation", "epoch", "iteration", "phase", "layer_name", "group")
 VERDICTS = ("rank", "suspect", "role", "group-wide", "communication", "diffuse", HANG, UNJUDGED)
 ENDS = (HANG, UNFINISHED)
@@ -88,4 +90,11 @@ def count(text: str) -> int:
     """Return an integer above 0."""
     if re.fullmatch(r"[1-9]\d{0,8}", text) is None:
         raise argparse.ArgumentTypeError(f"{text!r}: say an integer above 0")
+    return int(text)
+
+
+def port(text: str) -> int:
+    """Return the number of a port; 0 stands for one that is free."""
+    if re.fullmatch(r"\d{1,5}", text) is None or int(text) > MOST_PORT:
+        raise argparse.ArgumentTypeError(f"{text!r}: say a port, 0 to {MOST_PORT}; the folder comes before")
     return int(text)

@@ -267,9 +267,9 @@ _COMMANDS = (
     Command(
         "watch",
         "a live table of a run in progress",
-        "For each rank: iterations and rows per second, communication, waits, open operations, drops, and "
-        "how long it has been silent; then the verdict on the last seconds. Reads the ends of the files and "
-        "changes nothing. Stop it with Ctrl-C.",
+        "Whether it runs and how fast, who is slow, who waits, whether it hangs, and what changed. For each "
+        "rank: iterations and rows per second, communication, waits, open operations, drops, and how long it "
+        "has been silent. Reads the ends of the files and changes nothing. Stop it with Ctrl-C.",
         commands.watch,
         [
             _FOLDER,
@@ -288,6 +288,16 @@ _COMMANDS = (
                 help="a line when somebody is found slow or hangs, when that changes, and when it is over",
             ),
             option("--json", action="store_true", help="with --verdict: each line is a JSON object"),
+            option(
+                "--serve", type=option_values.port, nargs="?", const=0, metavar="PORT",
+                help="show it in a browser, as a page that refreshes itself, at this port (default: a free "
+                "one); prints its address",
+            ),
+            option(
+                "--address", metavar="ADDRESS",
+                help="with --serve: where to listen (127.0.0.1, which only this machine reaches)",
+            ),
+            option("--open", action="store_true", help="with --serve: open the page in a browser"),
         ],
         defaults={"shown_as": ""},
     ),

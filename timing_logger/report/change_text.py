@@ -16,8 +16,17 @@ _AS_IT_IS = {"begins": "", "changes": "now: ", "ends": "over: "}
 
 def change_text(change: Change) -> str:
     """Return a change in a line, which begins with the local time."""
-    at = time.strftime("%H:%M:%S", time.localtime(change.unix_s))
-    return f"{at} {_AS_IT_IS[change.kind]}{what_is_found(change.verdict)}"
+    return f"{clock_time(change.unix_s)} {what_changes(change)}"
+
+
+def what_changes(change: Change) -> str:
+    """Return a change in a line, without its time."""
+    return f"{_AS_IT_IS[change.kind]}{what_is_found(change.verdict)}"
+
+
+def clock_time(unix_s: float) -> str:
+    """Return the local time of day of an instant that is given in seconds since 1970."""
+    return time.strftime("%H:%M:%S", time.localtime(unix_s))
 
 
 def what_is_found(verdict: Verdict) -> str:

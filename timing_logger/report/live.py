@@ -2,56 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from timing_logger.analysis.stragglers.rank_facts import FewSteps
-from timing_logger.report._limits import MOST_LINES, on_left_out
-from timing_logger.report._text_tables import drawn, new_table, wrapped
-from timing_logger.report._wording import count, fixed, or_unknown, percent
-from timing_logger.report.verdict_wording import verdict_sentence
+from timing_logger.report._limits import on_left_out
+from timing_logger.report._text_tables import drawn, new_table, page, wrapped
+from timing_logger.report._wording import fixed, or_unknown, percent
+from timing_logger.report.change_text import change_text
+from timing_logger.report.now import MOST_CHANGES, now_of, worst_first
 
 if TYPE_CHECKING:
+    from timing_logger.engine.changes import Change
     from timing_logger.engine.live import RankNow, Snapshot
 
-_MOST_SENTENCES = 4
-_WORTH_TELLING_S = 1.0  # most collectives are shorter, and some rank is in one at any moment
-_WORST = "that are slow, hang or lost records, if any, and then those that are behind or silent for longest"
+WORST = "that are slow, hang or lost records, if any, and then those that are behind or silent for longest"
+"""Which of many ranks are shown."""
+
 _HEADS = (
     "rank", "epoch", "iteration", "it/s", "rows", "rows/s", "communication", "WAIT", "open", "dropped",
     "silent s", "state",
 )  # fmt: skip
 
 
-def snapshot_text(snapshot: Snapshot, width: int, *, everything: bool = False) -> str:
-    """Return the text of a snapshot from ``Watcher.snapshot``; of many ranks some, if not ``everything``."""
-    has_epochs = any(rank.epoch is not None for rank in snapshot.ranks)
-    shown = [head for head in _HEADS if has_epochs or head != "epoch"]
-    table = new_table(*shown)
-    drawn_ranks = snapshot.ranks if everything else _worst(snapshot)
-    for rank in drawn_ranks:
-        cells = dict(zip(_HEADS, _cells(rank), strict=True))
-        table.add_row(*(cells[head] for head in shown))
-    about = f"{count(len(snapshot.ranks), 'rank')}; the last {snapshot.window_s:.0f} s of the run"
-    left_out = on_left_out(len(snapshot.ranks), len(drawn_ranks), "ranks", _WORST)
-    said = [*left_out, *_on_the_end(snapshot)]
-    end = "".join(f"{wrapped(sentence, width)}\n" for sentence in said)
-    return f"{about}\n\n{drawn(table, width)}\n\n{end}{wrapped(_verdict(snapshot), width)}\n"
+def snapshot_text(
+    snapshot: Snapshot, width: int, *, everything: bool = False, changes: Sequence[Change] = ()
+) -> str:
+    """Return the text of a snapshot.
 
-
-def _worst(snapshot: Snapshot) -> list[RankNow]:
-    """Return the ranks that are worst off, as many as a table names, in ascending order."""
-    end = snapshot.end
-    named = {*snapshot.verdict.ranks_to_look_at, *end.culprits, *end.circle, *end.gone}
-    worst_first = sorted(
-        snapshot.ranks,
-        key=lambda now: (now.rank not in named, not now.dropped, now.closed, _step(now), -now.silent_s),
+    Args:
+        snapshot: as ``Watcher.snapshot`` returns it.
+        width: columns of the terminal.
+        everything: whether all ranks are shown, however many.
+        changes: what changed so far, the latest last.
+    """
+    now = now_of(snapshot)
+    shown = sorted(snapshot.ranks if everything else worst_first(snapshot))
+    heads, rows = table_of_ranks(snapshot, shown)
+    table = new_table(*heads)
+    for row in rows:
+        table.add_row(*row)
+    left_out = on_left_out(len(snapshot.ranks), len(shown), "ranks", WORST)
+    return page(
+        wrapped(f"{now.headline}; the last {snapshot.window_s:.0f} s of the run", width),
+        drawn(table, width),
+        _lines([*left_out, *now.hangs, now.verdict, now.waits], width),
+        _lines(["Changes:", *map(change_text, changes[-MOST_CHANGES:])] if changes else [], width),
     )
-    return sorted(worst_first[:MOST_LINES])
 
 
-def _step(now: RankNow) -> tuple[int, int]:
-    """Return the latest step of a rank; one that has recorded none comes before all."""
-    return (-1 if now.epoch is None else now.epoch), (-1 if now.iteration is None else now.iteration)
+def table_of_ranks(snapshot: Snapshot, shown: Sequence[RankNow]) -> tuple[list[str], list[list[str]]]:
+    """Return the heads of a table of ranks, and a row for each of ``shown``."""
+    has_epochs = any(rank.epoch is not None for rank in snapshot.ranks)
+    heads = [head for head in _HEADS if has_epochs or head != "epoch"]
+    rows = [dict(zip(_HEADS, _cells(rank), strict=True)) for rank in shown]
+    return heads, [[row[head] for head in heads] for row in rows]
+
+
+def _lines(sentences: Sequence[str], width: int) -> str:
+    return "\n".join(wrapped(sentence, width) for sentence in sentences if sentence)
 
 
 def _cells(rank: RankNow) -> list[str]:
@@ -61,16 +69,3 @@ def _cells(rank: RankNow) -> list[str]:
         percent(rank.waited_share), str(rank.unfinished), or_unknown(rank.dropped), fixed(rank.silent_s, 0),
         "closed" if rank.closed else "",
     ]  # fmt: skip
-
-
-def _on_the_end(snapshot: Snapshot) -> tuple[str, ...]:
-    """Return sentences about what hangs, or may be about to; none for a run that continues or has ended."""
-    end = snapshot.end
-    lasts = any((group.since_s or 0.0) >= _WORTH_TELLING_S for group in end.younger)
-    tells = end.warning or (end.state == "running" and (end.gone or lasts))
-    return end.sentences[:_MOST_SENTENCES] if tells else ()
-
-
-def _verdict(snapshot: Snapshot) -> str:
-    few = any(isinstance(fact, FewSteps) for fact in snapshot.verdict.evidence)
-    return verdict_sentence(snapshot.verdict) + (" Few steps so far." if few else "")

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from timing_logger.analysis.stragglers.coinciding.search import HostCounters
 from timing_logger.engine.live.collector import Collector
 from timing_logger.engine.live.digest import Digest
@@ -61,6 +63,10 @@ class Watcher:
         self._window.add(self._collector.digest())
         self._hear_elsewhere()
         return snapshot_of(self._window, self._host)
+
+    def timings(self) -> pd.DataFrame:
+        """Return the rows that the last snapshot is of, as ``read_timings`` would: of many steps some."""
+        return self._window.timings()
 
     def _hear_elsewhere(self) -> None:
         """Take in digests from elsewhere, if ranks are missing that may not just be late to begin."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -33,7 +33,7 @@ AnyPath: TypeAlias = "str | os.PathLike[str]"
 
 _SCRIPTS = (
     "packed.js", "tooltip.js", "canvas.js", "heatmap.js", "causes.js", "timeline.js", "counters.js",
-    "moving.js", "linking.js", "lighting.js", "measuring.js", "jumping.js", "main.js",
+    "moving.js", "linking.js", "lighting.js", "measuring.js", "jumping.js", "drawing.js",
 )  # fmt: skip
 
 
@@ -86,15 +86,34 @@ def report_html(timings: pd.DataFrame, *, host: pd.DataFrame | None = None) -> s
 
 
 def _page(findings: Findings, hosts: Iterable[HostTable]) -> str:
-    template = _environment().get_template("page.html.jinja")
-    return template.render(**_content(findings, hosts))
+    content, data = sections(findings, hosts)
+    return rendered("page.html.jinja", {**content, **surroundings("main.js"), "data": as_script_data(data)})
 
 
-def _content(findings: Findings, hosts: Iterable[HostTable]) -> dict[str, object]:
+def rendered(template: str, content: Mapping[str, object]) -> str:
+    """Return a page.
+
+    Raises:
+        ConfigurationError: Jinja2 is not installed.
+    """
+    return _environment().get_template(template).render(**content)
+
+
+def surroundings(*scripts: str) -> dict[str, object]:
+    """Return what the template needs besides the sections, with these scripts after those that draw."""
+    script = "\n".join(_static(name) for name in (*_SCRIPTS, *scripts))
+    return {
+        "style": _static("report.css"),
+        "script": script,
+        "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    }
+
+
+def sections(findings: Findings, hosts: Iterable[HostTable]) -> tuple[dict[str, object], dict[str, object]]:
+    """Return what the template needs for the sections, and the data that the scripts draw."""
     drawn_heatmap = heatmap(findings)
     causes, counters = host_parts(findings, drawn_heatmap.grid, hosts)
-    script = "\n".join(_static(name) for name in _SCRIPTS)
-    return {
+    content: dict[str, object] = {
         "title": title(findings),
         "facts": facts(findings),
         "judgement": judgement(findings),
@@ -111,18 +130,14 @@ def _content(findings: Findings, hosts: Iterable[HostTable]) -> dict[str, object
         "files": files_table(findings),
         "clocks": clocks_table(findings),
         "unknown": what_is_unknown(findings),
-        "data": as_script_data(
-            {
-                "heatmap": drawn_heatmap.data,
-                "causes": causes.data,
-                "timeline": findings.timeline.data,
-                "counters": counters.data,
-            }
-        ),
-        "style": _static("report.css"),
-        "script": script,
-        "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     }
+    data: dict[str, object] = {
+        "heatmap": drawn_heatmap.data,
+        "causes": causes.data,
+        "timeline": findings.timeline.data,
+        "counters": counters.data,
+    }
+    return content, data
 
 
 def _static(name: str) -> str:

@@ -21,13 +21,19 @@ function rgb(hex) {
   return [1, 3, 5].map((at) => parseInt(full.slice(at, at + 2), 16));
 }
 
+// A page that refreshes itself replaces elements: those are drawn no more, and nothing that stays must hold them.
 function redrawOnChange(element, draw) {
   let asked = 0;
-  const ask = () => { asked ||= requestAnimationFrame(() => { asked = 0; draw(); }); };
+  const ask = () => { asked ||= requestAnimationFrame(() => { asked = 0; if (element.isConnected) draw(); }); };
   new ResizeObserver(ask).observe(element);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", ask);
+  element.classList.add("drawn");
+  element.addEventListener("recolour", ask);
   return ask;
 }
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  for (const element of document.querySelectorAll(".drawn")) element.dispatchEvent(new Event("recolour"));
+});
 
 function fitted(context, text, width) {
   if (context.measureText(text).width <= width) return text;

@@ -1,8 +1,3 @@
-// The page is drawn once its data is unpacked.
+// A report is drawn once.
 
-const content = pageData();
-const line = content.timeline && await drawTimeline(content.timeline);
-if (content.counters) await drawCounters(content.counters, line, namedIn(content.heatmap));
-const map = content.heatmap && await drawHeatmap(content.heatmap, line);
-if (content.causes) await drawCauses(content.causes, map);
-document.documentElement.dataset.drawn = "yes";
+await drawPage(pageData());

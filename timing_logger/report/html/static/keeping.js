@@ -1,0 +1,68 @@
+// What a reader has opened, chosen and scrolled to stays as it is where parts of the page are replaced.
+
+const KEPT = "details, .scroll, .timeline, .views input, button, summary, input, canvas, a";
+
+// The same for what takes an element's place: its section, and what it is called there.
+function keyOf(element) {
+  const words = element.closest("label") ?? element.closest("details")?.querySelector("summary") ?? element;
+  return [element.closest("section")?.id, element.tagName, element.id || element.ariaLabel || words.textContent].join("\n");
+}
+
+function kept(root) {
+  return new Map([...root.querySelectorAll(KEPT)].map((element) => [keyOf(element), element]));
+}
+
+// Puts `fresh` in the place of `stale`.
+function replaceKeeping(stale, fresh) {
+  const [before, after] = [kept(stale), kept(fresh)];
+  const focused = stale.contains(document.activeElement) ? keyOf(document.activeElement) : null;
+  const scrolled = [];
+  for (const [key, element] of after) {
+    const old = before.get(key);
+    if (!old) continue;
+    if (element.tagName === "DETAILS") element.open = old.open;
+    if (element.type === "radio") element.checked = old.checked;
+    if (element.tagName === "CANVAS") keepPicture(old, element);
+    scrolled.push([element, old.scrollLeft, old.scrollTop]);
+  }
+  const place = placeOf();
+  stale.replaceWith(fresh);
+  for (const [element, left, top] of scrolled) element.scrollTo({ left, top, behavior: "instant" });
+  after.get(focused)?.focus({ preventScroll: true });
+  keepPlace(place);
+}
+
+// Until it is drawn itself, so that nothing jumps or flickers.
+function keepPicture(old, canvas) {
+  [canvas.width, canvas.height, canvas.style.height] = [old.width, old.height, old.style.height];
+  if (old.width && old.height) canvas.getContext("2d").drawImage(old, 0, 0);
+  const size = canvas.closest("#timeline-size");
+  if (size) size.style.height = old.closest("#timeline-size").style.height;
+}
+
+// The first section that is seen, and where it stands on the screen.
+function placeOf() {
+  const section = [...document.querySelectorAll("section[id]")].find((one) => one.getBoundingClientRect().bottom > 0);
+  return section && scrollY > 0 ? { id: section.id, top: section.getBoundingClientRect().top } : null;
+}
+
+function keepPlace(place) {
+  const section = place && document.getElementById(place.id);
+  if (section) scrollBy({ top: section.getBoundingClientRect().top - place.top, behavior: "instant" });
+}
+
+let isPressed = false;
+for (const name of ["pointerdown", "pointerup", "pointercancel"]) {
+  addEventListener(name, () => { isPressed = name === "pointerdown"; }, { capture: true });
+}
+
+// Whether a reader is at something that would be lost.
+function isInUse(root) {
+  const selection = getSelection();
+  return isPressed || (!tooltip.hidden && root.contains(document.getElementById("timeline"))) ||
+    (!selection.isCollapsed && root.contains(selection.anchorNode));
+}
+
+function isLookedInto(line) {
+  return Boolean(line && (line.to - line.from < line.end || line.query || line.onlyWaits || line.measures || line.chosen));
+}

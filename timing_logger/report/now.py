@@ -1,0 +1,170 @@
+"""What a person asks of a run in progress: does it run, how fast, who is slow, who waits, does it hang.
+
+The table in the terminal and the page in a browser say the same.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from timing_logger.analysis.stragglers.rank_facts import FewSteps
+from timing_logger.report._limits import MOST_LINES
+from timing_logger.report._wording import count, fixed, percent
+from timing_logger.report.verdict_wording import verdict_sentence
+
+if TYPE_CHECKING:
+    from timing_logger.engine.live import RankNow, Snapshot
+
+State = Literal["runs", "hangs", "silent", "over"]
+
+MOST_CHANGES = 5
+"""How many of the last changes are shown: what came before is in ``verdicts.jsonl``, if that is written."""
+
+_MOST_SENTENCES = 4
+_WORTH_TELLING_S = 1.0  # most collectives are shorter, and some rank is in one at any moment
+_QUIET_S = 5.0  # files are written to once a second where anything is recorded
+_LITTLE = 0.05  # the fraction of its time that a rank waits in any run
+
+
+class Now(NamedTuple):
+    """The answers.
+
+    Attributes:
+        state: ``silent`` if there is no sign of life, and nothing hangs as far as is known.
+        headline: whether the run goes on, how fast, and where it is.
+        verdict: who is slow, in what.
+        waits: who waits, and for which part of the time; "" if that is not known.
+        hangs: sentences on what hangs, or may be about to; none where nothing does.
+    """
+
+    state: State
+    headline: str
+    verdict: str
+    waits: str
+    hangs: tuple[str, ...]
+
+
+def now_of(snapshot: Snapshot) -> Now:
+    """Return the answers that a snapshot from ``Watcher.snapshot`` gives."""
+    state = _state(snapshot)
+    about = (count(len(snapshot.ranks), "rank"), *_speed(snapshot, state), *_place(snapshot.ranks))
+    return Now(
+        state=state,
+        headline=f"{_how_it_is(snapshot, state)}: {', '.join(about)}",
+        verdict=_verdict(snapshot),
+        waits=_waits(snapshot.ranks),
+        hangs=_on_the_end(snapshot),
+    )
+
+
+def worst_first(snapshot: Snapshot, most: int = MOST_LINES) -> list[RankNow]:
+    """Return the ranks that are worst off: named ones, those that lost records, are behind or are silent.
+
+    Of these so many are chosen. They come in the order in which they are named, then by how little they
+    waited: the others wait for them.
+    """
+    end = snapshot.end
+    named = (*end.culprits, *end.circle, *end.gone, *snapshot.verdict.ranks_to_look_at)
+    place = {rank: at for at, rank in enumerate(dict.fromkeys(named))}
+    chosen = sorted(
+        snapshot.ranks,
+        key=lambda now: (now.rank not in place, not now.dropped, now.closed, _step(now), -now.silent_s),
+    )[:most]
+    return sorted(chosen, key=lambda now: (place.get(now.rank, len(place)), _waited(now), now.rank))
+
+
+def _waited(now: RankNow) -> float:
+    return math.inf if math.isnan(now.waited_share) else now.waited_share
+
+
+def _step(now: RankNow) -> tuple[int, int]:
+    """Return the latest step of a rank; one that has recorded none comes before all."""
+    return (-1 if now.epoch is None else now.epoch), (-1 if now.iteration is None else now.iteration)
+
+
+# -- does it run, how fast, and where is it ----------------------------------------------------------------
+
+
+def _state(snapshot: Snapshot) -> State:
+    if snapshot.end.hangs:
+        return "hangs"
+    if all(now.closed for now in snapshot.ranks):
+        return "over"
+    if snapshot.end.state == "running":
+        return "runs"
+    return "runs" if snapshot.end.state == "unknown" and _silent_s(snapshot.ranks) < _QUIET_S else "silent"
+
+
+def _how_it_is(snapshot: Snapshot, state: State) -> str:
+    since = f"{_silent_s(snapshot.ranks):.0f} s"
+    if state == "runs" and _silent_s(snapshot.ranks) >= _QUIET_S:
+        return f"Running, without a new row for {since}"
+    failed = snapshot.end.state == "failed"
+    return {
+        "runs": "Running",
+        "hangs": "It hangs",
+        "silent": f"No sign of life for {since}",
+        "over": "The run ended after a collective had failed" if failed else "The run ended",
+    }[state]
+
+
+def _silent_s(ranks: Sequence[RankNow]) -> float:
+    """Return for how long no rank that goes on has written."""
+    return min((now.silent_s for now in ranks if not now.closed), default=0.0)
+
+
+def _speed(snapshot: Snapshot, state: State) -> Iterable[str]:
+    """Yield the speed of the typical rank: of a run that stands still, it would be that of before."""
+    if state not in ("runs", "over"):
+        return
+    for unit, rates in (
+        ("iterations/s", [now.iterations_per_s for now in snapshot.ranks]),
+        ("rows/s on each", [now.rows_per_s for now in snapshot.ranks]),
+    ):
+        known = [rate for rate in rates if rate > 0]
+        if known:
+            rate = statistics.median(known)
+            yield f"{fixed(rate, 1 if rate >= 1 else 3)} {unit}"
+            return
+
+
+def _place(ranks: Sequence[RankNow]) -> Iterable[str]:
+    """Yield how far the ranks are."""
+    steps = sorted(_step(now) for now in ranks if now.iteration is not None)
+    if not steps:
+        return
+    (first_epoch, first), (epoch, last) = steps[0], steps[-1]
+    of_epoch = f" of epoch {epoch}" if epoch >= 0 else ""
+    apart = first_epoch == epoch and last - first > 1  # a look may come between two ranks
+    yield f"at iterations {first} to {last}{of_epoch}" if apart else f"at iteration {last}{of_epoch}"
+
+
+# -- who is slow, who waits, does it hang ------------------------------------------------------------------
+
+
+def _verdict(snapshot: Snapshot) -> str:
+    few = any(isinstance(fact, FewSteps) for fact in snapshot.verdict.evidence)
+    return verdict_sentence(snapshot.verdict) + (" Few steps so far." if few else "")
+
+
+def _waits(ranks: Sequence[RankNow]) -> str:
+    known = sorted((now.waited_share, now.rank) for now in ranks if not math.isnan(now.waited_share))
+    if not known:
+        return ""
+    (least, rank_least), (most, rank_most) = known[0], known[-1]
+    if most < _LITTLE:
+        return f"Nobody waits much: rank {rank_most} most, for {percent(most)} of its time."
+    mean = percent(statistics.fmean(share for share, _ in known))
+    between = f", from {percent(least)} (rank {rank_least}) to {percent(most)} (rank {rank_most})"
+    return f"Ranks waited for {mean} of their time on average{between if len(known) > 1 else ''}."
+
+
+def _on_the_end(snapshot: Snapshot) -> tuple[str, ...]:
+    """Return sentences about what hangs, or may be about to; none for a run that continues or has ended."""
+    end = snapshot.end
+    lasts = any((group.since_s or 0.0) >= _WORTH_TELLING_S for group in end.younger)
+    tells = end.warning or (end.state == "running" and (end.gone or lasts))
+    return end.sentences[:_MOST_SENTENCES] if tells else ()
