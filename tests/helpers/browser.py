@@ -48,7 +48,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class OpenPage:
-    """An open page.
+    """An open page: a file, or what is at an address.
 
     Attributes:
         complaints: the texts of its console messages, errors and dialogs.
@@ -56,7 +56,7 @@ class OpenPage:
         page: Playwright's page.
     """
 
-    def __init__(self, browser: Any, file: Path, **context: Any) -> None:
+    def __init__(self, browser: Any, page: Path | str, **context: Any) -> None:
         self.complaints: list[str] = []
         self.requests: list[str] = []
         self.page = browser.new_context(**context).new_page()
@@ -64,7 +64,7 @@ class OpenPage:
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("dialog", lambda dialog: self.complaints.append(f"dialog: {dialog.message}"))
         self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(file.as_uri())
+        self.page.goto(page if isinstance(page, str) else page.as_uri())
         self.page.wait_for_selector("html[data-drawn=yes]", state="attached")
 
     def close(self) -> None:

@@ -142,10 +142,9 @@ class _Figures:
 
     def renew(self, snapshot: Snapshot, *, has_ended: bool) -> None:
         """Make them if they are due; those of the end are made once, and at once."""
-        if self.are_last and has_ended:
-            return
         began_s = time.monotonic()
-        if began_s < self._due_s and not has_ended:
+        self.are_last = self.are_last and has_ended  # or another run goes on in the folder
+        if self.are_last or (began_s < self._due_s and not has_ended):
             return
         try:
             self.found = figures_of(self._watcher.timings(), snapshot.verdict)
