@@ -1,4 +1,4 @@
-"""The page of a run is read by whoever knows its whole address, and by nobody else; nobody holds others up."""
+"""The page of a run is read by whoever knows its whole address, and by nobody else; none holds others up."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def test_who_knows_the_address_gets_the_page_and_what_its_script_asks_for(server
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/now", "/AAAAAAAAAAAAAAAAAAAAAA/", "/%s", "/../%s/", "//%s/now", "/?token=%s", "/%sx/now", "*"]
+    "path",
+    ["/", "/now", "/AAAAAAAAAAAAAAAAAAAAAA/", "/%s", "/../%s/", "//%s/now", "/?token=%s", "/%sx/now", "*"],
 )
 def test_who_does_not_know_the_token_is_refused(server: PageServer, path: str) -> None:
     token = path_of(server).strip("/")
@@ -67,19 +68,25 @@ def test_each_server_has_a_token_of_its_own(server: PageServer) -> None:
     assert path_of(other) != path_of(server)
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "localhost.evil.example", "", "127.0.0.1.evil"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "localhost.evil.example", "", "127.0.0.1.evil"]
+)
 def test_a_name_that_somebody_else_may_point_here_is_refused(server: PageServer, host: str) -> None:
     with connected(server) as client:
         client.sendall(f"GET {path_of(server)} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
         assert client.makefile().readline().split()[1] == "403"
 
 
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:9000", "127.0.0.1:1", "[::1]:80", "[::1]", "10.1.2.3"])
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:9000", "127.0.0.1:1", "[::1]:80", "[::1]", "10.1.2.3"]
+)
 def test_through_a_tunnel_it_may_have_another_address(server: PageServer, host: str) -> None:
     assert Got(server, path_of(server), host=host).status == 200
 
 
-@pytest.mark.parametrize("name", ["../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd", "page_server.py", "now/", "now?x"])
+@pytest.mark.parametrize(
+    "name", ["../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd", "page_server.py", "now/", "now?x"]
+)
 def test_there_is_nothing_else(server: PageServer, name: str) -> None:
     assert Got(server, path_of(server) + name).status == 404
 
@@ -115,7 +122,9 @@ def test_clients_that_say_nothing_or_read_nothing_hold_nobody_up() -> None:
 def test_a_port_in_use_is_an_error_that_says_the_way_out(server: PageServer) -> None:
     port = urlsplit(server.url).port
     assert port is not None
-    with pytest.raises(ConfigurationError, match=f"port {port} of 127.0.0.1: Address already in use. Give --serve"):
+    with pytest.raises(
+        ConfigurationError, match=f"port {port} of 127.0.0.1: Address already in use. Give --serve"
+    ):
         PageServer(port, LOOPBACK, CONTENT.get)
 
 
@@ -125,7 +134,8 @@ def test_an_address_that_is_not_of_this_machine_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "only_here"), [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("h", False)]
+    ("address", "only_here"),
+    [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("h", False)],
 )
 def test_what_only_this_machine_reaches_is_known(address: str, only_here: bool) -> None:
     assert is_loopback(address) is only_here

@@ -112,7 +112,9 @@ def test_nothing_is_made_while_nobody_asks_and_who_asks_then_causes_a_look(
     assert state_of(page)["version"] == 2
 
 
-def test_a_change_is_told_when_nobody_asked_as_it_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_is_told_when_nobody_asked_as_it_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     factor = factors(60, 4)
     factor[:, 1] *= 2
     write_table(tmp_path, data_parallel(factor))

@@ -17,7 +17,9 @@ CLOSED = {"closed": True}
 
 
 def run_of(state: RunState, **of_rank: dict[str, Any]) -> Snapshot:
-    return snapshot_of(2, Verdict(verdict="healthy", end=RunEnd(state=state, sentences=("So it is.",))), **of_rank)
+    return snapshot_of(
+        2, Verdict(verdict="healthy", end=RunEnd(state=state, sentences=("So it is.",))), **of_rank
+    )
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,7 @@ def check_options(arguments: Namespace) -> None:
     if arguments.serve is None and (arguments.address or arguments.open):
         raise ConfigurationError("--address and --open are for the page in a browser: give --serve, too.")
     if arguments.serve is not None and (arguments.once or arguments.all or arguments.verdict):
-        raise ConfigurationError(
-            "--serve shows a page in a browser: leave --once, --all and --verdict away."
-        )
+        raise ConfigurationError("--serve shows a page in a browser: leave --once, --all and --verdict away.")
 
 
 def serve(watcher: Watcher, arguments: Namespace) -> Answer:

@@ -120,9 +120,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not _is_ours(self.headers.get("Host", ""), self.server.names):
             self._refuse(HTTPStatus.FORBIDDEN, "This name is none of the host that the page is of.")
         elif not secrets.compare_digest((token + slash).encode(), f"{self.server.token}/".encode()):
-            self._refuse(
-                HTTPStatus.FORBIDDEN, "The page is at the whole address that was printed."
-            )
+            self._refuse(HTTPStatus.FORBIDDEN, "The page is at the whole address that was printed.")
         elif name not in _TYPES or (content := self.server.served(name)) is None:
             self._refuse(HTTPStatus.NOT_FOUND, "There is no such page.")
         else:

@@ -1,6 +1,6 @@
 // What a reader has opened, chosen and scrolled to stays as it is where parts of the page are replaced.
 
-const KEPT = "details, .scroll, .timeline, .views input, button, summary, input, canvas, a";
+const KEPT = "details, .scroll, .timeline, .explained > div, button, summary, input, canvas";
 
 // The same for what takes an element's place: its section, and what it is called there.
 function keyOf(element) {
@@ -22,6 +22,7 @@ function replaceKeeping(stale, fresh) {
     if (!old) continue;
     if (element.tagName === "DETAILS") element.open = old.open;
     if (element.type === "radio") element.checked = old.checked;
+    element.hidden = old.hidden;
     if (element.tagName === "CANVAS") keepPicture(old, element);
     scrolled.push([element, old.scrollLeft, old.scrollTop]);
   }

@@ -1,0 +1,69 @@
+"""``watch --serve`` prints the address of a page that is there until Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from places import SAMPLE
+from processes import INTERRUPTIBLE_CLI
+
+from timing_logger.cli import main
+
+LIMIT_S = 60
+
+
+@contextmanager
+def serving(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """Give the command, and the lines that it prints."""
+    command = [sys.executable, "-c", INTERRUPTIBLE_CLI, "watch", str(folder), "--serve", *options]
+    killed_late = ["timeout", "--signal=KILL", str(LIMIT_S), *command]
+    with subprocess.Popen(killed_late, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process, [process.stdout.readline() for _ in range(2)]
+        finally:
+            process.send_signal(signal.SIGINT)
+
+
+def test_it_prints_an_address_that_has_the_page_until_ctrl_c() -> None:
+    with serving(SAMPLE, "--window", "1e9") as (process, (url, who)):
+        page = urllib.request.urlopen(url.strip(), timeout=LIMIT_S).read().decode()
+    assert "The run ended: 4 ranks" in page
+    assert url.startswith("http://127.0.0.1:")
+    assert who.startswith("Only this machine can reach it")
+    assert process.returncode == 0
+
+
+def test_on_another_address_it_says_who_can_read(tmp_path: Path) -> None:
+    with serving(tmp_path, "--address", "0.0.0.0") as (_, (url, who)):
+        assert url.startswith("http://0.0.0.0:")
+        assert who.startswith("Whoever reaches 0.0.0.0 over the network and knows this address can read it")
+        assert "not encrypted" in who
+
+
+@pytest.mark.parametrize("options", [["--once"], ["--all"], ["--verdict"]])
+def test_what_shows_in_the_terminal_does_not_go_with_the_page(
+    options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["watch", str(SAMPLE), "--serve", *options]) == 2
+    assert "--serve shows a page" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [["--open"], ["--address", "0.0.0.0"]])
+def test_options_of_the_page_need_it(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch", str(SAMPLE), "--once", *options]) == 2
+    assert "give --serve, too" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("port", ["65536", "-1", "logs/timing", "8e3"])
+def test_what_is_no_port_is_an_error(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["watch", "--serve", port])
+    assert "0 to 65535" in capsys.readouterr().err or port == "-1"
