@@ -55,8 +55,8 @@ class Served:
         wait_for(lambda: self.page.evaluate(condition))  # the page's policy forbids to wait within it
 
     def renewed(self) -> None:
-        """Wait until the figures are the second ones."""
-        self.until(f"{FIGURES} === 2")
+        """Wait until the figures are the second ones, and drawn."""
+        self.until(f"{FIGURES} === 2 && document.documentElement.dataset.drawn === 'yes'")
         self.opened.frame()
 
     def close(self) -> None:
@@ -101,6 +101,14 @@ def test_the_reader_stays_where_they_are_though_what_is_above_grows(served: Serv
     served.renewed()
     assert served.page.locator("#time").count() == 1
     assert served.page.evaluate(at) == pytest.approx(before, abs=2)
+
+
+def test_a_table_stays_scrolled(served: Served) -> None:
+    served.page.set_viewport_size({"width": 400, "height": 900})
+    table = "document.querySelector('#now .scroll')"
+    served.page.evaluate(f"{table}.scrollLeft = 60")
+    served.look(80)
+    assert served.page.evaluate(f"{table}.scrollLeft") == 60
 
 
 def test_the_view_of_the_heatmap_and_the_focus_stay(served: Served) -> None:

@@ -55,6 +55,7 @@ async function renewFigures(follower) {
   if (isLookedInto(follower.view.line) || isInUse(main)) return;
   const page = parsed(await (await asked("./")).text());
   hideTooltip();
+  delete document.documentElement.dataset.drawn;
   for (const selector of ["nav", "#data"]) document.querySelector(selector).replaceWith(page.querySelector(selector));
   replaceKeeping(main, page.querySelector("main"));
   showTimes(document);

@@ -1,6 +1,7 @@
 // What a reader has opened, chosen and scrolled to stays as it is where parts of the page are replaced.
 
-const KEPT = "details, .scroll, .timeline, .explained > div, button, summary, input, canvas";
+const KEPT = "details, .scroll, .timeline, .explained > div, button, summary, input, output, canvas";
+const PLACES = "section h2, section canvas, section summary";
 
 // The same for what takes an element's place: its section, and what it is called there.
 function keyOf(element) {
@@ -22,6 +23,7 @@ function replaceKeeping(stale, fresh) {
     if (!old) continue;
     if (element.tagName === "DETAILS") element.open = old.open;
     if (element.type === "radio") element.checked = old.checked;
+    if (element.tagName === "OUTPUT") element.textContent = old.textContent;
     element.hidden = old.hidden;
     if (element.tagName === "CANVAS") keepPicture(old, element);
     scrolled.push([element, old.scrollLeft, old.scrollTop]);
@@ -41,15 +43,15 @@ function keepPicture(old, canvas) {
   if (size) size.style.height = old.closest("#timeline-size").style.height;
 }
 
-// The first section that is seen, and where it stands on the screen.
+// The first of these that is wholly on the screen, and where; null at the head of the page, where all may move.
 function placeOf() {
-  const section = [...document.querySelectorAll("section[id]")].find((one) => one.getBoundingClientRect().bottom > 0);
-  return section && scrollY > 0 ? { id: section.id, top: section.getBoundingClientRect().top } : null;
+  const element = scrollY > 0 && [...document.querySelectorAll(PLACES)].find((one) => one.getBoundingClientRect().top >= 0);
+  return element ? { key: keyOf(element), top: element.getBoundingClientRect().top } : null;
 }
 
 function keepPlace(place) {
-  const section = place && document.getElementById(place.id);
-  if (section) scrollBy({ top: section.getBoundingClientRect().top - place.top, behavior: "instant" });
+  const element = place && [...document.querySelectorAll(PLACES)].find((one) => keyOf(one) === place.key);
+  if (element) scrollBy({ top: element.getBoundingClientRect().top - place.top, behavior: "instant" });
 }
 
 let isPressed = false;
