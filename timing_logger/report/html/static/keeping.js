@@ -1,6 +1,6 @@
 // What a reader has opened, chosen and scrolled to stays as it is where parts of the page are replaced.
 
-const KEPT = "details, .scroll, .timeline, .explained > div, button, summary, input, output, canvas";
+const KEPT = "details, .scroll, .timeline, .explained > div, button, summary, input, output, .scale span, canvas";
 const PLACES = "section h2, section canvas, section summary";
 
 // The same for what takes an element's place: its section, and what it is called there.
@@ -23,7 +23,7 @@ function replaceKeeping(stale, fresh) {
     if (!old) continue;
     if (element.tagName === "DETAILS") element.open = old.open;
     if (element.type === "radio") element.checked = old.checked;
-    if (element.tagName === "OUTPUT") element.textContent = old.textContent;
+    if (element.matches("output, .scale span")) element.textContent = old.textContent;
     element.hidden = old.hidden;
     if (element.tagName === "CANVAS") keepPicture(old, element);
     scrolled.push([element, old.scrollLeft, old.scrollTop]);
