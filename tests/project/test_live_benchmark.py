@@ -1,4 +1,4 @@
-"""The benchmark of the monitor is right itself: its jobs are as it says, and what is told of them is counted."""
+"""The benchmark of the monitor is right itself: its jobs are as it says, and what is told is counted."""
 
 from __future__ import annotations
 
