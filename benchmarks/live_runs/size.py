@@ -20,7 +20,7 @@ from timing_logger.monitoring.looking import MOST_BYTES_PER_S
 
 RANKS = (8, 64, 512, 4096, 10_000)
 QUICK_RANKS = (8, 64, 512)
-STEP_S, LOOKS_EVERY_S, LOOKS = 0.3, 5.0, 8
+STEP_S, LOOKS_EVERY_S, LOOKS = 0.3, 5.0, 7
 SLOW_RANK, SLOWER = 3, 0.3
 TARGETS = {"bytes": 20e6, "judged_s": 5.0, "peak_bytes": 1e9}
 """To reach with 10,000 ranks: bytes in 10 s, seconds of a core for one look, and memory."""
