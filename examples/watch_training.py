@@ -28,6 +28,7 @@ TIMING_LOGGER, TORCHRUN = (
 )
 RANKS = 4
 EVERY_S = 0.5
+ALERT = "timing_logger_alert 1"
 SHOWN = re.compile(
     r"^timing_logger_(alert|cost|named_ranks|rank_named|rank_waiting|step)\S* .*$", re.MULTILINE
 )
@@ -46,13 +47,11 @@ def main() -> int:
         TIMING_LOGGER, "run", "--log-dir", options.log_dir, "--monitor", "--prometheus", str(port), "--",
         *training, *options.options,
     ])  # fmt: skip
-    seen: list[dict[str, Any]] = []
     figures = ""
     while job.poll() is None:
         time.sleep(EVERY_S)
-        seen = list(events(options.log_dir))
-        if seen and seen[-1]["change"] != "ends":
-            figures = scraped(port) or figures
+        if ALERT not in figures and any(events(options.log_dir)):
+            figures = scraped(port)
     print_all(list(events(options.log_dir)), figures)
     return job.returncode
 
