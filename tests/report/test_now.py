@@ -29,7 +29,7 @@ def run_of(state: RunState, **of_rank: dict[str, Any]) -> Snapshot:
         (run_of("unknown"), "runs", "Running: 2 ranks, 2.0 iterations/s, at iteration 100"),
         (
             run_of("running", rank0={"silent_s": 8.0}, rank1={"silent_s": 7.0}), "runs",
-            "Running, without a new row for 7 s: 2 ranks, 2.0 iterations/s, at iteration 100",
+            "Running, without a new row for 7 s: 2 ranks, at iteration 100",
         ),
         (run_of("hang"), "hangs", "It hangs: 2 ranks, at iteration 100"),
         (
@@ -84,6 +84,11 @@ def test_who_waits_least_and_most_is_named() -> None:
 )
 def test_little_waiting_is_said_to_be_little(share: float, said: str) -> None:
     assert now_of(snapshot_of(1, rank0={"waited_share": share})).waits == said
+
+
+def test_who_waits_in_a_hang_is_said_once() -> None:
+    now = now_of(run_of("hang"))
+    assert (now.hangs, now.waits) == (("So it is.",), "")
 
 
 def test_the_ranks_that_are_named_come_first_and_then_those_that_waited_least() -> None:

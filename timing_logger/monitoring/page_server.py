@@ -23,6 +23,7 @@ LOOPBACK = "127.0.0.1"
 MOST_CONNECTIONS = 32
 """Beyond so many the oldest gives way: one that reads slowly, or says nothing, holds up no other."""
 
+_ALL_INTERFACES = ("0.0.0.0", "::")
 _PATIENCE_S = 30.0  # for a request, and for its answer
 _TOKEN_BYTES = 16
 _TYPES = {"": "text/html; charset=utf-8", "now": "application/json"}
@@ -70,7 +71,8 @@ class PageServer:
     def url(self) -> str:
         """The address of the page, with the token."""
         server = self._server
-        host = f"[{server.host}]" if ":" in server.host else server.host
+        host = socket.gethostname() if server.host in _ALL_INTERFACES else server.host
+        host = f"[{host}]" if ":" in host else host
         return f"http://{host}:{server.server_address[1]}/{server.token}/"
 
     def close(self) -> None:

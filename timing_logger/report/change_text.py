@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from timing_logger.analysis import Verdict
@@ -27,6 +28,11 @@ def what_changes(change: Change) -> str:
 def clock_time(unix_s: float) -> str:
     """Return the local time of day of an instant that is given in seconds since 1970."""
     return time.strftime("%H:%M:%S", time.localtime(unix_s))
+
+
+def iso_time(unix_s: float) -> str:
+    """Return such an instant for programs, with the offset of the local time from UTC."""
+    return datetime.fromtimestamp(unix_s).astimezone().isoformat()
 
 
 def what_is_found(verdict: Verdict) -> str:

@@ -36,7 +36,7 @@ class Now(NamedTuple):
         state: ``silent`` if there is no sign of life, and nothing hangs as far as is known.
         headline: whether the run goes on, how fast, and where it is.
         verdict: who is slow, in what.
-        waits: who waits, and for which part of the time; "" if that is not known.
+        waits: who waits, and for which part of the time; "" if that is not known, or ``hangs`` says it.
         hangs: sentences on what hangs, or may be about to; none where nothing does.
     """
 
@@ -55,7 +55,7 @@ def now_of(snapshot: Snapshot) -> Now:
         state=state,
         headline=f"{_how_it_is(snapshot, state)}: {', '.join(about)}",
         verdict=_verdict(snapshot),
-        waits=_waits(snapshot.ranks),
+        waits="" if state == "hangs" else _waits(snapshot.ranks),
         hangs=_on_the_end(snapshot),
     )
 
@@ -118,7 +118,7 @@ def _silent_s(ranks: Sequence[RankNow]) -> float:
 
 def _speed(snapshot: Snapshot, state: State) -> Iterable[str]:
     """Yield the speed of the typical rank: of a run that stands still, it would be that of before."""
-    if state not in ("runs", "over"):
+    if state not in ("runs", "over") or _silent_s(snapshot.ranks) >= _QUIET_S:
         return
     for unit, rates in (
         ("iterations/s", [now.iterations_per_s for now in snapshot.ranks]),

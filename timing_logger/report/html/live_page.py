@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
@@ -12,7 +11,7 @@ import pandas as pd
 from timing_logger.analysis import Verdict
 from timing_logger.reading.named_ranks import capital
 from timing_logger.report._limits import MOST_LINES
-from timing_logger.report.change_text import clock_time, what_changes
+from timing_logger.report.change_text import clock_time, iso_time, what_changes
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._packing import as_script_data
 from timing_logger.report.html._tables import Shown, Table
@@ -39,7 +38,7 @@ class Instant(NamedTuple):
     @classmethod
     def at(cls, unix_s: float) -> Instant:
         """Return the instant so many seconds after 1970."""
-        return cls(datetime.fromtimestamp(unix_s).astimezone().isoformat(), clock_time(unix_s))
+        return cls(iso_time(unix_s), clock_time(unix_s))
 
 
 class ChangeLine(NamedTuple):

@@ -1,7 +1,7 @@
 // A page over a run in progress asks for what is new, until the run ends.
 
 const LIMIT_MS = 10000;
-const LATE_LOOKS = 5; // so many looks without anything new are no coincidence
+const LATE_MS = 60000; // of many ranks it takes a while to make what is below the head
 
 const connection = document.getElementById("connection");
 document.documentElement.style.overflowAnchor = "none"; // the place is kept by keepPlace
@@ -27,7 +27,7 @@ async function followed(follower) {
 }
 
 function tellConnection(follower, isAll) {
-  const lateMs = Math.max(LIMIT_MS, 1000 * LATE_LOOKS * follower.every_s);
+  const lateMs = LATE_MS + 2000 * follower.every_s;
   if (isAll) tell("The run ended, and this page stopped asking. Reload it to look again.");
   else if (Date.now() - follower.newAt > lateMs) tellLate(follower, "timing-logger answers, but has seen nothing new.");
   else tell("");
