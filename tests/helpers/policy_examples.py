@@ -289,8 +289,8 @@ EXAMPLES: dict[str, list[Any]] = {
         (counted(60, states=0.55), "", 0.45, "main_run_queue_wait_us", cause),
     ],
     "min_cause_correlation": [
-        (counted(100, "major_faults", varying=0.35), "major_faults", 0.6, "", cause),
-        (counted(100, "major_faults", varying=0.4), "", 0.4, "major_faults", cause),
+        (counted(100, "major_faults", varying=0.25), "major_faults", 0.6, "", cause),
+        (counted(100, "major_faults", varying=0.35), "", 0.4, "major_faults", cause),
     ],
     "min_transfer_times": [
         (groups(60, 1, (1.6, slice(30, 60)), work_ms=6), "communication", 1.7, "healthy"),

@@ -21,12 +21,13 @@ from timing_logger.analysis.series.noise import (
     sigma_of,
     usual_sigmas_of,
 )
-from timing_logger.analysis.series.peers import column_medians
+from timing_logger.analysis.series.peers import column_medians, peer_medians
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.table_types import Bools, Floats, Ints
 
 Kind = Literal["persistent", "ongoing", "bounded", "intermittent"]
 
+_AS_OFTEN = 0.5  # half as many: what the peers have as often is no rank's own
 _MEDIAN_ERROR = 1.2533  # the standard error of a median is that of the mean times sqrt(pi / 2)
 
 
@@ -199,22 +200,34 @@ def _recurring(ratios: Floats, stretches: list[SlowSteps], ruler: _Ruler, most: 
     """Find single slow steps outside of the stretches, of ranks that have more than chance explains.
 
     Steps that are slow, and steps that are very slow (``very_slow_times``), are tested apart: a few saves may
-    be hidden among the small delays that all ranks have.
+    be hidden among the small delays that all ranks have. Where very slow steps do not gather on a rank, they
+    are not its own either, however many small delays it has: all ranks have them, each in turn.
     """
     outside = ~np.isnan(ratios)
     for stretch in stretches:
         outside[stretch.steps, stretch.column] = False
     least = _least_of_slow(ratios, ruler)
-    found = _gathered(ratios, outside, least, most, ruler.policy)
     very_slow = max(least, float(np.log(ruler.policy.very_slow_times)))
-    very = _gathered(ratios, outside, very_slow, most, ruler.policy)
+    is_very = outside & (np.nan_to_num(ratios) > very_slow)
+    in_turn = is_very & _have_them_in_turn(is_very, outside, ruler)
+    is_slow = outside & (np.nan_to_num(ratios) > least) & ~in_turn
+    found = _gathered(ratios, is_slow, outside, most, ruler.policy)
+    very = _gathered(ratios, is_very, outside, most, ruler.policy)
     columns = {slow.column for slow in found}
     return found + [slow for slow in very if slow.column not in columns]
 
 
-def _gathered(ratios: Floats, outside: Bools, least: float, most: float, policy: Policy) -> list[SlowSteps]:
-    """Find the steps above a level, of ranks for which the chance of having as many is ``most`` at most."""
-    single = outside & (np.nan_to_num(ratios) > least)
+def _have_them_in_turn(events: Bools, outside: Bools, ruler: _Ruler) -> Bools:
+    """Tell of each rank whether its peers mostly have such events as well, and it has no more by chance."""
+    n_events = events.sum(axis=0).astype(np.float64)
+    peers_have = peer_medians(n_events[None])[0] >= _AS_OFTEN * n_events
+    chance = chances(events, outside, ruler.policy.event_block_times)
+    in_turn: Bools = peers_have & (chance > ruler.policy.max_suspected_chance)
+    return in_turn
+
+
+def _gathered(ratios: Floats, single: Bools, outside: Bools, most: float, policy: Policy) -> list[SlowSteps]:
+    """Find the single steps of ranks for which the chance of having as many is ``most`` at most."""
     chance = chances(single, outside, policy.event_block_times)
     found: list[SlowSteps] = []
     for column in np.flatnonzero(chance <= most).tolist():
