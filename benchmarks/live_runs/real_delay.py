@@ -26,11 +26,11 @@ class Delay(NamedTuple):
 
     Attributes:
         seconds: that time.
-        n_wrong: how many events named another rank, or came before.
+        wrong: what the events said that named another rank, or came before.
     """
 
     seconds: float
-    n_wrong: int
+    wrong: tuple[str, ...]
 
 
 def slow_rank() -> Delay:
@@ -53,15 +53,15 @@ def alarms_while_busy(length_s: float) -> list[str]:
 
 
 def _delay(told: Told, kind: str) -> Delay:
-    n_wrong = 0
+    wrong: list[str] = []
     for event in told.events:
         seconds = told.seconds_until(event, "began")
         if event["change"] == "ends":
             continue
         if event["event"] == kind and event["ranks"] == [RANKS - 1] and seconds > 0:
-            return Delay(seconds, n_wrong)
-        n_wrong += 1
-    return Delay(float("nan"), n_wrong)
+            return Delay(seconds, tuple(wrong))
+        wrong.append(f"{seconds:+.0f} s: {event['text']}")
+    return Delay(float("nan"), tuple(wrong))
 
 
 @contextmanager
@@ -115,5 +115,8 @@ def _lines(delays: Sequence[Delay], less_s: float, target_s: float) -> Iterator[
     is_met = "met" if most <= target_s else "**missed**"
     yield (
         f"| {len(delays)} | {np.isfinite(late_s).sum()} | {median:.1f} | {most:.1f} | {late_s.max():.1f} "
-        f"| {target_s:g} s: {is_met} | {sum(one.n_wrong for one in delays)} |"
+        f"| {target_s:g} s: {is_met} | {sum(len(one.wrong) for one in delays)} |"
     )
+    if any(one.wrong for one in delays):
+        yield ""
+    yield from (f"- wrong, {text}" for one in delays for text in one.wrong)
