@@ -19,6 +19,7 @@ _DATA, _FORWARD, _BACKWARD, _OPTIMIZER = range(4)
 _OWN_SIGMA, _OWN_MEMORY, _LASTING_SIGMA = 0.03, 0.8, 0.01
 _COMMON_SIGMA, _SINGLE_SIGMA, _TRANSFER_SIGMA = 0.03, 0.01, 0.1
 _HICCUP_EVERY_S = 1200.0
+_MOST_HICCUPS_PER_S = 0.05  # in all: where many ranks stop, each step waits for one
 _HICCUP_S = (0.05, 2.0)
 
 
@@ -79,7 +80,8 @@ def played(job: Job) -> Played:
     """Simulate a job; the same seed gives the same one.
 
     Ranks differ lastingly by 1%, and from step to step by 3%, with a correlation of 0.8; all ranks together
-    by 3%; and each piece of work by 1% more. Each rank stops for 0.05 to 2 s, every 20 minutes on average.
+    by 3%; and each piece of work by 1% more. Each rank stops for 0.05 to 2 s, every 20 minutes on average, but no
+    more than one in 20 s.
     """
     rng = np.random.default_rng(job.seed)
     n_steps = max(2, round(job.length_s / job.step_s))
@@ -125,7 +127,7 @@ def _factors(rng: np.random.Generator, n_steps: int, job: Job) -> npt.NDArray[np
 
 
 def _add_hiccups(rng: np.random.Generator, took_s: npt.NDArray[np.float32], job: Job) -> None:
-    n_hiccups = rng.poisson(job.length_s * job.n_ranks / _HICCUP_EVERY_S)
+    n_hiccups = rng.poisson(job.length_s * min(job.n_ranks / _HICCUP_EVERY_S, _MOST_HICCUPS_PER_S))
     steps, ranks = rng.integers(len(took_s), size=n_hiccups), rng.integers(job.n_ranks, size=n_hiccups)
     lengths_s = np.exp(rng.uniform(*np.log(_HICCUP_S), n_hiccups))
     np.add.at(took_s, (steps, rng.integers(_OPTIMIZER, size=n_hiccups), ranks), lengths_s)

@@ -119,7 +119,10 @@ def draw(path: Path, found: Sequence[Size]) -> None:
     ranks = [one.n_ranks for one in found]
     curves = {
         "time of a core for a look, s": ([one.judged_s for one in found], TARGETS["judged_s"]),
-        "digests in 10 s, MB": ([one.bytes_per_10_s / 1e6 for one in found], TARGETS["bytes"] / 1e6),
+        "digests in 10 s, MB": (
+            [one.bytes_per_10_s / 1e6 or float("nan") for one in found],
+            TARGETS["bytes"] / 1e6,
+        ),
         "memory of the monitor, MB": ([one.peak_bytes / 1e6 for one in found], TARGETS["peak_bytes"] / 1e6),
     }
     figure, places = plt.subplots(1, len(curves), figsize=(9, 2.8), layout="constrained")
