@@ -80,8 +80,8 @@ def played(job: Job) -> Played:
     """Simulate a job; the same seed gives the same one.
 
     Ranks differ lastingly by 1%, and from step to step by 3%, with a correlation of 0.8; all ranks together
-    by 3%; and each piece of work by 1% more. Each rank stops for 0.05 to 2 s, every 20 minutes on average, but no
-    more than one in 20 s.
+    by 3%; and each piece of work by 1% more. Each rank stops for 0.05 to 2 s, every 20 minutes on average;
+    of all ranks, one in 20 s at most.
     """
     rng = np.random.default_rng(job.seed)
     n_steps = max(2, round(job.length_s / job.step_s))
