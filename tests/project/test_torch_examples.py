@@ -217,9 +217,9 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Trained:
 
 def test_in_the_live_training_one_rank_is_slow_for_a_while(watched: Trained) -> None:
     batches = watched.timings.query("operation == 'DATA'")
-    slow = batches[batches["elapsed_ms"] > 200]
-    assert set(slow["rank"]) == {2}
-    assert 3 <= len(slow) <= 10
+    delayed = (batches["elapsed_ms"] > 200).groupby(batches["rank"]).sum()  # the first also reads the text
+    assert delayed.idxmax() == 2
+    assert 3 <= delayed[2] < 0.5 * len(batches.query("rank == 2"))
 
 
 def test_what_was_told_of_it_is_shown_at_the_end(watched: Trained) -> None:
