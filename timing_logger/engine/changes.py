@@ -12,8 +12,10 @@ from timing_logger.analysis import Verdict
 
 Kind = Literal["begins", "changes", "ends"]
 
-_TOLD = frozenset({"rank", "role", "group-wide", "communication"})
-"""The verdicts that say for certain that something is slow."""
+_TOLD = frozenset({"rank", "role"})
+"""The verdicts that say for certain who is slower than others at the same time.
+
+That all ranks or all transfers are slower than before shows only as long as the time before is looked at."""
 
 _LOOKS = 2
 _OVER = "bounded"  # the window of what ended before the last step

@@ -26,7 +26,7 @@ from timing_logger.run_info import host_name
 MOST_BYTES_PER_S = 200.0
 """How many bytes a digest has at most for each rank and second."""
 
-_MOST_FILES = 256  # of which each sidecar is read once a second
+_MOST_FILES = 256  # of which each sidecar is read twice a second
 _MOST_HOST_BYTES = 20_000_000  # that are read where a cause is looked for
 _JUDGE = "judge"
 
@@ -64,10 +64,12 @@ class Looking:
     def stands_still(self) -> bool:
         """Tell whether other processes of this host stand still than at the last call, and some do."""
         try:
+            if sum(1 for _ in self._folder.glob("timing-rank*.csv")) > _MOST_FILES:
+                return False
             files = newest_files(self._folder)
         except (OSError, NoTimingFilesError):
             return False
-        here = [one for one in files if self._is_here(one.sidecar)] if len(files) <= _MOST_FILES else []
+        here = [one for one in files if self._is_here(one.sidecar)]
         before, self._still = (
             self._still,
             frozenset(one.name.rank for one in here if stands_still(one.sidecar)),

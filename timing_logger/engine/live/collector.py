@@ -16,8 +16,8 @@ from timing_logger.engine.live.sampled_steps import of_fewer_rows
 from timing_logger.engine.live.tails import Tail, newest_files, no_rows
 from timing_logger.run_info import TimingFile
 
-MOST_ROWS_PER_S = 10_000.0
-"""How many rows of all processes together a digest has for each second, unless it is to have fewer."""
+LEAST_ROWS_PER_S, ROWS_PER_S = 2000.0, 25.0
+"""How many rows a digest has for each second of the run: in all, or for each process if that is more."""
 
 _LEAST_S = 1.0
 _US_PER_S = 1e6  # timestamps are in us
@@ -30,7 +30,6 @@ class Collector:
         folder: the folder that holds ``timing-rank*.csv``, now or later.
         name: that of the digests: of the host, where they are of one.
         is_wanted: tells of a process by its sidecar whether it is followed.
-        most_rows_per_s: how many rows of all processes together are kept for each second of the run.
     """
 
     def __init__(
@@ -38,12 +37,10 @@ class Collector:
         folder: Path,
         name: str = "",
         is_wanted: Callable[[dict[str, Any]], bool] = lambda sidecar: True,
-        most_rows_per_s: float = MOST_ROWS_PER_S,
     ) -> None:
         self._folder = folder
         self._name = name
         self._is_wanted = is_wanted
-        self._most_rows_per_s = most_rows_per_s
         self._tails: dict[TimingFile, Tail] = {}
         self._number = 0
 
@@ -66,7 +63,8 @@ class Collector:
         self._number += 1
         digest = Digest(self._name, self._number - 1, time.time(), 1, processes, rows, last)
         spans_s = [one.until_s - one.since_s for one in processes if one.n_rows]
-        return of_fewer_rows(digest, self._most_rows_per_s * max([_LEAST_S, *spans_s]))
+        most_rows_per_s = max(LEAST_ROWS_PER_S, ROWS_PER_S * len(processes))
+        return of_fewer_rows(digest, most_rows_per_s * max([_LEAST_S, *spans_s]))
 
 
 def _process(tail: Tail, taken: pd.DataFrame) -> Process:

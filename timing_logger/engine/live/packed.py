@@ -6,6 +6,7 @@ and a text as its number in a list, so that a step like the one before costs lit
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import zlib
@@ -110,9 +111,13 @@ def _process(stated: dict[str, Any]) -> Process:
 def _rows(columns: dict[str, Any]) -> pd.DataFrame:
     found = {name: _UNPACK[_kind(name)](columns[name], name) for name in COLUMNS if name != "end_counter"}
     found["end_counter"] = found["start_counter"] + found["elapsed_ms"] / 1000
-    types = no_rows()[list(COLUMNS)].dtypes.to_dict()
-    rows: pd.DataFrame = pd.DataFrame({name: found[name] for name in COLUMNS}).astype(types)
+    rows: pd.DataFrame = pd.DataFrame({name: found[name] for name in COLUMNS}).astype(_types())
     return rows
+
+
+@functools.cache
+def _types() -> dict[Any, Any]:
+    return dict(no_rows()[list(COLUMNS)].dtypes)
 
 
 # -- columns ---------------------------------------------------------------------------------------------

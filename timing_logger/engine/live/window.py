@@ -15,6 +15,7 @@ from timing_logger.engine.live.digest import ADDED, COLUMNS, Digest, Process
 from timing_logger.engine.live.sampled_steps import of_fewer_steps
 from timing_logger.engine.live.tails import no_rows
 from timing_logger.reading.alignment import Alignment, alignments
+from timing_logger.reading.shared_facts import SharedFacts
 from timing_logger.run_info import TimingFile
 
 Key: TypeAlias = tuple[int, int, int]
@@ -94,10 +95,10 @@ class Window:
         tables = [_table(digest, every, clocks, since_unix_s) for digest in self._all()]
         rows = pd.concat([_no_table(), *tables], ignore_index=True)
         timings: pd.DataFrame = rows.sort_values(["rank", "incarnation"], kind="stable", ignore_index=True)
-        timings.attrs["files"] = [
+        timings.attrs["files"] = SharedFacts(
             {"rank": one.rank, "incarnation": one.incarnation, "sidecar": one.sidecar or None}
             for one in processes
-        ]
+        )
         return timings
 
     def _forget(self) -> None:
