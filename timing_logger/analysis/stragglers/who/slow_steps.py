@@ -208,11 +208,10 @@ def _recurring(ratios: Floats, stretches: list[SlowSteps], ruler: _Ruler, most: 
         outside[stretch.steps, stretch.column] = False
     least = _least_of_slow(ratios, ruler)
     very_slow = max(least, float(np.log(ruler.policy.very_slow_times)))
-    is_very = outside & (np.nan_to_num(ratios) > very_slow)
+    is_slow, is_very = (outside & (np.nan_to_num(ratios) > level) for level in (least, very_slow))
     in_turn = is_very & _have_them_in_turn(is_very, outside, ruler)
-    is_slow = outside & (np.nan_to_num(ratios) > least) & ~in_turn
-    found = _gathered(ratios, is_slow, outside, most, ruler.policy)
-    very = _gathered(ratios, is_very, outside, most, ruler.policy)
+    found = _gathered(ratios, is_slow, outside, most, ruler.policy, in_turn)
+    very = _gathered(ratios, is_very, outside, most, ruler.policy, in_turn)
     columns = {slow.column for slow in found}
     return found + [slow for slow in very if slow.column not in columns]
 
@@ -226,15 +225,21 @@ def _have_them_in_turn(events: Bools, outside: Bools, ruler: _Ruler) -> Bools:
     return in_turn
 
 
-def _gathered(ratios: Floats, single: Bools, outside: Bools, most: float, policy: Policy) -> list[SlowSteps]:
-    """Find the single steps of ranks for which the chance of having as many is ``most`` at most."""
+def _gathered(
+    ratios: Floats, single: Bools, outside: Bools, most: float, policy: Policy, in_turn: Bools
+) -> list[SlowSteps]:
+    """Find the single steps of ranks for which the chance of having as many is ``most`` at most.
+
+    Steps that all ranks have ``in_turn`` count there, but belong to none of them.
+    """
     chance = chances(single, outside, policy.event_block_times)
     found: list[SlowSteps] = []
     for column in np.flatnonzero(chance <= most).tolist():
-        steps = np.flatnonzero(single[:, column])
-        level = float(np.median(ratios[steps, column]))
-        z = z_of_chance(float(chance[column]))
-        found.append(SlowSteps(column, steps, "intermittent", level, z, are_single=True))
+        steps = np.flatnonzero(single[:, column] & ~in_turn[:, column])
+        if len(steps):
+            level = float(np.median(ratios[steps, column]))
+            z = z_of_chance(float(chance[column]))
+            found.append(SlowSteps(column, steps, "intermittent", level, z, are_single=True))
     return found
 
 
