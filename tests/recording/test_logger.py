@@ -402,7 +402,7 @@ def test_the_sidecar_states_all_options_of_a_run_and_no_others(tmp_path: Path) -
     with TimingLogger(0, tmp_path, sinks=[MemorySink()]) as logger:
         assert logger.path is not None
     stated = json.loads(sidecar_path(logger.path).read_text())["options"]
-    elsewhere = {"rank", "log_dir", "world_size", "labels", "enabled", "sinks"}
+    elsewhere = {"rank", "log_dir", "world_size", "labels", "enabled", "monitor", "sinks"}
     assert set(stated) == set(inspect.signature(TimingLogger).parameters) - elsewhere
 
 
