@@ -69,9 +69,12 @@ def test_a_scrape_gets_the_latest_snapshot(endpoint: PrometheusEndpoint) -> None
 
 def test_an_endpoint_that_is_closed_has_left_its_port() -> None:
     endpoint = PrometheusEndpoint(0, ON_LOOPBACK, {})
+    place = (ON_LOOPBACK, endpoint.port)
+    with pytest.raises(OSError, match="in use"):
+        socket.create_server(place)
     endpoint.close()
-    with socket.create_server((ON_LOOPBACK, endpoint.port), reuse_port=False):
-        pass
+    with socket.create_server(place) as another:
+        assert another.getsockname() == place
 
 
 def test_a_port_that_is_in_use_is_an_error() -> None:

@@ -1,6 +1,6 @@
 """Tell what changes in a run in progress: somebody is found slow, it is another, it is over.
 
-What is certain is told, and nothing twice. The verdict on the last seconds may be another at the next look,
+Who is named is told, a suspect is not, and nothing is told twice. The verdict on the last seconds may be another at the next look,
 so it takes two looks in succession that say the same; but a hang, and its end, is told at once.
 """
 
@@ -13,7 +13,7 @@ from timing_logger.analysis import Verdict
 Kind = Literal["begins", "changes", "ends"]
 
 _TOLD = frozenset({"rank", "role"})
-"""The verdicts that say for certain who is slower than others at the same time.
+"""The verdicts that name who is slower than others at the same time.
 
 That all ranks or all transfers are slower than before shows only as long as the time before is looked at."""
 
@@ -86,7 +86,7 @@ class Changes:
 
 
 def _found(verdict: Verdict) -> _Found | None:
-    """Return what stands at the end of the time that a verdict is on; None if nothing certain does."""
+    """Return what stands at the end of the time that a verdict is on; None if nobody is named."""
     if verdict.end.hangs:
         return _Found("hang", verdict.end.culprits, "", "")
     if verdict.verdict not in _TOLD or verdict.window == _OVER:

@@ -6,7 +6,6 @@ late reads the last seconds at once.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import time
@@ -49,6 +48,8 @@ class DigestFolder:
         Raises:
             OSError: the folder cannot be written to.
         """
+        import fcntl  # which only systems that record have
+
         if what in self._locks:
             return True
         self._folder.mkdir(exist_ok=True)
