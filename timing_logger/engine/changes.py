@@ -1,7 +1,8 @@
 """Tell what changes in a run in progress: somebody is found slow, it is another, it is over.
 
-Who is named is told, a suspect is not, and nothing is told twice. The verdict on the last seconds may be another at the next look,
-so it takes two looks in succession that say the same; but a hang, and its end, is told at once.
+Who is named is told, a suspect is not, and nothing is told twice. The verdict on the last seconds may be
+another at the next look, so it takes two looks in succession that say the same; but a hang, and its end, is
+told at once.
 """
 
 from __future__ import annotations
