@@ -7,8 +7,8 @@ Events come as lines of JSON, as `verdicts.jsonl` and `timing-logger watch --ver
 or, with --listen, as the POSTs of a webhook. Whoever posts must know what the variable DRAIN_TOKEN holds,
 and send it as `Authorization: Bearer ...`.
 
-A node is drained if a rank is named and its machine to blame: not for a hang, whose culprit may wait for a file
-system, and not for a rank that only has more to do. It stays drained until somebody looks at it.
+A node is drained if a rank is named and its machine to blame: not for a hang, whose culprit may wait for a
+file system, and not for a rank that only has more to do. It stays drained until somebody looks at it.
 """
 
 from __future__ import annotations
