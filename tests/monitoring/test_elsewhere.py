@@ -11,6 +11,7 @@ import pytest
 from monitored_runs import is_of_host, monitor_on, write_run_of_this_host
 from torch.distributed import TCPStore
 
+from timing_logger.monitoring import elsewhere
 from timing_logger.monitoring.elsewhere import Elsewhere
 
 ENOUGH_LOOKS = 6
@@ -59,12 +60,24 @@ def test_without_a_store_it_is_said_once_that_other_hosts_are_not_seen(
     folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("MASTER_ADDR", raising=False)
+    monkeypatch.setattr(elsewhere, "_LATE_S", 0.0)
     other, voice = monitor_on("node1", folders[1], monkeypatch)
     for _ in range(2):
         other.look()
     other.close()
     (said,) = voice.said
     assert "Put log_dir on a file system that the hosts share" in said["said"]
+
+
+def test_rank_0_is_not_missed_while_it_may_only_be_late_to_begin(
+    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    early, voice = monitor_on("node1", folders[1], monkeypatch)
+    for _ in range(2):
+        early.look()
+    early.close()
+    assert voice.said == []
 
 
 def test_a_store_that_is_gone_is_said_once_and_the_own_host_is_judged(
@@ -86,9 +99,9 @@ def test_the_store_of_ranks_is_found_where_only_they_know_of_it(
     rank = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=dict(os.environ))
     try:
         monkeypatch.delenv("MASTER_ADDR")
-        elsewhere = Elsewhere()
-        elsewhere.pid = rank.pid
-        elsewhere.write(0, b"a digest")
+        to_others = Elsewhere()
+        to_others.pid = rank.pid
+        to_others.write(0, b"a digest")
         assert store.get("timing_logger/digests/0/0") == b"a digest"
     finally:
         rank.kill()

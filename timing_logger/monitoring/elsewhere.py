@@ -11,6 +11,7 @@ from timing_logger.errors import LogPathError
 from timing_logger.monitoring.digest_store import DigestStore, StoreAddress, address_of, environment_of
 
 _AGAIN_S = 30.0  # after the store did not answer: each try may take some seconds
+_LATE_S = 30.0  # ranks of a job may begin so long after one another: rank 0 is not missing yet
 
 
 class Elsewhere:
@@ -25,21 +26,20 @@ class Elsewhere:
         self.pid: int | None = None
         self._store: DigestStore | None = None
         self._not_before_s = 0.0
+        self._without_any_since_s: float | None = None
 
     def write(self, number: int, data: bytes) -> None:
         """Put the packed digest of this host where the monitor that judges finds it.
 
         Raises:
-            LogPathError: there is no such place.
+            LogPathError: there is no such place, and rank 0 had time to begin.
             Exception: whatever torch raises, if the store does not answer.
         """
         if self._is_left_alone():
             return
         if self._address() is None:
-            raise LogPathError(
-                "the files of rank 0 are not in this host's log folder, and the job has no store. Put "
-                "log_dir on a file system that the hosts share."
-            )
+            self._check_is_early()
+            return
         try:
             self._opened().write(number, data)
         except Exception:
@@ -59,6 +59,16 @@ class Elsewhere:
         except Exception:
             self._give_up()
             raise
+
+    def _check_is_early(self) -> None:
+        now_s = time.monotonic()
+        if self._without_any_since_s is None:
+            self._without_any_since_s = now_s
+        if now_s - self._without_any_since_s >= _LATE_S:
+            raise LogPathError(
+                "the files of rank 0 are not in this host's log folder, and the job has no store. Put "
+                "log_dir on a file system that the hosts share."
+            )
 
     def _address(self) -> StoreAddress | None:
         own = address_of(os.environ)
