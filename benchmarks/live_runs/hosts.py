@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from live_runs.job import OPERATIONS, Played, intervals
 from timing_logger.analysis.hangs.last_rows import last_rows
-from timing_logger.engine.live.digest import COLUMNS, Digest, Process
+from timing_logger.engine.live.digest import Digest, Process
 from timing_logger.engine.live.packed import packed_within, unpacked
-from timing_logger.engine.live.tails import no_rows
+from timing_logger.engine.live.rows import NUMBERS, TEXTS, WHOLE, Rows, Texts
 from timing_logger.monitoring.looking import MOST_BYTES_PER_S
 from timing_logger.run_info import (
     ClockAnchor,
@@ -34,7 +32,7 @@ _CLOCK_OFFSET_S = 1000.0  # between the clocks of neighbouring hosts
 _BOOTED_S = 10_000.0
 _BYTES = {"ALLREDUCE": 33_554_432}
 _NS = 10**9
-_LAYERS = ("loader", "model", "model", "gradients", "adam")
+_LAYERS = ("loader", "model", "loss", "gradients", "adam")
 
 
 def unix_s(at_s: float) -> float:
@@ -76,7 +74,7 @@ class Host:
         steps = np.arange(first, self._next)
         begins_s, ends_s = intervals(self._run, steps[steps % self._every == 0], self._ranks)
         rows = rows_of(steps[steps % self._every == 0], self._ranks, begins_s, ends_s, self._run.job.n_ranks)
-        last = [last_rows(its) for _, its in rows.groupby("rank")] if with_last else []
+        last = [last_rows(its) for _, its in rows.table().groupby("rank")] if with_last else []
         self._number += 1
         processes = self._processes(at_s, steps)
         return Digest(self.name, self._number - 1, unix_s(at_s), self._every, processes, rows, last)
@@ -122,32 +120,34 @@ def rows_of(
     begins_s: npt.NDArray[np.float64],
     ends_s: npt.NDArray[np.float64],
     n_ranks: int,
-) -> pd.DataFrame:
+) -> Rows:
     """Return the rows of steps as a digest has them; the instants are ranks x steps x operations."""
     n_rows, pattern = begins_s.size, len(ranks) * len(steps)
     offsets_s = clock_offsets_s(ranks)[:, None, None]
     collective = np.tile([name in _BYTES for name in OPERATIONS], pattern)
-    step = np.tile(np.repeat(steps, len(OPERATIONS)), len(ranks))
-    blank = np.full(n_rows, np.nan)
-    values: dict[str, Any] = {
-        "iteration": step, "epoch": 0, "thread": "MainThread", "clock": "host", "stream": "",
-        "operation": np.tile(np.array(OPERATIONS, object), pattern),
-        "message_size_bytes": np.where(collective, _BYTES["ALLREDUCE"], blank),
-        "elapsed_ms": ((ends_s - begins_s) * 1000).ravel(),
+    step = np.tile(np.repeat(steps, len(OPERATIONS)), len(ranks)).astype(np.float64)
+    place = np.tile(np.arange(len(OPERATIONS), dtype=np.int32), pattern)
+    stated: dict[str, Any] = {
+        "iteration": step, "epoch": 0.0, "elapsed_ms": ((ends_s - begins_s) * 1000).ravel(),
+        "message_size_bytes": np.where(collective, _BYTES["ALLREDUCE"], np.nan),
         "start_counter": (begins_s + offsets_s).ravel(), "end_counter": (ends_s + offsets_s).ravel(),
-        "group": np.where(collective, "world", "").astype(object),
-        "group_size": np.where(collective, n_ranks, blank), "seq": np.where(collective, step, blank),
-        "peer": blank, "status": "ok", "layer_name": np.tile(np.array(_LAYERS, object), pattern),
-        "work": blank, "rank": np.repeat(ranks, len(steps) * len(OPERATIONS)), "incarnation": 1,
+        "group_size": np.where(collective, n_ranks, np.nan), "seq": np.where(collective, step, np.nan),
+        "rank": np.repeat(ranks, len(steps) * len(OPERATIONS)), "incarnation": 1,
     }  # fmt: skip
-    table = pd.DataFrame({name: values[name] for name in COLUMNS}, index=range(n_rows))
-    return table.astype(no_types())
-
-
-@lru_cache
-def no_types() -> dict[str, Any]:
-    """Return the type of each column of a digest's rows."""
-    return no_rows()[list(COLUMNS)].dtypes.to_dict()
+    texts = {
+        "operation": Texts(place, OPERATIONS),
+        "layer_name": Texts(place, _LAYERS),
+        "group": Texts(collective.astype(np.int32), ("", "world")),
+    }
+    everywhere = {"thread": "MainThread", "clock": "host", "stream": "", "status": "ok"}
+    nothing = np.zeros(n_rows, np.int32)
+    return Rows(
+        {
+            name: np.full(n_rows, stated.get(name, np.nan), np.int64 if name in WHOLE else float)
+            for name in NUMBERS
+        },
+        {name: texts.get(name) or Texts(nothing, (everywhere[name],)) for name in TEXTS},
+    )
 
 
 def every_within(run: Played, looks_every_s: float) -> int:

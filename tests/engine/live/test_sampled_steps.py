@@ -14,7 +14,7 @@ RUN = digest_of(data_parallel(factors(400, 2)))
 
 
 def steps(digest: Digest) -> set[int]:
-    return set(digest.rows["iteration"].astype(int))
+    return set(digest.rows.numbers["iteration"].astype(int))
 
 
 def test_who_leaves_out_more_keeps_only_steps_that_the_others_keep() -> None:

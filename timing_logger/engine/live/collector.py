@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from timing_logger.analysis.hangs.last_rows import last_rows
-from timing_logger.engine.live.digest import COLUMNS, Digest, Process
+from timing_logger.engine.live.digest import Digest, Process
+from timing_logger.engine.live.rows import Rows
 from timing_logger.engine.live.sampled_steps import of_fewer_rows
 from timing_logger.engine.live.tails import Tail, newest_files, no_rows
 from timing_logger.run_info import TimingFile
@@ -58,7 +59,7 @@ class Collector:
             tail.read(one.parts)
         taken = [tail.taken() for tail in tails]
         processes = [_process(tail, rows) for tail, rows in zip(tails, taken, strict=True)]
-        rows = pd.concat([no_rows(), *taken], ignore_index=True)[list(COLUMNS)]
+        rows = Rows.of(pd.concat([no_rows(), *taken], ignore_index=True))
         last = [last_rows(tail.last) for tail in tails]
         self._number += 1
         digest = Digest(self._name, self._number - 1, time.time(), 1, processes, rows, last)

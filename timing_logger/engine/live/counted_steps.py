@@ -7,40 +7,37 @@ in all of its rows; in those of a few seconds it would find another one for each
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
+from timing_logger.analysis.arrays import each_text
 from timing_logger.analysis.operations import is_collective, synchronises_all_ranks
 from timing_logger.analysis.table_types import Bools, Floats, Ints
+from timing_logger.engine.live.rows import Rows
 
 
-def with_counted_steps(rows: pd.DataFrame) -> tuple[pd.DataFrame, Bools]:
-    """Return the rows of a process with the number of the collective that ends their step as iteration.
+def counted_steps(rows: Rows) -> Floats:
+    """Return for each row the number of the collective that ends its step; NaN if that is not among them.
 
     Args:
         rows: rows of one process, none of which states an iteration.
-
-    Returns:
-        The rows, and for each whether its step is complete: whether that collective is among them.
     """
-    ends = _ends_of_steps(rows)
-    start_s = rows["start_counter"].to_numpy(np.float64)
-    order = np.argsort(start_s[ends], kind="stable")
-    ends = ends[order]
+    ends, start_s = _ends_of_steps(rows), rows.numbers["start_counter"]
+    ends = ends[np.argsort(start_s[ends], kind="stable")]
     next_one = np.searchsorted(start_s[ends], start_s)
     complete: Bools = (next_one < len(ends)) & ~np.isnan(start_s)
     number: Floats = np.full(len(rows), np.nan)
-    number[complete] = rows["seq"].to_numpy(np.float64, na_value=np.nan)[ends[next_one[complete]]]
-    return rows.assign(iteration=pd.array(number, "Float64").astype("Int64")), complete
+    number[complete] = rows.numbers["seq"][ends[next_one[complete]]]
+    return number
 
 
-def _ends_of_steps(rows: pd.DataFrame) -> Ints:
+def _ends_of_steps(rows: Rows) -> Ints:
     """Return the positions of the collectives that end steps: of the largest group, the first by name."""
-    operation = rows["operation"].astype(object)
-    tells = {name: is_collective(name) and synchronises_all_ranks(name) for name in operation.unique()}
-    wanted = operation.map(tells).to_numpy(np.bool_) & rows["seq"].notna().to_numpy(np.bool_)
-    size = rows["group_size"].to_numpy(np.float64, na_value=0.0)
+    wanted = each_text(
+        rows.texts["operation"], lambda name: is_collective(name) and synchronises_all_ranks(name)
+    )
+    wanted &= ~np.isnan(rows.numbers["seq"])
+    size = np.nan_to_num(rows.numbers["group_size"])
     wanted &= size == size[wanted].max(initial=0.0)
-    groups = rows["group"].astype(object).to_numpy()
+    groups, names = rows.texts["group"]
     if wanted.any():
-        wanted &= groups == min(groups[wanted])
+        wanted &= each_text((groups, names), min(names[code] for code in set(groups[wanted].tolist())).__eq__)
     return np.flatnonzero(wanted)

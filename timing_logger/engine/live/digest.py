@@ -7,17 +7,14 @@ files are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import pandas as pd
 
-from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.engine.live.rows import Rows
 
-ADDED = ("start_s", "end_s", "clock_uncertainty_s")
-"""The columns that tell the instants of rows on one axis for all ranks, which only who has all can tell."""
-
-COLUMNS = (*(name for name in COLUMNS_OF["stragglers"] if name not in ADDED), "rank", "incarnation")
-"""The columns of the rows of a digest."""
+Key: TypeAlias = tuple[int, int, int]
+"""The rank, incarnation and generation of a process."""
 
 
 class Process(NamedTuple):
@@ -56,6 +53,11 @@ class Process(NamedTuple):
     unfinished: int
     changed_unix_s: float
 
+    @property
+    def key(self) -> Key:
+        """What tells it from all others."""
+        return self.rank, self.incarnation, self.generation
+
 
 class Digest(NamedTuple):
     """What is known of some processes, such as those of a host.
@@ -66,7 +68,7 @@ class Digest(NamedTuple):
         unix_s: when it was made.
         every: of how many steps one was chosen.
         processes: where each process is.
-        rows: rows of the chosen steps, in columns ``COLUMNS``, those of each process together.
+        rows: rows of the chosen steps, those of each process together.
         last: the last rows of each process, as ``last_rows`` returns them.
     """
 
@@ -75,5 +77,5 @@ class Digest(NamedTuple):
     unix_s: float
     every: int
     processes: Sequence[Process]
-    rows: pd.DataFrame
+    rows: Rows
     last: Sequence[pd.DataFrame] = ()

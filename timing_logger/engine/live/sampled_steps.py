@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-import pandas as pd
-
-from timing_logger.analysis.table_types import Bools, Floats
-from timing_logger.engine.live.counted_steps import with_counted_steps
+from timing_logger.analysis.grouping import rows_of_each
+from timing_logger.analysis.table_types import Bools
+from timing_logger.engine.live.counted_steps import counted_steps
 from timing_logger.engine.live.digest import Digest, Process
+from timing_logger.engine.live.rows import Rows
 
 FACTOR = 7
 
@@ -31,7 +30,7 @@ def of_fewer_rows(digest: Digest, most_rows: float) -> Digest:
 def thinned(digest: Digest) -> Digest:
     """Return a digest of one in ``FACTOR`` of its steps; of no step if there is nearly none left."""
     if digest.every >= _RAREST:
-        return digest._replace(rows=digest.rows[:0])
+        return digest._replace(rows=digest.rows.only(slice(0)))
     return of_fewer_steps(digest, digest.every * FACTOR)
 
 
@@ -45,19 +44,18 @@ def of_fewer_steps(digest: Digest, every: int) -> Digest:
     if every <= digest.every:
         return digest
     rows = _counted(digest.rows, digest.processes) if digest.every == 1 else digest.rows
-    step: Floats = rows["iteration"].to_numpy(np.float64, na_value=np.nan)
-    chosen: Bools = step % every == 0
-    return digest._replace(every=every, rows=rows[chosen].reset_index(drop=True))
+    chosen: Bools = rows.numbers["iteration"] % every == 0
+    return digest._replace(every=every, rows=rows.only(chosen))
 
 
-def _counted(rows: pd.DataFrame, processes: Sequence[Process]) -> pd.DataFrame:
+def _counted(rows: Rows, processes: Sequence[Process]) -> Rows:
     """Count the steps of those processes that record no iteration."""
-    without = {(one.rank, one.incarnation) for one in processes if one.counted}
-    if not without:
+    counts = {(one.rank, one.incarnation): one.counted for one in processes}
+    if not any(counts.values()):
         return rows
-    tables = [
-        with_counted_steps(its)[0] if key in without else its
-        for key, its in rows.groupby(["rank", "incarnation"], sort=False)
-    ]
-    counted: pd.DataFrame = pd.concat(tables, ignore_index=True) if tables else rows
-    return counted
+    iteration = rows.numbers["iteration"].copy()
+    for at in rows_of_each(rows.process):
+        first = rows.only(at).only(slice(1)).numbers
+        if counts.get((int(first["rank"][0]), int(first["incarnation"][0]))):
+            iteration[at] = counted_steps(rows.only(at))
+    return rows.with_numbers(iteration=iteration)

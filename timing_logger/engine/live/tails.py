@@ -13,7 +13,8 @@ import pandas as pd
 
 from timing_logger.analysis.hangs.last_rows import only_last_rows
 from timing_logger.analysis.table_types import Bools
-from timing_logger.engine.live.counted_steps import with_counted_steps
+from timing_logger.engine.live.counted_steps import counted_steps
+from timing_logger.engine.live.rows import Rows
 from timing_logger.errors import NotATimingFileError, NoTimingFilesError
 from timing_logger.reading.inflight import without_replaced
 from timing_logger.reading.living import as_it_stands
@@ -167,7 +168,7 @@ class Tail:
         if self.sidecar.get("closed"):
             return np.ones(len(self.rows), np.bool_)
         if self.is_counted:
-            return with_counted_steps(self.rows)[1]
+            return ~np.isnan(counted_steps(Rows.of(self.rows)))
         steps = self.rows[["epoch", "iteration"]].to_numpy(np.float64, na_value=-np.inf)
         under_way = (-np.inf if self.epoch is None else self.epoch), self.iteration
         complete: Bools = (steps != under_way).any(axis=1)
