@@ -15,6 +15,7 @@ from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.engine.live.digest import Digest, Process
 from timing_logger.engine.live.packed import packed_within, unpacked
 from timing_logger.engine.live.rows import NUMBERS, TEXTS, WHOLE, Rows, Texts
+from timing_logger.engine.live.sampled_steps import most_rows, of_fewer_rows
 from timing_logger.monitoring.looking import MOST_BYTES_PER_S
 from timing_logger.run_info import (
     ClockAnchor,
@@ -77,7 +78,8 @@ class Host:
         last = [last_rows(its) for _, its in rows.table().groupby("rank")] if with_last else []
         self._number += 1
         processes = self._processes(at_s, steps)
-        return Digest(self.name, self._number - 1, unix_s(at_s), self._every, processes, rows, last)
+        digest = Digest(self.name, self._number - 1, unix_s(at_s), self._every, processes, rows, last)
+        return of_fewer_rows(digest, most_rows(processes))
 
     def _processes(self, at_s: float, steps: npt.NDArray[np.int64]) -> list[Process]:
         since_s = until_s = np.full(len(self._ranks), np.nan)

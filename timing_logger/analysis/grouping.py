@@ -57,10 +57,10 @@ def first_above(begin: Ints, values: Floats, group: Ints, bound: Floats) -> Ints
         values: ascending in each group.
         group, bound: as often as wanted.
     """
-    low, high = begin[group], begin[group + 1]
+    low, high, values = begin[group], begin[group + 1], np.append(values, np.inf)
     while (open_ones := low < high).any():
         middle = (low + high) // 2
-        below = open_ones & (np.append(values, np.inf)[middle] <= bound)
+        below = open_ones & (values[middle] <= bound)
         low, high = np.where(below, middle + 1, low), np.where(open_ones & ~below, middle, high)
     return low
 

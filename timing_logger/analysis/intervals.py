@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.arrays import coded_text, each_text, numbers
-from timing_logger.analysis.grouping import greatest_of_each, least_of_each, order_by, sums
+from timing_logger.analysis.grouping import first_above, greatest_of_each, least_of_each, order_by, sums
 from timing_logger.analysis.operations import goes_on
 from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints
 
@@ -67,7 +67,7 @@ def union_lengths(owner: Ints, starts: Floats, ends: Floats, n_owners: int) -> F
     whole = ends > starts
     if not whole.all():
         owner, starts, ends = owner[whole], starts[whole], ends[whole]
-    overlaps = _has_overlaps(owner, starts, ends, n_owners)
+    overlaps = has_overlaps(owner, starts, ends, n_owners)
     # Where one interval follows the other, as most do, their lengths are simply added.
     lengths = sums(np.where(overlaps[owner], 0.0, ends - starts), owner, n_owners)
     if overlaps.any():
@@ -77,7 +77,44 @@ def union_lengths(owner: Ints, starts: Floats, ends: Floats, n_owners: int) -> F
     return lengths
 
 
-def _has_overlaps(owner: Ints, starts: Floats, ends: Floats, n_owners: int) -> Bools:
+class Union(NamedTuple):
+    """The unions of the intervals of owners; one entry for each piece, in the order of owners and time.
+
+    Attributes:
+        begin: where the pieces of each owner begin, and at last the number of all.
+        start_s: when the piece begins.
+        length_s: how long it is.
+        before_s: how long those before it are.
+    """
+
+    begin: Ints
+    start_s: Floats
+    length_s: Floats
+    before_s: Floats
+
+    @classmethod
+    def of(cls, owner: Ints, starts: Floats, ends: Floats, n_owners: int) -> Union:
+        """Unite the intervals ``[starts[i], ends[i]]`` in s of each owner, a number from 0."""
+        pieces = stretches(owner, starts, ends, np.zeros(len(owner), np.int64), 1)
+        counts = pieces.is_open[0] & (pieces.end_s > pieces.start_s)
+        length_s = (pieces.end_s - pieces.start_s)[counts]
+        begin = np.searchsorted(pieces.owner[counts], np.arange(n_owners + 1))
+        return cls(begin, pieces.start_s[counts], length_s, np.cumsum(length_s) - length_s)
+
+    def within_s(self, owner: Ints, since_s: Floats, until_s: Floats) -> Floats:
+        """Return how much of each span of an owner its union covers, in seconds."""
+        return self._until_s(owner, until_s) - self._until_s(owner, since_s)
+
+    def _until_s(self, owner: Ints, instants_s: Floats) -> Floats:
+        """Return how long the pieces of an owner and those before it are up to an instant, in seconds."""
+        start_s, length_s = np.append(self.start_s, 0.0), np.append(self.length_s, 0.0)
+        before_s = np.append(self.before_s, self.length_s.sum())
+        at = first_above(self.begin, self.start_s, owner, instants_s) - 1
+        up_to_s = before_s[at] + np.minimum(instants_s - start_s[at], length_s[at])
+        return np.where(at >= self.begin[owner], up_to_s, before_s[self.begin[owner]])
+
+
+def has_overlaps(owner: Ints, starts: Floats, ends: Floats, n_owners: int) -> Bools:
     """Tell for each owner whether some of its intervals overlap."""
     order = order_by(owner, starts)
     overlapping = _overlapping(owner[order], starts[order], ends[order])

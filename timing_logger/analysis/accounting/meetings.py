@@ -93,17 +93,17 @@ def _in_few_bytes(parts: Instances) -> Instances:
     )
 
 
-def steps_by_place(rows: Frame, steps: Sequence[Ints]) -> Floats:
+def steps_by_place(rows: Frame, steps: Ints, n_steps: Ints) -> Floats:
     """Return the number of each row's step; NaN outside of any step, and for processes without.
 
     Args:
         rows: as :func:`joined_rows` returned them.
-        steps: for each process the number of each of its steps.
+        steps: the numbers of the steps of all processes, in the order of these.
+        n_steps: for each process the number of its steps.
     """
     process, place = (rows[name].to_numpy().astype(np.int64) for name in (PROCESS, PLACE))
-    n_steps = np.array([len(those) for those in steps], np.int64)
     first = np.cumsum(n_steps) - n_steps
     inside = (place >= 0) & (place < n_steps[process])
     found = np.full(len(place), np.nan)
-    found[inside] = np.concatenate([first[:0], *steps])[(first[process] + place)[inside]]
+    found[inside] = steps[(first[process] + place)[inside]]
     return found

@@ -31,13 +31,15 @@ class Places(NamedTuple):
     Attributes:
         ranks: the rank of each column, ascending.
         column: for each process the column of its rank.
-        steps: for each process the row of each of its steps.
+        steps: the row of each step of each process, in the order of these.
+        n_steps: for each process the number of its steps.
         shape: of the arrays.
     """
 
     ranks: Ints
     column: Ints
-    steps: list[Ints]
+    steps: Ints
+    n_steps: Ints
     shape: Shape
 
 
@@ -91,7 +93,7 @@ def placed(
         by_step: whether collectives without a number are matched step by step.
     """
     rows, lines = joined_rows(parts)
-    step = steps_by_place(rows, at.steps)
+    step = steps_by_place(rows, at.steps, at.n_steps)
     tied = tied_rows(met(rows, lines, step if by_step else np.full(len(step), np.nan), world_size))
     blocked = blocked_in(tied)  # which takes most memory
     column = at.column[rows[PROCESS].to_numpy()]

@@ -11,12 +11,13 @@ from timing_logger.analysis.accounting.part import CommunicationPart, Spent, map
 from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, processes_of
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.epochs import epochs_of
-from timing_logger.analysis.grouping import n_earlier_alike, rows_of_each
+from timing_logger.analysis.grouping import any_row_of, n_earlier_alike
 from timing_logger.analysis.operations import needs_no_other_rank
 from timing_logger.analysis.rounds import rounds_of
-from timing_logger.analysis.step_times.rank_steps import RankSteps, WorkRows, rank_steps
+from timing_logger.analysis.step_times.process_steps import ProcessSteps, process_steps
+from timing_logger.analysis.step_times.work_rows import WorkRows
 from timing_logger.analysis.steps import Numbering, steps_of
-from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints
+from timing_logger.analysis.table_types import Floats, Frame, Ints
 from timing_logger.analysis.tables import opened
 from timing_logger.record import DEVICE_CLOCK
 
@@ -25,8 +26,7 @@ class StepTimesPart(NamedTuple):
     """What the step times of a run need of some of its processes.
 
     Attributes:
-        processes: the times of each process by step, in the order of rank and incarnation.
-        epochs: for each process the epoch of each of its steps; NaN where none is known.
+        steps: the times of the processes by step, in the order of rank and incarnation.
         communication: their lines of control, and rows of communication.
         spent: how these lines spent the time in which they were not blocked; None if no account is asked for.
         numbering: what the numbers of their steps mean.
@@ -35,8 +35,7 @@ class StepTimesPart(NamedTuple):
         on_device: whether rows of own work are on the device's clock.
     """
 
-    processes: list[RankSteps]
-    epochs: list[Floats]
+    steps: ProcessSteps
     communication: CommunicationPart
     spent: Spent | None
     numbering: Numbering
@@ -46,8 +45,7 @@ class StepTimesPart(NamedTuple):
 
     def without_steps(self) -> StepTimesPart:
         """Return the part as if its processes had recorded no step."""
-        processes = [steps.without_steps() for steps in self.processes]
-        return self._replace(processes=processes, epochs=[epochs[:0] for epochs in self.epochs])
+        return self._replace(steps=self.steps.without_steps())
 
 
 def map_step_times(timings: IntoDataFrameT, *, with_account: bool = False) -> StepTimesPart:
@@ -58,27 +56,40 @@ def map_step_times(timings: IntoDataFrameT, *, with_account: bool = False) -> St
         with_account: whether the account of the run is asked for, too.
     """
     frame = opened(timings, COLUMNS_OF["stragglers"])
-    rank = frame["rank"].to_numpy().astype(np.int64)
     process = processes_of(frame)
     has_iterations = frame["iteration"].count() > 0
     number, numbering = steps_of(frame)
     if not has_iterations:
         number = _counted(process, frame)
-    rows, epoch = WorkRows.of(frame, number), epochs_of(frame).of_row
-    found, epochs, place = [], [], np.full(len(frame), -1)
-    for chosen in rows_of_each(process):
-        steps = rank_steps(rows.only(chosen), int(rank[chosen][0]), numbering)
-        found.append(steps)
-        at = _places(number[chosen], steps.iterations)
-        epochs.append(_epoch_of_each(at, epoch[chosen], len(steps.iterations)))
-        place[chosen] = at
+    entry, steps = _entries(process, number, epochs_of(frame).of_row)
+    rows = WorkRows.of(frame, process, entry)
+    ranks = frame["rank"].to_numpy().astype(np.int64)[any_row_of(process)]
+    found = process_steps(rows, ranks, steps, numbering.iterations(steps[1]))
+    n_steps = found.n_steps
+    place = np.where(entry >= 0, entry - (np.cumsum(n_steps) - n_steps)[process], -1)
     communication, spent = (
         map_account(frame, place) if with_account else (map_communication(frame, process, place), None)
     )
     return StepTimesPart(
-        found, epochs, communication, spent, numbering, rows.operations, has_iterations,
-        _works_on_device(frame, rows),
-    )  # fmt: skip
+        found, communication, spent, numbering, rows.operations, has_iterations, _works_on_device(frame)
+    )
+
+
+def _entries(process: Ints, number: Floats, epoch: Floats) -> tuple[Ints, tuple[Ints, Ints, Floats]]:
+    """Number the steps of each process that occur, from 0 and in order of processes and steps.
+
+    Args:
+        process, number, epoch: of each row, the last two NaN outside of any step.
+
+    Returns:
+        For each row the number of its step of its process, -1 outside of any; and for each of these the
+        process, the number of the step, and its epoch.
+    """
+    inside = np.flatnonzero(~np.isnan(number))
+    entry = np.full(len(number), -1)
+    entry[inside] = dense_codes(process[inside], number[inside])
+    one = inside[any_row_of(entry[inside])]
+    return entry, (process[one], number[one].astype(np.int64), epoch[one])
 
 
 def _counted(process: Ints, frame: Frame) -> Floats:
@@ -90,21 +101,7 @@ def _counted(process: Ints, frame: Frame) -> Floats:
     return np.where(has_rounds[process], number, earlier)
 
 
-def _places(number: Floats, iterations: Ints) -> Ints:
-    """Return the position of each row's step among the steps of its process; -1 outside of any step."""
-    inside = ~np.isnan(number)
-    place = np.full(len(number), -1)
-    place[inside] = np.searchsorted(iterations, number[inside])
-    return place
-
-
-def _epoch_of_each(place: Ints, epoch: Floats, n_steps: int) -> Floats:
-    """Return the epoch of each step of a process: that of any of its rows."""
-    found = np.full(n_steps, np.nan)
-    found[place[place >= 0]] = epoch[place >= 0]
-    return found
-
-
-def _works_on_device(frame: Frame, rows: WorkRows) -> bool:
-    on_device: Bools = each_text(coded_text(frame, "clock"), DEVICE_CLOCK.__eq__)
-    return bool((rows.operations_are(needs_no_other_rank) & on_device).any())
+def _works_on_device(frame: Frame) -> bool:
+    own = each_text(coded_text(frame, "operation"), needs_no_other_rank)
+    on_device = each_text(coded_text(frame, "clock"), DEVICE_CLOCK.__eq__)
+    return bool((own & on_device).any())

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from timing_logger.analysis.arrays import dense_codes
+from timing_logger.analysis.grouping import first_above, order_by, rows_of_each
+from timing_logger.analysis.intervals import has_overlaps
 from timing_logger.analysis.table_types import Floats, Ints
 
 
@@ -21,47 +24,59 @@ def exclusive_ms(elapsed_ms: Floats, starts_s: Floats, ends_s: Floats, lanes: In
         lanes: the lane of each row (a thread and its clock); rows enclose each other only within a lane.
     """
     alone = elapsed_ms.copy()
-    placed = starts_s < ends_s  # rows of zero or unknown length take nothing from other rows
-    for lane in np.unique(lanes[placed]):
-        rows = np.flatnonzero(placed & (lanes == lane))
-        alone[rows] -= 1000 * _enclosed_s(starts_s[rows], ends_s[rows])
+    rows = np.flatnonzero(starts_s < ends_s)  # those of zero or unknown length take nothing from others
+    lane = dense_codes(lanes[rows])
+    overlaps = has_overlaps(lane, starts_s[rows], ends_s[rows], int(lane.max(initial=-1)) + 1)
+    rows, lane = rows[overlaps[lane]], dense_codes(lane[overlaps[lane]])
+    if len(rows):
+        order = _outer_first(lane, starts_s[rows], ends_s[rows])
+        rows, lane = rows[order], lane[order]
+        alone[rows] -= 1000 * _enclosed_s(lane, starts_s[rows], ends_s[rows])
     exclusive: Floats = np.maximum(alone, 0.0)
     return exclusive
 
 
-def _enclosed_s(starts: Floats, ends: Floats) -> Floats:
-    """Return how much of each interval in s lies under intervals further in: those that started later."""
-    if (starts[1:] >= ends[:-1]).all():  # one after the other
-        return np.zeros(len(starts))
-    order = np.lexsort((-ends, starts))
-    starts, ends = starts[order], ends[order]
-    own_ends, depth = ends, _depths(starts, ends)
-    if _cross(ends, depth):
-        own_ends = _uncrossed(starts, ends)
-        depth = _depths(starts, own_ends)
-    enclosed = ends - own_ends
-    for level in range(int(depth.max(initial=0))):
-        outer, inner = depth == level, depth == level + 1
-        if inner.any():
-            enclosed[outer] += covered_s(starts[outer], own_ends[outer], starts[inner], own_ends[inner])
-    in_order = np.empty_like(enclosed)
-    in_order[order] = enclosed
-    return in_order
+def _outer_first(lane: Ints, starts: Floats, ends: Floats) -> Ints:
+    """Return the order by lane and start; of intervals that start together, the longest comes first."""
+    order = order_by(lane, starts)
+    alike = (np.diff(starts[order]) == 0) & (np.diff(lane[order]) == 0)
+    return np.lexsort((-ends, starts, lane)) if alike.any() else order
 
 
-def _depths(starts: Floats, ends: Floats) -> Ints:
-    """Count the intervals that are under way when each one starts; ``starts`` are ascending."""
-    return np.arange(len(starts)) - np.searchsorted(np.sort(ends), starts, side="right")
+def _enclosed_s(lane: Ints, starts: Floats, ends: Floats) -> Floats:
+    """Return how much of each interval in s lies under intervals further in: those that started later.
+
+    The intervals are in the order of :func:`_outer_first`.
+    """
+    own_ends, around = ends, _around(lane, starts, ends)
+    crossing = (around >= 0) & (ends[around] < ends)
+    if crossing.any():
+        own_ends = ends.copy()
+        crossed = np.isin(lane, lane[crossing])
+        for rows in rows_of_each(dense_codes(lane[crossed])):
+            its = np.flatnonzero(crossed)[rows]
+            own_ends[its] = _uncrossed(starts[its], ends[its])
+        around = _around(lane, starts, own_ends)
+    inner = np.flatnonzero(around >= 0)
+    within_s = np.bincount(around[inner], (own_ends - starts)[inner], minlength=len(starts))
+    enclosed: Floats = ends - own_ends + within_s
+    return enclosed
 
 
-def _cross(ends: Floats, depth: Ints) -> bool:
-    """Tell whether any interval ends after the one that it began in; the depths are then of little use."""
-    for level in range(int(depth.max(initial=0))):
+def _around(lane: Ints, starts: Floats, ends: Floats) -> Ints:
+    """Return for each interval the innermost one that it begins in; -1 if it begins in none.
+
+    Where intervals cross, it is one that crosses.
+    """
+    n_lanes = int(lane.max()) + 1
+    begin = np.searchsorted(lane, np.arange(n_lanes + 1))
+    ended = first_above(begin, ends[order_by(lane, ends)], lane, starts)
+    depth = np.arange(len(starts)) - ended  # those under way when it starts
+    around = np.full(len(starts), -1)
+    for level in range(int(depth.max())):
         outer, inner = np.flatnonzero(depth == level), np.flatnonzero(depth == level + 1)
-        around = outer[np.searchsorted(outer, inner) - 1]
-        if (ends[around] < ends[inner]).any():
-            return True
-    return False
+        around[inner] = outer[np.searchsorted(outer, inner) - 1]
+    return around
 
 
 def _uncrossed(starts: Floats, ends: Floats) -> Floats:
@@ -79,26 +94,3 @@ def _uncrossed(starts: Floats, ends: Floats) -> Floats:
             uncrossed[under_way.pop()] = start
         under_way.append(row)
     return np.array(uncrossed)
-
-
-def covered_s(from_s: Floats, to_s: Floats, starts: Floats, ends: Floats) -> Floats:
-    """Return how much of each span ``[from_s, to_s]`` the union of the intervals covers, in seconds.
-
-    Args:
-        from_s, to_s: the spans, in seconds.
-        starts, ends: the intervals, in seconds.
-    """
-    if not len(starts):
-        return np.zeros(len(from_s))
-    order = np.argsort(starts, kind="stable")
-    starts, ends = starts[order], ends[order]
-    latest_end = np.maximum.accumulate(ends)
-    begin = np.maximum(starts, np.concatenate([starts[:1], latest_end[:-1]]))
-    lengths = np.maximum(latest_end - begin, 0.0)
-    before = np.cumsum(lengths) - lengths
-
-    def until(instants: Floats) -> Floats:
-        at = np.searchsorted(begin, instants, side="right") - 1
-        return np.where(at < 0, 0.0, before[at] + np.minimum(instants - begin[at], lengths[at]))
-
-    return until(to_s) - until(from_s)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -25,7 +25,7 @@ from timing_logger.analysis.step_times.communication import (
     wall_ms,
 )
 from timing_logger.analysis.step_times.part import StepTimesPart, map_step_times
-from timing_logger.analysis.step_times.rank_steps import RankSteps
+from timing_logger.analysis.step_times.process_steps import ProcessSteps, joined_steps
 from timing_logger.analysis.step_times.transfers import Transfers, transfers_by_step
 from timing_logger.analysis.step_times.waiting import Waits, waits_by_step
 from timing_logger.analysis.step_times.workload import NOTHING_STATED, Workload, workload_of
@@ -182,53 +182,58 @@ def reduce_step_times(parts: Sequence[StepTimesPart], world_size: int | None = N
     if has_iterations:  # parts without iterations have no steps: their counts of rows are no iterations
         parts = [part if part.has_iterations else part.without_steps() for part in parts]
     numbering, number = _numbered_together(parts)
-    found = [steps._replace(iterations=next(number)) for part in parts for steps in part.processes]
-    for part in parts:
-        part.processes.clear()
+    steps = joined_steps([part.steps for part in parts])._replace(iterations=number)
+    parts = [part._replace(steps=part.steps.without_steps()) for part in parts]  # they are not needed twice
     operations = sorted({name for part in parts for name in part.operations if needs_no_other_rank(name)})
-    return _assembled(found, parts, operations, numbering, has_iterations, world_size)
+    return _assembled(steps, parts, operations, numbering, has_iterations, world_size)
 
 
-def _numbered_together(parts: Sequence[StepTimesPart]) -> tuple[Numbering, Iterator[Ints]]:
-    """Return what the numbers of all steps mean, and the numbers of each process's steps."""
-    iterations = [part.numbering.iterations(steps.iterations) for part in parts for steps in part.processes]
+def _numbered_together(parts: Sequence[StepTimesPart]) -> tuple[Numbering, Ints]:
+    """Return what the numbers of all steps mean, and the numbers of the steps of all processes."""
+    iterations = np.concatenate([part.numbering.iterations(part.steps.iterations) for part in parts])
     if not any(part.numbering.restarts for part in parts):
-        return Numbering(np.zeros(0)), iter(iterations)
+        return Numbering(np.zeros(0)), iterations
     counted = any(part.numbering.counted for part in parts)
-    epochs = [epoch for part in parts for epoch in part.epochs]
-    if counted:  # a process whose iterations never restarted was in the first pass all the time
-        epochs = [np.zeros(len(epoch)) if np.isnan(epoch).all() else epoch for epoch in epochs]
-    numbering, number = numbered_by_epoch(np.concatenate(epochs), np.concatenate(iterations), counted=counted)
-    return numbering, iter(np.split(number, np.cumsum([len(those) for those in iterations])[:-1]))
+    epochs = np.concatenate([_known_epochs(part.steps) if counted else part.steps.epochs for part in parts])
+    return numbered_by_epoch(epochs, iterations, counted=counted)
+
+
+def _known_epochs(steps: ProcessSteps) -> Floats:
+    """Return the epochs where they are counted: who restarts never was in the first pass all the time."""
+    states_some = np.bincount(steps.process, ~np.isnan(steps.epochs), minlength=len(steps.ranks)) > 0
+    return np.where(states_some[steps.process], steps.epochs, 0.0)
 
 
 def _assembled(
-    found: list[RankSteps],
+    steps: ProcessSteps,
     parts: Sequence[StepTimesPart],
     operations: list[str],
     numbering: Numbering,
     has_iterations: bool,
     world_size: int | None,
 ) -> StepTimes:
-    ranks, column = np.unique(np.array([steps.rank for steps in found], np.int64), return_inverse=True)
-    iterations = np.unique(np.concatenate([np.zeros(0, np.int64), *(steps.iterations for steps in found)]))
-    rows = [np.searchsorted(iterations, steps.iterations) for steps in found]
+    ranks, column = np.unique(steps.ranks, return_inverse=True)
+    iterations = np.unique(steps.iterations)
     shape = Shape(len(iterations), len(ranks))
-    operation_ms = np.full((len(operations), *shape), np.nan)
-    gap_ms, blocked_ms, ends_s = np.full((3, *shape), np.nan)
-    pauses_ms = {operation: np.zeros(shape) for steps in found for operation in steps.pauses_ms}
-    workload = workload_of([steps.workload for steps in found], rows, column, shape)
-    for steps, at, its in zip(found, rows, column, strict=True):
-        gap_ms[at, its], blocked_ms[at, its], ends_s[at, its] = steps.gap_ms, steps.blocked_ms, steps.ends_s
-        for operation, its_ms in steps.pauses_ms.items():
-            pauses_ms[operation][at, its] = its_ms
-        for i, operation in enumerate(operations):
-            operation_ms[i, at, its] = steps.work_ms.get(operation, 0.0)
+    places = Places(ranks, column, np.searchsorted(iterations, steps.iterations), steps.n_steps, shape)
+    at = places.steps, column[steps.process]
+
+    def by_step_and_rank(values: Floats, blank: float = np.nan) -> Floats:
+        whole = np.full(shape, blank)
+        whole[at] = values  # of several processes of a rank in one step, the last one counts
+        return whole
+
+    nothing = np.zeros(len(steps.process))
+    operation_ms = np.array(
+        [by_step_and_rank(steps.work_ms.get(name, nothing)) for name in operations]
+    ).reshape(-1, *shape)
+    pauses_ms = {operation: by_step_and_rank(ms, 0.0) for operation, ms in steps.pauses_ms.items()}
+    gap_ms, blocked_ms, ends_s = map(by_step_and_rank, (steps.gap_ms, steps.blocked_ms, steps.ends_s))
+    workload = workload_of(steps.workload, by_step_and_rank)
     self_ms = operation_ms.sum(axis=0)
-    unlogged_ms = list({steps.rank: steps.unlogged_ms for steps in found}.values())
-    recorded_every = _recorded_every(found) if has_iterations else 1
-    found.clear()  # from here on all is in the arrays, and the rows of communication need the memory
-    places = Places(ranks, column, rows, shape)
+    unlogged_ms = list(dict(zip(column.tolist(), steps.unlogged_ms, strict=True)).values())
+    recorded_every = _recorded_every(steps.stands_for) if has_iterations else 1
+    del steps  # from here on all is in the arrays, and the rows of communication need the memory
     communication, lines = placed(
         [part.communication for part in parts], places, world_size, by_step=has_iterations
     )
@@ -256,9 +261,8 @@ def _account(
     return cast("pd.DataFrame", account_table(run, of_pandas()))
 
 
-def _recorded_every(found: Sequence[RankSteps]) -> int:
+def _recorded_every(stands_for: Floats) -> int:
     """Return what most steps stand for; 1 where they follow no rule."""
-    stands_for = np.concatenate([steps.stands_for for steps in found])
     stands_for = stands_for[~np.isnan(stands_for)]
     if not len(stands_for):
         return 1

@@ -210,7 +210,7 @@ def map_judgement(timings: IntoDataFrameT, *, with_account: bool = False) -> Jud
         with_account: whether the account of the run is asked for, too.
     """
     times = map_step_times(timings, with_account=with_account)
-    roles = roles_of(timings, [process.rank for process in times.processes], None)
+    roles = roles_of(timings, times.steps.ranks.tolist(), None)
     return JudgementPart(times, roles, getattr(timings, "attrs", {}).get("files", []), last_rows(timings))
 
 

@@ -13,14 +13,10 @@ import pandas as pd
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.engine.live.digest import Digest, Process
 from timing_logger.engine.live.rows import Rows
-from timing_logger.engine.live.sampled_steps import of_fewer_rows
+from timing_logger.engine.live.sampled_steps import most_rows, of_fewer_rows
 from timing_logger.engine.live.tails import Tail, newest_files, no_rows
 from timing_logger.run_info import TimingFile
 
-LEAST_ROWS_PER_S, ROWS_PER_S = 2000.0, 25.0
-"""How many rows a digest has for each second of the run: in all, or for each process if that is more."""
-
-_LEAST_S = 1.0
 _US_PER_S = 1e6  # timestamps are in us
 
 
@@ -63,9 +59,7 @@ class Collector:
         last = [last_rows(tail.last) for tail in tails]
         self._number += 1
         digest = Digest(self._name, self._number - 1, time.time(), 1, processes, rows, last)
-        spans_s = [one.until_s - one.since_s for one in processes if one.n_rows]
-        most_rows_per_s = max(LEAST_ROWS_PER_S, ROWS_PER_S * len(processes))
-        return of_fewer_rows(digest, most_rows_per_s * max([_LEAST_S, *spans_s]))
+        return of_fewer_rows(digest, most_rows(processes))
 
 
 def _process(tail: Tail, taken: pd.DataFrame) -> Process:

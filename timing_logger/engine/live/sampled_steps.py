@@ -1,7 +1,7 @@
-"""Choose whole steps, so that few rows are left: every 7th, 49th, ..., the same ones on all ranks.
+"""Choose whole steps, so that few rows are left: every third, ninth, ..., the same ones on all ranks.
 
 What recurs in every second, tenth or hundredth step, or after as many collectives, is hit as often as it
-occurs, since a power of seven has no divisor in common with these. All hosts have the steps in common that
+occurs, since a power of three has no divisor in common with these. All hosts have the steps in common that
 the one chose which had to leave out most: who leaves out fewer chose these, too.
 """
 
@@ -15,9 +15,22 @@ from timing_logger.engine.live.counted_steps import counted_steps
 from timing_logger.engine.live.digest import Digest, Process
 from timing_logger.engine.live.rows import Rows
 
-FACTOR = 7
+FACTOR = 3
 
-_RAREST = FACTOR**8
+LEAST_ROWS_PER_S, ROWS_PER_S, ROWS_PER_S_OF_JOB = 2000.0, 25.0, 60_000.0
+"""How many rows a digest has for each second of the run: in all, or for each process if that is more; and
+those of all hosts together, which one process judges."""
+
+_LEAST_S = 1.0
+_RAREST = FACTOR**14
+
+
+def most_rows(processes: Sequence[Process]) -> float:
+    """Return how many rows a digest of these processes may have."""
+    spans_s = [one.until_s - one.since_s for one in processes if one.n_rows]
+    in_job = max([len(processes), *(one.sidecar.get("world_size") or 0 for one in processes)])
+    rows_per_s = max(LEAST_ROWS_PER_S, ROWS_PER_S * len(processes))
+    return min(rows_per_s, ROWS_PER_S_OF_JOB * len(processes) / max(in_job, 1)) * max([_LEAST_S, *spans_s])
 
 
 def of_fewer_rows(digest: Digest, most_rows: float) -> Digest:

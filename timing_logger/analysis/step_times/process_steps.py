@@ -1,0 +1,168 @@
+"""Sum the rows of processes by step: their own work, and the time in which they were not communicating."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from timing_logger.analysis.intervals import union_lengths
+from timing_logger.analysis.operations import exchanges, needs_no_other_rank
+from timing_logger.analysis.step_durations import iterations_since
+from timing_logger.analysis.step_times.gaps import (
+    ends_of_communication,
+    gap_ms,
+    pauses_ms,
+    unlogged_ms,
+)
+from timing_logger.analysis.step_times.joining import joined_columns
+from timing_logger.analysis.step_times.self_time import exclusive_ms
+from timing_logger.analysis.step_times.work_rows import WorkRows
+from timing_logger.analysis.step_times.workload import (
+    StepsWorkload,
+    joined_workload,
+    sent_in_turn,
+    workload,
+)
+from timing_logger.analysis.table_types import Bools, Floats, Ints
+
+
+class ProcessSteps(NamedTuple):
+    """The times of processes by step.
+
+    Arrays have one entry for each step of each process, in the order of processes and steps.
+
+    Attributes:
+        ranks: for each process its rank.
+        process: the number of the process, from 0.
+        iterations: the number of the step.
+        epochs: its epoch; NaN where none is known.
+        work_ms: for each operation of the processes' own work the time in it; 0 in steps without the
+            operation, NaN if unknown.
+        gap_ms: time from the end of the last communication of the step before to that of this step, less
+            the communication; per iteration, also where only some iterations are recorded.
+        stands_for: how many iterations the step stands for: 10 where every 10th was recorded; NaN for the
+            first of a process.
+        pauses_ms: for each operation of ``PAUSES`` that is recorded, how long it lasted in that time.
+        blocked_ms: how long a thread or stream of the process was blocked in communication.
+        workload: how much there was to do in each step.
+        unlogged_ms: for each process the time for which it has no row, over all steps but the first, by the
+            operations before and after it.
+        ends_s: when the last communication of the step ended, on the time axis of the process, in seconds;
+            NaN in a step without any.
+    """
+
+    ranks: Ints
+    process: Ints
+    iterations: Ints
+    epochs: Floats
+    work_ms: dict[str, Floats]
+    gap_ms: Floats
+    stands_for: Floats
+    pauses_ms: dict[str, Floats]
+    blocked_ms: Floats
+    workload: StepsWorkload
+    unlogged_ms: Sequence[Mapping[tuple[str, str], float]]
+    ends_s: Floats
+
+    def without_steps(self) -> ProcessSteps:
+        """Return the times of the same processes as if they had recorded no step."""
+        none, nothing = self.gap_ms[:0], StepsWorkload({}, None, None, {})
+        unlogged: list[Mapping[tuple[str, str], float]] = [{} for _ in self.ranks]
+        numbers = self.process[:0], self.iterations[:0], none
+        return ProcessSteps(self.ranks, *numbers, {}, none, none, {}, none, nothing, unlogged, none)
+
+    @property
+    def n_steps(self) -> Ints:
+        """For each process the number of its steps."""
+        return np.bincount(self.process, minlength=len(self.ranks))
+
+
+def process_steps(
+    rows: WorkRows, ranks: Ints, steps: tuple[Ints, Ints, Floats], recorded: Ints
+) -> ProcessSteps:
+    """Sum the rows of processes by step.
+
+    Args:
+        rows: all their rows that are in some step.
+        ranks: for each process its rank.
+        steps: ``process``, ``iterations`` and ``epochs`` of the result.
+        recorded: for each step the iteration that was recorded.
+    """
+    process, n_steps = steps[0], len(recorded)
+    own = rows.operations_are(needs_no_other_rank)
+    alone_ms = _alone_ms(rows, own | rows.blocks)
+    stands_for = _stands_for(rows, process, recorded)
+    ends = ends_of_communication(rows, process)
+    blocked = rows.only(rows.blocks)
+    sent = sent_in_turn(rows.operations_are(exchanges), rows.size_bytes, rows.start_s, rows.entry, n_steps)
+    is_first = np.diff(process, prepend=-1) != 0
+    return ProcessSteps(
+        ranks,
+        *steps,
+        work_ms=_work_ms(rows, alone_ms, n_steps),
+        gap_ms=gap_ms(rows, own, ends, stands_for),
+        stands_for=stands_for,
+        pauses_ms=pauses_ms(rows, alone_ms, ends),
+        blocked_ms=1000 * union_lengths(blocked.entry, blocked.start_s, blocked.end_s, n_steps),
+        workload=workload(rows, process)._replace(of_exchanges=sent),
+        unlogged_ms=unlogged_ms(rows.only(~is_first[rows.entry] & (own | rows.blocks)), len(ranks)),
+        ends_s=ends.of_all,
+    )
+
+
+def joined_steps(parts: Sequence[ProcessSteps]) -> ProcessSteps:
+    """Put the times of processes one after the other, which are then numbered throughout."""
+    n_processes = np.array([len(part.ranks) for part in parts])
+    first = np.cumsum(n_processes) - n_processes
+    lengths = [len(part.process) for part in parts]
+    return ProcessSteps(
+        ranks=np.concatenate([part.ranks for part in parts]),
+        process=np.concatenate([number + part.process for number, part in zip(first, parts, strict=True)]),
+        iterations=np.concatenate([part.iterations for part in parts]),
+        epochs=np.concatenate([part.epochs for part in parts]),
+        work_ms=joined_columns([part.work_ms for part in parts], lengths, 0.0),
+        gap_ms=np.concatenate([part.gap_ms for part in parts]),
+        stands_for=np.concatenate([part.stands_for for part in parts]),
+        pauses_ms=joined_columns([part.pauses_ms for part in parts], lengths, 0.0),
+        blocked_ms=np.concatenate([part.blocked_ms for part in parts]),
+        workload=joined_workload([part.workload for part in parts], lengths),
+        unlogged_ms=[sums_ms for part in parts for sums_ms in part.unlogged_ms],
+        ends_s=np.concatenate([part.ends_s for part in parts]),
+    )
+
+
+def _work_ms(rows: WorkRows, alone_ms: Floats, n_steps: int) -> dict[str, Floats]:
+    return {
+        name: np.bincount(rows.entry[here], alone_ms[here], minlength=n_steps).astype(np.float64)
+        for code, name in enumerate(rows.operations)
+        if needs_no_other_rank(name) and (here := rows.operation == code).any()
+    }
+
+
+def _alone_ms(rows: WorkRows, held: Bools) -> Floats:
+    """Return the time of each row without that of the rows inside it; NaN for rows that are not ``held``."""
+    alone = np.full(len(held), np.nan)
+    alone[held] = exclusive_ms(rows.elapsed_ms[held], rows.start_s[held], rows.end_s[held], rows.lane[held])
+    return alone
+
+
+def _stands_for(rows: WorkRows, process: Ints, recorded: Ints) -> Floats:
+    """Return the iterations since the step before; 1 where no collective was left out in between.
+
+    A loop that communicates in every 40th iteration only has no row in the others, if its own work is not
+    recorded. Then the collectives are numbered without a gap, and nothing is missing.
+    """
+    since = iterations_since(recorded.astype(np.float64), process)
+    row = np.flatnonzero(~np.isnan(rows.number))
+    row = row[np.lexsort((rows.number[row], rows.group[row], rows.process[row]))]
+    before, after = row[:-1], row[1:]
+    follows = (rows.group[after] == rows.group[before]) & (rows.process[after] == rows.process[before])
+    follows &= rows.entry[after] == rows.entry[before] + 1
+    missing = rows.number[after] - rows.number[before] > 1
+    shows, contradicts = (
+        np.bincount(rows.entry[after][follows & ones], minlength=len(recorded)) > 0
+        for ones in (~missing, missing)
+    )
+    return np.where(shows & ~contradicts & (since > 0), 1.0, since)
