@@ -36,7 +36,7 @@ def main(folder: Path) -> dict[str, Any]:
     verdict = snapshot_of(window).verdict
     found["judged_s"] = time.process_time() - began_s
     found["peak_bytes"] = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    found["rows"] = len(window.timings())
+    found["rows"] = len(window.now().timings)
     return {**found, "verdict": verdict.verdict, "ranks": list(verdict.ranks)}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -57,7 +57,9 @@ def different_runs(files: Sequence[File]) -> str:
         if why := file.get("second_run"):
             return f"the file of rank {file['rank']} holds the rows of two processes: {why}"
     for alike in _by_run(files):
-        for why in (_world_sizes(alike), _boots(alike), _apart(alike), _never_together(alike)):
+        lives = [(life, file) for file in alike if (life := _lifetime(file))]
+        lives.sort(key=lambda pair: pair[0])
+        for why in (_world_sizes(alike), _boots(alike), _apart(lives), _never_together(lives)):
             if why:
                 return why
     return ""
@@ -94,9 +96,13 @@ def _boots(files: Sequence[File]) -> str:
     return ""
 
 
-def _apart(files: Sequence[File]) -> str:
+_Lives: TypeAlias = Sequence[tuple[_Lifetime, File]]
+"""Files with their lifetimes, in the order of these."""
+
+
+def _apart(lives: _Lives) -> str:
     """Name files that had ended long before others began; "" if there are none."""
-    lifetimes = sorted(filter(None, map(_lifetime, files)))
+    lifetimes = [life for life, _ in lives]
     ended_by = accumulate((life.ended_ns for life in lifetimes), max)
     for i, (ended_ns, later) in enumerate(zip(ended_by, lifetimes[1:], strict=False), 1):
         apart_s = (later.began_ns - ended_ns) / NS_PER_S
@@ -106,15 +112,13 @@ def _apart(files: Sequence[File]) -> str:
     return ""
 
 
-def _never_together(files: Sequence[File]) -> str:
+def _never_together(lives: _Lives) -> str:
     """Name two files on one clock, the first of which had ended before the other began; "" if there are none.
 
     Both have collectives of the same numbers, out of which no rank comes before all are in. With two such
     numbers, the first rank begins the second one after the other rank has begun the first.
     """
-    known = [(life, file) for file in files if (life := _lifetime(file))]
-    known.sort(key=lambda pair: pair[0])
-    for (life, file), (later, other) in pairwise(known):
+    for (life, file), (later, other) in pairwise(lives):
         apart_s = (later.began_ns - life.ended_ns) / NS_PER_S
         if apart_s > _GAP_ON_ONE_CLOCK_S and _share_clock(file, other) and _share_numbers(file, other):
             return (

@@ -45,7 +45,7 @@ def test_a_host_that_leaves_out_more_steps_is_compared_in_those_that_it_has() ->
     run, window = data_parallel(slow_from(0)), Window(ENDLESS_S)
     window.add(digest_of(run, "node1", (0, 1)))
     window.add(unpacked(packed_within(digest_of(run, "node2", (2, 3)), 3000)))
-    assert {int(step) % 3 for step in window.timings()["iteration"]} == {0}
+    assert {int(step) % 3 for step in window.now().timings["iteration"]} == {0}
     assert judged(window).ranks == (2,)
 
 
@@ -54,7 +54,7 @@ def test_only_the_last_seconds_are_judged() -> None:
     lasts_s = run["end_counter"].max() - run["start_counter"].min()
     window = Window(lasts_s / 3)
     window.add(digest_of(run))
-    timings = window.timings()
+    timings = window.now().timings
     assert timings["start_s"].max() - timings["start_s"].min() <= lasts_s / 3
     assert 90 <= timings["iteration"].nunique() <= 105
 
@@ -63,7 +63,7 @@ def test_who_told_last_of_a_process_is_believed_and_nobody_else() -> None:
     run, window = data_parallel(factors(50, 2)), Window(ENDLESS_S)
     for number, source in enumerate(("node1", "")):
         window.add(digest_of(run, source)._replace(unix_s=float(number)))
-    assert len(window.timings()) == len(run)
+    assert len(window.now().timings) == len(run)
 
 
 def test_a_file_that_takes_the_place_of_another_is_another_run() -> None:
@@ -72,7 +72,7 @@ def test_a_file_that_takes_the_place_of_another_is_another_run() -> None:
     later = digest_of(data_parallel(factors(20, 2)))
     processes = [process._replace(generation=1) for process in later.processes]
     window.add(later._replace(processes=processes, number=1))
-    assert window.timings()["iteration"].max() == 19
+    assert window.now().timings["iteration"].max() == 19
 
 
 def test_where_steps_are_long_the_window_has_enough_of_them() -> None:
@@ -81,6 +81,6 @@ def test_where_steps_are_long_the_window_has_enough_of_them() -> None:
     times[70:, 2] *= 1.3
     window = Window(30.0)
     window.add(digest_of(on_one_axis(data_parallel(times, operations_ms=operations_ms))))
-    steps = window.timings()["iteration"].nunique()
+    steps = window.now().timings["iteration"].nunique()
     assert 0.85 * LEAST_STEPS <= steps <= LEAST_STEPS + 1
     assert judged(window).ranks == (2,)

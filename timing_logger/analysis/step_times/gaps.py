@@ -130,7 +130,7 @@ def unlogged_ms(rows: WorkRows, n_processes: int) -> list[dict[tuple[str, str], 
 
 
 def _latest_end_s(rows: WorkRows) -> Floats:
-    """Return for rows in the order of processes the latest end of the row and those before it in its process."""
+    """Return the latest end of each row and those before it in its process; rows are in their order."""
     by_end = order_by(rows.process, rows.end_s)
     place = np.empty(len(by_end), np.int64)
     place[by_end] = np.arange(len(by_end))

@@ -223,10 +223,9 @@ def _assembled(
         whole[at] = values  # of several processes of a rank in one step, the last one counts
         return whole
 
-    nothing = np.zeros(len(steps.process))
-    operation_ms = np.array(
-        [by_step_and_rank(steps.work_ms.get(name, nothing)) for name in operations]
-    ).reshape(-1, *shape)
+    operation_ms = np.zeros((len(operations), *shape))
+    for i, name in enumerate(operations):
+        operation_ms[i] = by_step_and_rank(steps.work_ms.get(name, np.zeros(len(steps.process))))
     pauses_ms = {operation: by_step_and_rank(ms, 0.0) for operation, ms in steps.pauses_ms.items()}
     gap_ms, blocked_ms, ends_s = map(by_step_and_rank, (steps.gap_ms, steps.blocked_ms, steps.ends_s))
     workload = workload_of(steps.workload, by_step_and_rank)

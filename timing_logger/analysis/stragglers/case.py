@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.grouping import rows_of_each
 from timing_logger.analysis.hangs.result import RunEnd
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.stragglers.facts import EndedBadly
@@ -46,8 +47,11 @@ class Case:
         return self._columns_by(self.hosts) if known else {}
 
     def _columns_by(self, names: Mapping[int, str]) -> dict[str, Ints]:
-        of_columns = np.array([names[rank] for rank in self.times.ranks], np.object_)
-        return {name: np.flatnonzero(of_columns == name) for name in sorted(set(of_columns))}
+        of_columns = [names[rank] for rank in self.times.ranks]
+        number = {name: i for i, name in enumerate(sorted(set(of_columns)))}
+        columns = rows_of_each(np.array([number[name] for name in of_columns], np.int64))
+        everybody = np.arange(len(of_columns))
+        return {name: everybody[its] for name, its in zip(number, columns, strict=True)}
 
     def with_times(self, times: StepTimes) -> Case:
         """Return the case of the same ranks with other times."""

@@ -78,9 +78,14 @@ def _as_numbers(name: str, integers: Ints) -> Floats:
 
 
 def _spread(values: Floats, known: npt.NDArray[np.uint8], n_rows: int) -> Floats:
-    """Return a column from its known values, and a bit for each row that tells which these are."""
+    """Return a column from its known values, and a bit for each row that tells which these are.
+
+    A column in which all is alike takes no memory: a monitor keeps many digests.
+    """
     if not len(known):
-        return values
+        return np.broadcast_to(values[:1], n_rows) if n_rows and (values == values[0]).all() else values
+    if not len(values):
+        return np.broadcast_to(np.nan, n_rows)
     column = np.full(n_rows, np.nan)
     column[np.unpackbits(known, count=n_rows) == 1] = values
     return column

@@ -67,12 +67,12 @@ class Rows:
         return cls(numbers, {name: Texts(np.zeros(0, np.int32), []) for name in TEXTS})
 
     @classmethod
-    def joined(cls, several: Sequence[Rows]) -> Rows:
-        """Put rows one after the other."""
+    def joined(cls, several: Sequence[Rows], wanted: Ints) -> Rows:
+        """Put rows one after the other, and return those at these positions."""
         several = several or [cls.none()]
-        names = several[0].numbers
-        numbers = {name: np.concatenate([rows.numbers[name] for rows in several]) for name in names}
-        return cls(numbers, {name: _joined([rows.texts[name] for rows in several]) for name in TEXTS})
+        numbers = {name: joined_numbers(several, name)[wanted] for name in NUMBERS}
+        texts = {name: _joined([rows.texts[name] for rows in several]) for name in TEXTS}
+        return cls(numbers, {name: Texts(codes[wanted], of) for name, (codes, of) in texts.items()})
 
     def __len__(self) -> int:
         return len(self.numbers["rank"])
@@ -98,7 +98,16 @@ class Rows:
         return table
 
 
+def joined_numbers(several: Sequence[Rows], name: str) -> Any:
+    """Return a column of numbers of rows that are put one after the other."""
+    return np.concatenate([rows.numbers[name] for rows in several or [Rows.none()]])
+
+
 def _joined(columns: Sequence[Texts]) -> Texts:
+    """Put columns one after the other; those of digests of one run mostly have the same texts."""
+    first = columns[0]
+    if all(column.texts == first.texts for column in columns):
+        return Texts(np.concatenate([column.codes for column in columns]), first.texts)
     number: dict[str, int] = {}
     codes = [
         np.array([number.setdefault(text, len(number)) for text in column.texts], np.int32)[column.codes]

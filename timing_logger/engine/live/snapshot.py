@@ -79,11 +79,13 @@ def snapshot_of(window: Window, host: HostCounters | None = None) -> Snapshot:
         window: these seconds.
         host: reads the host counters; None if there are none.
     """
-    timings, processes, now_s = window.timings(), window.processes, time.time()
-    end = run_end_of(window.last or [last_rows(timings)], timings.attrs["files"], now_s)
+    now, now_s = window.now(), time.time()
+    timings = now.timings
+    end = run_end_of(now.last or [last_rows(timings)], timings.attrs["files"], now_s)
     found = judgement_of(timings, None, end, host=host)
-    counted, shares = window.counted(), _Shares.of(found.case.times)
-    ranks = [_rank_now(one, counted[one.rank], shares, now_s) for one in processes]
+    shares = _Shares.of(found.case.times)
+    counted = zip(*(figures.tolist() for figures in now.counted), strict=True)
+    ranks = [_rank_now(*one, shares, now_s) for one in zip(now.processes, counted, strict=True)]
     starts_s, ends_s = timings["start_s"], timings["end_s"]
     window_s = float(ends_s.max() - starts_s.min()) if len(timings) else 0.0
     return Snapshot(ranks, found.verdict, window_s, end, timings.attrs["files"])
@@ -108,16 +110,17 @@ class _Shares(NamedTuple):
         return cls(communicated, waited)
 
 
-def _rank_now(process: Process, counted: Sequence[Process], shares: _Shares, now_s: float) -> RankNow:
-    since_s = min((one.since_s for one in counted), default=_UNKNOWN)
-    wall_s = max((one.until_s for one in counted), default=_UNKNOWN) - since_s
+def _rank_now(
+    process: Process, counted: tuple[float, float, float], shares: _Shares, now_s: float
+) -> RankNow:
+    n_rows, n_iterations, wall_s = counted
     counters = process.sidecar.get("counters", {})
     return RankNow(
         rank=process.rank,
         incarnation=process.incarnation,
         written=process.written,
-        rows_per_s=sum(one.n_rows for one in counted) / wall_s if wall_s > 0 else _UNKNOWN,
-        iterations_per_s=sum(one.n_iterations for one in counted) / wall_s if wall_s > 0 else _UNKNOWN,
+        rows_per_s=n_rows / wall_s if wall_s > 0 else _UNKNOWN,
+        iterations_per_s=n_iterations / wall_s if wall_s > 0 else _UNKNOWN,
         iteration=process.iteration,
         epoch=process.epoch,
         communication_share=float(shares.communicated.get(process.rank, _UNKNOWN)),

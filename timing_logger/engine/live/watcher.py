@@ -66,7 +66,7 @@ class Watcher:
 
     def timings(self) -> pd.DataFrame:
         """Return the rows that the last snapshot is of, as ``read_timings`` would: of many steps some."""
-        return self._window.timings()
+        return self._window.now().timings
 
     def _hear_elsewhere(self) -> None:
         """Take in digests from elsewhere, if ranks are missing that may not just be late to begin."""

@@ -132,7 +132,7 @@ class _Hosts:
             typical_ms = _typical_ms(case, of_role, columns)
             others_ms = peers.peer_medians(typical_ms)
             for at, its in enumerate(columns):
-                baseline_ms[:, np.intersect1d(its, of_role)] = others_ms[:, [at]]
+                baseline_ms[:, _both(case, its, of_role)] = others_ms[:, [at]]
             by_role.append(typical_ms / peers.row_medians(typical_ms)[:, None])
         stacked = np.stack(by_role)
         relative = peers.column_medians(stacked.reshape(len(by_role), -1)).reshape(stacked.shape[1:])
@@ -173,10 +173,17 @@ def _typical_ms(case: Case, of_role: Ints, columns: Sequence[Ints]) -> Floats:
     """Return the time of the typical rank of a role on each host, steps x hosts; NaN where it has none."""
     found = np.full((len(case.times.self_ms), len(columns)), np.nan)
     for at, its in enumerate(columns):
-        both = np.intersect1d(its, of_role)
+        both = _both(case, its, of_role)
         if len(both):
             found[:, at] = peers.row_medians(case.times.self_ms[:, both])
     return found
+
+
+def _both(case: Case, its: Ints, of_role: Ints) -> Ints:
+    """Return those columns of the first that are among the second."""
+    is_of_role = np.zeros(len(case.times.ranks), np.bool_)
+    is_of_role[of_role] = True
+    return its[is_of_role[its]]
 
 
 def _candidate(
