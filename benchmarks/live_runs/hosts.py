@@ -137,9 +137,9 @@ def rows_of(
         "rank": np.repeat(ranks, len(steps) * len(OPERATIONS)), "incarnation": 1,
     }  # fmt: skip
     texts = {
-        "operation": Texts(place, OPERATIONS),
-        "layer_name": Texts(place, _LAYERS),
-        "group": Texts(collective.astype(np.int32), ("", "world")),
+        "operation": Texts(place, list(OPERATIONS)),
+        "layer_name": Texts(place, list(_LAYERS)),
+        "group": Texts(collective.astype(np.int32), ["", "world"]),
     }
     everywhere = {"thread": "MainThread", "clock": "host", "stream": "", "status": "ok"}
     nothing = np.zeros(n_rows, np.int32)
@@ -148,7 +148,7 @@ def rows_of(
             name: np.full(n_rows, stated.get(name, np.nan), np.int64 if name in WHOLE else float)
             for name in NUMBERS
         },
-        {name: texts.get(name) or Texts(nothing, (everywhere[name],)) for name in TEXTS},
+        {name: texts.get(name) or Texts(nothing, [everywhere[name]]) for name in TEXTS},
     )
 
 

@@ -108,7 +108,7 @@ def alignments(files: Sequence[tuple[TimingFile, SidecarDict | None]]) -> list[A
     described = [_File.of(name, sidecar) for name, sidecar in files]
     reference = _reference(described)
     measured = _measured_clocks(described, reference)
-    courses = {clock: course_of(offsets) for clock, offsets in measured.items() if offsets}
+    courses = {clock: course_of(tuple(offsets)) for clock, offsets in measured.items() if offsets}
     return [
         _alignment(file, len(measured[file.clock_of_run]), courses.get(file.clock_of_run), reference)
         for file in described

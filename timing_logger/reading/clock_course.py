@@ -9,7 +9,8 @@ cones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -61,6 +62,9 @@ def clock_trouble(file: Mapping[str, Any]) -> str:
     )
 
 
+_MOST_CLOCKS = 4096
+
+
 class Course(NamedTuple):
     """The offset of a clock and its uncertainty over time.
 
@@ -77,8 +81,12 @@ class Course(NamedTuple):
     contradictions: list[Contradiction]
 
 
-def course_of(measured: Sequence[ClockOffset]) -> Course:
-    """Compute the course through at least one measurement; measurements come in the order of time."""
+@lru_cache(maxsize=_MOST_CLOCKS)
+def course_of(measured: tuple[ClockOffset, ...]) -> Course:
+    """Compute the course through at least one measurement; measurements come in the order of time.
+
+    A run that is watched asks for the same ones again and again.
+    """
     columns = np.array([offset[:3] for offset in measured], dtype=np.float64).T / _NS_PER_S
     at_s, offset_s, uncertainty_s = columns[:, np.diff(columns[0], prepend=-np.inf) > 0]
     pairs = _Pairs(at_s[:-1], np.diff(at_s), np.diff(offset_s), uncertainty_s[:-1], uncertainty_s[1:])

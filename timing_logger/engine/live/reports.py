@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.arrays import dense_codes
-from timing_logger.analysis.grouping import greatest_of_each, least_of_each
+from timing_logger.analysis.grouping import greatest_of_each, least_of_each, sums
 from timing_logger.analysis.table_types import Floats, Ints
 from timing_logger.engine.live.digest import Digest, Process
 
@@ -82,14 +82,11 @@ class Reports(NamedTuple):
     def counted(self, n_processes: int) -> Counted:
         """Sum what is reported of each process that counts."""
         own = self.process >= 0
-        process, n_rows, n_iterations = self.process[own], self.n_rows[own], self.n_iterations[own]
+        process = self.process[own]
         first_s = least_of_each(self.since_s[own], process, n_processes)
         last_s = greatest_of_each(self.until_s[own], process, n_processes)
-        return Counted(
-            np.bincount(process, n_rows, minlength=n_processes),
-            np.bincount(process, n_iterations, minlength=n_processes),
-            last_s - first_s,
-        )
+        rows, iterations = (sums(of[own], process, n_processes) for of in (self.n_rows, self.n_iterations))
+        return Counted(rows, iterations, last_s - first_s)
 
 
 class Counted(NamedTuple):

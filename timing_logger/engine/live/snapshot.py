@@ -14,7 +14,7 @@ from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.stragglers.coinciding.search import HostCounters
-from timing_logger.analysis.stragglers.verdict import judgement_of
+from timing_logger.analysis.stragglers.verdict import map_judgement, reduce_judgement
 from timing_logger.engine.live.digest import Process
 from timing_logger.engine.live.window import Window
 
@@ -80,15 +80,17 @@ def snapshot_of(window: Window, host: HostCounters | None = None) -> Snapshot:
         host: reads the host counters; None if there are none.
     """
     now, now_s = window.now(), time.time()
-    timings = now.timings
-    end = run_end_of(now.last or [last_rows(timings)], timings.attrs["files"], now_s)
-    found = judgement_of(timings, None, end, host=host)
+    timings, files = now.timings, now.timings.attrs["files"]
+    end = run_end_of(now.last or [last_rows(timings)], files, now_s)
+    window_s = float(timings["end_s"].max() - timings["start_s"].min()) if len(timings) else 0.0
+    part = map_judgement(timings)
+    now = now._replace(timings=timings[:0])
+    del timings  # of many ranks the rows take much memory, and the judgement needs some
+    found = reduce_judgement([part], None, end, host=host)
     shares = _Shares.of(found.case.times)
     counted = zip(*(figures.tolist() for figures in now.counted), strict=True)
     ranks = [_rank_now(*one, shares, now_s) for one in zip(now.processes, counted, strict=True)]
-    starts_s, ends_s = timings["start_s"], timings["end_s"]
-    window_s = float(ends_s.max() - starts_s.min()) if len(timings) else 0.0
-    return Snapshot(ranks, found.verdict, window_s, end, timings.attrs["files"])
+    return Snapshot(ranks, found.verdict, window_s, end, files)
 
 
 class _Shares(NamedTuple):
