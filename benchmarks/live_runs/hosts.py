@@ -79,7 +79,8 @@ class Host:
         self._number += 1
         processes = self._processes(at_s, steps)
         digest = Digest(self.name, self._number - 1, unix_s(at_s), self._every, processes, rows, last)
-        return of_fewer_rows(digest, most_rows(processes))
+        of_one_host = processes[:RANKS_PER_HOST]
+        return of_fewer_rows(digest, most_rows(of_one_host) * len(processes) / len(of_one_host))
 
     def _processes(self, at_s: float, steps: npt.NDArray[np.int64]) -> list[Process]:
         since_s = until_s = np.full(len(self._ranks), np.nan)
