@@ -6,29 +6,43 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from conditions import wait_for
+from http_receivers import receiving, status
 from mpi_runner import PROGRAMS, environment_of_a_job
 from processes import run_job
 
 LIMIT_S = 120.0
 RANKS = 3
+OUTSIDE, INSIDE = "198.18.7.1", "198.18.7.2"  # of the range for benchmarks (RFC 2544)
 
 
 def result_of(
-    folder: Path, *arguments: str, meanwhile: Callable[[Path], None] | None = None
+    folder: Path, *arguments: str, meanwhile: Callable[[Path], None] | None = None, within: Sequence[str] = ()
 ) -> tuple[int, str]:
     """Run the training, do something to it meanwhile, and return its exit code and its result."""
     helper = threading.Thread(target=meanwhile, args=(folder,)) if meanwhile else None
     if helper:
         helper.start()
     mpiexec = Path(sys.executable).with_name("mpiexec")
-    command = [mpiexec, "-n", RANKS, sys.executable, "-m", "mpi4py", PROGRAMS / "reproducible.py", folder]
+    command = [
+        *within,
+        mpiexec,
+        "-n",
+        RANKS,
+        sys.executable,
+        "-m",
+        "mpi4py",
+        PROGRAMS / "reproducible.py",
+        folder,
+    ]
     with environment_of_a_job() as environment:
         done = run_job([*command, *arguments], environment=environment, limit_s=LIMIT_S, name="training")
     if helper:
@@ -102,5 +116,51 @@ def test_the_training_ends_as_without_a_monitor(tmp_path: Path, plain: tuple[int
     for pid in monitors(folder):  # one that was stopped
         os.kill(pid, signal.SIGKILL)
     assert (folder / "done").exists(), "the monitor never judged"
+    assert plain[0] == 0
+    assert found == plain
+
+
+@pytest.fixture
+def namespace() -> Iterator[int]:
+    """A process with a network of its own, which a link joins to this one."""
+    with subprocess.Popen(["unshare", "--net", "sleep", str(2 * LIMIT_S)]) as shell:
+        enter = ["nsenter", "--net", "--target", str(shell.pid)]
+        try:
+            wait_for(lambda: os.readlink(f"/proc/{shell.pid}/ns/net") != os.readlink("/proc/self/ns/net"))
+            for within, arguments in (
+                ([], f"link add tl-test type veth peer name tl-test netns {shell.pid}"),
+                ([], f"addr add {OUTSIDE}/30 dev tl-test"),
+                ([], "link set tl-test up"),
+                (enter, f"addr add {INSIDE}/30 dev tl-test"),
+                (enter, "link set tl-test up"),
+                (enter, "link set lo up"),
+            ):
+                subprocess.run([*within, "ip", *arguments.split()], check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            pytest.skip(f"no network namespace can be made: {error}")
+        else:
+            yield shell.pid
+        finally:
+            shell.kill()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a network namespace")
+def test_the_training_ends_as_it_would_though_the_link_to_the_webhook_is_gone(
+    tmp_path: Path, namespace: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The link goes when the first event has come, so what is told at the end goes nowhere."""
+
+    def take_the_link_away(folder: Path) -> None:
+        server.wait_for(1)
+        subprocess.run(["ip", "link", "delete", "tl-test"], check=True)
+        (folder / "done").touch()
+
+    enter = ["nsenter", "--net", "--target", str(namespace)]
+    plain = result_of(tmp_path / "plain", "slow", within=enter)
+    with receiving(status(204), OUTSIDE) as server:
+        monkeypatch.setenv("WEBHOOK", server.url)
+        folder = tmp_path / "logs"
+        found = result_of(folder, "slow", "monitored", meanwhile=take_the_link_away, within=enter)
+    assert (folder / "done").exists(), "no event came"
     assert plain[0] == 0
     assert found == plain

@@ -29,7 +29,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Receiving(ThreadingHTTPServer):
-    """A server on a free port of the loopback.
+    """A server on a free port of an address.
 
     Attributes:
         answer: what it does after it has read a request.
@@ -39,8 +39,8 @@ class Receiving(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, answer: Answer) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, answer: Answer, host: str) -> None:
+        super().__init__((host, 0), Handler)
         self.answer = answer
         self.bodies: list[Any] = []
         self.headers: list[Mapping[str, str]] = []
@@ -50,7 +50,7 @@ class Receiving(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
+        return f"http://{self.server_address[0]!s}:{self.server_port}"
 
     def keep(self, handler: Handler, body: Any) -> None:
         with self._came:
@@ -68,8 +68,8 @@ class Receiving(ThreadingHTTPServer):
 
 
 @contextmanager
-def receiving(answer: Answer) -> Iterator[Receiving]:
-    server = Receiving(answer)
+def receiving(answer: Answer, host: str = "127.0.0.1") -> Iterator[Receiving]:
+    server = Receiving(answer, host)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:

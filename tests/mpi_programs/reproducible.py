@@ -1,11 +1,13 @@
 """Trains a little, deterministically, and says what came out of it: of the same program, always the same.
 
-With ``monitored`` as second argument its logger has a monitor.
+With ``monitored`` among the arguments its logger has a monitor, which posts to the address in WEBHOOK, if
+there is one. With ``slow`` rank 1 takes twice as long as the others.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 import time
 
@@ -14,12 +16,15 @@ from mpi4py import MPI
 
 from allreduce_instrumentation import TimedIntracomm
 from timing_logger import Monitor, init_timing_logger, shutdown_timing_logger
+from timing_logger.monitoring.webhook import Webhook
 
-_STEPS = 400
+_STEPS = 1000 if "slow" in sys.argv else 400
 _STEP_S = 0.01
 
 world = MPI.COMM_WORLD
-monitor = Monitor(every_s=1.0) if "monitored" in sys.argv else None
+webhooks = [Webhook("env:WEBHOOK")] if "WEBHOOK" in os.environ else []
+monitor = Monitor(every_s=1.0, webhooks=webhooks) if "monitored" in sys.argv else None
+step_s = 2 * _STEP_S if "slow" in sys.argv and world.rank == 1 else _STEP_S
 logger = init_timing_logger(world.rank, sys.argv[1], world_size=world.size, monitor=monitor)
 comm = TimedIntracomm(world, timing_logger=logger)
 generator = np.random.default_rng(world.rank)
@@ -28,7 +33,7 @@ for step in range(_STEPS):
     logger.set_current_iteration(step)
     with logger.operation("FORWARD"):
         gradient[:] = np.tanh(weights + generator.normal(size=1000))
-        time.sleep(_STEP_S)
+        time.sleep(step_s)
     comm.Allreduce(gradient, total)
     weights -= 0.01 * total
 shutdown_timing_logger()
