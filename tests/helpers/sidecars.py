@@ -1,4 +1,4 @@
-"""Helpers for the sidecars of open loggers, which a thread writes at times of its own."""
+"""Helpers for sidecars: of open loggers, whose thread writes them at times of its own, and replaced ones."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from timing_logger.recording.sidecar_writer import replace_sidecar
+from timing_logger.run_info import sidecar_path
 
 
 def sidecar_when(folder: Path, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
@@ -29,3 +32,9 @@ def remove_folder(folder: Path) -> None:
     while folder.exists():
         shutil.rmtree(folder, ignore_errors=True)
         assert time.monotonic() < deadline_s, f"{folder} cannot be removed"
+
+
+def states(timing_file: Path, **content: Any) -> Path:
+    """Replace the sidecar of a timing file, as its logger does, by one with this content; return the file."""
+    replace_sidecar(sidecar_path(timing_file), json.dumps(content))
+    return timing_file

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from monitored_runs import EVERY_S, is_of_host, monitor_on, write_run_of_this_host
+from sidecars import states
 
+from timing_logger.engine.live import sidecars
 from timing_logger.engine.live.digest_folder import DigestFolder
 from timing_logger.monitoring.looking import MOST_BYTES_PER_S
+from timing_logger.run_info import read_sidecar, sidecar_path
 
 
 @pytest.fixture
@@ -73,3 +78,36 @@ def test_a_folder_that_cannot_be_written_to_is_said_and_costs_nothing(
     monitor.close()
     assert len(voice.said) == 1
     assert "cannot be judged" in voice.said[0]["said"]
+
+
+def test_a_process_that_stands_still_is_seen_among_many_of_other_hosts(
+    run_of_two_hosts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for rank in range(4, 400):
+        path = run_of_two_hosts / f"timing-rank{rank}.csv"
+        path.touch()
+        states(path, host="elsewhere", closed=False, started_unix_ns=1, open_calls=[{}])
+    monitor, _ = monitor_on("node1", run_of_two_hosts, monkeypatch)
+    assert not monitor.stands_still()
+    says = json.loads(sidecar_path(run_of_two_hosts / "timing-rank3.csv").read_text())
+    states(run_of_two_hosts / "timing-rank3.csv", **{**says, "closed": False, "idle_stack": ["wait"]})
+    assert monitor.stands_still()
+    assert not monitor.stands_still()
+
+
+def test_the_sidecars_of_other_hosts_are_read_once(
+    run_of_two_hosts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[str] = []
+
+    def noted(path: Path) -> dict[str, Any] | None:
+        parsed.append(path.name)
+        return read_sidecar(path)
+
+    monkeypatch.setattr(sidecars, "read_sidecar", noted)
+    monitor, _ = monitor_on("node1", run_of_two_hosts, monkeypatch)
+    for _ in range(3):
+        monitor.look()
+        monitor.stands_still()
+    monitor.close()
+    assert sorted(parsed) == [f"timing-rank{rank}.csv" for rank in range(4)]

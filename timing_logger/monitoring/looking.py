@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -12,9 +14,9 @@ import pandas as pd
 from timing_logger.engine.live.collector import Collector
 from timing_logger.engine.live.digest import Digest
 from timing_logger.engine.live.digest_folder import DigestFolder
+from timing_logger.engine.live.newest_files import Found, NewestFiles
 from timing_logger.engine.live.packed import packed_within
 from timing_logger.engine.live.standstill import stands_still
-from timing_logger.engine.live.tails import Found, newest_files
 from timing_logger.engine.live.watcher import Watcher
 from timing_logger.errors import NoTimingFilesError
 from timing_logger.monitor import Settings
@@ -26,7 +28,7 @@ from timing_logger.run_info import host_name
 MOST_BYTES_PER_S = 200.0
 """How many bytes a digest has at most for each rank and second."""
 
-_MOST_FILES = 256  # of which each sidecar is read twice a second
+_LISTED_S = 5.0  # after so long the folder is listed again to see who stands still
 _MOST_HOST_BYTES = 20_000_000  # that are read where a cause is looked for
 _JUDGE = "judge"
 
@@ -44,18 +46,21 @@ class Looking:
         self._folder, self._host = Path(settings.log_dir), host_name()
         self._digests = DigestFolder(self._folder)
         self._elsewhere = Elsewhere()
+        self._files = NewestFiles(self._folder, self._host)
         self._watcher = Watcher(
             self._folder, settings.window_s, partial(_host_counters, self._folder), self._is_of_run,
-            self._heard_elsewhere,
+            self._heard_elsewhere, self._files,
         )  # fmt: skip
-        self._collector = Collector(self._folder, self._host, self._is_here)
-        self._still: frozenset[int] = frozenset()
+        self._collector = Collector(self._folder, self._host, self._is_here, self._files)
+        self._here: list[Path] = []
+        self._listed_s = -math.inf
+        self._still: frozenset[Path] = frozenset()
         self._said: set[str] = set()
 
     def look(self) -> None:
         """Look once. What goes wrong is said once, and tried again with the next look."""
         try:
-            self._look([one for one in newest_files(self._folder) if self._is_of_run(one.sidecar)])
+            self._look([one for one in self._found() if self._is_of_run(one.sidecar)])
         except NoTimingFilesError:  # not yet, or the folder is emptied
             return
         except Exception as error:
@@ -63,23 +68,26 @@ class Looking:
 
     def stands_still(self) -> bool:
         """Tell whether other processes of this host stand still than at the last call, and some do."""
-        try:
-            if sum(1 for _ in self._folder.glob("timing-rank*.csv")) > _MOST_FILES:
+        if time.monotonic() - self._listed_s > _LISTED_S:
+            try:
+                self._found()
+            except (OSError, NoTimingFilesError):
                 return False
-            files = newest_files(self._folder)
-        except (OSError, NoTimingFilesError):
-            return False
-        here = [one for one in files if self._is_here(one.sidecar)]
-        before, self._still = (
-            self._still,
-            frozenset(one.name.rank for one in here if stands_still(one.sidecar)),
-        )
+        said = ((path, self._files.sidecars.now(path)) for path in self._here)
+        before, self._still = self._still, frozenset(path for path, sidecar in said if stands_still(sidecar))
         return bool(self._still) and self._still != before
 
     def close(self) -> None:
         """Have the last of what was told arrive, and let another monitor take over."""
         self._telling.close()
         self._digests.let_go()
+
+    def _found(self) -> list[Found]:
+        """List the folder, and note which files are of this host."""
+        found = self._files.found()
+        self._here = [one.first for one in found if self._is_here(one.sidecar)]
+        self._listed_s = time.monotonic()
+        return found
 
     def _look(self, files: list[Found]) -> None:
         if not files:

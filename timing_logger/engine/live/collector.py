@@ -12,9 +12,10 @@ import pandas as pd
 
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.engine.live.digest import Digest, Process
+from timing_logger.engine.live.newest_files import NewestFiles
 from timing_logger.engine.live.rows import Rows
 from timing_logger.engine.live.sampled_steps import most_rows, of_fewer_rows
-from timing_logger.engine.live.tails import Tail, newest_files, no_rows
+from timing_logger.engine.live.tails import Tail, no_rows
 from timing_logger.run_info import TimingFile
 
 _US_PER_S = 1e6  # timestamps are in us
@@ -27,6 +28,7 @@ class Collector:
         folder: the folder that holds ``timing-rank*.csv``, now or later.
         name: that of the digests: of the host, where they are of one.
         is_wanted: tells of a process by its sidecar whether it is followed.
+        files: finds the files in the folder, where others look for them, too.
     """
 
     def __init__(
@@ -34,8 +36,9 @@ class Collector:
         folder: Path,
         name: str = "",
         is_wanted: Callable[[dict[str, Any]], bool] = lambda sidecar: True,
+        files: NewestFiles | None = None,
     ) -> None:
-        self._folder = folder
+        self._files = files or NewestFiles(folder)
         self._name = name
         self._is_wanted = is_wanted
         self._tails: dict[TimingFile, Tail] = {}
@@ -48,11 +51,11 @@ class Collector:
             NoTimingFilesError: there is no timing file (yet).
             NotATimingFileError: a file has another header.
         """
-        wanted = [one for one in newest_files(self._folder) if self._is_wanted(one.sidecar)]
+        wanted = [one for one in self._files.found() if self._is_wanted(one.sidecar)]
         self._tails = {one.name: self._tails.get(one.name) or Tail(one.name) for one in wanted}
         tails = list(self._tails.values())
         for tail, one in zip(tails, wanted, strict=True):
-            tail.read(one.parts)
+            tail.read(one.parts, self._files.sidecars)
         taken = [tail.taken() for tail in tails]
         processes = [_process(tail, rows) for tail, rows in zip(tails, taken, strict=True)]
         rows = Rows.of(pd.concat([no_rows(), *taken], ignore_index=True))

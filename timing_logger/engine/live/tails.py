@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,56 +12,18 @@ import pandas as pd
 from timing_logger.analysis.hangs.last_rows import only_last_rows
 from timing_logger.analysis.table_types import Bools
 from timing_logger.engine.live.counted_steps import counted_steps
+from timing_logger.engine.live.newest_files import Parts
 from timing_logger.engine.live.rows import Rows
-from timing_logger.errors import NotATimingFileError, NoTimingFilesError
+from timing_logger.engine.live.sidecars import Sidecars
+from timing_logger.errors import NotATimingFileError
 from timing_logger.reading.inflight import without_replaced
 from timing_logger.reading.living import as_it_stands
 from timing_logger.record import INFLIGHT
-from timing_logger.run_info import TimingFile, check_is_file, read_sidecar
+from timing_logger.run_info import TimingFile, check_is_file
 
 _FIRST_LOOK_BYTES = 2**22
 _LOOK_BYTES = 2**26
 _BEGIN_BYTES = 512  # the header, and the time stamps of the first rows
-
-Parts = dict[int, Path]
-"""The parts of a timing file, by their numbers."""
-
-
-class Found(NamedTuple):
-    """A timing file in a folder: its name, its parts, and what its process says of itself."""
-
-    name: TimingFile
-    parts: Parts
-    sidecar: dict[str, Any]
-
-
-def newest_files(folder: Path) -> list[Found]:
-    """Return the newest file of each rank of the run that began last, in the order of ranks.
-
-    Raises:
-        NoTimingFilesError: there is no timing file (yet).
-    """
-    if not folder.is_dir():
-        raise NoTimingFilesError(f"folder: {str(folder)!r} is not a folder with timing files.")
-    parts: dict[TimingFile, Parts] = defaultdict(dict)
-    for path in folder.iterdir():
-        if name := TimingFile.parse(path.name):
-            parts[name.first][name.part] = path
-    if not parts:
-        raise NoTimingFilesError(f"folder: no timing file in {str(folder)!r} (yet).")
-    found = [
-        Found(name, its, read_sidecar(next(iter(its.values()))) or {}) for name, its in sorted(parts.items())
-    ]
-    return list({one.name.rank: one for one in _of_latest_run(found)}.values())
-
-
-def _of_latest_run(found: Sequence[Found]) -> list[Found]:
-    """Return the files of the run that began last, and of its world that was started first."""
-    latest = max((one.sidecar for one in found), key=lambda sidecar: sidecar.get("started_unix_ns") or 0)
-    runs = {one.sidecar.get("run_id") or "" for one in found} - {""}
-    of_run = [one for one in found if len(runs) < 2 or one.sidecar.get("run_id") == latest.get("run_id")]
-    first = min(one.sidecar.get("world") or "" for one in of_run)
-    return [one for one in of_run if (one.sidecar.get("world") or "") == first]
 
 
 @dataclass
@@ -92,8 +52,13 @@ class Tail:
     changed_s: float = 0.0
     sidecar: dict[str, Any] = field(default_factory=dict)
 
-    def read(self, parts: dict[int, Path]) -> None:
-        """Read the whole lines that were added; at the first time, only the end of a long file."""
+    def read(self, parts: Parts, sidecars: Sidecars) -> None:
+        """Read the whole lines that were added; at the first time, only the end of a long file.
+
+        Args:
+            parts: of the file.
+            sidecars: tells what its process says of itself.
+        """
         if any(number not in parts or end.is_replaced() for number, end in self.ends.items()):
             self._begin_anew()
         for number in self._to_read(parts):
@@ -101,14 +66,14 @@ class Tail:
         last = max(parts)
         self.ends = {last: self.ends[last]}  # all other parts are complete, and were read
         self.changed_s = parts[last].stat().st_mtime
-        self.sidecar = as_it_stands(read_sidecar(parts[last]), parts[last]) or {}
+        self.sidecar = as_it_stands(sidecars.now(parts[min(parts)]), parts[last]) or {}
 
     def _begin_anew(self) -> None:
         self.ends, self.n_read, self.iteration, self.epoch = {}, 0, None, None
         self.rows = self.last = no_rows()
         self.generation += 1
 
-    def _to_read(self, parts: dict[int, Path]) -> list[int]:
+    def _to_read(self, parts: Parts) -> list[int]:
         """Return the parts to read: for the first snapshot the last few, then those not read to the end."""
         if self.ends:
             return sorted(number for number in parts if number >= min(self.ends))

@@ -13,6 +13,7 @@ from timing_logger.analysis.stragglers.coinciding.search import HostCounters
 from timing_logger.engine.live.collector import Collector
 from timing_logger.engine.live.digest import Digest
 from timing_logger.engine.live.digest_folder import DigestFolder
+from timing_logger.engine.live.newest_files import NewestFiles
 from timing_logger.engine.live.snapshot import Snapshot, snapshot_of
 from timing_logger.engine.live.window import Window
 
@@ -32,6 +33,7 @@ class Watcher:
         host: reads the host counters; None for verdicts without a cause.
         is_wanted: tells of a process by its sidecar whether it is followed.
         elsewhere: returns new digests of hosts that do not share the folder, if there are such hosts.
+        files: finds the files in the folder, where others look for them, too.
     """
 
     def __init__(
@@ -41,9 +43,10 @@ class Watcher:
         host: HostCounters | None = None,
         is_wanted: Callable[[dict[str, Any]], bool] = lambda sidecar: True,
         elsewhere: Callable[[], Iterable[Digest]] = list,
+        files: NewestFiles | None = None,
     ) -> None:
         self._is_wanted = is_wanted
-        self._collector = Collector(folder, is_wanted=self._is_read)
+        self._collector = Collector(folder, is_wanted=self._is_read, files=files)
         self._digests = DigestFolder(folder)
         self._written_unix_s: dict[str, float] = {}
         self._elsewhere, self._looks_without = elsewhere, 0
