@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from conditions import wait_for
 from hung_runs import Rank, open_call, trained, write_run
+from monitored_runs import is_of_host, judges_of
 from places import ROOT
 from processes import run_python
+from snapshots import BEGINS, HANGS
 from timing_files import EPOCH_S
 
+from timing_logger.cli.hang_notice import HangNotice
+from timing_logger.cli.monitored import JobMonitor
 from timing_logger.engine.live import Watcher
+from timing_logger.monitoring.events import event_of
+from timing_logger.monitoring.watched_run import WatchedRun
 from timing_logger.report import snapshot_text
+from timing_logger.run_info import host_name
 
-HANGS = """
+HANGS_FOR_A_TIME = """
 import sys, time
 from timing_logger import TimingLogger
 folder = sys.argv[1]
@@ -32,8 +45,68 @@ sys.exit(7)
 """
 
 
+HANGS_ON_REQUEST = """
+import sys, time
+from pathlib import Path
+from timing_logger import TimingLogger
+folder = Path(sys.argv[1])
+def until(name):
+    deadline_s = time.monotonic() + 120
+    while not (folder / name).exists() and time.monotonic() < deadline_s: time.sleep(0.01)
+loggers = [TimingLogger(rank, str(folder), world_size=2, hang_after=0.5) for rank in range(2)]
+until("hang")
+with loggers[0].record_mpi_operation("ALLREDUCE", 8, seq=0, group="world", group_size=2): until("end")
+"""
+NEVER_ENTERED = "Rank 1 never entered ALLREDUCE 0 of world"
+
+
+@contextmanager
+def monitored_run(folder: Path) -> Iterator[Callable[[str], str]]:
+    """Run a job with a monitor; what is yielded waits for a text on stderr, and returns all of it."""
+    job = subprocess.Popen(
+        [
+            sys.executable, "-m", "timing_logger", "run", "--monitor", "--monitor-every", "1", "--log-dir",
+            folder, "--", sys.executable, "-c", HANGS_ON_REQUEST, folder,
+        ],
+        env={**os.environ, "TIMING_LOGGER_HANG_AFTER": "0.5", "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert job.stderr is not None
+    lines: list[str] = []
+    reader = threading.Thread(target=lines.extend, args=(job.stderr,), daemon=True)
+    reader.start()
+
+    def heard(text: str) -> str:
+        wait_for(lambda: text in "".join(lines))
+        return "".join(lines)
+
+    try:
+        yield heard
+    finally:
+        (folder / "end").touch()
+        job.wait(120)
+        reader.join(120)
+        job.stderr.close()
+
+
+def kill_monitor(folder: Path) -> None:
+    (judge,) = wait_for(lambda: judges_of(folder))
+    os.kill(judge, signal.SIGKILL)
+
+
 def run(folder: Path, seconds: float, *options: str) -> tuple[int, str]:
-    command = ["run", "--log-dir", folder, *options, "--", sys.executable, "-c", HANGS, folder, seconds]
+    command = [
+        "run",
+        "--log-dir",
+        folder,
+        *options,
+        "--",
+        sys.executable,
+        "-c",
+        HANGS_FOR_A_TIME,
+        folder,
+        seconds,
+    ]
     job = run_python(
         "import sys; from timing_logger.cli import main; sys.exit(main())", *command, timeout_s=120,
         environment={"TIMING_LOGGER_HANG_AFTER": "0.5", "PYTHONPATH": str(ROOT)},
@@ -56,6 +129,65 @@ def test_a_job_that_hangs_is_told_of_once_with_who_is_missing_and_its_exit_code_
 @pytest.mark.slow
 def test_a_quiet_run_says_nothing_of_a_hang(tmp_path: Path) -> None:
     assert run(tmp_path, 6, "--quiet") == (7, "")
+
+
+@pytest.mark.slow
+def test_a_job_whose_monitor_was_killed_is_told_to_hang_once(tmp_path: Path) -> None:
+    with monitored_run(tmp_path) as heard:
+        kill_monitor(tmp_path)
+        heard("the monitor ended (-9)")
+        (tmp_path / "hang").touch()
+        said = heard("The job goes on")
+    assert said.count(NEVER_ENTERED) == 1, said
+
+
+@pytest.mark.slow
+def test_while_its_monitor_is_at_work_that_alone_tells_of_a_hang(tmp_path: Path) -> None:
+    with monitored_run(tmp_path) as heard:
+        wait_for(lambda: judges_of(tmp_path))
+        (tmp_path / "hang").touch()
+        said = heard(NEVER_ENTERED)
+    assert "The job goes on" not in said, said
+
+
+class Hanging:
+    """The files of a run that hangs, and a job that ends when they were looked at three times."""
+
+    def __init__(self, folder: Path) -> None:
+        write_run(folder, *[Rank(trained(), sidecar={"host": host_name(), "open_calls": [open_call()]})] * 2)
+        self.folder, self.looks = folder, 0
+        self.job = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+
+    def files(self) -> list[Path]:
+        self.looks += 1
+        if self.looks == 3:
+            self.job.communicate(timeout=60)
+        return sorted(self.folder.glob("*.csv"))
+
+
+@pytest.mark.parametrize("told_before", [False, True])
+def test_what_the_monitor_told_before_it_ended_is_not_told_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], told_before: bool
+) -> None:
+    monitor, hanging = JobMonitor(), Hanging(tmp_path)
+    if told_before:
+        monitor.hear({"event": event_of(BEGINS._replace(verdict=HANGS), WatchedRun())})
+    monitor.hear({"ended": -9})
+    HangNotice(tmp_path, hanging.files, 0.01, monitor).wait(hanging.job)
+    said = capsys.readouterr().err
+    assert hanging.looks == 3
+    assert said.count("The job goes on; more") == (0 if told_before else 1), said
+
+
+def test_a_hang_is_told_beside_rank_0_alone_once_a_monitor_is_gone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monitor, hanging = JobMonitor(), Hanging(tmp_path)
+    is_of_host(tmp_path / "timing-rank0.csv", "elsewhere")
+    monitor.hear({"ended": -9})
+    HangNotice(tmp_path, hanging.files, 0.01, monitor).wait(hanging.job)
+    assert "The job goes on; more" not in capsys.readouterr().err
+    assert hanging.looks == 3
 
 
 def test_whoever_watches_reads_the_number_of_open_calls_and_who_is_missing(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from conditions import wait_for
 from http_receivers import receiving, status
+from monitored_runs import judges_of
 from mpi_runner import PROGRAMS, environment_of_a_job
 from processes import run_job
 
@@ -51,27 +52,12 @@ def result_of(
     return done.returncode, result
 
 
-def monitors(folder: Path) -> list[int]:
-    """Return the processes that hold the lock of the monitor that judges this folder."""
-    lock = folder / "monitor" / "judge.lock"
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                opened = [os.readlink(link) for link in (entry / "fd").iterdir()]
-            except OSError:
-                continue
-            if str(lock) in opened:
-                found.append(int(entry.name))
-    return found
-
-
 def once_it_judges(act: Callable[[Path], None]) -> Callable[[Path], None]:
     def meanwhile(folder: Path) -> None:
         deadline_s = time.monotonic() + LIMIT_S
-        while not monitors(folder) and time.monotonic() < deadline_s:
+        while not judges_of(folder) and time.monotonic() < deadline_s:
             time.sleep(0.02)
-        if monitors(folder):
+        if judges_of(folder):
             act(folder)
             (folder / "done").touch()
 
@@ -80,7 +66,7 @@ def once_it_judges(act: Callable[[Path], None]) -> Callable[[Path], None]:
 
 def send(number: int) -> Callable[[Path], None]:
     def to_all(folder: Path) -> None:
-        for pid in monitors(folder):
+        for pid in judges_of(folder):
             os.kill(pid, number)
 
     return to_all
@@ -113,7 +99,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, str]:
 def test_the_training_ends_as_without_a_monitor(tmp_path: Path, plain: tuple[int, str], fault: str) -> None:
     folder = tmp_path / "logs"
     found = result_of(folder, "monitored", meanwhile=once_it_judges(FAULTS[fault]))
-    for pid in monitors(folder):  # one that was stopped
+    for pid in judges_of(folder):  # one that was stopped
         os.kill(pid, signal.SIGKILL)
     assert (folder / "done").exists(), "the monitor never judged"
     assert plain[0] == 0

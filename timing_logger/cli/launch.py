@@ -76,8 +76,8 @@ def _timed(command: list[str], arguments: Namespace, log_dir: Path) -> int:
         host_counters=not arguments.no_host_counters,
     )
     files = partial(files_of_run, log_dir, run_id, before)
-    notice = None if arguments.quiet or arguments.monitor else HangNotice(log_dir, files, hang_after_s())
-    with monitored(arguments, log_dir):
+    with monitored(arguments, log_dir) as monitor:
+        notice = None if arguments.quiet else HangNotice(log_dir, files, hang_after_s(), monitor)
         status = _status_of(command, {**os.environ, **environment(settings), VARIABLE: run_id}, notice)
     try:
         with shown("run"):

@@ -23,25 +23,59 @@ _GRACE_S = 15.0
 _BEFORE = {"begins": "", "changes": "now: ", "ends": "over: "}
 
 
+class JobMonitor:
+    """What the monitor of a job says is said in lines.
+
+    Attributes:
+        is_at_work: whether it, or that of another ``run`` on this host, may still tell what it sees.
+        hang_stands: whether it told of a hang, and not of its end.
+    """
+
+    def __init__(self) -> None:
+        self.is_at_work = True
+        self.hang_stands = False
+
+    def hear(self, content: Mapping[str, Any]) -> None:
+        """Take an object that its process says."""
+        if event := content.get("event"):
+            self.hang_stands = event["event"] == "hang" and event["change"] != "ends"
+            at = datetime.fromisoformat(event["at"]).astimezone()
+            say(f"{at:%H:%M:%S} {_BEFORE[event['change']]}{event['text']}")
+        if said := content.get("said"):
+            say(f"monitor: {said}")
+        if "ended" in content:
+            self.is_at_work = False
+        if content.get("ended"):
+            say(f"the monitor ended ({content['ended']}); the job goes on without.")
+
+
 @contextmanager
-def monitored(arguments: Namespace, log_dir: Path) -> Iterator[None]:
+def monitored(arguments: Namespace, log_dir: Path) -> Iterator[JobMonitor | None]:
     """Have the job that runs in the block judged, if that was asked. Nothing that goes wrong concerns it.
+
+    Yields:
+        The monitor; None if none was asked.
 
     Raises:
         ConfigurationError: what was asked contradicts itself.
     """
     monitor = _monitor(arguments)
-    if monitor is None or local_rank(os.environ) not in ("", "0"):  # another ``run`` of this host has one
-        yield
+    if monitor is None:
+        yield None
+        return
+    of_job = JobMonitor()
+    if local_rank(os.environ) not in ("", "0"):  # another ``run`` of this host has one
+        yield of_job
         return
     try:
-        process = MonitorProcess(monitor.settings(str(log_dir), time.time()), _hear)
+        process = MonitorProcess(monitor.settings(str(log_dir), time.time()), of_job.hear)
     except OSError as error:
         say(f"the job cannot be judged while it goes on: {error}")
-        yield
+        of_job.is_at_work = False
+        yield of_job
         return
     try:
-        yield
+        yield of_job
     finally:
         process.close(_GRACE_S)
 
@@ -61,13 +95,3 @@ def _monitor(arguments: Namespace) -> Monitor | None:
         webhooks=[Webhook(arguments.webhook)] if arguments.webhook else [],
         show_in=[Prometheus(arguments.prometheus)] if arguments.prometheus else [],
     )
-
-
-def _hear(content: Mapping[str, Any]) -> None:
-    if event := content.get("event"):
-        at = datetime.fromisoformat(event["at"]).astimezone()
-        say(f"{at:%H:%M:%S} {_BEFORE[event['change']]}{event['text']}")
-    if said := content.get("said"):
-        say(f"monitor: {said}")
-    if content.get("ended"):
-        say(f"the monitor ended ({content['ended']}); the job goes on without.")
