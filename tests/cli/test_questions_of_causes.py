@@ -6,32 +6,17 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from coinciding_counters.hosts import host_table
-from coinciding_counters.runs import simulated
-from timing_files import write_table
+from runs_with_counters import WAIT, write_run_with_counters
 
 from timing_logger import read_host_counters, read_timings
 from timing_logger.analysis import stragglers
 from timing_logger.cli import main
-from timing_logger.host_counters import NAMES
-
-WAIT = "main_run_queue_wait_us"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the files of a run in which rank 2 waits for a processor from some step on."""
-    rng = np.random.default_rng(5)
-    run = simulated(rng, course="from then on", step_ms=1500, run_s=150)
-    blank = {"epoch": None, "layer_name": "", "phase": "train", "message_size_bytes": None, "peer": None}
-    made = write_table(tmp_path_factory.mktemp("run"), run.timings.assign(**blank))
-    host = host_table(run, rng, WAIT)
-    for rank, rows in host.groupby("rank"):
-        columns = rows[["start_counter", "end_counter"]].join(rows.reindex(columns=list(NAMES)))
-        columns.to_csv(made / f"host-rank{rank}.csv", index=False)
-    return made
+    return write_run_with_counters(tmp_path_factory.mktemp("run"))
 
 
 def _said(capsys: pytest.CaptureFixture[str], *arguments: Any) -> str:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
-
-import pandas as pd
 
 from timing_logger.engine.live.collector import Collector
 from timing_logger.engine.live.digest import Digest
@@ -29,7 +26,6 @@ MOST_BYTES_PER_S = 200.0
 """How many bytes a digest has at most for each rank and second."""
 
 _LISTED_S = 5.0  # after so long the folder is listed again to see who stands still
-_MOST_HOST_BYTES = 20_000_000  # that are read where a cause is looked for
 _JUDGE = "judge"
 
 
@@ -48,8 +44,7 @@ class Looking:
         self._elsewhere = Elsewhere()
         self._files = NewestFiles(self._folder, self._host)
         self._watcher = Watcher(
-            self._folder, settings.window_s, partial(_host_counters, self._folder), self._is_of_run,
-            self._heard_elsewhere, self._files,
+            self._folder, settings.window_s, self._is_of_run, self._heard_elsewhere, self._files,
         )  # fmt: skip
         self._collector = Collector(self._folder, self._host, self._is_here, self._files)
         self._here: list[Path] = []
@@ -139,10 +134,3 @@ class Looking:
 
 def _in_a_line(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-
-
-def _host_counters(folder: Path) -> pd.DataFrame | None:
-    from timing_logger.reading.host_rows import host_counters_beside
-
-    n_bytes = sum(path.stat().st_size for path in folder.glob("host-rank*.csv"))
-    return host_counters_beside([str(folder)]) if 0 < n_bytes <= _MOST_HOST_BYTES else None

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _OF_NUMBERS = b"0123456789.,-+e"
+COUNTED = (*INSTANTS, *NAMES)
+"""The columns that a file of counters may have."""
+
 _ADDED = ("rank", "incarnation", "timestamp", "start_s", "end_s")
 _NS_PER_S = 10**9
 
@@ -134,7 +137,27 @@ class _Read(NamedTuple):
 
 def _read(path: Path) -> _Read:
     check_is_file("paths", path)
-    header, *lines = path.read_bytes().replace(b"\r\n", b"\n").split(b"\n")
+    return _lines_of(path, path.read_bytes())
+
+
+def counters_in(path: Path, data: bytes) -> npt.NDArray[np.float64]:
+    """Return the rows that are in some lines of a file of counters, in the columns ``COUNTED``.
+
+    Damaged lines are skipped.
+
+    Args:
+        path: of the file.
+        data: its first line, and whole lines of it.
+
+    Raises:
+        NotATimingFileError: it has another header.
+    """
+    rows: npt.NDArray[np.float64] = _lines_of(path, data).rows[list(COUNTED)].to_numpy(np.float64)
+    return rows
+
+
+def _lines_of(path: Path, data: bytes) -> _Read:
+    header, *lines = data.replace(b"\r\n", b"\n").split(b"\n")
     cut = lines.pop() if lines else header
     names = header.decode(errors="replace").split(",")
     if not lines:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,10 @@ import numpy as np
 import pandas as pd
 
 from timing_logger.analysis.hangs.last_rows import last_rows
+from timing_logger.engine.live.counter_rows import CounterRows
+from timing_logger.engine.live.counter_tail import CounterTail
 from timing_logger.engine.live.digest import Digest, Process
-from timing_logger.engine.live.newest_files import NewestFiles
+from timing_logger.engine.live.newest_files import Found, NewestFiles
 from timing_logger.engine.live.rows import Rows
 from timing_logger.engine.live.sampled_steps import most_rows, of_fewer_rows
 from timing_logger.engine.live.tails import Tail, no_rows
@@ -42,6 +44,7 @@ class Collector:
         self._name = name
         self._is_wanted = is_wanted
         self._tails: dict[TimingFile, Tail] = {}
+        self._counters: dict[TimingFile, CounterTail] = {}
         self._number = 0
 
     def digest(self) -> Digest:
@@ -61,8 +64,20 @@ class Collector:
         rows = Rows.of(pd.concat([no_rows(), *taken], ignore_index=True))
         last = [last_rows(tail.last) for tail in tails]
         self._number += 1
-        digest = Digest(self._name, self._number - 1, time.time(), 1, processes, rows, last)
+        counters = self._counted(wanted)
+        digest = Digest(self._name, self._number - 1, time.time(), 1, processes, rows, last, counters)
         return of_fewer_rows(digest, most_rows(processes))
+
+    def _counted(self, files: Sequence[Found]) -> CounterRows:
+        self._counters = {one.name: self._counters.get(one.name) or CounterTail() for one in files}
+        found = [
+            (name, its.added(one.parts))
+            for (name, its), one in zip(self._counters.items(), files, strict=True)
+        ]
+        return CounterRows.joined([
+            CounterRows(np.full(len(values), name.rank), np.full(len(values), name.incarnation), values)
+            for name, values in found
+        ])  # fmt: skip
 
 
 def _process(tail: Tail, taken: pd.DataFrame) -> Process:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pandas as pd
 
+from timing_logger.engine.live.counter_rows import CounterRows
 from timing_logger.engine.live.rows import Rows
 
 Key: TypeAlias = tuple[int, int, int]
@@ -70,6 +71,7 @@ class Digest(NamedTuple):
         processes: where each process is.
         rows: rows of the chosen steps, those of each process together.
         last: the last rows of each process, as ``last_rows`` returns them.
+        counters: what the host counted meanwhile.
     """
 
     source: str
@@ -79,3 +81,4 @@ class Digest(NamedTuple):
     processes: Sequence[Process]
     rows: Rows
     last: Sequence[pd.DataFrame] = ()
+    counters: CounterRows = CounterRows.joined([])

@@ -11,6 +11,7 @@ import zlib
 from typing import Any
 
 from timing_logger.engine.live.digest import Digest, Process
+from timing_logger.engine.live.packed_counters import packed_counters, unpacked_counters
 from timing_logger.engine.live.packed_rows import packed_rows, unpacked_rows
 from timing_logger.engine.live.sampled_steps import thinned
 from timing_logger.errors import TimingLoggerError
@@ -49,7 +50,7 @@ def packed_within(digest: Digest, most_bytes: int) -> bytes:
 
 def packed(digest: Digest) -> bytes:
     """Return a digest in few bytes, without the last rows of processes."""
-    stated, data = packed_rows(digest.rows)
+    (rows, data), (counters, of_counters) = packed_rows(digest.rows), packed_counters(digest.counters)
     content = {
         "format": FORMAT,
         "source": digest.source,
@@ -57,9 +58,12 @@ def packed(digest: Digest) -> bytes:
         "unix_s": digest.unix_s,
         "every": digest.every,
         "processes": [_plain(process) for process in digest.processes],
-        "rows": stated,
+        "rows": rows,
+        "counters": counters,
+        "bytes": len(data),
     }
-    return zlib.compress(json.dumps(content, separators=(",", ":")).encode() + _END_OF_JSON + data, _LEVEL)
+    stated = json.dumps(content, separators=(",", ":")).encode()
+    return zlib.compress(stated + _END_OF_JSON + data + of_counters, _LEVEL)
 
 
 def unpacked(data: bytes) -> Digest:
@@ -75,8 +79,9 @@ def unpacked(data: bytes) -> Digest:
             raise DamagedDigest(f"This digest has format {content['format']!r}; {FORMAT} can be read.")
         processes = [_process(stated) for stated in content["processes"]]
         rows = unpacked_rows(content["rows"], numbers)
+        counters = unpacked_counters(content["counters"], numbers[content["bytes"] :])
         facts = (str(content["source"]), int(content["number"]), float(content["unix_s"]))
-        return Digest(*facts, int(content["every"]), processes, rows)
+        return Digest(*facts, int(content["every"]), processes, rows, (), counters)
     except (zlib.error, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise DamagedDigest(f"These bytes are no digest: {error!r}.") from None
 

@@ -14,15 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from timing_logger.analysis.table_types import Array, Floats, Ints
+from timing_logger.engine.live.packed_arrays import packed_arrays, unpacked_arrays
 from timing_logger.engine.live.rows import NUMBERS, TEXTS, WHOLE, Rows, Texts
 
 _UNITS_PER_S, _UNITS_PER_MS = 1e7, 1e4
 _GROWING = frozenset({"iteration", "seq", "start_counter"})
 _AMOUNTS = frozenset({"work"})  # which need not be whole
-_SIZES = (1, 2, 4, 8)
-
-Sizes = list[tuple[int, int]]
-"""How many integers each array has, and how many bytes each of them."""
 
 
 def packed_rows(rows: Rows) -> tuple[dict[str, Any], bytes]:
@@ -32,8 +29,8 @@ def packed_rows(rows: Rows) -> tuple[dict[str, Any], bytes]:
     for name in NUMBERS:
         values = numbers[name]
         known = values == values
-        arrays += [_as_integers(name, values[known]), _NONE if known.all() else np.packbits(known)]
-    sizes, data = _packed(arrays)
+        arrays += [_as_integers(name, values[known]), known[:0] if known.all() else np.packbits(known)]
+    sizes, data = packed_arrays(arrays)
     return {"texts": [list(rows.texts[name].texts) for name in TEXTS], "sizes": sizes}, data
 
 
@@ -43,7 +40,7 @@ def unpacked_rows(stated: Mapping[str, Any], data: bytes) -> Rows:
     Raises:
         ValueError, KeyError, TypeError, IndexError: it made it of none.
     """
-    arrays = iter(_unpacked(stated["sizes"], data))
+    arrays = iter(unpacked_arrays(stated["sizes"], data, len(TEXTS) + 2 * len(NUMBERS)))
     texts = {name: _texts(next(arrays), list(of)) for name, of in zip(TEXTS, stated["texts"], strict=True)}
     n_rows = len(texts[TEXTS[0]].codes)
     numbers: dict[str, Floats] = {}
@@ -109,35 +106,3 @@ def _times_of_units(numbers: Mapping[str, Floats]) -> dict[str, Floats]:
         "end_counter": (starts + later) / _UNITS_PER_S,
         "elapsed_ms": (beyond + np.nan_to_num(later)) / _UNITS_PER_MS,
     }
-
-
-# -- arrays ----------------------------------------------------------------------------------------------
-
-_NONE = np.zeros(0, np.int64)
-
-
-def _packed(arrays: Sequence[Array]) -> tuple[Sizes, bytes]:
-    """Write integers in as few bytes as the largest of an array takes.
-
-    The first bytes of all come together, then the second ones, and so on: most are like the one before then,
-    which compression finds.
-    """
-    sizes: Sizes = []
-    parts: list[bytes] = []
-    for array in arrays:
-        largest = max(int(array.max(initial=0)), -int(array.min(initial=0)) - 1)
-        size = next(size for size in _SIZES if largest < 2 ** (8 * size - 1))
-        sizes.append((len(array), size))
-        parts.append(array.astype(f"<i{size}").view(np.uint8).reshape(-1, size).T.tobytes())
-    return sizes, b"".join(parts)
-
-
-def _unpacked(sizes: Sequence[tuple[int, int]], data: bytes) -> list[Ints]:
-    if len(sizes) != len(TEXTS) + 2 * len(NUMBERS):
-        raise ValueError("not as many arrays as columns need")
-    arrays, begin = [], 0
-    for n, size in sizes:
-        places = np.frombuffer(data, np.uint8, n * size, begin).reshape(size, n)
-        arrays.append(np.ascontiguousarray(places.T).view(f"<i{size}").reshape(n).astype(np.int64))
-        begin += n * size
-    return arrays

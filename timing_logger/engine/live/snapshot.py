@@ -13,7 +13,6 @@ from timing_logger.analysis.files import File
 from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.analysis.step_times.step_times import StepTimes
-from timing_logger.analysis.stragglers.coinciding.search import HostCounters
 from timing_logger.analysis.stragglers.verdict import map_judgement, reduce_judgement
 from timing_logger.engine.live.digest import Process
 from timing_logger.engine.live.window import Window
@@ -72,13 +71,8 @@ class Snapshot(NamedTuple):
     files: Sequence[File] = ()
 
 
-def snapshot_of(window: Window, host: HostCounters | None = None) -> Snapshot:
-    """Judge the last seconds of a run.
-
-    Args:
-        window: these seconds.
-        host: reads the host counters; None if there are none.
-    """
+def snapshot_of(window: Window) -> Snapshot:
+    """Judge the last seconds of a run."""
     now, now_s = window.now(), time.time()
     timings, files = now.timings, now.timings.attrs["files"]
     end = run_end_of(now.last or [last_rows(timings)], files, now_s)
@@ -86,7 +80,7 @@ def snapshot_of(window: Window, host: HostCounters | None = None) -> Snapshot:
     part = map_judgement(timings)
     now = now._replace(timings=timings[:0])
     del timings  # of many ranks the rows take much memory, and the judgement needs some
-    found = reduce_judgement([part], None, end, host=host)
+    found = reduce_judgement([part], None, end, host=now.host)
     shares = _Shares.of(found.case.times)
     counted = zip(*(figures.tolist() for figures in now.counted), strict=True)
     ranks = [_rank_now(*one, shares, now_s) for one in zip(now.processes, counted, strict=True)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import pandas as pd
 from timing_logger.analysis.hangs.last_rows import only_last_rows
 from timing_logger.analysis.table_types import Bools
 from timing_logger.engine.live.counted_steps import counted_steps
+from timing_logger.engine.live.growing_file import GrowingFile
 from timing_logger.engine.live.newest_files import Parts
 from timing_logger.engine.live.rows import Rows
 from timing_logger.engine.live.sidecars import Sidecars
@@ -19,11 +19,9 @@ from timing_logger.errors import NotATimingFileError
 from timing_logger.reading.inflight import without_replaced
 from timing_logger.reading.living import as_it_stands
 from timing_logger.record import INFLIGHT
-from timing_logger.run_info import TimingFile, check_is_file
+from timing_logger.run_info import TimingFile
 
 _FIRST_LOOK_BYTES = 2**22
-_LOOK_BYTES = 2**26
-_BEGIN_BYTES = 512  # the header, and the time stamps of the first rows
 
 
 @dataclass
@@ -43,7 +41,7 @@ class Tail:
 
     name: TimingFile
     generation: int = 0
-    ends: dict[int, _End] = field(default_factory=dict)
+    ends: dict[int, GrowingFile] = field(default_factory=dict)
     n_read: int = 0
     iteration: int | None = None
     epoch: int | None = None
@@ -62,7 +60,7 @@ class Tail:
         if any(number not in parts or end.is_replaced() for number, end in self.ends.items()):
             self._begin_anew()
         for number in self._to_read(parts):
-            self._take_in(self.ends.setdefault(number, _End(parts[number])))
+            self._take_in(self.ends.setdefault(number, GrowingFile(parts[number], _FIRST_LOOK_BYTES)))
         last = max(parts)
         self.ends = {last: self.ends[last]}  # all other parts are complete, and were read
         self.changed_s = parts[last].stat().st_mtime
@@ -85,7 +83,7 @@ class Tail:
                 n_bytes += parts[number].stat().st_size
         return chosen
 
-    def _take_in(self, end: _End) -> None:
+    def _take_in(self, end: GrowingFile) -> None:
         from timing_logger.reading.csv_lines import UnknownHeader, parse_timings
 
         while added := end.added():
@@ -147,45 +145,3 @@ def no_rows() -> pd.DataFrame:
     none = pd.array([], "int64")
     empty: pd.DataFrame = parse_timings(b"").frame.assign(rank=none, incarnation=none)
     return empty
-
-
-@dataclass
-class _End:
-    """The end of one part of a file, from the position up to which it was read."""
-
-    path: Path
-    header: bytes = b""
-    offset: int = 0
-    begin: bytes = b""
-
-    def is_replaced(self) -> bool:
-        """Tell whether another file now has this name: a folder may be emptied for another run."""
-        begin = self._begin_now()
-        replaced = not begin.startswith(self.begin)
-        self.begin = begin
-        return replaced
-
-    def _begin_now(self) -> bytes:
-        check_is_file("folder", self.path)
-        with self.path.open("rb") as file:
-            return file.read(_BEGIN_BYTES)
-
-    def added(self) -> bytes:
-        """Read the whole lines that were added since the last call; b"" if there are none."""
-        self.begin = self.begin or self._begin_now()
-        with self.path.open("rb") as file:
-            if not self.header:
-                self.header = file.readline()
-                if not self.header.endswith(b"\n"):
-                    self.header = b""
-                    return b""
-                size = self.path.stat().st_size
-                self.offset = max(len(self.header), size - _FIRST_LOOK_BYTES)
-                if self.offset > len(self.header):
-                    file.seek(self.offset)
-                    self.offset += len(file.readline())
-            file.seek(self.offset)
-            data = file.read(_LOOK_BYTES)
-        whole = data[: data.rfind(b"\n") + 1]
-        self.offset += len(whole)
-        return whole

@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 
-from timing_logger.analysis.stragglers.coinciding.search import HostCounters
 from timing_logger.engine.live.collector import Collector
 from timing_logger.engine.live.digest import Digest
 from timing_logger.engine.live.digest_folder import DigestFolder
@@ -30,7 +29,6 @@ class Watcher:
     Args:
         folder: the folder that holds ``timing-rank*.csv``, now or later.
         window_s: length of the window, back from the newest row, in seconds.
-        host: reads the host counters; None for verdicts without a cause.
         is_wanted: tells of a process by its sidecar whether it is followed.
         elsewhere: returns new digests of hosts that do not share the folder, if there are such hosts.
         files: finds the files in the folder, where others look for them, too.
@@ -40,7 +38,6 @@ class Watcher:
         self,
         folder: Path,
         window_s: float = WINDOW_S,
-        host: HostCounters | None = None,
         is_wanted: Callable[[dict[str, Any]], bool] = lambda sidecar: True,
         elsewhere: Callable[[], Iterable[Digest]] = list,
         files: NewestFiles | None = None,
@@ -51,7 +48,6 @@ class Watcher:
         self._written_unix_s: dict[str, float] = {}
         self._elsewhere, self._looks_without = elsewhere, 0
         self._window = Window(window_s)
-        self._host = host
 
     def snapshot(self) -> Snapshot:
         """Read what was added since the last snapshot, and judge.
@@ -65,7 +61,7 @@ class Watcher:
             self._window.add(digest)
         self._window.add(self._collector.digest())
         self._hear_elsewhere()
-        return snapshot_of(self._window, self._host)
+        return snapshot_of(self._window)
 
     def timings(self) -> pd.DataFrame:
         """Return the rows that the last snapshot is of, as ``read_timings`` would: of many steps some."""

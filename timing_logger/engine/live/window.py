@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from timing_logger.analysis.stragglers.coinciding.search import HostCounters
+from timing_logger.engine.live.counter_rows import CounterRows
 from timing_logger.engine.live.digest import Digest, Process
 from timing_logger.engine.live.one_axis import on_one_axis
-from timing_logger.engine.live.reports import Counted, Kept, Reports
-from timing_logger.reading.alignment import alignments
+from timing_logger.engine.live.reports import Counted, Kept, Reports, places_among
+from timing_logger.reading.alignment import Alignment, alignments
 from timing_logger.reading.shared_facts import SharedFacts
 from timing_logger.run_info import TimingFile
 
@@ -33,12 +36,14 @@ class WindowNow(NamedTuple):
         timings: the rows of the steps that all digests chose, on one axis: a table as that of
             ``read_timings``, with the columns of digests.
         last: the last rows of the processes of which these are known.
+        host: returns what the hosts counted.
     """
 
     processes: list[Process]
     counted: Counted
     timings: pd.DataFrame
     last: list[pd.DataFrame]
+    host: HostCounters
 
 
 class Window:
@@ -76,7 +81,8 @@ class Window:
             for one in processes
         )
         last = [rows for digest in self._newest.values() for rows in digest.last]
-        return WindowNow(processes, reports.counted(len(processes)), timings, last)
+        host = partial(_counters, [one.digest.counters for one in kept], processes, clocks)
+        return WindowNow(processes, reports.counted(len(processes)), timings, last, host)
 
     @property
     def processes(self) -> list[Process]:
@@ -101,6 +107,16 @@ class Window:
         step_s = np.nansum(counted.wall_s) / steps if steps else 0.0
         newest_unix_s = max((one.newest_unix_s for one in kept), default=math.nan)
         return newest_unix_s - max(self._window_s, min(LEAST_STEPS * step_s, _LONGEST_S))
+
+
+def _counters(
+    several: Sequence[CounterRows], processes: Sequence[Process], clocks: Sequence[Alignment]
+) -> pd.DataFrame:
+    """Return what hosts counted of the processes that count, as ``read_host_counters`` does."""
+    rows = CounterRows.joined(several)
+    names = np.array([one.key[:2] for one in processes], np.int64).reshape(-1, 2)
+    process = places_among(np.column_stack([rows.rank, rows.incarnation]), names)
+    return rows.only(process >= 0).table(process[process >= 0], clocks)
 
 
 def _run_of(process: Process) -> str:
