@@ -33,7 +33,8 @@ class Monitor:
         every_s: how often it looks, in s. What two looks in succession say is told, a hang at once.
         window_s: how much of the run is judged each time, back from now, in s.
         on_verdict: called with an event when somebody is found slow, when that changes, when it is over, and
-            if the run hangs; on rank 0, in a thread of its own. What it raises is logged.
+            if the run hangs; on rank 0, in a thread of its own. What it raises is logged. Where another
+            monitor judges the run, such as that of ``run --monitor``, it gets what that one tells.
         webhooks: addresses that the same events are posted to.
         show_in: where the figures of the run are shown, such as ``Prometheus()``.
 

@@ -28,6 +28,29 @@ while not ends:
 """
 
 
+HEARS_IT_TOO = """
+import time
+from pathlib import Path
+from mpi4py import MPI
+from timing_logger import Monitor, init_timing_logger
+world, folder = MPI.COMM_WORLD, Path(r"FOLDER")
+def keep(event):
+    with (folder / "heard.jsonl").open("a") as file: file.write(event["id"] + "\\n")
+monitor = Monitor(every_s=1, window_s=10, on_verdict=keep)
+logger = init_timing_logger(rank=world.rank, log_dir=folder, monitor=monitor)
+begun_s, step, ends = time.monotonic(), 0, False
+while not ends:
+    passed_s = time.monotonic() - begun_s
+    logger.set_current_iteration(step)
+    with logger.operation("DATA"):
+        time.sleep(0.010 + (0.010 if world.rank == 1 and passed_s < 8 else 0.0))
+    with logger.record_mpi_operation("ALLREDUCE", 8, seq=step, group="world", group_size=3):
+        ends = world.allreduce(passed_s > 22, op=MPI.LOR)
+    step += 1
+logger.close()
+"""
+
+
 def monitored_run(folder: Path, *options: str, program: str = SLOW_FOR_A_WHILE) -> tuple[int, str]:
     """Run the program on three ranks with a monitor, and return the exit code and stderr."""
     job = [Path(sys.executable).with_name("mpiexec"), "-n", 3, sys.executable, "-m", "mpi4py", "-c", program]
@@ -48,6 +71,19 @@ def test_it_says_when_a_rank_is_found_slow_and_when_that_is_over(tmp_path: Path)
     assert [event["change"] for event in events] == ["begins", "ends"], said
     assert [event["ranks"] for event in events] == [[1], [1]]
     assert lines == [events[0]["text"], f"over: {events[1]['text']}"]
+
+
+@pytest.mark.slow
+def test_a_function_of_the_program_gets_each_event_once_too(tmp_path: Path) -> None:
+    """The program has a monitor of its own: one of the two judges, the other passes on what that tells."""
+    folder = tmp_path / "logs"
+    program = HEARS_IT_TOO.replace("FOLDER", str(folder))
+    status, said = monitored_run(folder, program=program)
+    told = [json.loads(line)["id"] for line in (folder / "verdicts.jsonl").read_text().splitlines()]
+    assert status == 0, said
+    assert told, said
+    assert (folder / "heard.jsonl").read_text().splitlines() == told, said
+    assert len(re.findall(r"^timing-logger: \d\d:\d\d:\d\d ", said, re.MULTILINE)) == len(told), said
 
 
 def test_the_exit_code_is_the_jobs_and_its_monitor_ends_with_it(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from json_lines import json_rows
 from monitored_runs import EVERY_S, is_of_host, monitor_on, write_run_of_this_host
 from sidecars import states
 
@@ -66,6 +67,23 @@ def test_only_one_monitor_judges_and_another_takes_over_when_it_ends(
         second.look()
     second.close()
     assert voice.events == [("begins", [2])]
+
+
+def test_what_the_one_that_judges_tells_is_told_once_by_each(
+    run_of_two_hosts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, told = monitor_on("node0", run_of_two_hosts, monkeypatch)
+    second, heard = monitor_on("node0", run_of_two_hosts, monkeypatch)
+    for _ in range(2):
+        first.look()
+        second.look()
+    first.close()
+    for _ in range(3):
+        second.look()
+        second.hear_other()
+    second.close()
+    assert told.events == heard.events == [("begins", [2])]
+    assert json_rows(run_of_two_hosts / "verdicts.jsonl") == [told.said[-1]["event"]]
 
 
 def test_a_folder_that_cannot_be_written_to_is_said_and_costs_nothing(

@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from monitored_runs import LIMIT_S, write_run_of_this_host
+from hung_runs import Rank, open_call, trained, write_run
+from json_lines import json_rows
+from monitored_runs import LIMIT_S, judges_of, monitor_of, write_run_of_this_host
 
 from timing_logger import Monitor, TimingLogger
 from timing_logger.errors import ConfigurationError
 from timing_logger.recording.run_monitor import RunMonitor
+from timing_logger.run_info import boot_id, host_name
 
 
 def wait_for(is_so: Any) -> None:
@@ -42,6 +45,26 @@ def test_the_function_gets_each_event_and_what_it_raises_is_logged(
     monitor.close()
     assert [event["ranks"] for event in events] == [[2]]
     assert "on_verdict raised" in caplog.text
+
+
+def test_the_function_gets_each_event_once_though_another_monitor_judges(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As under ``timing-logger run --monitor``, which starts a monitor of its own."""
+    here = {"host": host_name(), "boot_id": boot_id()}
+    ranks = [Rank(trained(), sidecar=here)] * 2
+    folder = write_run(tmp_path / "run", *ranks)
+    events: list[dict[str, Any]] = []
+    with monitor_of(folder) as (_, heard):
+        wait_for(lambda: judges_of(folder))
+        monitor = started(folder, on_verdict=events.append)
+        wait_for(lambda: "another monitor of this run is at work" in caplog.text)
+        write_run(folder, Rank(trained(), sidecar={**here, "open_calls": [open_call()]}), ranks[1])
+        wait_for(lambda: events)
+        monitor.close()
+        assert heard.next("event") == events[0]
+    assert json_rows(folder / "verdicts.jsonl") == events
+    assert [event["event"] for event in events] == ["hang"]
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,14 @@ class Change(NamedTuple):
     began_unix_s: float | None = None
 
 
-class _Found(NamedTuple):
-    """What makes one verdict another: not its figures, which are others at each look."""
+class Found(NamedTuple):
+    """What makes one verdict another: not its figures, which are others at each look.
+
+    Attributes:
+        verdict: what is found; "hang" for a hang.
+        ranks: who is named.
+        operation, owner: as of the verdict; "" for a hang.
+    """
 
     verdict: str
     ranks: tuple[int, ...]
@@ -51,13 +57,23 @@ class _Found(NamedTuple):
 
 
 class Changes:
-    """Follows the verdicts on a run."""
+    """Follows the verdicts on a run.
 
-    def __init__(self) -> None:
+    Args:
+        told: what another told of the run until now, and is not over. It is not told again; its end is only
+            seen by :attr:`something_stands`.
+    """
+
+    def __init__(self, told: Found | None = None) -> None:
         self._standing: Change | None = None
-        self._told: _Found | None = None
-        self._seen: _Found | None = None
+        self._told: Found | None = told
+        self._seen: Found | None = None
         self._n_seen = 0
+
+    @property
+    def something_stands(self) -> bool:
+        """Whether somebody was told and it is not over."""
+        return self._told is not None
 
     def after(self, verdict: Verdict, unix_s: float) -> Change | None:
         """Return what changes with a further look; None if nothing does.
@@ -76,7 +92,7 @@ class Changes:
         self._told, self._standing = now, change if now else None
         return change
 
-    def _change(self, verdict: Verdict, now: _Found | None, unix_s: float) -> Change | None:
+    def _change(self, verdict: Verdict, now: Found | None, unix_s: float) -> Change | None:
         before = self._standing
         if now is None:
             return before and before._replace(kind="ends", unix_s=unix_s)
@@ -86,14 +102,14 @@ class Changes:
         return before._replace(kind="changes", verdict=verdict, unix_s=unix_s)
 
 
-def _found(verdict: Verdict) -> _Found | None:
+def _found(verdict: Verdict) -> Found | None:
     """Return what stands at the end of the time that a verdict is on; None if nobody is named."""
     if verdict.end.hangs:
-        return _Found("hang", verdict.end.culprits, "", "")
+        return Found("hang", verdict.end.culprits, "", "")
     if verdict.verdict not in _TOLD or verdict.window == _OVER:
         return None
-    return _Found(verdict.verdict, verdict.ranks, verdict.operation, verdict.owner)
+    return Found(verdict.verdict, verdict.ranks, verdict.operation, verdict.owner)
 
 
-def _hangs(found: _Found | None) -> bool:
+def _hangs(found: Found | None) -> bool:
     return found is not None and found.verdict == "hang"

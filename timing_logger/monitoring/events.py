@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple, TypeAlias, get_args
 
 from timing_logger.analysis.stragglers.result import Owner, VerdictKind
-from timing_logger.engine.changes import Change, Kind
+from timing_logger.engine.changes import Change, Found, Kind
 from timing_logger.monitoring.watched_run import WatchedRun
 from timing_logger.report.change_text import what_is_found
 from timing_logger.report.json import strict_json
@@ -125,6 +125,30 @@ def event_of(change: Change, run: WatchedRun) -> Event:
         "text": what_is_found(verdict),
         "next": what_next(verdict),
     }
+    return {"version": VERSION, "id": _id_of(content), **content}
+
+
+def is_standing(event: Event) -> bool:
+    """Tell whether what an event tells is not over."""
+    return bool(event["change"] != "ends")
+
+
+def found_in(event: Event) -> Found:
+    """Return what an event says is found."""
+    if event["event"] == "hang":
+        return Found("hang", tuple(event["ranks"]), "", "")
+    return Found(event["verdict"], tuple(event["ranks"]), event["operation"], event["owner"])
+
+
+def end_of(event: Event, unix_s: float) -> Event:
+    """Return the event that tells that it is over what an event told.
+
+    Args:
+        event: what was told, maybe by another process.
+        unix_s: when that was seen, in seconds since 1970.
+    """
+    content = {**event, "change": "ends", "at": _in_utc(unix_s)}
+    del content["version"], content["id"]
     return {"version": VERSION, "id": _id_of(content), **content}
 
 

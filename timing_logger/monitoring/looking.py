@@ -18,6 +18,7 @@ from timing_logger.engine.live.watcher import Watcher
 from timing_logger.errors import NoTimingFilesError
 from timing_logger.monitor import Settings
 from timing_logger.monitoring.elsewhere import Elsewhere
+from timing_logger.monitoring.other_monitor import OtherMonitor
 from timing_logger.monitoring.telling import Says, Telling
 from timing_logger.record import NS_PER_S
 from timing_logger.run_info import host_name
@@ -41,6 +42,7 @@ class Looking:
         self._settings, self._voice, self._telling = settings, voice, Telling(settings, voice)
         self._folder, self._host = Path(settings.log_dir), host_name()
         self._digests = DigestFolder(self._folder)
+        self._other, self._other_judges, self._run_id = OtherMonitor(self._folder), False, ""
         self._elsewhere = Elsewhere()
         self._files = NewestFiles(self._folder, self._host)
         self._watcher = Watcher(
@@ -72,6 +74,12 @@ class Looking:
         before, self._still = self._still, frozenset(path for path, sidecar in said if stands_still(sidecar))
         return bool(self._still) and self._still != before
 
+    def hear_other(self) -> None:
+        """Pass on what another monitor told, if it judges this run in the place of this one."""
+        if self._other_judges:
+            for event in self._other.told(self._run_id):
+                self._telling.hear(event)
+
     def close(self) -> None:
         """Have the last of what was told arrive, and let another monitor take over."""
         self._telling.close()
@@ -91,10 +99,18 @@ class Looking:
             (one.sidecar.get("pid") for one in files if self._is_here(one.sidecar)), None
         )
         if files[0].name.rank == 0 and self._is_here(files[0].sidecar):
-            if self._claims(_JUDGE):
-                self._telling.tell(self._watcher.snapshot())
-        elif self._claims(self._host):
+            self._run_id = files[0].sidecar.get("run_id") or ""
+            self._judge()
+        elif self._claims(self._host, "waits for its end"):
             self._pass_on(self._collector.digest(), is_shared=files[0].name.rank == 0)
+
+    def _judge(self) -> None:
+        """Judge the run, or leave that to another monitor; what that told last is heard before."""
+        is_judge = self._claims(_JUDGE, "passes on what that tells, and judges when it has ended")
+        self.hear_other()
+        self._other_judges = not is_judge
+        if is_judge:
+            self._telling.tell(self._watcher.snapshot())
 
     def _pass_on(self, digest: Digest, *, is_shared: bool) -> None:
         """Hand a digest to the monitor that judges: through the folder, if the files of rank 0 are there."""
@@ -114,10 +130,10 @@ class Looking:
         except Exception as error:
             self._say_once(f"ranks of other hosts cannot be seen: {_in_a_line(error)}")
 
-    def _claims(self, what: str) -> bool:
+    def _claims(self, what: str, otherwise: str) -> bool:
         if self._digests.claim(what):
             return True
-        self._say_once("another monitor of this run is at work on this host; this one waits for its end.")
+        self._say_once(f"another monitor of this run is at work on this host; this one {otherwise}.")
         return False
 
     def _is_of_run(self, sidecar: dict[str, Any]) -> bool:

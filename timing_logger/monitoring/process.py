@@ -48,7 +48,9 @@ def main() -> int:
         if time.monotonic() >= next_s or looking.stands_still():
             looking.look()
             next_s = max(next_s + settings.every_s, time.monotonic() + settings.every_s / 2)
+        looking.hear_other()
     looking.look()
+    looking.hear_other()
     looking.close()
     return 0
 

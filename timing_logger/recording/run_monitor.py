@@ -28,7 +28,7 @@ class RunMonitor:
     """
 
     def __init__(self, monitor: Monitor, log_dir: Path, rank: int) -> None:
-        self._on_verdict = monitor.on_verdict
+        self._on_verdict = monitor.on_verdict if rank == 0 else None
         self._process: MonitorProcess | None = None
         self._closing = False
         if rank == 0 or local_rank(os.environ) == "0":
