@@ -19,7 +19,7 @@ from typing import Any
 from timing_logger.monitor import Settings
 
 _NICE = 10  # a rank that wants the processor gets nine tenths of it
-_TICK_S = 0.5
+_TICK_S = 0.2
 
 
 class Voice:
