@@ -10,8 +10,9 @@ from timing_files import write_table
 from timing_logger import read_timings
 from timing_logger.analysis import Verdict, stragglers
 from timing_logger.engine.live.packed import packed_within, unpacked
+from timing_logger.engine.live.sampled_steps import of_fewer_steps
 from timing_logger.engine.live.snapshot import snapshot_of
-from timing_logger.engine.live.window import LEAST_STEPS, Window
+from timing_logger.engine.live.window import LEAST_CHOSEN, LEAST_STEPS, Window
 
 ENDLESS_S = 1e9
 
@@ -84,3 +85,11 @@ def test_where_steps_are_long_the_window_has_enough_of_them() -> None:
     steps = window.now().timings["iteration"].nunique()
     assert 0.85 * LEAST_STEPS <= steps <= LEAST_STEPS + 1
     assert judged(window).ranks == (2,)
+
+
+def test_where_digests_leave_many_steps_out_the_window_has_enough_of_those_that_they_have() -> None:
+    run = on_one_axis(data_parallel(slow_from(0)))
+    window = Window((run["end_counter"].max() - run["start_counter"].min()) / 100)
+    window.add(of_fewer_steps(digest_of(run), 9))
+    steps = window.now().timings["iteration"].nunique()
+    assert 0.85 * LEAST_CHOSEN <= steps <= LEAST_CHOSEN + 1

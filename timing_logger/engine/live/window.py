@@ -24,6 +24,9 @@ from timing_logger.run_info import TimingFile
 LEAST_STEPS = 40
 """The steps that a window has at least: a rank is named for a dozen slow ones, beside others."""
 
+LEAST_CHOSEN = 20
+"""How many of its steps digests have at least, where they leave some out."""
+
 _LONGEST_S = 1800.0
 
 
@@ -50,7 +53,8 @@ class Window:
     """The last seconds of a run.
 
     Args:
-        window_s: how many, back from the newest row; more, where so few hold less than ``LEAST_STEPS`` steps.
+        window_s: how many, back from the newest row; more, where so few hold less than ``LEAST_STEPS`` steps,
+            or of these less than ``LEAST_CHOSEN``.
     """
 
     def __init__(self, window_s: float) -> None:
@@ -106,7 +110,9 @@ class Window:
         steps = counted.iterations.sum()
         step_s = np.nansum(counted.wall_s) / steps if steps else 0.0
         newest_unix_s = max((one.newest_unix_s for one in kept), default=math.nan)
-        return newest_unix_s - max(self._window_s, min(LEAST_STEPS * step_s, _LONGEST_S))
+        every = max((one.digest.every for one in kept), default=1)
+        least = max(LEAST_STEPS, LEAST_CHOSEN * every)
+        return newest_unix_s - max(self._window_s, min(least * step_s, _LONGEST_S))
 
 
 def _counters(
