@@ -19,6 +19,9 @@ from timing_logger.run_info import OpenCallInfo
 HANG_AFTER_S = 60.0
 """A call that is open for longer than this hangs, unless the sidecar's options state another time."""
 
+N_GROUPS = "n_groups"
+"""The key under which a sidecar from a digest states how many groups there are, if it tells of fewer."""
+
 _TEXTS = ("thread", "operation", "layer_name", "group")
 _HEARTBEAT = (
     "open_calls",
@@ -38,6 +41,9 @@ class Progress:
 
     issued: int
     completed: int
+
+
+_NONE, _PAST = Progress(0, 0), Progress(2**62, 2**62)
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,7 @@ class LastWords:
         longest_stall, last_stall: the longest and the last time in which it stood still; None without one.
         open_calls: the calls that were open.
         progress: progress in each group, by name and size of the group.
+        has_further_groups: whether there are further groups, of which nothing is known here.
         progressed_counter_ns: when something was last begun or recorded, by ``perf_counter``; None if
             unknown.
         idle_stack: the stack of the main thread, innermost frame first, if it recorded nothing for long.
@@ -99,13 +106,17 @@ class LastWords:
     last_stall: Standstill | None = None
     open_calls: tuple[OpenCallInfo, ...] = ()
     progress: Mapping[tuple[str, int | None], Progress] = field(default_factory=dict)
+    has_further_groups: bool = False
     progressed_counter_ns: int | None = None
     idle_stack: tuple[str, ...] = ()
     host: str = ""
 
     def progress_in(self, group: str, size: int | None) -> Progress:
-        """Return the progress in a group; none, if the sidecar does not tell of the group."""
-        return self.progress.get((group, size), Progress(0, 0))
+        """Return the progress in a group; none, if the process is in no such group.
+
+        Where it may be in it and nothing is known of that, nobody is to be blamed: it has gone past.
+        """
+        return self.progress.get((group, size), _PAST if self.has_further_groups else _NONE)
 
     @property
     def idle_s(self) -> float | None:
@@ -148,6 +159,7 @@ def _words_of(file: File) -> LastWords:
         last_stall=_standstill(sidecar.get("last_stall"), sidecar),
         open_calls=tuple(_open_call(entry) for entry in sidecar.get("open_calls", [])),
         progress=_progress_of(sidecar),
+        has_further_groups=N_GROUPS in sidecar,
         progressed_counter_ns=sidecar.get("last_progress_counter_ns"),
         idle_stack=tuple(sidecar.get("idle_stack", [])),
         host=_text(sidecar.get("host")),

@@ -14,6 +14,7 @@ from timing_logger.engine.live.digest import Digest
 from timing_logger.engine.live.digest_folder import DigestFolder
 from timing_logger.engine.live.newest_files import NewestFiles
 from timing_logger.engine.live.snapshot import Snapshot, snapshot_of
+from timing_logger.engine.live.told_groups import ToldGroups
 from timing_logger.engine.live.window import Window
 
 WINDOW_S = 30.0
@@ -47,7 +48,7 @@ class Watcher:
         self._digests = DigestFolder(folder)
         self._written_unix_s: dict[str, float] = {}
         self._elsewhere, self._looks_without = elsewhere, 0
-        self._window = Window(window_s)
+        self._window, self._groups = Window(window_s), ToldGroups()
 
     def snapshot(self) -> Snapshot:
         """Read what was added since the last snapshot, and judge.
@@ -58,7 +59,7 @@ class Watcher:
         """
         for digest in self._digests.read():
             self._written_unix_s[digest.source] = digest.unix_s
-            self._window.add(digest)
+            self._window.add(self._groups.completed(digest))
         self._window.add(self._collector.digest())
         self._hear_elsewhere()
         return snapshot_of(self._window)
@@ -75,7 +76,7 @@ class Watcher:
             self._looks_without = self._looks_without + 1 if world_size > len(processes) else 0
             return
         for digest in self._elsewhere():
-            self._window.add(digest)
+            self._window.add(self._groups.completed(digest))
 
     def _is_read(self, sidecar: dict[str, Any]) -> bool:
         return (
