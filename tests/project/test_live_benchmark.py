@@ -43,20 +43,18 @@ def test_nobody_leaves_a_reduction_before_the_last_one_has_come() -> None:
 def test_digests_have_each_step_once_and_none_before_it_is_written() -> None:
     run = played(JOB)
     host = Host(run, "node0", RANKS, 1, 0.0)
-    digests = [(at_s, host.digest(at_s)) for at_s in (5.0, 10.0, 15.0)]
-    steps = np.concatenate(
-        [digest.rows["iteration"][digest.rows["rank"] == 0].unique() for _, digest in digests]
-    )
+    tables = [(at_s, host.digest(at_s).rows.table()) for at_s in (5.0, 10.0, 15.0)]
+    steps = np.concatenate([rows["iteration"][rows["rank"] == 0].unique() for _, rows in tables])
     assert steps.tolist() == list(range(len(steps)))
-    assert all(run.ready_s[int(digest.rows["iteration"].max())] <= at_s for at_s, digest in digests)
+    assert all(run.ready_s[int(rows["iteration"].max())] <= at_s for at_s, rows in tables)
 
 
 def test_digests_are_packed_as_those_of_a_monitor_are() -> None:
     digest = Host(played(JOB), "node0", RANKS, 1, 0.0).digest(5.0)
     again = unpacked(packed(digest))
-    assert again.rows["operation"].tolist() == digest.rows["operation"].tolist()
-    assert again.rows["start_counter"].to_numpy() == pytest.approx(
-        digest.rows["start_counter"].to_numpy(), abs=1e-7
+    assert again.rows.texts["operation"].codes.tolist() == digest.rows.texts["operation"].codes.tolist()
+    assert again.rows.numbers["start_counter"] == pytest.approx(
+        digest.rows.numbers["start_counter"], abs=1e-7
     )
     assert again.processes[3].sidecar["groups"] == digest.processes[3].sidecar["groups"]
 
