@@ -84,16 +84,16 @@ def _held_s(rows: WorkRows, own: Bools, spans: tuple[Ints, Floats, Floats]) -> F
     is blocked does not work, even if a row of work encloses the call.
     """
     placed = ~np.isnan(rows.start_s) & ~np.isnan(rows.end_s)
-    blocked = rows.only(placed & rows.blocks)
+    blocked = np.flatnonzero(placed & rows.blocks)
     of_lane = rows.process[any_row_of(rows.lane)] if len(rows.lane) else rows.process
-    looked_at = rows.only(placed & (own | rows.blocks))
-    work = unblocked_work(looked_at.lane, looked_at.start_s, looked_at.end_s, looked_at.blocks)
+    at = np.flatnonzero(placed & (own | rows.blocks))
+    work = unblocked_work(rows.lane[at], rows.start_s[at], rows.end_s[at], rows.blocks[at])
     n_processes = int(rows.process.max(initial=-1)) + 1
     works = Union.of(of_lane[work.owner], work.start_s, work.end_s, n_processes)
     with_blocked = Union.of(
-        np.concatenate([of_lane[work.owner], blocked.process]),
-        np.concatenate([work.start_s, blocked.start_s]),
-        np.concatenate([work.end_s, blocked.end_s]),
+        np.concatenate([of_lane[work.owner], rows.process[blocked]]),
+        np.concatenate([work.start_s, rows.start_s[blocked]]),
+        np.concatenate([work.end_s, rows.end_s[blocked]]),
         n_processes,
     )
     return with_blocked.within_s(*spans) - works.within_s(*spans)
@@ -107,18 +107,45 @@ def _means_between(values: Floats, after: Ints, up_to: Ints) -> Floats:
     return np.where(unknown[end] > unknown[begin], np.nan, (sums[end] - sums[begin]) / (end - begin))
 
 
-def unlogged_ms(rows: WorkRows, n_processes: int) -> list[dict[tuple[str, str], float]]:
+class _Spans(NamedTuple):
+    """Rows of threads and streams, in the order of their processes; one entry per row."""
+
+    process: Ints
+    operation: Ints
+    start_s: Floats
+    end_s: Floats
+    on_device: Bools
+
+    def only(self, wanted: Bools | Ints) -> _Spans:
+        return _Spans._make(values[wanted] for values in self)
+
+    @property
+    def latest_end_s(self) -> Floats:
+        """The latest end of each row and those before it in its process."""
+        by_end = order_by(self.process, self.end_s)
+        place = np.empty(len(by_end), np.int64)
+        place[by_end] = np.arange(len(by_end))
+        return self.end_s[by_end[np.maximum.accumulate(place)]]  # places of later processes are greater
+
+
+def unlogged_ms(rows: WorkRows, counts: Bools, n_processes: int) -> list[dict[tuple[str, str], float]]:
     """Sum for each process the time between rows of any thread, by the operations before and after it.
 
     A host is ahead of its device: where there are rows of the device, these are the ones before and after.
+
+    Args:
+        rows: the rows.
+        counts: which of them count.
+        n_processes: the number of processes.
     """
-    rows = rows.only(rows.start_s <= rows.end_s)
-    rows = rows.only(order_by(rows.process, rows.start_s))
-    until_s = _latest_end_s(rows)
-    later = 1 + np.flatnonzero((rows.start_s[1:] > until_s[:-1]) & (np.diff(rows.process) == 0))
-    begin_s, end_s, process = until_s[later - 1], rows.start_s[later], rows.process[later]
-    has_device = np.bincount(rows.process, rows.on_device, minlength=n_processes) > 0
-    around = rows.only(rows.on_device | ~has_device[rows.process])
+    at = np.flatnonzero(counts & (rows.start_s <= rows.end_s))
+    at = at[order_by(rows.process[at], rows.start_s[at])]
+    of_all = _Spans(rows.process, rows.operation, rows.start_s, rows.end_s, rows.on_device).only(at)
+    until_s = of_all.latest_end_s
+    later = 1 + np.flatnonzero((of_all.start_s[1:] > until_s[:-1]) & (np.diff(of_all.process) == 0))
+    begin_s, end_s, process = until_s[later - 1], of_all.start_s[later], of_all.process[later]
+    has_device = np.bincount(of_all.process, of_all.on_device, minlength=n_processes) > 0
+    around = of_all.only(of_all.on_device | ~has_device[of_all.process]) if has_device.any() else of_all
     by_end = order_by(around.process, around.end_s)
     first = _begins(around.process, n_processes)
     before = first_above(first, around.end_s[by_end], process, begin_s) - 1
@@ -127,14 +154,6 @@ def unlogged_ms(rows: WorkRows, n_processes: int) -> list[dict[tuple[str, str], 
     operation, n = around.operation, len(rows.operations)
     pair = (process[known] * n + operation[by_end[before[known]]]) * n + operation[after[known]]
     return _by_names(pair, 1000 * (end_s - begin_s)[known], rows.operations, n_processes)
-
-
-def _latest_end_s(rows: WorkRows) -> Floats:
-    """Return the latest end of each row and those before it in its process; rows are in their order."""
-    by_end = order_by(rows.process, rows.end_s)
-    place = np.empty(len(by_end), np.int64)
-    place[by_end] = np.arange(len(by_end))
-    return rows.end_s[by_end[np.maximum.accumulate(place)]]  # places of later processes are greater
 
 
 def _begins(process: Ints, n_processes: int) -> Ints:

@@ -95,7 +95,7 @@ def process_steps(
     alone_ms = _alone_ms(rows, own | rows.blocks)
     stands_for = _stands_for(rows, process, recorded)
     ends = ends_of_communication(rows, process)
-    blocked = rows.only(rows.blocks)
+    blocks = np.flatnonzero(rows.blocks)
     sent = sent_in_turn(rows.operations_are(exchanges), rows.size_bytes, rows.start_s, rows.entry, n_steps)
     is_first = np.diff(process, prepend=-1) != 0
     return ProcessSteps(
@@ -105,9 +105,10 @@ def process_steps(
         gap_ms=gap_ms(rows, own, ends, stands_for),
         stands_for=stands_for,
         pauses_ms=pauses_ms(rows, alone_ms, ends),
-        blocked_ms=1000 * union_lengths(blocked.entry, blocked.start_s, blocked.end_s, n_steps),
+        blocked_ms=1000
+        * union_lengths(rows.entry[blocks], rows.start_s[blocks], rows.end_s[blocks], n_steps),
         workload=workload(rows, process)._replace(of_exchanges=sent),
-        unlogged_ms=unlogged_ms(rows.only(~is_first[rows.entry] & (own | rows.blocks)), len(ranks)),
+        unlogged_ms=unlogged_ms(rows, ~is_first[rows.entry] & (own | rows.blocks), len(ranks)),
         ends_s=ends.of_all,
     )
 
