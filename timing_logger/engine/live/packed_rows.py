@@ -8,7 +8,7 @@ a list.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,8 @@ import numpy.typing as npt
 from timing_logger.analysis.table_types import Array, Floats, Ints
 from timing_logger.engine.live.packed_arrays import packed_arrays, unpacked_arrays
 from timing_logger.engine.live.rows import NUMBERS, TEXTS, WHOLE, Rows, Texts
+
+_Numbers = TypeVar("_Numbers", Floats, Ints)
 
 _UNITS_PER_S, _UNITS_PER_MS = 1e7, 1e4
 _GROWING = frozenset({"iteration", "seq", "start_counter"})
@@ -57,7 +59,12 @@ def unpacked_rows(stated: Mapping[str, Any], data: bytes) -> Rows:
 def _texts(codes: Ints, texts: Sequence[str]) -> Texts:
     if len(codes) and not 0 <= codes.min() <= codes.max() < len(texts):
         raise ValueError("a text that is in no list")
-    return Texts(codes.astype(np.int32), [str(text) for text in texts])
+    return Texts(_small(codes.astype(np.int32)), [str(text) for text in texts])
+
+
+def _small(values: _Numbers) -> _Numbers:
+    """Return a column that takes no memory where all is alike in it: a monitor keeps many digests."""
+    return np.broadcast_to(values[:1], len(values)) if len(values) and (values == values[0]).all() else values
 
 
 def _as_integers(name: str, values: Array) -> Ints:
@@ -75,12 +82,9 @@ def _as_numbers(name: str, integers: Ints) -> Floats:
 
 
 def _spread(values: Floats, known: npt.NDArray[np.uint8], n_rows: int) -> Floats:
-    """Return a column from its known values, and a bit for each row that tells which these are.
-
-    A column in which all is alike takes no memory: a monitor keeps many digests.
-    """
+    """Return a column from its known values, and a bit for each row that tells which these are."""
     if not len(known):
-        return np.broadcast_to(values[:1], n_rows) if n_rows and (values == values[0]).all() else values
+        return _small(values)
     if not len(values):
         return np.broadcast_to(np.nan, n_rows)
     column = np.full(n_rows, np.nan)

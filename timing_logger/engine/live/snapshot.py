@@ -78,7 +78,7 @@ def snapshot_of(window: Window) -> Snapshot:
     end = run_end_of(now.last or [last_rows(timings)], files, now_s)
     window_s = float(timings["end_s"].max() - timings["start_s"].min()) if len(timings) else 0.0
     part = map_judgement(timings)
-    now = now._replace(timings=timings[:0])
+    now = now._replace(timings=timings[:0].copy())
     del timings  # of many ranks the rows take much memory, and the judgement needs some
     found = reduce_judgement([part], None, end, host=now.host)
     shares = _Shares.of(found.case.times)
