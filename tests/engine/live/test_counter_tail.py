@@ -54,6 +54,18 @@ def test_what_arrives_is_what_is_in_the_files(folder: Path) -> None:
         pd.testing.assert_frame_equal(its.reset_index(drop=True), last, check_dtype=False, rtol=0, atol=6e-4)
 
 
+def test_what_two_sources_have_read_counts_once(folder: Path) -> None:
+    digest = Collector(folder, "node0").digest()
+    once, twice = Window(ENDLESS_S), Window(ENDLESS_S)
+    for window, sources in ((once, ["node0"]), (twice, ["node0", ""])):
+        for later_s, source in enumerate(sources):
+            window.add(digest._replace(source=source, unix_s=digest.unix_s + later_s))
+    found, expected = twice.now().host(), once.now().host()
+    assert found is not None
+    assert expected is not None
+    pd.testing.assert_frame_equal(found, expected)
+
+
 def test_a_column_without_a_value_costs_nothing_and_a_blank_cell_stays_blank() -> None:
     values = np.full((3, len(COUNTED)), np.nan)
     values[:, :2] = [[1.0, 2.0], [2.0, 3.0], [3.0, 4.001]]

@@ -85,7 +85,8 @@ class Window:
             for one in processes
         )
         last = [rows for digest in self._newest.values() for rows in digest.last]
-        host = partial(_counters, [one.digest.counters for one in kept], processes, clocks)
+        counted = [(one.digest.source, one.digest.counters) for one in kept]
+        host = partial(_counters, counted, told, clocks)
         return WindowNow(processes, reports.counted(len(processes)), timings, last, host)
 
     @property
@@ -116,12 +117,19 @@ class Window:
 
 
 def _counters(
-    several: Sequence[CounterRows], processes: Sequence[Process], clocks: Sequence[Alignment]
+    several: Sequence[tuple[str, CounterRows]],
+    told: Sequence[tuple[str, Process]],
+    clocks: Sequence[Alignment],
 ) -> pd.DataFrame:
-    """Return what hosts counted of the processes that count, as ``read_host_counters`` does."""
-    rows = CounterRows.joined(several)
-    names = np.array([one.key[:2] for one in processes], np.int64).reshape(-1, 2)
-    process = places_among(np.column_stack([rows.rank, rows.incarnation]), names)
+    """Return what hosts counted of the processes that count, as ``read_host_counters`` does.
+
+    Only the source that is believed of a process is: another one may have read the same lines.
+    """
+    rows = CounterRows.joined([its for _, its in several])
+    numbers = {source: number for number, source in enumerate(dict.fromkeys(of for of, _ in told))}
+    source = np.repeat([numbers.get(of, -1) for of, _ in several], [len(its.rank) for _, its in several])
+    names = np.array([(numbers[of], *process.key[:2]) for of, process in told], np.int64).reshape(-1, 3)
+    process = places_among(np.column_stack([source, rows.rank, rows.incarnation]), names)
     return rows.only(process >= 0).table(process[process >= 0], clocks)
 
 
