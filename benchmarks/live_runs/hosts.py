@@ -14,7 +14,7 @@ from live_runs.job import OPERATIONS, Played, intervals
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.engine.live.digest import Digest, Process
 from timing_logger.engine.live.packed import packed_within, unpacked
-from timing_logger.engine.live.rows import NUMBERS, TEXTS, WHOLE, Rows, Texts
+from timing_logger.engine.live.row_arrays import NUMBERS, TEXTS, WHOLE, RowArrays, Texts
 from timing_logger.engine.live.sampled_steps import most_rows, of_fewer_rows
 from timing_logger.monitoring.looking import MOST_BYTES_PER_S
 from timing_logger.run_info import (
@@ -123,7 +123,7 @@ def rows_of(
     begins_s: npt.NDArray[np.float64],
     ends_s: npt.NDArray[np.float64],
     n_ranks: int,
-) -> Rows:
+) -> RowArrays:
     """Return the rows of steps as a digest has them; the instants are ranks x steps x operations."""
     n_rows, pattern = begins_s.size, len(ranks) * len(steps)
     offsets_s = clock_offsets_s(ranks)[:, None, None]
@@ -144,7 +144,7 @@ def rows_of(
     }
     everywhere = {"thread": "MainThread", "clock": "host", "stream": "", "status": "ok"}
     nothing = np.zeros(n_rows, np.int32)
-    return Rows(
+    return RowArrays(
         {
             name: np.full(n_rows, stated.get(name, np.nan), np.int64 if name in WHOLE else float)
             for name in NUMBERS

@@ -9,7 +9,7 @@ from digests import digest_of
 from simulated_runs import data_parallel, factors
 
 from timing_logger.engine.live.counted_steps import counted_steps
-from timing_logger.engine.live.rows import Rows
+from timing_logger.engine.live.row_arrays import RowArrays
 from timing_logger.engine.live.sampled_steps import of_fewer_steps
 
 RUN = data_parallel(factors(100, 2)).assign(iteration=pd.array([pd.NA] * 1000, "Int64"))
@@ -18,7 +18,7 @@ RUN = data_parallel(factors(100, 2)).assign(iteration=pd.array([pd.NA] * 1000, "
 @pytest.mark.parametrize("left_out", [0, 3, 101])
 def test_a_row_has_the_number_of_the_next_collective_of_all(left_out: int) -> None:
     rows = RUN[RUN["rank"] == 1].iloc[left_out:].reset_index(drop=True)
-    number = counted_steps(Rows.of(rows))
+    number = counted_steps(RowArrays.of(rows))
     found = dict(zip(rows["start_counter"], number, strict=True))
     collectives = rows[rows["operation"] == "ALLREDUCE"]
     for start_s, seq in collectives[["start_counter", "seq"]].itertuples(index=False):

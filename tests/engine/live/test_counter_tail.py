@@ -100,6 +100,18 @@ def test_the_next_part_is_followed_and_a_file_that_takes_the_place_of_another(tm
     assert tail.added(parts)[:, 0].tolist() == [9.0]
 
 
+def test_what_was_read_before_a_file_was_out_of_reach_is_not_read_again(tmp_path: Path) -> None:
+    parts, file, tail = {1: tmp_path / "timing-rank0.csv"}, tmp_path / "host-rank0.csv", CounterTail()
+    file.write_text(HEADER + "1.0,2.0,3,\n")
+    tail.added(parts)
+    file.rename(tmp_path / "away")
+    assert len(tail.added(parts)) == 0
+    (tmp_path / "away").rename(file)
+    with file.open("a") as more:
+        more.write("2.0,3.0,3,\n")
+    assert tail.added(parts)[:, 0].tolist() == [2.0]
+
+
 def test_a_foreign_file_is_no_counters(tmp_path: Path) -> None:
     (tmp_path / "host-rank0.csv").write_text("a,b\n1,2\n")
     assert len(CounterTail().added({1: tmp_path / "timing-rank0.csv"})) == 0

@@ -68,6 +68,13 @@ def column_medians(values: Floats) -> Floats:
     return medians
 
 
+def column_means(values: Floats) -> Floats:
+    """Return the mean of the known values of each column; NaN for a column without any."""
+    n_known = (~np.isnan(values)).sum(axis=0)
+    means: Floats = np.nansum(values, axis=0) / np.where(n_known, n_known, np.nan)
+    return means
+
+
 def row_medians(values: Floats) -> Floats:
     """Return the lower median of the known values of each row; NaN for a row without any."""
     ascending = np.sort(values, axis=1)

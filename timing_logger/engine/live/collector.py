@@ -15,7 +15,7 @@ from timing_logger.engine.live.counter_rows import CounterRows
 from timing_logger.engine.live.counter_tail import CounterTail
 from timing_logger.engine.live.digest import Digest, Process
 from timing_logger.engine.live.newest_files import Found, NewestFiles
-from timing_logger.engine.live.rows import Rows
+from timing_logger.engine.live.row_arrays import RowArrays
 from timing_logger.engine.live.sampled_steps import most_rows, of_fewer_rows
 from timing_logger.engine.live.tails import Tail, no_rows
 from timing_logger.run_info import TimingFile
@@ -61,7 +61,7 @@ class Collector:
             tail.read(one.parts, self._files.sidecars)
         taken = [tail.taken() for tail in tails]
         processes = [_process(tail, rows) for tail, rows in zip(tails, taken, strict=True)]
-        rows = Rows.of(pd.concat([no_rows(), *taken], ignore_index=True))
+        rows = RowArrays.of(pd.concat([no_rows(), *taken], ignore_index=True))
         last = [last_rows(tail.last) for tail in tails]
         self._number += 1
         counters = self._counted(wanted)

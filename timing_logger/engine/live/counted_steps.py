@@ -11,10 +11,10 @@ import numpy as np
 from timing_logger.analysis.arrays import each_text
 from timing_logger.analysis.operations import is_collective, synchronises_all_ranks
 from timing_logger.analysis.table_types import Bools, Floats, Ints
-from timing_logger.engine.live.rows import Rows
+from timing_logger.engine.live.row_arrays import RowArrays
 
 
-def counted_steps(rows: Rows) -> Floats:
+def counted_steps(rows: RowArrays) -> Floats:
     """Return for each row the number of the collective that ends its step; NaN if that is not among them.
 
     Args:
@@ -29,7 +29,7 @@ def counted_steps(rows: Rows) -> Floats:
     return number
 
 
-def _ends_of_steps(rows: Rows) -> Ints:
+def _ends_of_steps(rows: RowArrays) -> Ints:
     """Return the positions of the collectives that end steps: of the largest group, the first by name."""
     wanted = each_text(
         rows.texts["operation"], lambda name: is_collective(name) and synchronises_all_ranks(name)

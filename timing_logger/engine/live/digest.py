@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import pandas as pd
 
 from timing_logger.engine.live.counter_rows import CounterRows
-from timing_logger.engine.live.rows import Rows
+from timing_logger.engine.live.row_arrays import RowArrays
 
 Key: TypeAlias = tuple[int, int, int]
 """The rank, incarnation and generation of a process."""
@@ -79,6 +79,6 @@ class Digest(NamedTuple):
     unix_s: float
     every: int
     processes: Sequence[Process]
-    rows: Rows
+    rows: RowArrays
     last: Sequence[pd.DataFrame] = ()
     counters: CounterRows = CounterRows.joined([])

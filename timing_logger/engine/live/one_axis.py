@@ -11,14 +11,14 @@ from timing_logger.analysis.grouping import rows_of_each
 from timing_logger.analysis.table_types import Floats, Ints
 from timing_logger.engine.live.digest import Digest
 from timing_logger.engine.live.reports import Reports, places_among
-from timing_logger.engine.live.rows import ADDED, Rows, joined_numbers
+from timing_logger.engine.live.row_arrays import ADDED, RowArrays, joined_numbers
 from timing_logger.engine.live.sampled_steps import of_fewer_steps
 from timing_logger.reading.alignment import Alignment
 
 
 def on_one_axis(
     digests: Sequence[Digest], reports: Reports, clocks: Sequence[Alignment], since_unix_s: float
-) -> Rows:
+) -> RowArrays:
     """Return the rows of a window, those of each process together and in order, on one axis.
 
     Args:
@@ -44,10 +44,10 @@ def on_one_axis(
     since_s = since_unix_s - np.append(reports.wall_offset_s, np.nan)
     chosen = np.flatnonzero((process >= 0) & ~(starts_s < since_s[report]))
     chosen = chosen[np.argsort(process[chosen], kind="stable")]
-    return _with_axis(Rows.joined(parts, chosen), process[chosen], clocks)
+    return _with_axis(RowArrays.joined(parts, chosen), process[chosen], clocks)
 
 
-def _with_axis(rows: Rows, process: Ints, clocks: Sequence[Alignment]) -> Rows:
+def _with_axis(rows: RowArrays, process: Ints, clocks: Sequence[Alignment]) -> RowArrays:
     """Return rows with ``ADDED``, by the clock of the process of each."""
     alike: dict[tuple[str, int], int] = {}  # all processes of a host have one
     number = np.array([alike.setdefault((clock.how, id(clock.course)), i) for i, clock in enumerate(clocks)])

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from timing_logger.analysis.table_types import Array, Floats, Ints
 from timing_logger.engine.live.packed_arrays import packed_arrays, unpacked_arrays
-from timing_logger.engine.live.rows import NUMBERS, TEXTS, WHOLE, Rows, Texts
+from timing_logger.engine.live.row_arrays import NUMBERS, TEXTS, WHOLE, RowArrays, Texts
 
 _Numbers = TypeVar("_Numbers", Floats, Ints)
 
@@ -24,7 +24,7 @@ _GROWING = frozenset({"iteration", "seq", "start_counter"})
 _AMOUNTS = frozenset({"work"})  # which need not be whole
 
 
-def packed_rows(rows: Rows) -> tuple[dict[str, Any], bytes]:
+def packed_rows(rows: RowArrays) -> tuple[dict[str, Any], bytes]:
     """Return what JSON can hold of rows, and their numbers in bytes, which are yet to be compressed."""
     arrays: list[Array] = [rows.texts[name].codes for name in TEXTS]
     numbers = {**rows.numbers, **_times_in_units(rows)}
@@ -36,7 +36,7 @@ def packed_rows(rows: Rows) -> tuple[dict[str, Any], bytes]:
     return {"texts": [list(rows.texts[name].texts) for name in TEXTS], "sizes": sizes}, data
 
 
-def unpacked_rows(stated: Mapping[str, Any], data: bytes) -> Rows:
+def unpacked_rows(stated: Mapping[str, Any], data: bytes) -> RowArrays:
     """Return the rows that :func:`packed_rows` made this of.
 
     Raises:
@@ -53,7 +53,7 @@ def unpacked_rows(stated: Mapping[str, Any], data: bytes) -> Rows:
     if any(len(column) != n_rows for column in (*numbers.values(), *(codes for codes, _ in texts.values()))):
         raise ValueError("columns of different lengths")
     whole = {name: numbers[name].astype(np.int64) for name in WHOLE}
-    return Rows({**numbers, **whole}, texts)
+    return RowArrays({**numbers, **whole}, texts)
 
 
 def _texts(codes: Ints, texts: Sequence[str]) -> Texts:
@@ -92,7 +92,7 @@ def _spread(values: Floats, known: npt.NDArray[np.uint8], n_rows: int) -> Floats
     return column
 
 
-def _times_in_units(rows: Rows) -> dict[str, Floats]:
+def _times_in_units(rows: RowArrays) -> dict[str, Floats]:
     """Return the columns of times as they are written: of an end what it is later than its start, and of a
     duration what it is beyond that, unless it is only rounded.
     """

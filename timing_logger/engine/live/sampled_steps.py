@@ -13,7 +13,7 @@ from timing_logger.analysis.grouping import rows_of_each
 from timing_logger.analysis.table_types import Bools
 from timing_logger.engine.live.counted_steps import counted_steps
 from timing_logger.engine.live.digest import Digest, Process
-from timing_logger.engine.live.rows import Rows
+from timing_logger.engine.live.row_arrays import RowArrays
 
 FACTOR = 3
 
@@ -61,7 +61,7 @@ def of_fewer_steps(digest: Digest, every: int) -> Digest:
     return digest._replace(every=every, rows=rows.only(chosen))
 
 
-def _counted(rows: Rows, processes: Sequence[Process]) -> Rows:
+def _counted(rows: RowArrays, processes: Sequence[Process]) -> RowArrays:
     """Count the steps of those processes that record no iteration."""
     counts = {(one.rank, one.incarnation): one.counted for one in processes}
     if not any(counts.values()):

@@ -13,7 +13,7 @@ from timing_logger.analysis.table_types import Bools
 from timing_logger.engine.live.counted_steps import counted_steps
 from timing_logger.engine.live.growing_file import GrowingFile
 from timing_logger.engine.live.newest_files import Parts
-from timing_logger.engine.live.rows import Rows
+from timing_logger.engine.live.row_arrays import RowArrays
 from timing_logger.engine.live.sidecars import Sidecars
 from timing_logger.errors import NotATimingFileError
 from timing_logger.reading.inflight import without_replaced
@@ -131,7 +131,7 @@ class Tail:
         if self.sidecar.get("closed"):
             return np.ones(len(self.rows), np.bool_)
         if self.is_counted:
-            return ~np.isnan(counted_steps(Rows.of(self.rows)))
+            return ~np.isnan(counted_steps(RowArrays.of(self.rows)))
         steps = self.rows[["epoch", "iteration"]].to_numpy(np.float64, na_value=-np.inf)
         under_way = (-np.inf if self.epoch is None else self.epoch), self.iteration
         complete: Bools = (steps != under_way).any(axis=1)

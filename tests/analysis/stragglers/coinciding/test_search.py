@@ -171,6 +171,18 @@ def test_ranks_that_wait_for_processors_in_every_second_do_so_where_more_tasks_w
     assert stragglers(run.timings, host=host.assign(runnable_tasks=2.0)).cause is None
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_counter_that_one_rank_lacks_is_taken_from_the_others_without_a_warning() -> None:
+    rng = np.random.default_rng(8)
+    run = late_in_turn(rng, step_ms=20, run_s=60)
+    host = host_table(run, rng)
+    host["throttled_us"], host["runnable_tasks"], host["usable_cores"] = 0.0, 5.0, 2.0
+    host[WAIT] = np.where(host["rank"] == 1, np.nan, 4e5)
+    cause = stragglers(run.timings, host=host).cause
+    assert cause is not None
+    assert (cause.name, cause.time_share) == ("processor-wait", pytest.approx(0.4, rel=0.01))
+
+
 def test_what_coincides_with_all_ranks_having_become_slower_is_their_cause() -> None:
     rng = np.random.default_rng(9)
     run = all_slower(rng, run_s=200)

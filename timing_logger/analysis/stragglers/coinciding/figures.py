@@ -95,14 +95,6 @@ def least_slow(share: Floats) -> float:
     return _HALF * float(lost[np.searchsorted(until, _HALF * until[-1])])
 
 
-def medians(values: Floats) -> Floats:
-    """Return the median of each column over what is known; NaN where nothing is."""
-    with np.errstate(invalid="ignore"):
-        return np.array(
-            [np.median(one[~np.isnan(one)]) if (~np.isnan(one)).any() else np.nan for one in values.T]
-        )
-
-
 def preferred(seen: Seen, certain: list[Coincidence], found: list[Coincidence]) -> Coincidence | None:
     """Return which of the counters that coincide is stated; None if there is none.
 

@@ -10,14 +10,13 @@ import pandas as pd
 from timing_logger.analysis.causes.cause import Cause
 from timing_logger.analysis.causes.coincidence import Bounds, Coincidence, coincidences
 from timing_logger.analysis.causes.seen import Seen, seen
-from timing_logger.analysis.series.peers import column_medians, peer_medians, row_medians
+from timing_logger.analysis.series.peers import column_means, column_medians, peer_medians, row_medians
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.coinciding.figures import (
     Course,
     Delay,
     cause_from,
     least_slow,
-    medians,
     preferred,
 )
 from timing_logger.analysis.stragglers.coinciding.slow_rank import MOST_RANKS, Answer
@@ -82,7 +81,7 @@ def cause_of_transfers(case: Case, host: pd.DataFrame) -> Answer:
     if found.cause is None:
         return found
     of_it = next(n for n, (_, one) in enumerate(what.counters) if one.name == found.cause.counter)
-    most = np.nan_to_num(medians(what.shown[of_it][delay.is_slow]))
+    most = np.nan_to_num(column_medians(what.shown[of_it][delay.is_slow]))
     high = columns[most >= most.max() / 2]
     ranks = tuple(times.ranks_of(high)) if len(high) < len(columns) else ()
     return found._replace(cause=found.cause._replace(ranks=ranks))
@@ -153,7 +152,7 @@ def _most_of_the_time(case: Case, what: Seen, lost_ms: float) -> Coincidence | N
     """
     lost = case.times.share_of_run(lost_ms)
     shares = {
-        counter.name: (number, float(np.nanmedian(np.nanmean(what.shown[number], axis=0))))
+        counter.name: (number, float(column_medians(column_means(what.shown[number])[:, None])[0]))
         for number, (_, counter) in enumerate(what.counters)
     }
     waits = [shares[name] for name in _WAITS if name in shares]

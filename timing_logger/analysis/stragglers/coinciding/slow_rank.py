@@ -11,14 +11,13 @@ import pandas as pd
 from timing_logger.analysis.causes.cause import Cause, How, Sought
 from timing_logger.analysis.causes.coincidence import Bounds, Coincidence, coincidences
 from timing_logger.analysis.causes.seen import Seen, seen
-from timing_logger.analysis.series.peers import peer_medians
+from timing_logger.analysis.series.peers import column_means, column_medians, peer_medians
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.coinciding.figures import (
     Course,
     Delay,
     cause_from,
     least_slow,
-    medians,
     preferred,
 )
 from timing_logger.analysis.stragglers.policy import Policy
@@ -105,10 +104,11 @@ def _explained(what: Seen, delay: Delay, policy: Policy) -> Answer:
 
 def _is_its_own(what: Seen, delay: Delay, found: Coincidence, policy: Policy) -> bool:
     """Tell whether a counter is not as high on any peer while the rank is slow."""
-    typical = medians(what.shown[found.counter][delay.is_slow])
+    typical = column_medians(what.shown[found.counter][delay.is_slow])
     above = typical[0] - np.nanmax(typical[1:], initial=0.0)
     if found.counter in what.of_time:
-        return bool(above >= policy.min_covered_share * medians(delay.share[delay.is_slow][:, None])[0])
+        late = column_medians(delay.share[delay.is_slow][:, None])[0]
+        return bool(above >= policy.min_covered_share * late)
     return bool(above > typical[0] / 2)
 
 
@@ -142,4 +142,4 @@ def _stands_out(shown: Floats, above: Floats, policy: Policy) -> bool:
     peers = shown[:, 1:][:, ~np.isnan(shown[:, 1:]).all(axis=0)]
     if peers.shape[1] < _LEAST_PEERS or np.mean(above > 0) < policy.min_slower_steps_share:
         return False
-    return bool(above.mean() >= np.ptp(np.nanmean(peers, axis=0)))
+    return bool(above.mean() >= np.ptp(column_means(peers)))

@@ -1,4 +1,4 @@
-"""Rows of timings as arrays, which are cut, joined and packed in a fraction of the time of a table."""
+"""RowArrays of timings as arrays, which are cut, joined and packed in a fraction of the time of a table."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Texts(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class RowArrays:
     """Some rows of timings.
 
     Attributes:
@@ -50,7 +50,7 @@ class Rows:
     texts: Mapping[str, Texts]
 
     @classmethod
-    def of(cls, table: pd.DataFrame) -> Rows:
+    def of(cls, table: pd.DataFrame) -> RowArrays:
         """Take the columns of a table of timings."""
         texts = {}
         for name in TEXTS:
@@ -61,13 +61,13 @@ class Rows:
         return cls(numbers, texts)
 
     @classmethod
-    def none(cls) -> Rows:
+    def none(cls) -> RowArrays:
         """Return no row."""
         numbers = {name: np.zeros(0, np.int64 if name in WHOLE else np.float64) for name in NUMBERS}
         return cls(numbers, {name: Texts(np.zeros(0, np.int32), []) for name in TEXTS})
 
     @classmethod
-    def joined(cls, several: Sequence[Rows], wanted: Ints) -> Rows:
+    def joined(cls, several: Sequence[RowArrays], wanted: Ints) -> RowArrays:
         """Put rows one after the other, and return those at these positions."""
         several = several or [cls.none()]
         numbers = {name: joined_numbers(several, name)[wanted] for name in NUMBERS}
@@ -77,12 +77,12 @@ class Rows:
     def __len__(self) -> int:
         return len(self.numbers["rank"])
 
-    def only(self, wanted: Bools | Ints | slice) -> Rows:
+    def only(self, wanted: Bools | Ints | slice) -> RowArrays:
         """Return the rows that are wanted, by a mask, positions or a slice."""
         texts = {name: Texts(column.codes[wanted], column.texts) for name, column in self.texts.items()}
-        return Rows({name: values[wanted] for name, values in self.numbers.items()}, texts)
+        return RowArrays({name: values[wanted] for name, values in self.numbers.items()}, texts)
 
-    def with_numbers(self, **columns: Floats) -> Rows:
+    def with_numbers(self, **columns: Floats) -> RowArrays:
         """Return the rows with these columns of numbers added, or in the place of others."""
         return replace(self, numbers={**self.numbers, **columns})
 
@@ -98,9 +98,9 @@ class Rows:
         return table
 
 
-def joined_numbers(several: Sequence[Rows], name: str) -> Any:
+def joined_numbers(several: Sequence[RowArrays], name: str) -> Any:
     """Return a column of numbers of rows that are put one after the other."""
-    return np.concatenate([rows.numbers[name] for rows in several or [Rows.none()]])
+    return np.concatenate([rows.numbers[name] for rows in several or [RowArrays.none()]])
 
 
 def _joined(columns: Sequence[Texts]) -> Texts:
@@ -116,7 +116,7 @@ def _joined(columns: Sequence[Texts]) -> Texts:
     return Texts(np.concatenate(codes), list(number))
 
 
-def _column(rows: Rows, name: str) -> Any:
+def _column(rows: RowArrays, name: str) -> Any:
     if name in TEXTS:
         codes, texts = rows.texts[name]
         return pd.Categorical.from_codes(codes, pd.Index(list(texts), dtype="str"))
