@@ -78,7 +78,7 @@ help:
 	@echo "make sanitize   the native core under AddressSanitizer, ThreadSanitizer and valgrind (SANITIZERS=\"address\")"
 	@echo "make numbers    the tables that pages have of the code: docs/stragglers-numbers.md, docs/dashboards.md"
 	@echo "make notebook   run the notebooks of examples/notebooks"
-	@echo "make picture    draw docs/terminal.svg, the terminal session at the head of README.md, and docs/account.svg again"
+	@echo "make picture    draw docs/terminal.svg (a terminal session), docs/account.svg and docs/report.png again"
 	@echo "make sample     make logs/sample again    (and make sample-compressed: logs/sample-compressed)"
 	@echo "make changelog  for a release: CHANGELOG.md from the files of changelog.d (CHANGELOG_ARGS=--draft only prints it)"
 	@echo "make lock       make constraints.txt again, keeping the versions in it (LOCK_ARGS='-P NAME' takes the newest NAME)"
@@ -245,6 +245,7 @@ numbers: $(TEST)
 picture: $(DEV)
 	$(BIN)/python website/terminal_picture.py
 	$(BIN)/python website/account_picture.py
+	$(BIN)/python website/report_picture.py
 
 notebook: $(TEST)
 	@mkdir -p logs/notebooks

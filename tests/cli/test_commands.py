@@ -1,4 +1,4 @@
-"""``watch --verdict`` tells while a run is written who is found slow, and when it is over."""
+"""``watch`` tells while a run is written who is found slow, and ends with the run."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from processes import INTERRUPTIBLE_CLI
 from simulated_runs import CLOCK_OFFSETS_S, Floats, data_parallel, factors
 from timing_files import write_table
 
+from timing_logger import TimingLogger
 from timing_logger.cli import main
 from timing_logger.run_info import host_name
 
@@ -51,7 +52,7 @@ def test_a_rank_that_turns_slow_and_recovers_has_two_lines(tmp_path: Path) -> No
     factor[60:140, 2] *= 2
     run = of_one_host(factor)
     with telling(tmp_path / "run", "--json") as watch:  # the folder is not there yet
-        write_table(tmp_path / "run", run[run["iteration"] < 140])
+        write_table(tmp_path / "run", run[run["iteration"] < 140], closed=False)
         begins = json.loads(line_of(watch))
         write_table(tmp_path / "run", run)
         ends = json.loads(line_of(watch))
@@ -77,3 +78,56 @@ def test_options_that_do_not_go_together_are_an_error(
 ) -> None:
     assert main(["watch", str(tmp_path), *options]) == 2
     assert "--verdict" in capsys.readouterr().err
+
+
+# -- its end ---------------------------------------------------------------------------------------------
+
+
+def record(folder: Path, ranks: list[int], world_size: int) -> None:
+    for rank in ranks:
+        with TimingLogger(rank, folder, world_size=world_size) as logger:
+            for iteration in range(5):
+                logger.record_timing("FORWARD", 1.0, iteration=iteration)
+
+
+def watch(folder: Path, *options: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "timing_logger", "watch", str(folder), "--interval", "0.1", *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("options", [[], ["--verdict"]])
+def test_it_ends_when_all_ranks_have_closed_their_files(tmp_path: Path, options: list[str]) -> None:
+    record(tmp_path, [0, 1], world_size=2)
+    watching = watch(tmp_path, *options)
+    try:
+        printed, _ = watching.communicate(timeout=LIMIT_S)
+    finally:
+        watching.kill()
+    assert watching.returncode == 0
+    assert bool(options) or "The run ended" in printed
+
+
+def test_it_goes_on_while_a_rank_has_yet_to_begin(tmp_path: Path) -> None:
+    record(tmp_path, [0], world_size=2)
+    watching = watch(tmp_path)
+    try:
+        assert watching.stdout is not None
+        while "1 rank" not in watching.stdout.readline():
+            assert watching.poll() is None
+        record(tmp_path, [1], world_size=2)
+        printed, _ = watching.communicate(timeout=LIMIT_S)
+    finally:
+        watching.kill()
+    assert "2 ranks" in printed
+
+
+def test_it_goes_on_while_files_are_not_closed(tmp_path: Path) -> None:
+    watching = watch(write_table(tmp_path / "run", data_parallel(factors(40, 2)), closed=False))
+    try:
+        assert watching.stdout is not None
+        for _ in range(2):
+            while "2 ranks" not in watching.stdout.readline():
+                assert watching.poll() is None
+    finally:
+        watching.kill()
+        watching.wait()

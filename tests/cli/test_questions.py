@@ -372,14 +372,15 @@ def test_a_look_at_a_run_shows_its_ranks_and_verdict(
     assert "Verdict: rank 2 costs this run" in text
 
 
-def test_watching_goes_on_and_ends_cleanly_with_an_interrupt(with_slow_rank: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", INTERRUPTIBLE_CLI, "watch", str(with_slow_rank), "--interval", "0.1"]
+def test_watching_goes_on_and_ends_cleanly_with_an_interrupt(tmp_path: Path) -> None:
+    run = write_table(tmp_path / "run", data_parallel(factors(STEPS, 4)), closed=False)
+    command = [sys.executable, "-c", INTERRUPTIBLE_CLI, "watch", str(run), "--interval", "0.1"]
     printed = tmp_path / "printed"
     with printed.open("w") as out:
         watch = subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + LIMIT_S
     try:
-        while printed.read_text().count("Verdict: rank 2") < 2:
+        while printed.read_text().count("Verdict: ") < 2:
             assert watch.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.05)

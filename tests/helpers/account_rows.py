@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -49,3 +49,22 @@ def random_run(seed: int) -> tuple[pd.DataFrame, int]:
             begin, now[r] = now[r], max(starts) + rng.uniform(0.01, 1)
             rows.append(row(r, "ALLREDUCE", begin, now[r], **of))
     return table(*rows), n
+
+
+def what_at(rows: Sequence[Mapping[str, Any]], rank: int, instant_s: float) -> tuple[str, Any]:
+    """Say by the definition what a rank does at an instant: the oracle, slow and simple."""
+    mine = [one for one in rows if one["rank"] == rank and one["start_s"] <= instant_s < one["end_s"]]
+    calls = [one for one in mine if one["operation"] == "ALLREDUCE"]
+    if not calls:
+        return (
+            ("own work", max(mine, key=lambda one: one["start_s"])["operation"])
+            if mine
+            else ("not timed", "")
+        )
+    call = calls[0]
+    together = [one for one in rows if (one["group"], one["seq"]) == (call["group"], call["seq"])]
+    last = max(together, key=lambda one: one["start_s"])
+    if instant_s >= last["start_s"]:
+        return "transfer", "ALLREDUCE"
+    what, whom = what_at(rows, last["rank"], instant_s)
+    return "waiting", {"waiting": whom, "transfer": None}.get(what, last["rank"])

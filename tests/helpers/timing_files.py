@@ -102,7 +102,7 @@ def write_sidecar(
     return path
 
 
-def write_table(folder: Path, table: pd.DataFrame) -> Path:
+def write_table(folder: Path, table: pd.DataFrame, *, closed: bool = True) -> Path:
     """Write the files and sidecars of all ranks of ``table``, which ``read_timings`` might return.
 
     Returns:
@@ -110,7 +110,7 @@ def write_table(folder: Path, table: pd.DataFrame) -> Path:
     """
     for rank, rows in table.groupby("rank"):
         path = write_timing_file(folder, int(str(rank)), [_record_of(row) for row in _plain(rows)])
-        write_sidecar(path, world_size=table["rank"].nunique())
+        write_sidecar(path, world_size=table["rank"].nunique(), closed=closed)
     return folder
 
 

@@ -49,7 +49,7 @@ def test_the_table_of_ranks_begins_with_the_one_that_all_others_waited_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = summary_of(tmp_path, 24, capsys)
-    assert ranks_in(text, "rank ") == [23, *range(22, 3, -1)]
+    assert ranks_in(text, "rank  rows") == [23, *range(22, 3, -1)]
     assert "Of 24 ranks these are the 20 that others waited for longest" in text
     assert "4 are left out. --all shows all." in text
 
@@ -57,7 +57,7 @@ def test_the_table_of_ranks_begins_with_the_one_that_all_others_waited_for(
 def test_all_ranks_are_shown_if_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = summary_of(tmp_path, 24, capsys, "--all")
     assert ranks_in(text, "operation") == list(range(24))
-    assert ranks_in(text, "rank ") == list(range(24))
+    assert ranks_in(text, "rank  rows") == list(range(24))
     assert "these are the 20" not in text
     assert "each operation shows" not in text
 
@@ -78,7 +78,7 @@ def test_ranks_that_are_named_are_shown(tmp_path: Path, capsys: pytest.CaptureFi
 def test_up_to_twenty_ranks_are_all_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = summary_of(tmp_path, MOST_LINES, capsys)
     assert ranks_in(text, "operation") == list(range(MOST_LINES))
-    assert ranks_in(text, "rank ") == list(range(MOST_LINES))
+    assert ranks_in(text, "rank  rows") == list(range(MOST_LINES))
 
 
 def test_what_is_not_known_is_at_the_far_end() -> None:

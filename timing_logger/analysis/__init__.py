@@ -34,6 +34,7 @@ from timing_logger.analysis.ranks.summarize import summarize
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.rank_facts import Gate
 from timing_logger.analysis.stragglers.result import Suspect, Verdict
+from timing_logger.analysis.stragglers.typical_step import account_of_step
 from timing_logger.analysis.stragglers.verdict import stragglers
 from timing_logger.analysis.stragglers.windows import scores, stragglers_and_windows, windows
 
@@ -47,6 +48,7 @@ __all__ = [
     "Suspect",
     "Verdict",
     "account",
+    "account_of_step",
     "bandwidth",
     "base_operation",
     "bus_bytes",

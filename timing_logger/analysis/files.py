@@ -8,6 +8,9 @@ from typing import TypedDict, cast
 from timing_logger.reading.alignment import Alignment
 from timing_logger.reading.sources import Source
 
+NATIVE_MPI = "native-mpi"
+"""What the sidecar of a file names as the core if the library of ``run --native-mpi`` wrote it."""
+
 
 class Anchor(TypedDict, total=False):
     """A moment that was read on two clocks."""
@@ -100,6 +103,12 @@ def unread_files(aligned: Iterable[tuple[Source, Alignment]]) -> list[File]:
         cast("File", {**source.stated(), "second_run": source.second_run, "clock": clock.description()})
         for source, clock in aligned
     ]
+
+
+def run_python(files: Iterable[File]) -> bool:
+    """Tell whether some process ran Python: not all files are of the library of ``run --native-mpi``."""
+    cores = {sidecar_of(file).get("core") for file in files}
+    return cores != {NATIVE_MPI}
 
 
 def hosts_of(files: Iterable[File]) -> dict[int, str]:

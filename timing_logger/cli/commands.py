@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import warnings
+import webbrowser
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from timing_logger.reading.recovery import Recovery
 
 
+_CONVERTED = {"parquet": "timings-parquet", "csv": "timings.csv", "jsonl": "timings.jsonl"}
+"""Where ``convert`` writes if nothing else is named."""
+
+
 def report(arguments: Namespace) -> Answer:
     """Write the HTML report."""
     from timing_logger.reading.host_rows import host_counters_of_each
@@ -42,6 +47,8 @@ def report(arguments: Namespace) -> Answer:
     begin("writing", 1)
     hosts = (HostTable(table) for table in host_counters_of_each(query.files) if len(table))
     write_findings(findings, arguments.output, hosts)
+    if arguments.open:
+        webbrowser.open(Path(arguments.output).absolute().as_uri())
     said = f"{arguments.output}: {_size_of(arguments.output)}. It opens in a browser, also offline.\n"
     return Answer(said + QueryResult(query, result).how)
 
@@ -67,13 +74,12 @@ def convert(arguments: Namespace) -> Answer:
     """Convert the timing files to Parquet, CSV or JSON lines."""
     from timing_logger.reading.converting import convert
 
+    output = arguments.output or _CONVERTED[arguments.to]
     with _without_warnings():
-        converted = convert(
-            arguments.logdir, arguments.to, arguments.output, progress=progress_callback("writing")
-        )
+        converted = convert(arguments.logdir, arguments.to, output, progress=progress_callback("writing"))
     files = "1 file" if len(converted.files) == 1 else f"{len(converted.files)} files"
     per_row = converted.bytes / converted.rows if converted.rows else 0.0
-    return Answer(f"{arguments.output}: {converted.rows} rows in {files}, {per_row:.1f} bytes a row.\n")
+    return Answer(f"{output}: {converted.rows} rows in {files}, {per_row:.1f} bytes a row.\n")
 
 
 def recover(arguments: Namespace) -> Answer:
@@ -99,7 +105,7 @@ def _nothing_to_recover(found: Sequence[Recovery]) -> str:
 
 
 def watch(arguments: Namespace) -> Answer:
-    """Until interrupted, draw the table repeatedly, tell what changes, or serve a page; or look once."""
+    """Until the run is over, draw the table repeatedly or tell what changes; serve a page; or look once."""
     from timing_logger.cli.served import check_options, serve
     from timing_logger.engine.live import Watcher
     from timing_logger.report import snapshot_text
@@ -159,21 +165,27 @@ def _tell_changes(watcher: Watcher, arguments: Namespace) -> Answer:
 
     changes = Changes()
     for snapshot in _looks(watcher, arguments.interval):
-        if snapshot and (change := changes.after(snapshot.verdict, time.time())):
-            as_json = arguments.json and event_line(event_of(change, run_of(snapshot.files)))
-            print(as_json or change_text(change), flush=True)
+        n_looks = 2 if snapshot and snapshot.is_over else 1  # it would say the same again: it is told
+        for _ in range(n_looks):
+            if snapshot and (change := changes.after(snapshot.verdict, time.time())):
+                as_json = arguments.json and event_line(event_of(change, run_of(snapshot.files)))
+                print(as_json or change_text(change), flush=True)
     return Answer("")
 
 
 def _looks(watcher: Watcher, interval_s: float) -> Iterator[Snapshot | None]:
-    """Yield a snapshot after the other; None while the folder is not there, or has no files of a run yet."""
+    """Yield a snapshot after the other, until the run is over; None while it has no files yet."""
     from timing_logger.errors import NoTimingFilesError
 
     while True:
         try:
-            yield watcher.snapshot()
+            snapshot = watcher.snapshot()
         except (NoTimingFilesError, FileNotFoundError):
             yield None
+        else:
+            yield snapshot
+            if snapshot.is_over:
+                return
         time.sleep(interval_s)
 
 

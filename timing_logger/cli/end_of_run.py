@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 _NO_RANK = (
     "nothing was recorded in {}: no process of the job made a torch process group, used mpi4py, "
-    "loaded batches or stepped an optimizer of torch; or Python was started with -E, -I or -S; or something "
-    "between this command and Python set an environment of its own (PYTHONPATH in a launch script, env -i)."
+    "loaded batches or stepped an optimizer of torch (of a program in C, C++ or Fortran, run --native-mpi "
+    "times the MPI calls); or Python was started with -E, -I or -S; or something between this command and "
+    "Python set an environment of its own (PYTHONPATH in a launch script, env -i)."
 )
 _NO_MPI = (
     "nothing was recorded in {}: no process of the job initialised MPI with MPI_Init; or its launcher does "
@@ -63,10 +64,8 @@ def files_of_run(log_dir: Path, run_id: str, before: set[Path]) -> list[Path]:
 
 def said_of_run(log_dir: Path, written: list[Path], run_id: str, *, in_python: bool) -> list[str]:
     """Return the lines that are said of a run, whose files are ``written``."""
-    if written:
-        said = _verdict(log_dir, written, in_python=in_python)
-    else:
-        said = [(_NO_RANK if in_python else _NO_MPI).format(log_dir)]
+    nothing = (_NO_RANK if in_python else _NO_MPI).format(log_dir)
+    said = _verdict(log_dir, written) if written else [nothing]
     return [*said, *_problems(log_dir, run_id)]
 
 
@@ -78,7 +77,7 @@ def about(written: list[Path], **further: str) -> Namespace:
     )
 
 
-def _verdict(log_dir: Path, written: list[Path], *, in_python: bool) -> list[str]:
+def _verdict(log_dir: Path, written: list[Path]) -> list[str]:
     from timing_logger.analysis.stragglers.windows import stragglers_beside
     from timing_logger.report._wording import count
     from timing_logger.report.verdict_wording import verdict_sentence, what_next
@@ -94,7 +93,7 @@ def _verdict(log_dir: Path, written: list[Path], *, in_python: bool) -> list[str
     which = _which([Path(file["path"]) for file in result.files], log_dir)
     there = f"{folder}{_recorded_by(result.files)}"
     return [
-        *filter(None, (verdict.end.warning, verdict_sentence(verdict), in_python and what_next(verdict))),
+        *filter(None, (verdict.end.warning, verdict_sentence(verdict), what_next(verdict))),
         f"The timings of {ranks} are in {there}; more: timing-logger report {folder}{which}",
         *_slow_core(result.files),
     ]

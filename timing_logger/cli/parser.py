@@ -18,6 +18,7 @@ import shtab
 
 from timing_logger import which_core
 from timing_logger.cli import commands, launch, option_values
+from timing_logger.cli.colours import print_in_colour
 from timing_logger.cli.default_folder import FOLDERS, name_folder
 from timing_logger.cli.queries import Answer
 from timing_logger.cli.questions import QUESTIONS, Command, option
@@ -223,6 +224,7 @@ _COMMANDS = (
             option(
                 "-o", "--output", default="report.html", metavar="FILE", help="what to write (report.html)"
             ),
+            option("--open", action="store_true", help="open the page in a browser"),
         ],
     ),
     Command(
@@ -234,8 +236,8 @@ _COMMANDS = (
         [
             *_ROWS,
             option(
-                "-o", "--output", required=True, metavar="FILE",
-                help="what to write; compressed if it ends in .gz",
+                "-o", "--output", default="trace.json.gz", metavar="FILE",
+                help="what to write, compressed if it ends in .gz (trace.json.gz)",
             ),
         ],
         "trace logs/timing -o trace.json.gz",
@@ -248,10 +250,13 @@ _COMMANDS = (
         commands.convert,
         [
             _LOGDIR,
-            option("--to", required=True, choices=["parquet", "csv", "jsonl"], help="the format"),
             option(
-                "-o", "--output", required=True, metavar="PATH",
-                help="the file to write; for Parquet a folder, unless it ends in .parquet",
+                "--to", default="parquet", choices=["parquet", "csv", "jsonl"], help="the format (parquet)"
+            ),
+            option(
+                "-o", "--output", metavar="PATH",
+                help="the file to write; for Parquet a folder, unless it ends in .parquet (timings.csv, "
+                "timings.jsonl, or the folder timings-parquet)",
             ),
         ],
         "convert logs/timing --to parquet -o logs/timing-parquet",
@@ -269,7 +274,8 @@ _COMMANDS = (
         "a live table of a run in progress",
         "Whether it runs and how fast, who is slow, who waits, whether it hangs, and what changed. For each "
         "rank: iterations and rows per second, communication, waits, open operations, drops, and how long it "
-        "has been silent. Reads the ends of the files and changes nothing. Stop it with Ctrl-C.",
+        "has been silent. Reads the ends of the files and changes nothing. Ends when all ranks have closed "
+        "their files, or with Ctrl-C; a page (--serve) stays until then.",
         commands.watch,
         [
             _FOLDER,
@@ -316,5 +322,8 @@ def _print(text: str) -> None:
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="backslashreplace")  # names may contain what the terminal cannot encode
-    sys.stdout.write(text)
+    if sys.stdout.isatty() and not text.startswith("{"):  # JSON is for programs
+        print_in_colour(text)
+    else:
+        sys.stdout.write(text)
     sys.stdout.flush()

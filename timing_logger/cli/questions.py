@@ -11,7 +11,14 @@ from typing import Any
 
 from timing_logger.cli import option_values
 from timing_logger.cli.option_values import HANG, UNJUDGED
-from timing_logger.cli.queries import Answer, host_counters, run_query, run_query_on, terminal_width
+from timing_logger.cli.queries import (
+    Answer,
+    host_counters,
+    picture_of,
+    run_query,
+    run_query_on,
+    terminal_width,
+)
 
 BAD_NEWS = 1
 """The exit code for a verdict that ``--fail-on`` names."""
@@ -65,14 +72,18 @@ def _all(what: str) -> Option:
 
 def _summary(arguments: Namespace) -> Answer:
     from timing_logger.analysis.ranks.overview import OVERVIEW
+    from timing_logger.analysis.stragglers.with_step import SUMMARY_AND_STEP
     from timing_logger.report import summary_json, summary_text
 
     if arguments.by:
         return _totals(arguments)
-    result = run_query(arguments, OVERVIEW)
     if arguments.json:
-        return Answer(summary_json(result.answer))
-    return Answer(summary_text(result.answer, terminal_width(), everything=arguments.all) + result.how)
+        return Answer(summary_json(run_query(arguments, OVERVIEW).answer))
+    result = run_query(arguments, SUMMARY_AND_STEP)
+    summary, named, step = result.answer
+    picture = step and picture_of(arguments, step, named, result.query)
+    text = summary_text(summary, terminal_width(), picture=picture, everything=arguments.all)
+    return Answer(text + result.how)
 
 
 def _totals(arguments: Namespace) -> Answer:
@@ -88,16 +99,19 @@ def _totals(arguments: Namespace) -> Answer:
 
 
 def _stragglers(arguments: Namespace) -> Answer:
-    from timing_logger.analysis.stragglers.windows import stragglers_beside
+    from timing_logger.analysis.stragglers.with_step import stragglers_and_step
     from timing_logger.report import stragglers_text, verdict_json
 
-    result = run_query(arguments, stragglers_beside(partial(host_counters, arguments)))
-    verdict, slow = result.answer
+    result = run_query(arguments, stragglers_and_step(partial(host_counters, arguments)))
+    verdict, slow, step = result.answer
     said = {verdict.verdict if verdict.judged else UNJUDGED, *({HANG} if verdict.end.hangs else ())}
     exit_code = BAD_NEWS if said & {*arguments.fail_on} else 0
     if arguments.json:
         return Answer(verdict_json(verdict, slow), exit_code)
-    text = stragglers_text(verdict, slow, terminal_width(), why=arguments.why, everything=arguments.all)
+    picture = step and picture_of(arguments, step, verdict.ranks_to_look_at, result.query)
+    text = stragglers_text(
+        verdict, slow, terminal_width(), picture=picture, why=arguments.why, everything=arguments.all
+    )
     return Answer(text + result.how, exit_code)
 
 

@@ -11,6 +11,12 @@ from timing_logger.analysis import summarize_account, waiting_by_rank
 from timing_logger.analysis.accounting.by_rank import PARTS
 from timing_logger.report._shares import percents
 
+NOT_TIMED = "not timed"
+"""In place of an operation: what a rank did while no row covered it."""
+
+VISIBLE = 5e-6
+"""The least part of a rank's time that is shown; less is what floats lose."""
+
 ALL = "all"
 """In place of a rank: the sum over all of them."""
 
@@ -64,6 +70,25 @@ class AccountFigures(NamedTuple):
         )
         found = found.sort_values("ms", ascending=False, kind="stable", ignore_index=True)
         return found
+
+
+def operations_and_not_timed(operations: pd.DataFrame, account: pd.DataFrame) -> pd.DataFrame:
+    """Return the operations of a summary, and among them, by its time, what no row covers.
+
+    Args:
+        operations: ``Summary.operations``; ``account``: ``Summary.account``.
+    """
+    untimed = account[account["is_main"].astype(bool) & (account["what"] == NOT_TIMED)]
+    if not untimed["share"].max() > VISIBLE:
+        return operations
+    columns = ["rank", "incarnation", "count"]
+    rows = untimed[columns].assign(
+        operation=NOT_TIMED, total_ms=untimed["ms"], wall_share=untimed["share"], bytes=np.nan
+    )
+    found = pd.concat([operations, rows.sort_values(columns[:2])], ignore_index=True)
+    total_ms = found.groupby("operation")["total_ms"].transform("sum")
+    most_first: pd.DataFrame = found.iloc[np.argsort(-total_ms.to_numpy(), kind="stable")]
+    return most_first
 
 
 def with_percents(ranks: pd.DataFrame) -> pd.DataFrame:

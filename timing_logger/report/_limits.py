@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
+import numpy as np
 import pandas as pd
 
 from timing_logger.analysis.table_types import Record
@@ -75,6 +76,13 @@ def ends_and_middle(rows: Sequence[_RowT], name: str) -> list[_RowT]:
     ordered = sorted(rows, key=lambda row: (row[name] != row[name], row[name]))
     middle = (len(rows) - 1) // 2
     return [*ordered[:_AT_EACH_END], ordered[middle], *ordered[-_AT_EACH_END:]]
+
+
+def at_distances(ranks: Sequence[int], most: int) -> list[int]:
+    """Return at most so many of these, at equal distances, with the first and the last."""
+    if len(ranks) <= most:
+        return list(ranks)
+    return [ranks[at] for at in np.linspace(0, len(ranks) - 1, most).round().astype(int)]
 
 
 def worst_of(frame: pd.DataFrame, figure: pd.Series[float], everything: bool) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from timing_logger.record import escape_text
 
 UNKNOWN = "-"
 _MAX_QUOTED = 60
+_LEAST_MS = 0.1  # shorter durations are told in us
 
 
 def quoted(text: str) -> str:
@@ -60,6 +61,11 @@ def process_name(rank: int, incarnation: int) -> str:
 
 def as_ms(value: float) -> str:
     return fixed(value, 3)
+
+
+def as_duration(ms: float) -> str:
+    """Return a duration with its unit, such as ``30.618 ms`` or ``0.52 us``."""
+    return f"{1e3 * ms:.2f} us" if ms < _LEAST_MS else f"{fixed(ms, 3)} ms" if ms == ms else UNKNOWN
 
 
 def as_tenths(value: float) -> str:

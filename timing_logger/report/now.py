@@ -91,7 +91,7 @@ def _step(now: RankNow) -> tuple[int, int]:
 def _state(snapshot: Snapshot) -> State:
     if snapshot.end.hangs:
         return "hangs"
-    if all(now.closed for now in snapshot.ranks):
+    if snapshot.is_over:
         return "over"
     if snapshot.end.state == "running":
         return "runs"

@@ -12,6 +12,7 @@ from timing_logger.report._diagnostics import on_different_runs, on_overlap, on_
 from timing_logger.report._limits import MOST_LINES, MOST_SETS, ends_and_middle, on_left_out, worst_of
 from timing_logger.report._text_tables import Column, page, paragraph, table_text, wrapped
 from timing_logger.report._wording import (
+    as_duration,
     as_gb_per_s,
     as_hundredths,
     as_ms,
@@ -56,8 +57,9 @@ def totals_text(totals: pd.DataFrame, by: Sequence[str], width: int, *, everythi
 
 _BANDWIDTH = (
     _OPERATION, _GROUP, Column("group_size", "ranks"), Column("size_class_bytes", "up to", size),
-    Column("count", "rows"), Column("message_size_bytes", "bytes", size), Column("time_ms", "time ms", as_ms),
-    Column("busbw_gb_per_s", "busbw GB/s", as_gb_per_s), Column("transfer_ms", "transfer ms", as_ms),
+    Column("count", "rows"), Column("message_size_bytes", "bytes", size),
+    Column("time_ms", "time", as_duration),
+    Column("busbw_gb_per_s", "busbw GB/s", as_gb_per_s), Column("transfer_ms", "transfer", as_duration),
     Column("transfer_busbw_gb_per_s", "its busbw GB/s", as_gb_per_s),
     Column("algbw_gb_per_s", "algbw GB/s", as_gb_per_s),
     Column("transfer_algbw_gb_per_s", "its algbw GB/s", as_gb_per_s),

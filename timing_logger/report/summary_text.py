@@ -16,7 +16,7 @@ from timing_logger.analysis.files import File, FileCounters
 from timing_logger.analysis.operations import BACKEND, WAIT
 from timing_logger.analysis.table_types import Record
 from timing_logger.record import escape_text
-from timing_logger.report._account_figures import AccountFigures
+from timing_logger.report._account_figures import NOT_TIMED, AccountFigures, operations_and_not_timed
 from timing_logger.report._diagnostics import diagnostics, is_complete
 from timing_logger.report._limits import MOST_LINES, MOST_SETS, ends_and_middle, on_left_out
 from timing_logger.report._text_tables import Column, bar, drawn, new_table, table_text, wrapped
@@ -36,30 +36,37 @@ from timing_logger.report.account_text import (
     on_the_unmatched,
     part_columns,
 )
+from timing_logger.report.pictured_step import PicturedStep
+from timing_logger.report.step_text import step_text
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
-def summary_text(summary: Summary, width: int = 100, *, everything: bool = False) -> str:
+def summary_text(
+    summary: Summary, width: int = 100, *, picture: PicturedStep | None = None, everything: bool = False
+) -> str:
     """Return the report of a folder: operations, ranks, files; then what is remarkable or missing.
 
     Args:
         summary: what ``analysis.overview`` returns.
         width: columns of the terminal; from 80 on, only long names are folded.
+        picture: a typical step; None if there is none to draw.
         everything: whether to show all operations, ranks and files, instead of the longest operations, the
             worst of many ranks, and the files that are not complete.
     """
-    by_operation = [
-        list(rows) for _, rows in groupby(_records(summary.operations), key=lambda row: row["operation"])
-    ]
     figures = AccountFigures.of(summary.account)
-    shown = by_operation if everything else by_operation[:MOST_SETS]
+    operations = _records(operations_and_not_timed(summary.operations, summary.account))
+    by_operation = [list(rows) for _, rows in groupby(operations, key=lambda row: row["operation"])]
+    named = [rows for rows in by_operation if rows[0]["operation"] != NOT_TIMED]
+    left_out = [] if everything else named[MOST_SETS:]
+    shown = [rows for rows in by_operation if rows not in left_out]
     parts = [
         wrapped(_heading(summary), width),
         wrapped(summary.end.warning, width) if summary.end.warning else "",
+        step_text(picture, width) if picture else "",
         drawn(_operations_table(shown, 8 if width < 100 else 16, everything), width),
-        _on_operations_left_out(by_operation[len(shown) :]),
+        _on_operations_left_out(left_out),
         *(wrapped(line, width) for line in _on_operations(summary, figures, everything)),
         _ranks_table(summary, figures, width, everything),
         _files(summary, width, everything),

@@ -14,6 +14,8 @@ from timing_logger.report._text_tables import Column, page, paragraph, table_tex
 from timing_logger.report._wording import as_hundredths, as_tenths, as_word, percent
 from timing_logger.report.cause_text import what_was_sought
 from timing_logger.report.evidence_text import evidence_beside_the_end
+from timing_logger.report.pictured_step import PicturedStep
+from timing_logger.report.step_text import step_text
 from timing_logger.report.verdict_wording import side_of_limit, verdict_sentence, what_next
 
 _WINDOWS = (
@@ -36,13 +38,20 @@ _SUSPECTS = (
 
 
 def stragglers_text(
-    verdict: Verdict, windows: pd.DataFrame, width: int, *, why: bool = False, everything: bool = False
+    verdict: Verdict,
+    windows: pd.DataFrame,
+    width: int,
+    *,
+    picture: PicturedStep | None = None,
+    why: bool = False,
+    everything: bool = False,
 ) -> str:
-    """Return the verdict in words, the evidence, and the windows in which ranks were slower than their peers.
+    """Return the verdict in words, a typical slow step, the evidence, and when ranks were slower than others.
 
     Args:
         windows: the windows of the analysis, those that cost most first.
         width: columns of the terminal.
+        picture: the step; None if there is none to draw.
         why: whether to add the conditions that decided, and the numbers of the policy.
         everything: whether to show all suspects and windows, however many.
     """
@@ -51,6 +60,7 @@ def stragglers_text(
     return page(
         *(paragraph(width, verdict.end.warning) if verdict.end.warning else ()),
         *paragraph(width, verdict_sentence(verdict), *filter(None, [what_next(verdict)])),
+        step_text(picture, width) if picture else "",
         *paragraph(width, *evidence_beside_the_end(verdict)),
         *_suspects_text(verdict, width, most),
         table_text(shown, _WINDOWS, width) if len(windows) else "",

@@ -42,7 +42,8 @@ def particulars(verdict: Verdict) -> str:
 
     An example is ``26 ms in each of 32 steps, throughout (iterations 1 to 32), in DATA. Certain.``
     """
-    lost = escape_text(", ".join(_lost(verdict)))
+    when, where = escape_text(", ".join(_when(verdict))), escape_text(_where(verdict))
+    lost = ", ".join(filter(None, (when, where))) if when else where and f"all of it {where}"
     sentences = (
         lost and f"{capital(lost)}.",
         _how_sure(verdict),
@@ -67,11 +68,12 @@ def what_next(verdict: Verdict) -> str:
         )
         return "timing-logger waits shows who waited for whom." if told else ""
     if verdict.operation == UNLOGGED:
-        return 'To see what it does there, put with logger.operation("NAME"): around parts of that code.'
+        return _NEXT_IN_UNTIMED_CODE if verdict.in_python else _NEXT_OUTSIDE_OF_PYTHON
     if verdict.owner == "work":
         return _NEXT_AT_UNEVEN_WORK
     if verdict.verdict in ("rank", "suspect"):
-        usual = _NEXT_BY_OWNER.get(verdict.owner, _NEXT_BY_OWNER["machine"])
+        owner = verdict.owner if verdict.in_python or verdict.owner != "unknown" else "elsewhere"
+        usual = _NEXT_BY_OWNER.get(owner, _NEXT_BY_OWNER["machine"])
         return _NEXT_BY_OPERATION.get(verdict.operation, usual).format(_place(verdict))
     return _NEXT_BY_KIND[verdict.verdict]
 
@@ -243,15 +245,17 @@ def _cost(verdict: Verdict) -> str:
 # -- when, where, how sure ---------------------------------------------------------------------------------
 
 
-def _lost(verdict: Verdict) -> Iterable[str]:
+def _when(verdict: Verdict) -> Iterable[str]:
     if verdict.slow_steps and verdict.cost_ms > 0:
         each_ms = verdict.cost_ms / verdict.slow_steps / verdict.recorded_every
         steps = count(verdict.slow_steps, "step")
         yield f"{fixed(each_ms, 0 if each_ms >= 10 else 2)} ms in each of {steps}{_recorded(verdict)}"
     if verdict.when:
         yield _WINDOWS[verdict.window].format(verdict.when)
-    if verdict.operation:
-        yield f"in {in_operation(verdict.operation, verdict.between)}"
+
+
+def _where(verdict: Verdict) -> str:
+    return f"in {in_operation(verdict.operation, verdict.between)}" if verdict.operation else ""
 
 
 def _recorded(verdict: Verdict) -> str:
@@ -291,11 +295,17 @@ def _is_lost_without_a_cause(verdict: Verdict) -> bool:
 
 # -- what next ---------------------------------------------------------------------------------------------
 
+_NEXT_IN_UNTIMED_CODE = (
+    'To see what it does there, put with logger.operation("NAME"): around parts of that code.'
+)
+_NEXT_OUTSIDE_OF_PYTHON = "Only its MPI calls were timed; a profiler such as perf shows what it does there."
+
 _NEXT_BY_OWNER = {
     "machine": "Look{} for what its peers do not have: other processes, a slower clock.",
     "both": "Look{} for what its peers do not have: other processes, a slower clock; and give it less work.",
     "unknown": "Look{} for what its peers do not have: other processes, a slower clock, or more work, which "
     "logger.set_current_work(n) in each step would tell.",
+    "elsewhere": "Look{} for what its peers do not have: other processes, a slower clock, or more work.",
 }
 """What to look at by the owner of the delay, with a place for the host."""
 

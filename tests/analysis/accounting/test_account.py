@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from account_rows import Row, barrier, random_run, row, table
+from account_rows import Row, barrier, random_run, row, table, what_at
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -253,25 +253,6 @@ def test_two_threads_with_a_communicator_each_have_an_account_each() -> None:
 
 
 # -- against the definition, instant by instant ----------------------------------------------------------
-
-
-def what_at(rows: Sequence[Mapping[str, Any]], rank: int, instant_s: float) -> tuple[str, Any]:
-    """Say by the definition what a rank does at an instant: the oracle, slow and simple."""
-    mine = [one for one in rows if one["rank"] == rank and one["start_s"] <= instant_s < one["end_s"]]
-    calls = [one for one in mine if one["operation"] == "ALLREDUCE"]
-    if not calls:
-        return (
-            ("own work", max(mine, key=lambda one: one["start_s"])["operation"])
-            if mine
-            else ("not timed", "")
-        )
-    call = calls[0]
-    together = [one for one in rows if (one["group"], one["seq"]) == (call["group"], call["seq"])]
-    last = max(together, key=lambda one: one["start_s"])
-    if instant_s >= last["start_s"]:
-        return "transfer", "ALLREDUCE"
-    what, whom = what_at(rows, last["rank"], instant_s)
-    return "waiting", {"waiting": whom, "transfer": None}.get(what, last["rank"])
 
 
 @given(st.integers(0, 10_000))

@@ -112,7 +112,7 @@ def watched(folder: Path) -> Iterator[Watched]:
 
 
 def test_in_a_terminal_it_draws_anew_and_ends_with_an_interrupt(tmp_path: Path) -> None:
-    folder = write_table(tmp_path / "run", data_parallel(factors(40, 4)))
+    folder = write_table(tmp_path / "run", data_parallel(factors(40, 4)), closed=False)
     with watched(folder) as watch:
         watch.until(b"Verdict")
         watch.until(b"Verdict")
@@ -122,17 +122,17 @@ def test_in_a_terminal_it_draws_anew_and_ends_with_an_interrupt(tmp_path: Path) 
 
 
 def test_it_waits_for_the_next_run_where_the_folder_is_emptied(tmp_path: Path) -> None:
-    folder = write_table(tmp_path / "run", data_parallel(factors(40, 2)))
+    folder = write_table(tmp_path / "run", data_parallel(factors(40, 2)), closed=False)
     with watched(folder) as watch:
         watch.until(b"2 ranks")
         shutil.rmtree(folder)
         watch.until(b"2 ranks")
-        write_table(folder, data_parallel(factors(40, 3)))
+        write_table(folder, data_parallel(factors(40, 3)), closed=False)
         watch.until(b"3 ranks")
 
 
 def test_a_folder_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
     with watched(tmp_path / "later") as watch:
         watch.until(b"No timing files yet")
-        write_table(tmp_path / "later", data_parallel(factors(40, 3)))
+        write_table(tmp_path / "later", data_parallel(factors(40, 3)), closed=False)
         watch.until(b"3 ranks")

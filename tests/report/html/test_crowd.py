@@ -26,9 +26,10 @@ from timing_logger.report._limits import (
     MOST_LINES,
     POINTS_OF_MANY,
     REFERENCES,
+    at_distances,
 )
 from timing_logger.report.html import _heatmap, _timeline, report_html
-from timing_logger.report.html._crowd import Crowd, at_distances
+from timing_logger.report.html._crowd import Crowd
 from timing_logger.report.html._findings import Findings, findings_in_files
 from timing_logger.report.html._heatmap import heatmap
 from timing_logger.report.html._scatter import bandwidth_chart

@@ -90,7 +90,7 @@ def test_the_conditions_of_a_verdict_do_not_fill_a_phone(browser: Any, report: P
 @pytest.mark.parametrize("width", [390, 1400])
 def test_the_parts_of_a_ranks_time_fill_its_bar(browser: Any, wordy: Path, width: int) -> None:
     opened = OpenPage(browser, wordy, viewport={"width": width, "height": 900})
-    tracks = opened.page.locator("#time .track")
+    tracks = opened.page.locator("#time .bars .track")
     assert tracks.count() == 5  # four ranks, and all
     for at in range(tracks.count()):
         track = tracks.nth(at).bounding_box()
@@ -101,6 +101,6 @@ def test_the_parts_of_a_ranks_time_fill_its_bar(browser: Any, wordy: Path, width
 
 def test_charts_are_as_wide_as_the_screen(browser: Any, wordy: Path) -> None:
     opened = OpenPage(browser, wordy, viewport={"width": 1800, "height": 900})
-    for chart in ["#time .bars", "#heatmap-canvas", ".plot", "#overlap .bars", "#timeline-box"]:
+    for chart in ["#time .both", "#heatmap-canvas", ".plot", "#overlap .bars", "#timeline-box"]:
         assert opened.page.locator(chart).bounding_box()["width"] > 0.85 * 1800, chart
     opened.close()

@@ -6,7 +6,7 @@ import narwhals as nw
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.accounting.summed import WHAT
+from timing_logger.analysis.accounting.stretches import WHAT
 from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, numbers, processes_of
 from timing_logger.analysis.grouping import any_row_of, ordered_sums
 from timing_logger.analysis.table_types import Frame, Schema

@@ -13,6 +13,7 @@ from narwhals.typing import IntoDataFrame
 
 from timing_logger.analysis.accounting.lines import LINE, PROCESS, Lines, Roles, is_kept, lines_of
 from timing_logger.analysis.accounting.rest import Rest, rest_of
+from timing_logger.analysis.accounting.stretches import Stretches, own_stretches
 from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, processes_of
 from timing_logger.analysis.columns import EPOCH_OF_STEP, MEANING_OF_EPOCHS, PROCESS_RESTARTS
 from timing_logger.analysis.epochs import epochs_of
@@ -86,6 +87,12 @@ def map_account(frame: Frame, place: Ints | None = None) -> AccountPart:
     lines, roles = lines_of(frame, process)
     communication = _communication(frame, process, place, (lines, roles))
     return AccountPart(communication, _spent(frame, rest_of(frame, lines, roles)))
+
+
+def map_own_stretches(frame: Frame) -> Stretches:
+    """Return how whole processes spent the time in which they were not blocked, stretch by stretch."""
+    lines, roles = lines_of(frame, processes_of(frame))
+    return own_stretches(frame, lines, rest_of(frame, lines, roles))
 
 
 def map_communication(frame: Frame, process: Ints, place: Ints) -> CommunicationPart:

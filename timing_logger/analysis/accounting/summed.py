@@ -12,14 +12,11 @@ from timing_logger.analysis.accounting.blocked import NO_RANK
 from timing_logger.analysis.accounting.lines import LINE, Lines
 from timing_logger.analysis.accounting.part import Spent
 from timing_logger.analysis.accounting.run import AccountOfRun
+from timing_logger.analysis.accounting.stretches import BLOCKED, NOT_TIMED, OWN, WHAT
 from timing_logger.analysis.arrays import coded_text, dense_codes, in_few_bytes
 from timing_logger.analysis.grouping import any_row_of, sums
 from timing_logger.analysis.table_types import Floats, Ints, Schema
 from timing_logger.analysis.tables import like, nullable_integers
-
-OWN, NOT_TIMED = 0, 1
-WHAT = ["own work", "not timed", "transfer", "waiting", "not matched"]
-"""What a line did: first what it did while it was not blocked, then by the codes of ``Blocked.what``."""
 
 _SCHEMA: Schema = {
     "rank": nw.Int64, "incarnation": nw.Int64, "thread": nw.String, "is_main": nw.Boolean, "what": nw.String,
@@ -98,7 +95,7 @@ def _blocked(run: AccountOfRun, called: Ints) -> _Times:
     line = run.rows.met.frame[LINE].to_numpy()[blocked.row]
     ones = in_few_bytes(np.ones(len(line), np.int64))
     operation = in_few_bytes(called)[blocked.row] + 1
-    return _Times(line, blocked.what + 2, operation, blocked.rank, ones, blocked.ms)
+    return _Times(line, blocked.what + BLOCKED, operation, blocked.rank, ones, blocked.ms)
 
 
 def _not_blocked(spent: Spent, first_line: int, code_of: dict[str, int]) -> _Times:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.grouping import least_of_each
 from timing_logger.analysis.intervals import union_lengths
 from timing_logger.analysis.operations import exchanges, needs_no_other_rank
 from timing_logger.analysis.step_durations import iterations_since
@@ -49,8 +50,8 @@ class ProcessSteps(NamedTuple):
         workload: how much there was to do in each step.
         unlogged_ms: for each process the time for which it has no row, over all steps but the first, by the
             operations before and after it.
-        ends_s: when the last communication of the step ended, on the time axis of the process, in seconds;
-            NaN in a step without any.
+        begins_s: when the first row of the step began, on the time axis of the process, in seconds.
+        ends_s: when the last communication of the step ended, on that axis; NaN in a step without any.
     """
 
     ranks: Ints
@@ -64,6 +65,7 @@ class ProcessSteps(NamedTuple):
     blocked_ms: Floats
     workload: StepsWorkload
     unlogged_ms: Sequence[Mapping[tuple[str, str], float]]
+    begins_s: Floats
     ends_s: Floats
 
     def without_steps(self) -> ProcessSteps:
@@ -71,7 +73,7 @@ class ProcessSteps(NamedTuple):
         none, nothing = self.gap_ms[:0], StepsWorkload({}, None, None, {})
         unlogged: list[Mapping[tuple[str, str], float]] = [{} for _ in self.ranks]
         numbers = self.process[:0], self.iterations[:0], none
-        return ProcessSteps(self.ranks, *numbers, {}, none, none, {}, none, nothing, unlogged, none)
+        return ProcessSteps(self.ranks, *numbers, {}, none, none, {}, none, nothing, unlogged, none, none)
 
     @property
     def n_steps(self) -> Ints:
@@ -109,6 +111,7 @@ def process_steps(
         * union_lengths(rows.entry[blocks], rows.start_s[blocks], rows.end_s[blocks], n_steps),
         workload=workload(rows, process)._replace(of_exchanges=sent),
         unlogged_ms=unlogged_ms(rows, ~is_first[rows.entry] & (own | rows.blocks), len(ranks)),
+        begins_s=least_of_each(rows.start_s, rows.entry, n_steps),
         ends_s=ends.of_all,
     )
 
@@ -130,6 +133,7 @@ def joined_steps(parts: Sequence[ProcessSteps]) -> ProcessSteps:
         blocked_ms=np.concatenate([part.blocked_ms for part in parts]),
         workload=joined_workload([part.workload for part in parts], lengths),
         unlogged_ms=[sums_ms for part in parts for sums_ms in part.unlogged_ms],
+        begins_s=np.concatenate([part.begins_s for part in parts]),
         ends_s=np.concatenate([part.ends_s for part in parts]),
     )
 

@@ -13,6 +13,7 @@ from narwhals.typing import IntoDataFrameT
 from timing_logger.analysis.accounting.lines import Lines
 from timing_logger.analysis.accounting.part import AccountPart
 from timing_logger.analysis.accounting.run import AccountOfRun, spent_of
+from timing_logger.analysis.accounting.stretches import BlockedStretches, blocked_stretches
 from timing_logger.analysis.accounting.summed import account_table
 from timing_logger.analysis.operations import needs_no_other_rank
 from timing_logger.analysis.step_times.communication import (
@@ -66,9 +67,11 @@ class StepTimes:
         played: the run as a program that can be played again.
         wall_ms: how long the run lasted on the rank that was there longest; NaN if unknown.
         recorded_every: how many iterations a recorded step stands for: 10 where every 10th is recorded.
-        ends_s: steps x ranks, when the last communication of the step ended, in seconds, on the time axis of
-            the rank's instants.
+        begins_s, ends_s: steps x ranks, when the first row of the step began and its last communication
+            ended, in seconds, on the time axis of the rank's instants.
         account: the account of the run, as ``account`` returns it; None where it was not asked for.
+        blocked: what ranks did while they were blocked in communication, stretch by stretch; None where that
+            was not asked for.
     """
 
     ranks: list[int]
@@ -90,8 +93,10 @@ class StepTimes:
     played: Played | None = None
     wall_ms: float = float("nan")
     recorded_every: int = 1
+    begins_s: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     ends_s: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     account: pd.DataFrame | None = None
+    blocked: BlockedStretches | None = None
 
     def step_range(self, steps: Ints) -> StepRange:
         """Return the range from the first to the last of the steps at these positions."""
@@ -171,12 +176,15 @@ def step_times(timings: IntoDataFrameT) -> StepTimes:
     return reduce_step_times([map_step_times(timings)], stated_world_size(files))
 
 
-def reduce_step_times(parts: Sequence[StepTimesPart], world_size: int | None = None) -> StepTimes:
+def reduce_step_times(
+    parts: Sequence[StepTimesPart], world_size: int | None = None, *, with_blocked: bool = False
+) -> StepTimes:
     """Compute the times by step and rank from the parts of all processes, as from all their rows at once.
 
     Args:
         parts: as ``map_step_times`` returned them, in ascending order of their processes; they are emptied.
         world_size: the number of ranks in the run; None if unknown.
+        with_blocked: whether ``blocked`` is asked for, too.
     """
     has_iterations = any(part.has_iterations for part in parts)
     if has_iterations:  # parts without iterations have no steps: their counts of rows are no iterations
@@ -185,7 +193,15 @@ def reduce_step_times(parts: Sequence[StepTimesPart], world_size: int | None = N
     steps = joined_steps([part.steps for part in parts])._replace(iterations=number)
     parts = [part._replace(steps=part.steps.without_steps()) for part in parts]  # they are not needed twice
     operations = sorted({name for part in parts for name in part.operations if needs_no_other_rank(name)})
-    return _assembled(steps, parts, operations, numbering, has_iterations, world_size)
+    return _assembled(
+        steps,
+        parts,
+        operations,
+        numbering,
+        world_size,
+        has_iterations=has_iterations,
+        with_blocked=with_blocked,
+    )
 
 
 def _numbered_together(parts: Sequence[StepTimesPart]) -> tuple[Numbering, Ints]:
@@ -209,8 +225,10 @@ def _assembled(
     parts: Sequence[StepTimesPart],
     operations: list[str],
     numbering: Numbering,
-    has_iterations: bool,
     world_size: int | None,
+    *,
+    has_iterations: bool,
+    with_blocked: bool,
 ) -> StepTimes:
     ranks, column = np.unique(steps.ranks, return_inverse=True)
     iterations = np.unique(steps.iterations)
@@ -227,7 +245,8 @@ def _assembled(
     for i, name in enumerate(operations):
         operation_ms[i] = by_step_and_rank(steps.work_ms.get(name, np.zeros(len(steps.process))))
     pauses_ms = {operation: by_step_and_rank(ms, 0.0) for operation, ms in steps.pauses_ms.items()}
-    gap_ms, blocked_ms, ends_s = map(by_step_and_rank, (steps.gap_ms, steps.blocked_ms, steps.ends_s))
+    gap_ms, blocked_ms = map(by_step_and_rank, (steps.gap_ms, steps.blocked_ms))
+    begins_s, ends_s = map(by_step_and_rank, (steps.begins_s, steps.ends_s))
     workload = workload_of(steps.workload, by_step_and_rank)
     self_ms = operation_ms.sum(axis=0)
     unlogged_ms = list(dict(zip(column.tolist(), steps.unlogged_ms, strict=True)).values())
@@ -238,6 +257,7 @@ def _assembled(
     )
     waits, transfers = waits_by_step(communication), transfers_by_step(communication)
     account = _account(parts, lines, communication)
+    blocked = _blocked(lines, communication) if with_blocked else None
     tied, step = communication.rows, communication.step
     del communication  # the program needs the memory of what lines did while they were blocked
     return StepTimes(
@@ -246,7 +266,7 @@ def _assembled(
         numbering=numbering, workload=workload, unlogged_ms=unlogged_ms,
         on_device=any(part.on_device for part in parts),
         played=played_of(tied, step, lines, places), wall_ms=wall_ms(lines), recorded_every=recorded_every,
-        ends_s=ends_s, account=account,
+        begins_s=begins_s, ends_s=ends_s, account=account, blocked=blocked,
     )  # fmt: skip
 
 
@@ -258,6 +278,10 @@ def _account(
         return None
     run = AccountOfRun(lines, spent_of(with_spent), communication.rows, communication.blocked)
     return cast("pd.DataFrame", account_table(run, of_pandas()))
+
+
+def _blocked(lines: Lines, communication: Communication) -> BlockedStretches:
+    return blocked_stretches(lines, communication.rows.axis, communication.blocked)
 
 
 def _recorded_every(stands_for: Floats) -> int:

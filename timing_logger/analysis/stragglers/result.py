@@ -108,6 +108,7 @@ class Verdict:
         unmatched: the fraction of the run that ranks were in communication of which the rows do not tell for
             whom they waited.
         unjudged_ranks: ranks of which nothing is known, or that had no peer to be compared with.
+        in_python: whether the processes ran Python, as far as is known: their code can be timed by name.
         gates: the conditions that decided, in the order in which they were checked.
         evidence: the facts that decided, and what the judgement is based on;
             ``timing_logger.report.evidence_sentences`` has them in words.
@@ -146,6 +147,7 @@ class Verdict:
     recurring_for: tuple[int, ...] = ()
     unmatched: float = 0.0
     unjudged_ranks: tuple[int, ...] = ()
+    in_python: bool = True
     gates: tuple[Gate, ...] = ()
     evidence: tuple[Fact, ...] = ()
     policy: Policy = STANDARD

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.files import File, hosts_of
+from timing_logger.analysis.files import File, hosts_of, run_python
 from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.analysis.hangs.result import RunEnd
@@ -117,7 +117,8 @@ def judgement_on(case: Case, files: Sequence[File]) -> Judgement:
             verdict = replace(verdict, lost_in_turn=lost)
     every = case.times.recorded_every
     verdict = replace(verdict, recorded_every=every, cost_ms=every * verdict.cost_ms)
-    return found._replace(verdict=replace(verdict, hosts=_hosts_of(verdict, case.hosts)))
+    hosts = _hosts_of(verdict, case.hosts)
+    return found._replace(verdict=replace(verdict, hosts=hosts, in_python=run_python(files)))
 
 
 def _unjudged(verdict: Verdict, why: Reason, times: StepTimes) -> Verdict:
@@ -221,6 +222,7 @@ def reduce_judgement(
     *,
     policy: Policy = STANDARD,
     host: HostCounters | None = None,
+    with_blocked: bool = False,
 ) -> Judgement:
     """Judge a run by the parts of all its processes, with the same result as by all rows at once.
 
@@ -230,9 +232,11 @@ def reduce_judgement(
         end: the end of the run where it is known already; None to find it.
         policy: the numbers that decide.
         host: reads the host counters; None if there are none.
+        with_blocked: whether ``case.times.blocked`` is asked for, too.
     """
     files = [file for part in parts for file in part.files]
-    times = reduce_step_times([part.times for part in parts], stated_world_size(files))
+    world_size = stated_world_size(files)
+    times = reduce_step_times([part.times for part in parts], world_size, with_blocked=with_blocked)
     known = roles or {rank: role for part in parts for rank, role in part.roles.items()}
     case = Case(times, roles_of(of_pandas(), times.ranks, known), policy, hosts_of(files))
     found = with_cause(judgement_on(case, files), host)

@@ -22,9 +22,9 @@ LEAST = 4
 """The same where there is no room; of open calls and frames, too."""
 
 _JUDGED = (
-    "host", "boot_id", "world_size", "run_id", "world", "started_unix_ns", "updated_unix_ns", ALIVE, "closed",
-    "killed", "signal", "ended_by", "labels", "options", "clock_anchors", "clock_offsets", "counters",
-    "untimed", "groups", "open_calls", "idle_stack", "last_stall", "last_progress_counter_ns",
+    "host", "boot_id", "core", "world_size", "run_id", "world", "started_unix_ns", "updated_unix_ns", ALIVE,
+    "closed", "killed", "signal", "ended_by", "labels", "options", "clock_anchors", "clock_offsets",
+    "counters", "untimed", "groups", "open_calls", "idle_stack", "last_stall", "last_progress_counter_ns",
 )  # fmt: skip
 _FLOATS = frozenset({"since_s", "until_s", "wall_offset_s"})  # NaN is no JSON
 _LATEST = 4  # of the measurements of a clock: the others are of times before the window

@@ -16,6 +16,7 @@ from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.stragglers.verdict import map_judgement, reduce_judgement
 from timing_logger.engine.live.digest import Process
 from timing_logger.engine.live.window import Window
+from timing_logger.reading.lacking import lacking
 
 _UNKNOWN = float("nan")
 
@@ -69,6 +70,11 @@ class Snapshot(NamedTuple):
     window_s: float
     end: RunEnd
     files: Sequence[File] = ()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all ranks have closed their files, and none that is to record has yet to begin."""
+        return all(now.closed for now in self.ranks) and all(lack.by_choice for lack in lacking(self.files))
 
 
 def snapshot_of(window: Window) -> Snapshot:

@@ -8,24 +8,18 @@ from typing import NamedTuple
 import pandas as pd
 
 from timing_logger.analysis.accounting.by_rank import PARTS
-from timing_logger.record import escape_text
-from timing_logger.report._account_figures import AccountFigures
+from timing_logger.report._account_figures import VISIBLE, AccountFigures
 from timing_logger.report._limits import MOST_BARS
 from timing_logger.report._text_tables import Column as TextColumn
 from timing_logger.report._wording import UNKNOWN, process_name
 from timing_logger.report.account_text import largest_waits, on_parts, on_whom, waiting_matrix
 from timing_logger.report.html._findings import Findings
+from timing_logger.report.html._step import StepChart, step_chart
 from timing_logger.report.html._tables import Column, Table, decimals, integer, table, table_of
-
-_SHADES = 3
-"""The most names of own work, and ranks that were waited for, that have a shade of their own."""
+from timing_logger.report.html._time_kinds import TimeKinds
 
 _MOST_BARS = 6
 """Of many ranks, how many of those that were waited for most have a bar, and of those that waited most."""
-
-
-_VISIBLE = 5e-6
-"""The least fraction of a bar that its length shows; less is what floats lose."""
 
 
 class Segment(NamedTuple):
@@ -49,6 +43,7 @@ class AccountChart(NamedTuple):
     """The section on where the time went.
 
     Attributes:
+        step: the chart of one step; None if there is none to draw.
         bars: one for each rank and one for all; of many ranks only the remarkable ones, and one for the rest.
         legend: the class and the name of each colour.
         notes: sentences before the bars; ``about_waiting``: after them.
@@ -56,6 +51,7 @@ class AccountChart(NamedTuple):
         waiting: tables of who waited for whom.
     """
 
+    step: StepChart | None
     bars: list[AccountBar]
     legend: list[tuple[str, str]]
     notes: list[str]
@@ -68,11 +64,15 @@ def account_chart(findings: Findings) -> AccountChart:
     account = findings.summary.account
     figures = AccountFigures.of(account)
     main = account[account["is_main"].astype(bool)]
-    kinds = _Kinds.of(main)
-    main = main.assign(kind=[kinds.of_row(*row) for row in _described(main)])
+    kinds = TimeKinds.of(main)
+    main = main.assign(kind=kinds.of_rows(main))
     bars = list(_bars(figures, main, kinds)) if len(figures.ranks) else []
+    step = step_chart(findings.picture, kinds) if findings.picture else None
     drawn = {segment.kind for bar in bars for segment in bar.segments}
+    if step:
+        drawn.update(part.kind for lane in step.lanes for part in lane.parts)
     return AccountChart(
+        step=step,
         bars=bars,
         legend=[(kind, name) for kind, name in kinds.names.items() if kind in drawn],
         notes=[] if figures.ranks.empty else [*on_parts(figures), *_on_ranks_left_out(figures)],
@@ -82,57 +82,10 @@ def account_chart(findings: Findings) -> AccountChart:
     )
 
 
-# -- colours -----------------------------------------------------------------------------------------------
-
-
-class _Kinds(NamedTuple):
-    """The colours of bars: names by class, in the order in which a bar has them."""
-
-    names: dict[str, str]
-    work: list[str]
-    whom: list[int]
-
-    @classmethod
-    def of(cls, main: pd.DataFrame) -> _Kinds:
-        """Give those names of own work, and ranks waited for, that take most time a shade each."""
-        work = _most(main[main["what"] == "own work"], "operation")
-        whom = [int(rank) for rank in _most(main[main["what"] == "waiting"], "waited_for")]
-        names = {
-            **{f"work-{i}": escape_text(name) for i, name in enumerate(work)},
-            "work-rest": "other own work" if work else "own work",
-            "not-timed": "not timed",
-            "transfer": "transfer",
-            **{f"wait-{i}": f"waiting for rank {rank}" for i, rank in enumerate(whom)},
-            "wait-rest": "waiting for others" if whom else "waiting",
-            "not-matched": "not matched",
-        }
-        return cls(names, work, whom)
-
-    def of_row(self, what: str, operation: str, waited_for: int | None) -> str:
-        if what == "own work":
-            return f"work-{self.work.index(operation)}" if operation in self.work else "work-rest"
-        if what == "waiting":
-            return f"wait-{self.whom.index(waited_for)}" if waited_for in self.whom else "wait-rest"
-        return what.replace(" ", "-")
-
-
-def _most(rows: pd.DataFrame, name: str) -> list[str]:
-    ms = rows.groupby(name, observed=True)["ms"].sum().sort_values(ascending=False, kind="stable")
-    return list(ms.index[:_SHADES])
-
-
-def _described(main: pd.DataFrame) -> Iterator[tuple[str, str, int | None]]:
-    whom = main["waited_for"].astype("Int64")
-    known = [
-        int(rank) if is_known else None for rank, is_known in zip(whom.fillna(0), whom.notna(), strict=True)
-    ]
-    yield from zip(main["what"], main["operation"], known, strict=True)
-
-
 # -- bars --------------------------------------------------------------------------------------------------
 
 
-def _bars(figures: AccountFigures, main: pd.DataFrame, kinds: _Kinds) -> Iterator[AccountBar]:
+def _bars(figures: AccountFigures, main: pd.DataFrame, kinds: TimeKinds) -> Iterator[AccountBar]:
     process = ["rank", "incarnation"]
     ms = main.pivot_table(index=process, columns="kind", values="ms", aggfunc="sum").fillna(0.0)
     ranks = figures.ranks.set_index(process, drop=False)
@@ -164,13 +117,13 @@ def _chosen(figures: AccountFigures) -> list[tuple[int, int]]:
     return list(zip(ranks["rank"].tolist(), ranks["incarnation"].tolist(), strict=True))
 
 
-def _bar(label: str, ms: pd.DataFrame, parts: pd.DataFrame, kinds: _Kinds) -> AccountBar:
+def _bar(label: str, ms: pd.DataFrame, parts: pd.DataFrame, kinds: TimeKinds) -> AccountBar:
     sums = ms.sum()
     whole = float(sums.sum())
     segments = [
         Segment(kind, name, round(100 * float(sums[kind]) / whole, 3), f"{sums[kind]:.1f} ms")
         for kind, name in kinds.names.items()
-        if sums.get(kind, 0.0) > _VISIBLE * whole
+        if sums.get(kind, 0.0) > VISIBLE * whole
     ]
     (said,) = parts.to_dict("records")
     return AccountBar(label, segments, ", ".join(f"{what} {said[what]}" for what in ("own work", "waiting")))

@@ -10,10 +10,11 @@ import pandas as pd
 from timing_logger.analysis.operations import BACKEND, base_operation
 from timing_logger.analysis.table_types import Record
 from timing_logger.record import escape_text
+from timing_logger.report._account_figures import operations_and_not_timed
 from timing_logger.report._diagnostics import on_overlap
-from timing_logger.report._limits import FEW_PROCESSES
+from timing_logger.report._limits import FEW_PROCESSES, at_distances
 from timing_logger.report._wording import percent, seconds
-from timing_logger.report.html._crowd import Crowd, at_distances
+from timing_logger.report.html._crowd import Crowd
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._tables import (
     Column,
@@ -72,8 +73,8 @@ class OperationCharts(NamedTuple):
 
 def operation_charts(findings: Findings) -> OperationCharts:
     """Return charts of each rank's shares of its wall time; the bars of all operations have one scale."""
-    table, most = findings.summary.operations, findings.summary.operations["wall_share"].max()
-    crowd = findings.crowd
+    table = operations_and_not_timed(findings.summary.operations, findings.summary.account)
+    most, crowd = table["wall_share"].max(), findings.crowd
     charts = [
         _operation_chart(str(operation), rows, most, crowd.is_many)
         for operation, rows in list(table.groupby("operation", sort=False))[:MAX_OPERATIONS]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from timing_logger.analysis import Summary, Verdict, waiting_by_rank
 from timing_logger.analysis.files import hosts_of
 from timing_logger.analysis.table_types import Floats, Ints
-from timing_logger.report._limits import FEW_PROCESSES, HOST_MATES, MOST_LINES, REFERENCES
+from timing_logger.report._limits import FEW_PROCESSES, HOST_MATES, MOST_LINES, REFERENCES, at_distances
 from timing_logger.report.html._own_times import OwnTimes
 from timing_logger.report.html._tables import FIRST, Shown
 
@@ -129,13 +129,6 @@ class Crowd(NamedTuple):
 
 def _some_of(n_shown: int, n_ranks: int) -> str:
     return str(n_shown) if n_shown == n_ranks else f"{n_shown} of {n_ranks:,}"
-
-
-def at_distances(ranks: Sequence[int], most: int) -> list[int]:
-    """Return at most so many of these, at equal distances, with the first and the last."""
-    if len(ranks) <= most:
-        return list(ranks)
-    return [ranks[at] for at in np.linspace(0, len(ranks) - 1, most).round().astype(int)]
 
 
 def _named(verdict: Verdict) -> Iterable[int]:

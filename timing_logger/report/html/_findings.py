@@ -15,6 +15,7 @@ from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.ranks.overlap import OVERLAP, OverlapPart
 from timing_logger.analysis.ranks.overview import SummaryPart, map_summary, reduce_summary
 from timing_logger.analysis.stragglers.coinciding.search import HostCounters, given
+from timing_logger.analysis.stragglers.typical_step import StepOfRanks, typical_step
 from timing_logger.analysis.stragglers.verdict import JudgementPart, map_judgement, reduce_judgement
 from timing_logger.analysis.stragglers.windows import verdict_and_windows
 from timing_logger.analysis.tables import of_pandas, opened
@@ -29,6 +30,7 @@ from timing_logger.report.html._crowd import Crowd, InTimeline
 from timing_logger.report.html._own_times import OwnTimes
 from timing_logger.report.html._step_begins import StepBegins, joined_begins, step_begins
 from timing_logger.report.html._timeline import Spans, Timeline, spans_of, timeline_of
+from timing_logger.report.pictured_step import PicturedStep, picture_in_files, picture_in_table
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Processes:
         crowd: the ranks, and which of many the page shows by name.
         timeline: the timeline of all rows, or of those of some of many ranks; one that lacks its rows if the
             parts had none.
+        step: a typical slow step, as far as it is known without the rows of own work; None if there is none.
     """
 
     n_rows: int
@@ -56,6 +59,7 @@ class Processes:
     step_begins: StepBegins
     crowd: Crowd
     timeline: Timeline | WithoutRows
+    step: StepOfRanks | None
 
 
 class WithoutRows(NamedTuple):
@@ -78,9 +82,14 @@ class WithoutRows(NamedTuple):
 
 @dataclass(frozen=True)
 class Findings(Collectives, Processes):
-    """All findings that a page is drawn from."""
+    """All findings that a page is drawn from.
+
+    Attributes:
+        picture: the picture of ``step``.
+    """
 
     timeline: Timeline
+    picture: PicturedStep | None
 
     @classmethod
     def of(cls, timings: pd.DataFrame, host: pd.DataFrame | None = None) -> Findings:
@@ -93,8 +102,9 @@ class Findings(Collectives, Processes):
         attrs = timings.attrs
         timings = opened(timings).to_native()  # with every column that any analysis needs
         timings.attrs = attrs
-        processes = _processes(with_spans=True, host=given(host))
-        return cls(**vars(processes.of(timings)), **vars(COLLECTIVES.of(timings)))
+        processes = _processes(with_spans=True, host=given(host)).of(timings)
+        picture = processes.step and picture_in_table(processes.step, processes.crowd.named, timings)
+        return cls(**vars(processes), **vars(COLLECTIVES.of(timings)), picture=picture)
 
 
 class _Part(NamedTuple):
@@ -129,9 +139,9 @@ def _reduce(parts: Sequence[_Part], *, with_spans: bool, host: HostCounters | No
     # The timeline of few ranks draws all of them: their spans, most of the memory in use, can be freed first.
     early = _timeline(spans, world_size, None) if with_spans and n_processes <= FEW_PROCESSES else None
     end = run_end_of([part.last for part in stragglers], files)
-    judgement = reduce_judgement(stragglers, end=end, host=host)
+    judgement = reduce_judgement(stragglers, end=end, host=host, with_blocked=True)
     verdict, windows = verdict_and_windows(judgement, of_pandas())
-    own, account = OwnTimes.of(judgement), judgement.case.times.account
+    own, account, step = OwnTimes.of(judgement), judgement.case.times.account, typical_step(judgement)
     del judgement  # of its times the page needs one array
     summary = reduce_summary(overview, end, account)
     crowd = Crowd.of(summary, verdict, own)
@@ -146,6 +156,7 @@ def _reduce(parts: Sequence[_Part], *, with_spans: bool, host: HostCounters | No
         step_begins=joined_begins(begins),
         crowd=crowd,
         timeline=early or (_timeline if with_spans else WithoutRows)(spans, world_size, crowd.in_timeline()),
+        step=step,
     )
 
 
@@ -192,4 +203,6 @@ def findings_in_files(
     if isinstance(timeline, WithoutRows):
         theirs = replace(query, ranks=timeline.whose.ranks) if timeline.whose else query
         timeline = timeline.drawn(run(theirs, _SPANS, cluster=cluster).answer)
-    return Findings(**processes, **collectives, timeline=timeline), result
+    step, named = processes["step"], processes["crowd"].named
+    picture = step and picture_in_files(step, named, query, cluster)
+    return Findings(**processes, **collectives, timeline=timeline, picture=picture), result

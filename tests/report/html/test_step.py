@@ -1,0 +1,94 @@
+"""The chart of one step: lanes are the account of the step, and lines lead to whom ranks waited for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+from browser import OpenPage
+from simulated_runs import data_parallel, factors
+
+from timing_logger.report.html import report_html
+from timing_logger.report.html._findings import Findings
+from timing_logger.report.html._step import StepChart, step_chart
+from timing_logger.report.html._time_kinds import TimeKinds
+
+SLOW = 2
+
+
+@pytest.fixture(scope="module")
+def timings() -> pd.DataFrame:
+    factor = factors(20, 4, noise=0.02)
+    factor[:, SLOW] *= 2
+    return data_parallel(factor)
+
+
+@pytest.fixture(scope="module")
+def findings(timings: pd.DataFrame) -> Findings:
+    return Findings.of(timings)
+
+
+@pytest.fixture(scope="module")
+def chart(findings: Findings) -> StepChart:
+    assert findings.picture is not None
+    account = findings.summary.account
+    return step_chart(findings.picture, TimeKinds.of(account[account["is_main"]]))
+
+
+def test_a_lane_has_no_gap_and_its_parts_are_as_long_as_the_stretches(
+    findings: Findings, chart: StepChart
+) -> None:
+    picture = findings.picture
+    assert picture is not None
+    for rank, lane in zip(picture.ranks, chart.lanes, strict=True):
+        for before, after in zip(lane.parts, lane.parts[1:], strict=False):
+            assert before.begin + before.width == pytest.approx(after.begin, abs=0.01)
+        its = picture.stretches[
+            (picture.stretches["rank"] == rank) & (picture.stretches["what"] == "waiting")
+        ]
+        waits = [part.width for part in lane.parts if part.kind.startswith("wait")]
+        expected = 100 * (its["end_ms"] - its["start_ms"]).sum() / picture.length_ms
+        assert sum(waits) == pytest.approx(expected, abs=0.3)
+
+
+def test_lines_lead_from_the_ranks_that_wait_to_the_one_that_they_wait_for(chart: StepChart) -> None:
+    assert len(chart.links) == 3
+    assert [link.goes_up for link in chart.links] == [False, False, True]
+    for link in chart.links:
+        ends = link.top, link.top + link.height
+        assert SLOW < (ends[0] if link.goes_up else ends[1]) < SLOW + 1
+
+
+def test_a_text_stands_only_where_it_has_room(chart: StepChart) -> None:
+    parts = [part for lane in chart.lanes for part in lane.parts]
+    assert {part.text.split()[0] for part in parts if part.kind == "wait-0"} == {"waits"}
+    assert {part.text for part in parts if part.width < 5} == {""}
+    assert all(len(part.short) <= len(part.text) for part in parts)
+
+
+def test_names_in_the_data_are_escaped(timings: pd.DataFrame) -> None:
+    bad = "<script>alert(1)</script>"
+    page = report_html(timings.assign(operation=timings["operation"].replace({"FORWARD": bad})))
+    assert bad not in page
+    assert "&lt;script&gt;alert(1)" in page
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_the_lanes_are_one_under_the_other_and_lines_end_in_them(
+    browser: Any, timings: pd.DataFrame, tmp_path: Any, width: int
+) -> None:
+    (tmp_path / "page.html").write_text(report_html(timings), encoding="utf-8")
+    opened = OpenPage(browser, tmp_path / "page.html", viewport={"width": width, "height": 900})
+    tracks = [track.bounding_box() for track in opened.page.locator(".lane .track").all()]
+    assert len({round(track["x"]) for track in tracks}) == 1
+    assert [track["y"] for track in tracks] == sorted(track["y"] for track in tracks)
+    slow, first = tracks[SLOW], tracks[0]
+    lines = [line.bounding_box() for line in opened.page.locator(".links i").all()]
+    assert len(lines) == 3
+    assert all(first["x"] < line["x"] < first["x"] + first["width"] for line in lines)
+    reached = [line["y"] + line["height"] if line["y"] < slow["y"] else line["y"] for line in lines]
+    assert all(slow["y"] - 1 <= y <= slow["y"] + slow["height"] + 1 for y in reached)
+    assert opened.page.evaluate("document.documentElement.scrollWidth") == width
+    assert opened.complaints == []
+    opened.close()
