@@ -7,6 +7,7 @@ from timing_logger.report.evidence_text import evidence_sentences
 from timing_logger.report.hang_text import hang_text
 from timing_logger.report.json import hang_json, rows_json, summary_json, verdict_json
 from timing_logger.report.live import snapshot_text
+from timing_logger.report.notebook import inline
 from timing_logger.report.question_text import (
     bandwidth_text,
     clocks_text,
@@ -33,6 +34,7 @@ __all__ = [
     "evidence_sentences",
     "hang_json",
     "hang_text",
+    "inline",
     "overlap_text",
     "reading_text",
     "rows_json",

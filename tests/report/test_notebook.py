@@ -1,0 +1,47 @@
+"""A notebook shows the report in a frame of its own, which reaches nothing of the notebook."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from browser import chromium
+from simulated_runs import data_parallel, factors
+
+from timing_logger.report import inline
+
+
+@pytest.fixture(scope="module")
+def timings() -> pd.DataFrame:
+    factor = factors(20, 4, noise=0.02)
+    factor[:, 2] *= 2
+    return data_parallel(factor)
+
+
+def test_the_page_is_drawn_in_its_frame_and_does_not_reach_the_notebook(
+    timings: pd.DataFrame, tmp_path: Path
+) -> None:
+    shown = inline(timings, height_px=700)._repr_html_()
+    (tmp_path / "cell.html").write_text(f"<p id=cell>notebook</p>{shown}", encoding="utf-8")
+    complaints: list[str] = []
+    with chromium() as browser:
+        page: Any = browser.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto((tmp_path / "cell.html").as_uri())
+        frame = page.frame_locator("iframe")
+        frame.locator("html[data-drawn=yes]").wait_for(state="attached")
+        assert "Rank 2 costs this run" in frame.locator("#verdict-title").inner_text()
+        assert frame.locator(".lane").count() == 4
+        inner = next(one for one in page.frames if one is not page.main_frame)
+        assert inner.evaluate("self.origin") == "null"  # as to another site, the notebook is closed to it
+        assert page.locator("iframe").bounding_box()["height"] == 700
+    assert complaints == []
+
+
+def test_names_cannot_end_the_frame(timings: pd.DataFrame) -> None:
+    bad = '"></iframe><script>alert(1)</script>'
+    shown = inline(timings.assign(operation=timings["operation"].replace({"FORWARD": bad})))._repr_html_()
+    assert shown.count("<") == 2

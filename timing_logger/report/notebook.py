@@ -1,0 +1,49 @@
+"""The report in a notebook: the page in a frame of the cell that asked for it."""
+
+from __future__ import annotations
+
+from html import escape
+
+import pandas as pd
+
+_HEIGHT_PX = 900
+
+
+class InlinePage:
+    """A page that a notebook shows below its cell.
+
+    Attributes:
+        page: the HTML document.
+        height_px: the height of its frame.
+    """
+
+    def __init__(self, page: str, height_px: int) -> None:
+        self.page = page
+        self.height_px = height_px
+
+    def _repr_html_(self) -> str:
+        """Return the frame; its page can run its own scripts, and reach nothing of the notebook."""
+        return (
+            f'<iframe sandbox="allow-scripts" title="Timing report" srcdoc="{escape(self.page)}" '
+            f'style="width:100%;height:{self.height_px}px;border:0"></iframe>'
+        )
+
+
+def inline(
+    timings: pd.DataFrame, *, host: pd.DataFrame | None = None, height_px: int = _HEIGHT_PX
+) -> InlinePage:
+    """Show the HTML report in a notebook.
+
+    Args:
+        timings, host: as for :func:`timing_logger.report.html.report_html`.
+        height_px: the height of the frame, in which the page scrolls.
+
+    Returns:
+        What a notebook shows as the last expression of a cell, or with ``display``.
+
+    Raises:
+        ConfigurationError: Jinja2 is not installed.
+    """
+    from timing_logger.report.html import report_html  # templates are read where a page is wanted
+
+    return InlinePage(report_html(timings, host=host), height_px)
