@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from browser import chromium
 from simulated_runs import data_parallel, factors
 
+from timing_logger.analysis import stragglers
 from timing_logger.report import inline
 
 
@@ -45,3 +47,31 @@ def test_names_cannot_end_the_frame(timings: pd.DataFrame) -> None:
     bad = '"></iframe><script>alert(1)</script>'
     shown = inline(timings.assign(operation=timings["operation"].replace({"FORWARD": bad})))._repr_html_()
     assert shown.count("<") == 2
+
+
+@pytest.mark.parametrize("slow", [True, False])
+def test_a_verdict_shows_its_words_and_a_step_without_scrolling(
+    timings: pd.DataFrame, tmp_path: Path, slow: bool
+) -> None:
+    verdict = stragglers(timings if slow else data_parallel(factors(20, 4, noise=0.02)))
+    (tmp_path / "cell.html").write_text(verdict._repr_html_(), encoding="utf-8")
+    complaints: list[str] = []
+    with chromium() as browser:
+        page: Any = browser.new_page(viewport={"width": 1000, "height": 900})
+        page.on("console", lambda message: complaints.append(message.text))
+        page.goto((tmp_path / "cell.html").as_uri())
+        frame = page.frame_locator("iframe")
+        assert ("Rank 2 costs this run" if slow else "No rank is slow") in frame.locator("h2").inner_text()
+        assert frame.locator(".lane").count() == 4
+        inner = next(one for one in page.frames if one is not page.main_frame)
+        height_px = page.locator("iframe").bounding_box()["height"]
+        assert inner.evaluate("document.documentElement.scrollHeight") <= height_px
+    assert complaints == []
+
+
+def test_the_step_is_no_part_of_what_a_verdict_says(timings: pd.DataFrame) -> None:
+    verdict = stragglers(timings)
+    assert verdict.step is not None
+    assert "step" not in verdict.as_dict()
+    assert verdict == replace(verdict, step=None)
+    assert "ShownStep" not in repr(verdict)

@@ -7,16 +7,16 @@ import pytest
 from account_rows import Row, barrier, row, table
 from simulated_runs import data_parallel, factors
 
-from timing_logger.analysis.stragglers.typical_step import typical_step
+from timing_logger.analysis.stragglers.typical_step import shown_in_table, typical_step
 from timing_logger.analysis.stragglers.verdict import map_judgement, reduce_judgement
-from timing_logger.report.pictured_step import PicturedStep, picture_in_table
+from timing_logger.report.pictured_step import PicturedStep
 from timing_logger.report.step_text import step_text
 
 
 def pictured(timings: pd.DataFrame, named: tuple[int, ...] = ()) -> PicturedStep:
     step = typical_step(reduce_judgement([map_judgement(timings)], with_blocked=True))
     assert step is not None
-    return picture_in_table(step, named, timings)
+    return PicturedStep(*shown_in_table(step, named, timings))
 
 
 def second_step(

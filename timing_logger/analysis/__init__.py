@@ -34,9 +34,9 @@ from timing_logger.analysis.ranks.summarize import summarize
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.rank_facts import Gate
 from timing_logger.analysis.stragglers.result import Suspect, Verdict
-from timing_logger.analysis.stragglers.typical_step import account_of_step
 from timing_logger.analysis.stragglers.verdict import stragglers
 from timing_logger.analysis.stragglers.windows import scores, stragglers_and_windows, windows
+from timing_logger.analysis.stragglers.with_step import account_of_step
 
 __all__ = [
     "COLUMNS_OF",

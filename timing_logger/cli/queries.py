@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from timing_logger.analysis.analysis import Analysis
     from timing_logger.analysis.files import File
+    from timing_logger.analysis.stragglers.shown_step import ShownStep
     from timing_logger.analysis.stragglers.typical_step import StepOfRanks
     from timing_logger.engine.cluster import Cluster
     from timing_logger.engine.rows import Query
     from timing_logger.engine.run import Result
     from timing_logger.reading.runs_of_job import Incarnations
     from timing_logger.reading.timings import TimingFiles
-    from timing_logger.report.pictured_step import PicturedStep
 
 AnswerT = TypeVar("AnswerT")
 
@@ -99,14 +99,14 @@ def run_query(arguments: argparse.Namespace, *analyses: Analysis[Any]) -> QueryR
         return QueryResult(query, run(query, *analyses, cluster=workers))
 
 
-def picture_of(
+def shown_of(
     arguments: argparse.Namespace, step: StepOfRanks, named: Sequence[int], query: Query
-) -> PicturedStep:
-    """Return the picture of a step of rows that were asked, of which some are read again."""
-    from timing_logger.report.pictured_step import picture_in_files
+) -> ShownStep:
+    """Return what is shown of a step of rows that were asked, of which some are read again."""
+    from timing_logger.engine.step import shown_in_files
 
     with cluster_of(arguments) as workers:
-        return picture_in_files(step, named, query, workers)
+        return shown_in_files(step, named, query, workers)
 
 
 def run_query_on(logdir: str, arguments: argparse.Namespace, analysis: Analysis[AnswerT]) -> AnswerT:

@@ -14,9 +14,9 @@ from timing_logger.cli.option_values import HANG, UNJUDGED
 from timing_logger.cli.queries import (
     Answer,
     host_counters,
-    picture_of,
     run_query,
     run_query_on,
+    shown_of,
     terminal_width,
 )
 
@@ -81,8 +81,8 @@ def _summary(arguments: Namespace) -> Answer:
         return Answer(summary_json(run_query(arguments, OVERVIEW).answer))
     result = run_query(arguments, SUMMARY_AND_STEP)
     summary, named, step = result.answer
-    picture = step and picture_of(arguments, step, named, result.query)
-    text = summary_text(summary, terminal_width(), picture=picture, everything=arguments.all)
+    shown = step and shown_of(arguments, step, named, result.query)
+    text = summary_text(summary, terminal_width(), step=shown, everything=arguments.all)
     return Answer(text + result.how)
 
 
@@ -108,9 +108,9 @@ def _stragglers(arguments: Namespace) -> Answer:
     exit_code = BAD_NEWS if said & {*arguments.fail_on} else 0
     if arguments.json:
         return Answer(verdict_json(verdict, slow), exit_code)
-    picture = step and picture_of(arguments, step, verdict.ranks_to_look_at, result.query)
+    shown = step and shown_of(arguments, step, verdict.ranks_to_look_at, result.query)
     text = stragglers_text(
-        verdict, slow, terminal_width(), picture=picture, why=arguments.why, everything=arguments.all
+        verdict, slow, terminal_width(), step=shown, why=arguments.why, everything=arguments.all
     )
     return Answer(text + result.how, exit_code)
 

@@ -1,10 +1,12 @@
-"""The report in a notebook: the page in a frame of the cell that asked for it."""
+"""What a notebook shows: a verdict with its picture, or the whole report, in a frame below the cell."""
 
 from __future__ import annotations
 
 from html import escape
 
 import pandas as pd
+
+from timing_logger.analysis import Verdict
 
 _HEIGHT_PX = 900
 
@@ -47,3 +49,14 @@ def inline(
     from timing_logger.report.html import report_html  # templates are read where a page is wanted
 
     return InlinePage(report_html(timings, host=host), height_px)
+
+
+def verdict_html(verdict: Verdict) -> str:
+    """Return a verdict as HTML for a notebook: its words, the suspects and a typical step.
+
+    Raises:
+        ConfigurationError: Jinja2 is not installed.
+    """
+    from timing_logger.report.html.verdict_cell import verdict_cell
+
+    return InlinePage(*verdict_cell(verdict))._repr_html_()

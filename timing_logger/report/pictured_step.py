@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pandas as pd
 
 from timing_logger.analysis.accounting.blocked import NO_RANK
-from timing_logger.analysis.accounting.part import map_own_stretches
-from timing_logger.analysis.accounting.stretches import WHAT, Stretches
-from timing_logger.analysis.analysis import ByProcess
-from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.stragglers.typical_step import StepOfRanks
-from timing_logger.analysis.tables import of_pandas, opened
-from timing_logger.engine.cluster import Cluster
-from timing_logger.engine.rows import Query
-from timing_logger.engine.run import run
+from timing_logger.analysis.stragglers.shown_step import ShownStep
 from timing_logger.reading.named_ranks import capital, named_ranks
-from timing_logger.report._limits import MOST_BARS, at_distances
 from timing_logger.report._wording import UNKNOWN, as_tenths
 
-_WAITING = WHAT.index("waiting")
-_MOST_NAMED = 6
 _NOTICED = 0.02
 """Waiting that is shorter than this part of the step is not told: nobody sees it in a picture."""
 
@@ -33,30 +20,16 @@ _EXPLAINS = 0.5
 
 _BEGIN = " "  # no operation is called that
 
-_TYPICAL = (0.0, 0.5, 1.0)
-"""Of many ranks without a name the picture has the one that waited least, the middle one, and the last."""
 
-
-class PicturedStep(NamedTuple):
-    """One step of a run, to be drawn.
-
-    Attributes:
-        step: the step, and when all ranks were blocked in it.
-        ranks: those that are drawn.
-        stretches: what these did, as ``analysis.account_of_step`` returns it.
-    """
-
-    step: StepOfRanks
-    ranks: list[int]
-    stretches: pd.DataFrame
+class PicturedStep(ShownStep):
+    """One step of a run, and what its picture says."""
 
     @property
     def title(self) -> str:
         """What step it is."""
-        step = self.step
-        epoch = "" if np.isnan(step.epoch) else f" of epoch {step.epoch:.0f}"
-        kind = "A typical slow step" if step.loses_time else "A typical step"
-        return f"{kind}: iteration {step.iteration}{epoch}"
+        epoch = "" if np.isnan(self.epoch) else f" of epoch {self.epoch:.0f}"
+        kind = "A typical slow step" if self.loses_time else "A typical step"
+        return f"{kind}: iteration {self.iteration}{epoch}"
 
     @property
     def length_ms(self) -> float:
@@ -65,10 +38,9 @@ class PicturedStep(NamedTuple):
 
     def sentences(self) -> Iterator[str]:
         """Yield who waited for whom in this step, and what that one did meanwhile."""
-        waits = waits_in(self.step)
-        noticed = waits[waits["ms"] >= _NOTICED * self.length_ms]
+        noticed = self.waits[self.waits["ms"] >= _NOTICED * self.length_ms]
         if noticed.empty:
-            longest = float(waits["ms"].max()) if len(waits) else 0.0
+            longest = float(self.waits["ms"].max()) if len(self.waits) else 0.0
             yield f"In this step no rank waited more than {_ms([longest])} for another."
             return
         whom = int(noticed.groupby("waited_for")["ms"].sum().idxmax())
@@ -103,75 +75,16 @@ class PicturedStep(NamedTuple):
 
     def on_ranks_left_out(self) -> Iterator[str]:
         """Yield the sentence that says what the ranks did that are not drawn."""
-        rest = sorted(set(self.step.ranks).difference(self.ranks))
-        if not rest:
+        n_left_out = self.n_ranks - len(self.ranks)
+        if not n_left_out:
             return
-        waits = waits_in(self.step)
-        ms = waits[waits["rank"].isin(rest)].groupby("rank")["ms"].sum().reindex(rest, fill_value=0.0)
+        ms = self.waits[~self.waits["rank"].isin(self.ranks)].groupby("rank")["ms"].sum().tolist()
+        ms += [0.0] * (len(ms) < n_left_out)
         yield (
-            f"Of {len(self.step.ranks):,} ranks {len(self.ranks)} are drawn: those that the verdict names, "
+            f"Of {self.n_ranks:,} ranks {len(self.ranks)} are drawn: those that the verdict names, "
             "and of the others one that waited least, one in the middle, and one that waited most. The other "
-            f"{len(rest):,} waited {_ms(ms)} in this step."
+            f"{n_left_out:,} waited {_ms(ms)} in this step."
         )
-
-
-def picture_in_table(step: StepOfRanks, named: Sequence[int], timings: pd.DataFrame) -> PicturedStep:
-    """Picture a step of a run whose rows are in one table.
-
-    Args:
-        step: the step.
-        named: the ranks that the verdict names.
-        timings: all rows of the run, or of its ranks that may be drawn.
-    """
-    ranks = ranks_to_draw(step, named)
-    its = opened(timings[timings["rank"].isin(ranks)], COLUMNS_OF["account"])
-    return PicturedStep(step, ranks, step.table(of_pandas(), [map_own_stretches(its)], ranks))
-
-
-def picture_in_files(
-    step: StepOfRanks, named: Sequence[int], query: Query, cluster: Cluster | None = None
-) -> PicturedStep:
-    """Picture a step of a run in files, of which those of the ranks that are drawn are read again.
-
-    Args:
-        step, named: as for :func:`picture_in_table`.
-        query: which rows were asked.
-        cluster: who reads; None for this machine's cores.
-    """
-    ranks = ranks_to_draw(step, named)
-    own: list[Stretches] = run(replace(query, ranks=ranks), _OWN, cluster=cluster).answer
-    return PicturedStep(step, ranks, step.table(of_pandas(), own, ranks))
-
-
-def _own(timings: pd.DataFrame) -> Stretches:
-    return map_own_stretches(opened(timings, COLUMNS_OF["account"]))
-
-
-_OWN = ByProcess(COLUMNS_OF["account"], _own, list)
-
-
-def waits_in(step: StepOfRanks) -> pd.DataFrame:
-    """Return how long each rank waited in a step, and for whom: ``rank``, ``waited_for`` and ``ms``.
-
-    For ``NO_RANK`` it waited in transfers between others.
-    """
-    its = step.blocked.only(step.blocked.what == _WAITING)
-    waits = pd.DataFrame({
-        "rank": its.rank, "waited_for": its.waited_for, "ms": 1e3 * (its.end_s - its.start_s)
-    })  # fmt: skip
-    found: pd.DataFrame = waits.groupby(["rank", "waited_for"], as_index=False)["ms"].sum()
-    return found
-
-
-def ranks_to_draw(step: StepOfRanks, named: Sequence[int]) -> list[int]:
-    """Return the ranks of a step that are drawn: all of a few, else those that are named, and some others."""
-    ranks = step.ranks
-    if len(ranks) <= MOST_BARS:
-        return ranks
-    chosen = [rank for rank in named if rank in set(ranks)][:_MOST_NAMED]
-    waits = waits_in(step).groupby("rank")["ms"].sum()
-    others = sorted(set(ranks).difference(chosen), key=lambda rank: (waits.get(rank, 0.0), rank))
-    return sorted({*chosen, *at_distances(others, len(_TYPICAL))})
 
 
 def _named(ranks: Iterable[int]) -> str:

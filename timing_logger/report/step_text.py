@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
 
+from timing_logger.analysis.stragglers.shown_step import ShownStep
 from timing_logger.record import escape_text
 from timing_logger.report._text_tables import wrapped
 from timing_logger.report._wording import as_tenths
@@ -16,13 +17,14 @@ _OTHER_WORK = "+"
 _MOST_NAMED = 8
 
 
-def step_text(picture: PicturedStep, width: int) -> str:
+def step_text(step: ShownStep, width: int) -> str:
     """Return the picture of a step in ASCII, with what it shows in words.
 
     Args:
-        picture: the step.
+        step: the step.
         width: columns of the terminal.
     """
+    picture = PicturedStep(*step)
     letters = _letters(picture.stretches)
     labels = {rank: f"rank {rank}" for rank in picture.ranks}
     room = max(map(len, labels.values()), default=0) + 2

@@ -14,6 +14,7 @@ import pandas as pd
 from timing_logger.analysis import Summary, base_operation
 from timing_logger.analysis.files import File, FileCounters
 from timing_logger.analysis.operations import BACKEND, WAIT
+from timing_logger.analysis.stragglers.shown_step import ShownStep
 from timing_logger.analysis.table_types import Record
 from timing_logger.record import escape_text
 from timing_logger.report._account_figures import NOT_TIMED, AccountFigures, operations_and_not_timed
@@ -36,7 +37,6 @@ from timing_logger.report.account_text import (
     on_the_unmatched,
     part_columns,
 )
-from timing_logger.report.pictured_step import PicturedStep
 from timing_logger.report.step_text import step_text
 
 if TYPE_CHECKING:
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 
 
 def summary_text(
-    summary: Summary, width: int = 100, *, picture: PicturedStep | None = None, everything: bool = False
+    summary: Summary, width: int = 100, *, step: ShownStep | None = None, everything: bool = False
 ) -> str:
     """Return the report of a folder: operations, ranks, files; then what is remarkable or missing.
 
     Args:
         summary: what ``analysis.overview`` returns.
         width: columns of the terminal; from 80 on, only long names are folded.
-        picture: a typical step; None if there is none to draw.
+        step: a typical step; None if there is none to draw.
         everything: whether to show all operations, ranks and files, instead of the longest operations, the
             worst of many ranks, and the files that are not complete.
     """
@@ -64,7 +64,7 @@ def summary_text(
     parts = [
         wrapped(_heading(summary), width),
         wrapped(summary.end.warning, width) if summary.end.warning else "",
-        step_text(picture, width) if picture else "",
+        step_text(step, width) if step else "",
         drawn(_operations_table(shown, 8 if width < 100 else 16, everything), width),
         _on_operations_left_out(left_out),
         *(wrapped(line, width) for line in _on_operations(summary, figures, everything)),

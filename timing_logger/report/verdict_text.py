@@ -8,13 +8,13 @@ import pandas as pd
 
 from timing_logger.analysis import Policy, Verdict
 from timing_logger.analysis.stragglers.policy import Number
+from timing_logger.analysis.stragglers.shown_step import ShownStep
 from timing_logger.reading.named_ranks import listed_ranks
 from timing_logger.report._limits import MOST_LINES, on_left_out
 from timing_logger.report._text_tables import Column, page, paragraph, table_text, wrapped
 from timing_logger.report._wording import as_hundredths, as_tenths, as_word, percent
 from timing_logger.report.cause_text import what_was_sought
 from timing_logger.report.evidence_text import evidence_beside_the_end
-from timing_logger.report.pictured_step import PicturedStep
 from timing_logger.report.step_text import step_text
 from timing_logger.report.verdict_wording import side_of_limit, verdict_sentence, what_next
 
@@ -42,7 +42,7 @@ def stragglers_text(
     windows: pd.DataFrame,
     width: int,
     *,
-    picture: PicturedStep | None = None,
+    step: ShownStep | None = None,
     why: bool = False,
     everything: bool = False,
 ) -> str:
@@ -51,7 +51,7 @@ def stragglers_text(
     Args:
         windows: the windows of the analysis, those that cost most first.
         width: columns of the terminal.
-        picture: the step; None if there is none to draw.
+        step: a typical step; None if there is none to draw.
         why: whether to add the conditions that decided, and the numbers of the policy.
         everything: whether to show all suspects and windows, however many.
     """
@@ -60,7 +60,7 @@ def stragglers_text(
     return page(
         *(paragraph(width, verdict.end.warning) if verdict.end.warning else ()),
         *paragraph(width, verdict_sentence(verdict), *filter(None, [what_next(verdict)])),
-        step_text(picture, width) if picture else "",
+        step_text(step, width) if step else "",
         *paragraph(width, *evidence_beside_the_end(verdict)),
         *_suspects_text(verdict, width, most),
         table_text(shown, _WINDOWS, width) if len(windows) else "",

@@ -24,6 +24,7 @@ from timing_files import record, write_table, write_timing_file
 
 from timing_logger.engine.rows import Query
 from timing_logger.engine.run import answers_in_batches
+from timing_logger.engine.step import shown_in_files
 from timing_logger.engine.workers import Processes
 from timing_logger.reading.selection import select
 from timing_logger.reading.timings import read_timings, timing_files
@@ -33,7 +34,6 @@ from timing_logger.report.html._collectives import COLLECTIVES
 from timing_logger.report.html._findings import PROCESSES, Findings
 from timing_logger.report.html._packing import as_script_data
 from timing_logger.report.html.page import write_findings
-from timing_logger.report.pictured_step import picture_in_files
 
 HOSTILE = "</script><img src=x onerror=alert(1)>{{ 7 * 7 }}"
 
@@ -103,8 +103,8 @@ def test_a_page_made_in_parts_is_that_of_all_rows(
     write_report(select(rows, **{"ranks": None, "iterations": None, **options}), expected)
     query = Query(timing_files(folder, incarnations="all"), **options)
     processes, collectives = answers_in_batches((PROCESSES, COLLECTIVES), query, Processes(1))
-    picture = processes.step and picture_in_files(processes.step, processes.crowd.named, query)
-    found = Findings(**vars(processes), **vars(collectives), picture=picture)
+    shown = processes.step and shown_in_files(processes.step, processes.crowd.named, query)
+    found = Findings(**vars(processes), **vars(collectives), shown=shown)
     write_findings(found, tmp_path / "parts.html")
     assert (tmp_path / "parts.html").read_text() == expected.read_text()
 

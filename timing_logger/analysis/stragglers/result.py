@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from timing_logger._moved import EarlierName, earlier_keywords, warn_of_new_name
@@ -13,6 +13,7 @@ from timing_logger.analysis.steps import StepRange
 from timing_logger.analysis.stragglers.facts import Fact, Reason, plain_fact
 from timing_logger.analysis.stragglers.policy import STANDARD, Policy
 from timing_logger.analysis.stragglers.rank_facts import BondKind, Gate
+from timing_logger.analysis.stragglers.shown_step import ShownStep
 
 VerdictKind = Literal["healthy", "rank", "suspect", "role", "group-wide", "communication", "diffuse", "hang"]
 
@@ -115,6 +116,8 @@ class Verdict:
         policy: the numbers that decided.
         end: whether the run came to its end, and which ranks hang if not. If a run with slow ranks hangs,
             ``verdict`` tells of the slow ranks, and ``end.hangs`` of the hang.
+        step: a typical slow step, which a notebook shows; None if there is none, or it was not asked for. It
+            is no part of ``as_dict``, and two verdicts may be equal without it.
     """
 
     verdict: VerdictKind
@@ -152,6 +155,7 @@ class Verdict:
     evidence: tuple[Fact, ...] = ()
     policy: Policy = STANDARD
     end: RunEnd = field(default_factory=lambda: RunEnd(state="unknown"))
+    step: ShownStep | None = field(default=None, compare=False, repr=False)
 
     phase = EarlierName[str]("phase", "operation")
 
@@ -169,13 +173,20 @@ class Verdict:
             self.first_iteration, self.last_iteration, self.first_epoch, self.last_epoch
         ).in_words()
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the verdict in words, the step, and the suspects."""
+        from timing_logger.report.notebook import verdict_html  # words and pictures are for who sees them
+
+        return verdict_html(self)
+
     def as_dict(self) -> VerdictDict:
         """Return the verdict as plain values that JSON can hold.
 
         An unknown figure is None. Epochs are included only where iterations restart, and of the policy the
         numbers that are not those of the standard one.
         """
-        found = plain_fields(self)
+        found = plain_fields(replace(self, step=None))
+        del found["step"]
         if self.first_epoch is None:
             del found["first_epoch"], found["last_epoch"]
         found["why"] = plain_fact(self.why) if self.why else None

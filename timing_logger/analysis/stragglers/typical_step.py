@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import narwhals as nw
 import numpy as np
+import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.accounting.blocked import NO_RANK
@@ -16,12 +17,18 @@ from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.series.peers import peer_medians, row_medians
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.stragglers.case import Judgement
-from timing_logger.analysis.stragglers.verdict import map_judgement, reduce_judgement
+from timing_logger.analysis.stragglers.shown_step import ShownStep
 from timing_logger.analysis.table_types import Floats, Ints, Schema
-from timing_logger.analysis.tables import like, nullable_integers, opened
+from timing_logger.analysis.tables import like, nullable_integers, of_pandas, opened, taken
 
 _ABOUT_HALF = 0.4, 0.6
 """Of the time that is lost: steps between which so much of it is lost are like each other."""
+
+_WAITING = WHAT.index("waiting")
+
+_MOST_SHOWN, _MOST_NAMED = 16, 6
+"""All ranks of a step are shown if they are no more than this; else so many of those that are named, and of
+the others the one that waited least, the one in the middle, and the one that waited most."""
 
 _SCHEMA: Schema = {
     "rank": nw.Int64, "incarnation": nw.Int64, "iteration": nw.Int64, "what": nw.String,
@@ -74,6 +81,28 @@ class StepOfRanks(NamedTuple):
         ranks: list[int] = self.windows.rank.tolist()
         return ranks
 
+    @property
+    def waits(self) -> pd.DataFrame:
+        """How long each rank waited, and for whom, as in :class:`ShownStep`."""
+        its = self.blocked.only(self.blocked.what == _WAITING)
+        each = pd.DataFrame({
+            "rank": its.rank, "waited_for": its.waited_for, "ms": 1e3 * (its.end_s - its.start_s)
+        })  # fmt: skip
+        summed: pd.DataFrame = each.groupby(["rank", "waited_for"], as_index=False)["ms"].sum()
+        return summed
+
+    def shown(self, ranks: Sequence[int], own: Sequence[Stretches]) -> ShownStep:
+        """Return what is shown of the step.
+
+        Args:
+            ranks: the ranks that are shown.
+            own: how processes spent the time in which they were not blocked, at least those of ``ranks``.
+        """
+        return ShownStep(
+            self.iteration, self.epoch, self.loses_time, len(self.ranks), list(ranks),
+            self.table(of_pandas(), own, ranks), self.waits,
+        )  # fmt: skip
+
     def table(
         self,
         frame: nw.DataFrame[IntoDataFrameT],
@@ -109,32 +138,29 @@ class StepOfRanks(NamedTuple):
         )
 
 
-def account_of_step(timings: IntoDataFrameT, iteration: int | None = None) -> IntoDataFrameT:
-    """Account for each instant of one step, by default of a typical one of those in which time is lost.
-
-    It is the account that :func:`timing_logger.analysis.account` sums, stretch by stretch: the ranks that the
-    verdict names take more time than their peers in their slow steps, and half of that in steps that take
-    less than the one chosen. Where it names none, the same holds of what the slowest rank of each step takes
-    beyond the typical one; of a healthy run, a step of median length is chosen.
+def shown_in_table(step: StepOfRanks, named: Sequence[int], timings: IntoDataFrameT) -> ShownStep:
+    """Return what is shown of a step of a run whose rows are in one table.
 
     Args:
-        timings: as ``read_timings`` returns.
-        iteration: another step; where iterations restart, its last epoch.
-
-    Returns:
-        One row for each stretch of time, by rank and time; the stretches of a rank follow each other without
-        a gap. No row if no such step has its begin and end known on two ranks, on one time axis.
-
-    Columns:
-        rank, incarnation.
-        iteration: that of the step.
-        what, operation, waited_for: as in ``account``.
-        start_ms, end_ms: when the stretch began and ended, in ms, from when the first rank began the step.
-            A rank begins a step when it leaves the last communication of the step before.
+        step: the step.
+        named: the ranks that the verdict names.
+        timings: all rows of the run, or of those of its ranks that may be shown.
     """
     frame = opened(timings, COLUMNS_OF["account"])
-    step = typical_step(reduce_judgement([map_judgement(timings)], with_blocked=True), iteration)
-    return NO_STEP.table(frame, []) if step is None else step.table(frame, [map_own_stretches(frame)])
+    ranks = ranks_to_show(step, named)
+    its = taken(frame, frame.columns, np.flatnonzero(np.isin(frame["rank"].to_numpy(), ranks)))
+    return step.shown(ranks, [map_own_stretches(its)])
+
+
+def ranks_to_show(step: StepOfRanks, named: Sequence[int]) -> list[int]:
+    """Return the ranks of a step that are shown: all of a few, else those that are named, and some others."""
+    ranks = set(step.ranks)
+    if len(ranks) <= _MOST_SHOWN:
+        return step.ranks
+    chosen = [rank for rank in named if rank in ranks][:_MOST_NAMED]
+    ms = step.waits.groupby("rank")["ms"].sum()
+    others = sorted(ranks.difference(chosen), key=lambda rank: (ms.get(rank, 0.0), rank))
+    return sorted({*chosen, others[0], others[len(others) // 2], others[-1]})
 
 
 def typical_step(judgement: Judgement, iteration: int | None = None) -> StepOfRanks | None:

@@ -28,6 +28,7 @@ from timing_logger.analysis.stragglers.facts import DifferentRuns, RanksLacking,
 from timing_logger.analysis.stragglers.owner import with_owner
 from timing_logger.analysis.stragglers.policy import STANDARD, Policy
 from timing_logger.analysis.stragglers.result import Verdict
+from timing_logger.analysis.stragglers.typical_step import shown_in_table, typical_step
 from timing_logger.analysis.stragglers.who.pricing import Pricing, pricing_of
 from timing_logger.analysis.stragglers.whole_run.communication import (
     mostly_transfers,
@@ -74,7 +75,9 @@ def stragglers(
         and not timed; ``why`` then has the reason. The attribute ``end`` tells of any
         run whether it came to its end.
     """
-    return judgement_of(timings, roles, policy=policy, host=given(host)).verdict
+    judgement = judgement_of(timings, roles, policy=policy, host=given(host), with_blocked=True)
+    verdict, step = judgement.verdict, typical_step(judgement)
+    return replace(verdict, step=step and shown_in_table(step, verdict.ranks_to_look_at, timings))
 
 
 def judgement_of(
@@ -84,6 +87,7 @@ def judgement_of(
     *,
     policy: Policy = STANDARD,
     host: HostCounters | None = None,
+    with_blocked: bool = False,
 ) -> Judgement:
     """Judge a run, for ``stragglers``, ``windows`` and ``scores``.
 
@@ -91,8 +95,11 @@ def judgement_of(
         timings, roles, policy: as those of ``stragglers``.
         end: the end of the run where it is known already; None to find it.
         host: reads the host counters; None if there are none.
+        with_blocked: as for :func:`reduce_judgement`.
     """
-    return reduce_judgement([map_judgement(timings)], roles, end, policy=policy, host=host)
+    return reduce_judgement(
+        [map_judgement(timings)], roles, end, policy=policy, host=host, with_blocked=with_blocked
+    )
 
 
 def judgement_on(case: Case, files: Sequence[File]) -> Judgement:

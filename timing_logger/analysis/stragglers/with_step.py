@@ -7,17 +7,47 @@ from functools import partial
 from typing import NamedTuple
 
 import pandas as pd
+from narwhals.typing import IntoDataFrameT
 
+from timing_logger.analysis.accounting.part import map_own_stretches
 from timing_logger.analysis.analysis import ByProcess
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.ranks.overview import OVERVIEW, Summary, SummaryPart, map_summary, reduce_summary
 from timing_logger.analysis.stragglers.coinciding.search import HostCounters
 from timing_logger.analysis.stragglers.result import Verdict
-from timing_logger.analysis.stragglers.typical_step import StepOfRanks, typical_step
+from timing_logger.analysis.stragglers.typical_step import NO_STEP, StepOfRanks, typical_step
 from timing_logger.analysis.stragglers.verdict import JudgementPart, map_judgement, reduce_judgement
 from timing_logger.analysis.stragglers.windows import STRAGGLERS, verdict_and_windows
-from timing_logger.analysis.tables import of_pandas
+from timing_logger.analysis.tables import of_pandas, opened
+
+
+def account_of_step(timings: IntoDataFrameT, iteration: int | None = None) -> IntoDataFrameT:
+    """Account for each instant of one step, by default of a typical one of those in which time is lost.
+
+    It is the account that :func:`timing_logger.analysis.account` sums, stretch by stretch: the ranks that the
+    verdict names take more time than their peers in their slow steps, and half of that in steps that take
+    less than the one chosen. Where it names none, the same holds of what the slowest rank of each step takes
+    beyond the typical one; of a healthy run, a step of median length is chosen.
+
+    Args:
+        timings: as ``read_timings`` returns.
+        iteration: another step; where iterations restart, its last epoch.
+
+    Returns:
+        One row for each stretch of time, by rank and time; the stretches of a rank follow each other without
+        a gap. No row if no such step has its begin and end known on two ranks, on one time axis.
+
+    Columns:
+        rank, incarnation.
+        iteration: that of the step.
+        what, operation, waited_for: as in ``account``.
+        start_ms, end_ms: when the stretch began and ended, in ms, from when the first rank began the step.
+            A rank begins a step when it leaves the last communication of the step before.
+    """
+    frame = opened(timings, COLUMNS_OF["account"])
+    step = typical_step(reduce_judgement([map_judgement(timings)], with_blocked=True), iteration)
+    return NO_STEP.table(frame, []) if step is None else step.table(frame, [map_own_stretches(frame)])
 
 
 class StragglersAndStep(NamedTuple):

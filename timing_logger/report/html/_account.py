@@ -67,7 +67,7 @@ def account_chart(findings: Findings) -> AccountChart:
     kinds = TimeKinds.of(main)
     main = main.assign(kind=kinds.of_rows(main))
     bars = list(_bars(figures, main, kinds)) if len(figures.ranks) else []
-    step = step_chart(findings.picture, kinds) if findings.picture else None
+    step = step_chart(findings.shown, kinds) if findings.shown else None
     drawn = {segment.kind for bar in bars for segment in bar.segments}
     if step:
         drawn.update(part.kind for lane in step.lanes for part in lane.parts)

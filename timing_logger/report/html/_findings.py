@@ -15,13 +15,15 @@ from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.ranks.overlap import OVERLAP, OverlapPart
 from timing_logger.analysis.ranks.overview import SummaryPart, map_summary, reduce_summary
 from timing_logger.analysis.stragglers.coinciding.search import HostCounters, given
-from timing_logger.analysis.stragglers.typical_step import StepOfRanks, typical_step
+from timing_logger.analysis.stragglers.shown_step import ShownStep
+from timing_logger.analysis.stragglers.typical_step import StepOfRanks, shown_in_table, typical_step
 from timing_logger.analysis.stragglers.verdict import JudgementPart, map_judgement, reduce_judgement
 from timing_logger.analysis.stragglers.windows import verdict_and_windows
 from timing_logger.analysis.tables import of_pandas, opened
 from timing_logger.engine.cluster import Cluster
 from timing_logger.engine.rows import Query
 from timing_logger.engine.run import Result, run
+from timing_logger.engine.step import shown_in_files
 from timing_logger.reading.lacking import stated_world_size
 from timing_logger.record import COLUMNS
 from timing_logger.report._limits import FEW_PROCESSES
@@ -30,7 +32,6 @@ from timing_logger.report.html._crowd import Crowd, InTimeline
 from timing_logger.report.html._own_times import OwnTimes
 from timing_logger.report.html._step_begins import StepBegins, joined_begins, step_begins
 from timing_logger.report.html._timeline import Spans, Timeline, spans_of, timeline_of
-from timing_logger.report.pictured_step import PicturedStep, picture_in_files, picture_in_table
 
 
 @dataclass(frozen=True)
@@ -85,11 +86,11 @@ class Findings(Collectives, Processes):
     """All findings that a page is drawn from.
 
     Attributes:
-        picture: the picture of ``step``.
+        shown: what is shown of ``step``.
     """
 
     timeline: Timeline
-    picture: PicturedStep | None
+    shown: ShownStep | None
 
     @classmethod
     def of(cls, timings: pd.DataFrame, host: pd.DataFrame | None = None) -> Findings:
@@ -103,8 +104,8 @@ class Findings(Collectives, Processes):
         timings = opened(timings).to_native()  # with every column that any analysis needs
         timings.attrs = attrs
         processes = _processes(with_spans=True, host=given(host)).of(timings)
-        picture = processes.step and picture_in_table(processes.step, processes.crowd.named, timings)
-        return cls(**vars(processes), **vars(COLLECTIVES.of(timings)), picture=picture)
+        shown = processes.step and shown_in_table(processes.step, processes.crowd.named, timings)
+        return cls(**vars(processes), **vars(COLLECTIVES.of(timings)), shown=shown)
 
 
 class _Part(NamedTuple):
@@ -204,5 +205,5 @@ def findings_in_files(
         theirs = replace(query, ranks=timeline.whose.ranks) if timeline.whose else query
         timeline = timeline.drawn(run(theirs, _SPANS, cluster=cluster).answer)
     step, named = processes["step"], processes["crowd"].named
-    picture = step and picture_in_files(step, named, query, cluster)
-    return Findings(**processes, **collectives, timeline=timeline, picture=picture), result
+    shown = step and shown_in_files(step, named, query, cluster)
+    return Findings(**processes, **collectives, timeline=timeline, shown=shown), result

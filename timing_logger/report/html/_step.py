@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from timing_logger.analysis.stragglers.shown_step import ShownStep
 from timing_logger.record import escape_text
 from timing_logger.report._wording import as_tenths
 from timing_logger.report.html._time_kinds import TimeKinds
@@ -97,8 +98,9 @@ class _Stretch(NamedTuple):
     end: float
 
 
-def step_chart(picture: PicturedStep, kinds: TimeKinds) -> StepChart:
+def step_chart(step: ShownStep, kinds: TimeKinds) -> StepChart:
     """Draw a step in the colours of the account of the run."""
+    picture = PicturedStep(*step)
     length_ms = picture.length_ms
     of_ranks = {rank: list(_stretches(picture, rank, kinds)) for rank in picture.ranks}
     return StepChart(

@@ -10,7 +10,7 @@ from timing_logger.reading.named_ranks import listed_ranks
 from timing_logger.report._wording import UNKNOWN, percent
 from timing_logger.report.evidence_text import evidence_beside_the_end
 from timing_logger.report.html._findings import Findings
-from timing_logger.report.html._tables import Column, Table, decimals, integer, table, table_of, text
+from timing_logger.report.html._tables import Column, Shown, Table, decimals, integer, table, table_of, text
 from timing_logger.report.verdict_wording import headline, particulars, side_of_limit, what_next
 
 
@@ -48,7 +48,7 @@ def judgement(findings: Findings) -> Judgement:
         next=what_next(verdict),
         evidence=evidence_beside_the_end(verdict),
         gates=_gates(verdict),
-        suspects=_suspects(findings),
+        suspects=suspects_table(findings.verdict, findings.crowd.shown("that cost most", "stragglers --all")),
         windows=_windows(findings),
     )
 
@@ -60,14 +60,20 @@ def _gates(verdict: Verdict) -> Table:
     return table("Conditions, in the order of judging", ["condition", "value", "limit", "so it is"], rows)
 
 
-def _suspects(findings: Findings) -> Table:
+def suspects_table(verdict: Verdict, shown: Shown) -> Table:
+    """Return the table of the ranks that are or may be slow.
+
+    Args:
+        verdict: the verdict.
+        shown: which rows of many are shown.
+    """
     rows = [
         [listed_ranks(suspect.ranks), suspect.operation, percent(suspect.share), percent(suspect.likelihood)]
-        for suspect in findings.verdict.suspects
+        for suspect in verdict.suspects
     ]
     caption = "Suspects: ranks that are or may be slow; ranks that act as one are one suspect"
     heads = ["ranks", "operation", "of the lost time", "likelihood"]
-    return table(caption, heads, rows, findings.crowd.shown("that cost most", "stragglers --all"))
+    return table(caption, heads, rows, shown)
 
 
 def _figure(value: float) -> str:

@@ -103,10 +103,15 @@ def surroundings(*scripts: str) -> dict[str, object]:
     """Return what the template needs besides the sections, with these scripts after those that draw."""
     script = "\n".join(_static(name) for name in (*_SCRIPTS, *scripts))
     return {
-        "style": _static("report.css"),
+        "style": style(),
         "script": script,
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     }
+
+
+def style() -> str:
+    """Return the style sheet."""
+    return _static("report.css")
 
 
 def sections(findings: Findings, hosts: Iterable[HostTable]) -> tuple[dict[str, object], dict[str, object]]:
