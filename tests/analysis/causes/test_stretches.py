@@ -55,6 +55,14 @@ def test_a_run_of_a_single_step_has_no_stretches() -> None:
     assert stretches_of(_ends(1.0, 1), SECONDS).n == 0
 
 
+def test_of_a_rank_that_never_communicated_no_step_is_in_a_stretch() -> None:
+    ends_s = _ends(1.0, 9)
+    ends_s[:, 0] = np.nan
+    stretches = stretches_of(ends_s, SECONDS)
+    assert (stretches.n, stretches.of_step.tolist()) == (0, [-1] * 9)
+    assert stretches.sums(np.ones_like(ends_s)).shape == (0, ends_s.shape[1])
+
+
 def test_time_that_was_waited_is_a_share_of_the_time_in_proportion_to_the_overlap() -> None:
     shown = in_stretches(
         WAITED, _intervals(main_run_queue_wait_us=[4e5, 0, 8e5]), np.array([10.5]), np.array([12.5])

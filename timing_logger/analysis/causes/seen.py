@@ -75,7 +75,7 @@ def seen(host: pd.DataFrame, ranks: Sequence[int], ends_s: Floats, self_ms: Floa
         self_ms: how long each of them worked in each step on its own account, steps x ranks.
 
     Returns:
-        What they show; None if nothing of the first is known.
+        What they show; None if nothing of the first is known, or no step of it.
     """
     counters = [(cause, counter) for cause, counter in COUNTERS if counter.name in host.columns]
     beside = [one for one in (_RUNNABLE, _CORES) if one.name in host.columns]
@@ -83,6 +83,8 @@ def seen(host: pd.DataFrame, ranks: Sequence[int], ends_s: Floats, self_ms: Floa
     if not counters or ranks[0] not in by_rank:
         return None
     stretches = stretches_of(ends_s, by_rank[ranks[0]].begin_s)
+    if not stretches.n:
+        return None
     with np.errstate(divide="ignore", invalid="ignore"):
         busy = np.minimum(stretches.sums(self_ms) / stretches.length_ms, 1.0)
     shown = [_comparable(one, _of_ranks(one, ranks, by_rank, stretches), busy) for _, one in counters]

@@ -29,7 +29,8 @@ class Stretches(NamedTuple):
     """Stretches of successive steps.
 
     Attributes:
-        of_step: for each step the position of its stretch; -1 for the first, of which no begin is known.
+        of_step: for each step the position of its stretch; -1 for the first, of which no begin is known, and
+            for all if it is known of none.
         begin_s, end_s: stretches x ranks, on the time axis of the rank's instants; NaN where unknown.
     """
 
@@ -89,7 +90,8 @@ def stretches_of(ends_s: Floats, begins_s: Floats) -> Stretches:
     _, place = np.unique(number, return_inverse=True)
     last = np.flatnonzero(np.append(np.diff(place) > 0, True)) + 1 if len(place) else np.zeros(0, np.int64)
     edges = np.concatenate([[0], last]).astype(np.int64)
-    of_step = np.concatenate([[-1], place]).astype(np.int64)[: len(ends_s)]
+    of_step = np.full(len(ends_s), -1, np.int64)
+    of_step[1 : 1 + len(place)] = place  # of a rank that never communicated, the middle of no step is known
     return Stretches(of_step, ends_s[edges[:-1]], ends_s[edges[1:]])
 
 

@@ -171,6 +171,14 @@ def test_ranks_that_wait_for_processors_in_every_second_do_so_where_more_tasks_w
     assert stragglers(run.timings, host=host.assign(runnable_tasks=2.0)).cause is None
 
 
+def test_where_a_rank_never_communicated_counters_say_nothing_and_the_verdict_stands() -> None:
+    rng = np.random.default_rng(8)
+    run = late_in_turn(rng, step_ms=20, run_s=20)
+    alone = run.timings["operation"].isin(["ALLREDUCE", "BARRIER"]) & (run.timings["rank"] == 0)
+    timings = run.timings[~alone]
+    assert stragglers(timings, host=host_table(run, rng, WAIT)).verdict == stragglers(timings).verdict
+
+
 @pytest.mark.filterwarnings("error")
 def test_a_counter_that_one_rank_lacks_is_taken_from_the_others_without_a_warning() -> None:
     rng = np.random.default_rng(8)

@@ -131,7 +131,7 @@ def _some(n_ranks: int) -> Ints:
 def _seen(case: Case, columns: Ints, host: pd.DataFrame) -> Seen | None:
     times = case.times
     what = seen(host, times.ranks_of(columns), times.ends_s[:, columns], times.self_ms[:, columns])
-    return what if what is not None and len(what.shown) and what.stretches.n else None
+    return what if what is not None and len(what.shown) else None
 
 
 def _lateness(case: Case, what: Seen, columns: Ints) -> Floats:
