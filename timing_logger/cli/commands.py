@@ -165,7 +165,7 @@ def _tell_changes(watcher: Watcher, arguments: Namespace) -> Answer:
 
     changes = Changes()
     for snapshot in _looks(watcher, arguments.interval):
-        n_looks = 2 if snapshot and snapshot.is_over else 1  # it would say the same again: it is told
+        n_looks = 2 if snapshot and snapshot.is_over else 1  # the next would say the same
         for _ in range(n_looks):
             if snapshot and (change := changes.after(snapshot.verdict, time.time())):
                 as_json = arguments.json and event_line(event_of(change, run_of(snapshot.files)))
