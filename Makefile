@@ -241,7 +241,7 @@ numbers: $(TEST)
 	$(BIN)/python website/numbers_page.py
 	$(BIN)/python website/series_page.py
 
-# The moving picture of a terminal at the head of README.md, and that of an account in docs/stragglers.md.
+# The moving picture of a terminal in docs/run.md, that of an account in docs/stragglers.md, and the report at the head of README.md.
 picture: $(DEV)
 	$(BIN)/python website/terminal_picture.py
 	$(BIN)/python website/account_picture.py
