@@ -23,7 +23,7 @@ from timing_logger.which_core import NOTE as recording_core_note
 
 if TYPE_CHECKING:
     from timing_logger.autologging.start import autolog
-    from timing_logger.reading import read_host_counters, read_timings
+    from timing_logger.reading import read_host_counters, read_stack_samples, read_timings
     from timing_logger.reading.converting import convert
 
     __version__: str
@@ -37,6 +37,7 @@ __all__ = [
     "get_timing_logger",
     "init_timing_logger",
     "read_host_counters",
+    "read_stack_samples",
     "read_timings",
     "recording_core",
     "recording_core_note",
@@ -48,6 +49,7 @@ _HOME = {
     "autolog": "timing_logger.autologging.start",
     "convert": "timing_logger.reading.converting",
     "read_host_counters": "timing_logger.reading.host_rows",
+    "read_stack_samples": "timing_logger.reading.stack_rows",
     "read_timings": "timing_logger.reading.timings",
 }
 

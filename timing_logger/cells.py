@@ -59,7 +59,8 @@ def unescape_text(text: str) -> str:
     return _ESCAPED.sub(lambda m: chr(int(m[1] or m[2], 16)) if m[1] or m[2] else m[3], text)
 
 
-def _quoted(text: str) -> str:
+def quoted_text(text: str) -> str:
+    """Return ``text``, escaped, as a cell of a line of CSV."""
     text = escape_text(text)
     return '"' + text.replace('"', '""') + '"' if _NEEDS_QUOTES.search(text) else text
 
@@ -77,10 +78,10 @@ class _TextColumn(dict[str, str]):
         if type(value) is not str:
             raise TypeError("not a name")  # the careful path takes this record
         if len(value) > MAX_TEXT_CHARS:
-            return _quoted(self._normalize(value[: MAX_TEXT_CHARS - 1] + "…"))
+            return quoted_text(self._normalize(value[: MAX_TEXT_CHARS - 1] + "…"))
         if len(self) >= self.MAX_NAMES:
             self.clear()
-        cell = self[value] = _quoted(self._normalize(value))
+        cell = self[value] = quoted_text(self._normalize(value))
         return cell
 
 

@@ -1,4 +1,4 @@
-"""**The table** of the host's counters, and the names of the files that hold them.
+"""**The table** of the host's counters.
 
 Once a second, a rank that records writes what its process, its host and its devices counted since the line
 before: ``host-rank0.csv`` beside ``timing-rank0.csv``. Both halves make all they know of these counters from
@@ -7,15 +7,9 @@ before: ``host-rank0.csv`` beside ``timing-rank0.csv``. Both halves make all the
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal, NamedTuple
 
-from timing_logger.run_info import TimingFile
-
 Kind = Literal["difference", "level"]
-
-_TIMING, _HOST = "timing", "host"
-
 
 class Counter(NamedTuple):
     """A counter, which is a column of the file.
@@ -128,19 +122,3 @@ INSTANTS = ("start_counter", "end_counter")
 """The first two columns: the interval of a line, in seconds on the process's ``perf_counter`` axis."""
 
 HEADER = ",".join((*INSTANTS, *NAMES)) + "\n"
-
-
-def host_file_name(name: TimingFile) -> str:
-    """Return the name of the file of counters beside a timing file, such as ``host-rank0.run2.csv``."""
-    return _HOST + name.name.removeprefix(_TIMING)
-
-
-def host_file_path(timing_file: Path) -> Path:
-    """Return the path of the file of counters beside a timing file, of the same part."""
-    name = TimingFile.parse(timing_file.name)
-    return timing_file.with_name(host_file_name(name) if name else _HOST + timing_file.name)
-
-
-def parse_host_file_name(name: str) -> TimingFile | None:
-    """Return what the name of a file of counters states; None if it is not the name of one."""
-    return TimingFile.parse(_TIMING + name.removeprefix(_HOST)) if name.startswith(_HOST) else None

@@ -431,6 +431,24 @@ class HostCountersInfo(NamedTuple):
     last_error: str
 
 
+class StackSamplesInfo(NamedTuple):
+    """What became of the file of stack samples, see :mod:`timing_logger.stack_samples`.
+
+    Attributes:
+        file: its name; "" before its first line.
+        lines: how many lines are in it, and in its further parts.
+        lost: samples that could not be written.
+        cpu_ns: processor time that taking and writing the samples took.
+        last_error: the latest trouble in words; "" if there was none.
+    """
+
+    file: str
+    lines: int
+    lost: int
+    cpu_ns: int
+    last_error: str
+
+
 @dataclass(slots=True, kw_only=True)
 class RunInfo:
     """The content of a sidecar. Units are part of the field names.
@@ -461,6 +479,7 @@ class RunInfo:
             logger.
         run_id, world, launch_id: see :class:`timing_logger.run_identity.Identity`.
         host_counters: the file of host counters; None if the logger writes none.
+        stack_samples: the file of stack samples; None if the logger writes none.
         core: what recorded: "native", "python", or "native-mpi" for the library of ``run --native-mpi``.
         core_note: what the Python core costs, why it was the one in use, and the way out; "" for the others.
     """
@@ -497,6 +516,7 @@ class RunInfo:
     ring_path: str = ""
     killed: bool = False
     host_counters: HostCountersInfo | None = None
+    stack_samples: StackSamplesInfo | None = None
     core: str = ""
     core_note: str = ""
     run_id: str = field(default_factory=lambda: identity().run_id)

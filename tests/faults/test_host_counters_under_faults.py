@@ -29,7 +29,7 @@ interval_s = float(os.environ.get("INTERVAL_S", 0.05))
 start.HostSampler = partial(start.HostSampler, interval_s=interval_s)
 logger = TimingLogger(0, sys.argv[1], host_counters=True)
 def lines():
-    return logger._host.info().lines
+    return logger._samplers[0].info().lines
 def until(n_lines):
     while lines() < n_lines:
         time.sleep(0.005)
@@ -172,7 +172,7 @@ until(2)
 child = os.fork()
 if not child:
     import threading
-    assert logger._host is None, logger._host
+    assert not logger._samplers, logger._samplers
     logger.close()
     os._exit(len([one for one in threading.enumerate() if "timing-logger" in one.name]))
 _, status = os.waitpid(child, 0)
@@ -196,7 +196,7 @@ until(2)
 size = os.stat(sys.argv[1] + "/host-rank0.csv").st_size
 _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (size + 50, most))
-while logger._host.info().failed < 3:
+while logger._samplers[0].info().failed < 3:
     time.sleep(0.005)
 resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 until(lines() + 2)

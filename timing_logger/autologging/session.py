@@ -63,6 +63,7 @@ class Session:
             hang_after=hang_after_s(),
             pause_rows=True,
             host_counters=self._settings.host_counters,
+            stack_samples=self._settings.stack_samples,
         )
         lend_timing_logger(logger)
         return logger

@@ -32,12 +32,14 @@ class Settings:
         every: record every Nth iteration only, 1 for all.
         batch_work: whether rows of loaded batches state how much these are.
         host_counters: whether a file beside each timing file has what the host counted, once a second.
+        stack_samples: whether another has where the main thread was, five times a second.
     """
 
     log_dir: str
     every: int = 1
     batch_work: bool = True
     host_counters: bool = True
+    stack_samples: bool = True
 
     def to_environment(self) -> dict[str, str]:
         """Return the variable from which :func:`from_environment` makes these settings."""

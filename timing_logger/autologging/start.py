@@ -22,6 +22,7 @@ def autolog(
     every: int = 1,
     batch_work: bool = True,
     host_counters: bool = True,
+    stack_samples: bool = True,
 ) -> None:
     """Time this program from now on, without a further change of its code.
 
@@ -37,9 +38,15 @@ def autolog(
             largest tensor of whole numbers, such as token ids with their padding, or else its samples.
         host_counters: whether ``host-rank{rank}.csv`` has once a second what the process, its host and its
             devices counted, such as the time in which threads waited for a processor.
+        stack_samples: whether ``stacks-rank{rank}.csv`` has five times a second which line of the program's
+            code its main thread was in.
     """
     settings = Settings(
-        log_dir=os.path.abspath(log_dir), every=every, batch_work=batch_work, host_counters=host_counters
+        log_dir=os.path.abspath(log_dir),
+        every=every,
+        batch_work=batch_work,
+        host_counters=host_counters,
+        stack_samples=stack_samples,
     )
     _start(settings)
 

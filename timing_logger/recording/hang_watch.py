@@ -5,16 +5,19 @@ What a process stood in when it began and recorded nothing for long is kept when
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from timing_logger.record import INFLIGHT, NS_PER_S, RawRecord, Record, is_message
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.open_calls import OpenCalls
-from timing_logger.recording.thread_frames import frame_of_main_thread, from_innermost
+from timing_logger.recording.thread_frames import (
+    frame_of_main_thread,
+    frames_of_program,
+    is_library,
+    short_path,
+)
 from timing_logger.run_info import GroupProgress, OpenCallInfo, Stall
 
 
@@ -59,9 +62,6 @@ def _length_ns(stall: Stall) -> int:
 
 
 _MOST_FRAMES = 12
-_STANDARD_LIBRARY = os.path.dirname(os.__file__)
-_INSTALLED = frozenset({"site-packages", "dist-packages"})
-_OURS = ("timing_logger.", "allreduce_instrumentation.")
 _MOST_TOLD = 100
 
 HeldBack: TypeAlias = "Callable[[int], Iterable[tuple[object, RawRecord]]]"
@@ -193,14 +193,8 @@ def _idle_stack() -> list[str]:
 def _main_thread_stack() -> Iterator[str]:
     """Yield the main thread's innermost call outside of these packages, then the user's calls around it."""
     innermost = True
-    for frame in from_innermost(frame_of_main_thread()):
+    for frame in frames_of_program(frame_of_main_thread()):
         file = frame.f_code.co_filename
-        is_ours = str(frame.f_globals.get("__name__")).startswith(_OURS)
-        if not is_ours and (innermost or not _is_library(file)):
-            yield f"{'/'.join(Path(file).parts[-2:])}:{frame.f_lineno} in {frame.f_code.co_name}"
+        if innermost or not is_library(file):
+            yield f"{short_path(file)}:{frame.f_lineno} in {frame.f_code.co_name}"
             innermost = False
-
-
-def _is_library(file: str) -> bool:
-    """Tell whether ``file`` belongs to the standard library or to an installed package."""
-    return file.startswith(("<frozen", _STANDARD_LIBRARY)) or not _INSTALLED.isdisjoint(Path(file).parts)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from timing_logger.recording.host.sampler import HostSampler
+    from timing_logger.recording.stacks.sampler import StackSampler
 
 if TYPE_CHECKING or chosen.NAME == "python":
     ChosenRecorder = Recorder
@@ -41,8 +42,8 @@ log = logging.getLogger("timing_logger")
 
 BYTES_PER_MB = 10**6
 
-HOST_GRACE_S = 0.5
-"""Seconds that ``close`` waits for the last line of the host's counters."""
+GRACE_S = 0.5
+"""Seconds that ``close`` waits for the last lines of a file beside the timing file."""
 
 NOT_FOR_PROGRAMS = {name for name in vars(InstrumentedCalls) if not name.startswith("_")} | {
     "add_clock_offset", "before_close", "detach", "has_iteration", "labelled", "recording",
@@ -70,7 +71,7 @@ class Logger(Context, lifecycle.Closable):
         self._hang_watch = HangWatch(self._open_calls, given.hang_after)
         self._dropped_at_close = 0
         self._last_calls: list[Callable[[], None]] = []
-        self._host: HostSampler | None = None
+        self._samplers: list[HostSampler | StackSampler] = []
         self._monitor: RunMonitor | None = None
         self._pause_rows = PauseRows(self)  # type: ignore[arg-type]  # which is a recorder, too
         if given.enabled and self._policy.records_rank(self.rank):
@@ -118,8 +119,8 @@ class Logger(Context, lifecycle.Closable):
         flusher = self._own_flusher()
         if flusher is not None and not flusher.closed:
             self._pause_rows.end()
-            if self._host is not None:
-                self._host.close(HOST_GRACE_S)
+            for sampler in self._samplers:
+                sampler.close(GRACE_S)
             while self._last_calls:  # each once, even if an interrupt aborts this close and another follows
                 self._last_calls.pop(0)()
             self._open_calls.write_all(UNRESOLVED)
@@ -182,11 +183,7 @@ class Logger(Context, lifecycle.Closable):
             folder = None if options.ring_dir is None else Path(options.ring_dir)
             backing = back(self._channel, folder, file.path, clock, options.flush_interval)
             self._sidecar = SidecarWriter(file, clock, options.for_sidecar(), backing)
-            if options.host_counters:
-                from timing_logger.recording.host.start import start_sampling
-
-                self._host = start_sampling(file, clock.anchors[0].unix_ns, options.file_mode)
-                self._sidecar.host_counters = self._host.info
+            self._start_samplers(file, self._sidecar, clock.anchors[0].unix_ns, options)
         if not sinks:
             raise ConfigurationError(
                 "log_dir is None and there are no sinks: give one, or pass enabled=False."
@@ -203,6 +200,22 @@ class Logger(Context, lifecycle.Closable):
             self._monitor = RunMonitor(options.monitor, self.path.parent, self.rank)
         lifecycle.detach_in_forked_children(self)
         lifecycle.at_exit(self._close_at_exit)
+
+    def _start_samplers(
+        self, file: CsvSink, sidecar: SidecarWriter, started_unix_ns: int, options: Options
+    ) -> None:
+        if options.host_counters:
+            from timing_logger.recording.host.start import start_counting
+
+            host = start_counting(file, started_unix_ns, options.file_mode)
+            sidecar.host_counters = host.info
+            self._samplers.append(host)
+        if options.stack_samples:
+            from timing_logger.recording.stacks.sampler import start_sampling
+
+            stacks = start_sampling(file, started_unix_ns, options.file_mode)
+            sidecar.stack_samples = stacks.info
+            self._samplers.append(stacks)
 
     def _see_sigterm(self, ends: bool) -> None:
         """Write all open calls; close the logger if the process ends by the signal."""
@@ -228,7 +241,7 @@ class Logger(Context, lifecycle.Closable):
             self._flusher.abandon()
         self._flusher = None
         self._sidecar = None
-        self._host = None
+        self._samplers = []
         self._monitor = None
 
     def _own_flusher(self) -> Flusher | None:
@@ -281,6 +294,9 @@ class TimingLogger(ChosenRecorder, Logger):
         host_counters: write once a second what the process, its host and its devices counted, such as the
             time in which threads waited for a processor, into ``host-rank{rank}.csv`` beside the timing file.
             A thread of its own does it. See :func:`timing_logger.reading.read_host_counters`.
+        stack_samples: write five times a second which line of the program's code the main thread is in, into
+            ``stacks-rank{rank}.csv`` beside the timing file. A thread of its own does it. See
+            :func:`timing_logger.reading.read_stack_samples`.
         fsync: make every write survive a crash of the machine (costs a disk flush each).
         max_file_mb: megabytes (10^6 bytes, at least 1) after which rows continue in the next part of the
             file, ``timing-rank{rank}.part2.csv``; None for no limit. All readers of timing files read the

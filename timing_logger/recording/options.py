@@ -64,6 +64,7 @@ class LoggerOptions(TypedDict, total=False):
     handle_sigterm: bool
     pause_rows: bool
     host_counters: bool
+    stack_samples: bool
     fsync: bool
     max_file_mb: float | None
     file_mode: int
@@ -104,6 +105,7 @@ class Options:
     handle_sigterm: bool = False
     pause_rows: bool = False
     host_counters: bool = False
+    stack_samples: bool = False
     fsync: bool = False
     max_file_mb: float | None = None
     file_mode: int = 0o644

@@ -51,6 +51,7 @@ class SidecarWriter:
 
     Attributes:
         host_counters: tells what becomes of the file of host counters; None if there is none.
+        stack_samples: the same of the file of stack samples.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class SidecarWriter:
             **constants,
         )
         self.host_counters: Callable[[], run_info.HostCountersInfo] | None = None
+        self.stack_samples: Callable[[], run_info.StackSamplesInfo] | None = None
         if backing is not None:
             self._info.ring_path, self._info.crash_protection = backing.path, backing.protection
         try:
@@ -184,6 +186,8 @@ class SidecarWriter:
         info.written_bytes, info.parts = file.written_bytes, file.parts
         if self.host_counters is not None:
             info.host_counters = self.host_counters()
+        if self.stack_samples is not None:
+            info.stack_samples = self.stack_samples()
         if self._backing is not None:
             info.crash_protection = self._backing.protection
         if file.incarnation != info.incarnation:

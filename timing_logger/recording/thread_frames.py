@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import threading
 from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
 from types import BuiltinFunctionType, FrameType
 from typing import Any
 
 _CALL: Any = BuiltinFunctionType.__call__
+_STANDARD_LIBRARY = os.path.dirname(os.__file__)
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+_OURS = ("timing_logger.", "allreduce_instrumentation.")
 _COLLECTS_IN_ALLOCATIONS = sys.version_info < (3, 12)
 
 
@@ -42,3 +48,22 @@ def from_innermost(frame: FrameType | None) -> Iterator[FrameType]:
     while frame is not None:
         yield frame
         frame = frame.f_back
+
+
+def frames_of_program(frame: FrameType | None) -> Iterator[FrameType]:
+    """Yield ``frame`` and those around it, from the innermost one outside of these packages."""
+    for one in from_innermost(frame):
+        if not str(one.f_globals.get("__name__")).startswith(_OURS):
+            yield one
+
+
+@lru_cache(maxsize=4096)
+def is_library(file: str) -> bool:
+    """Tell whether ``file`` belongs to the standard library or to an installed package."""
+    return file.startswith(("<frozen", _STANDARD_LIBRARY)) or not _INSTALLED.isdisjoint(Path(file).parts)
+
+
+@lru_cache(maxsize=4096)
+def short_path(file: str) -> str:
+    """Return the last two parts of a path."""
+    return "/".join(Path(file).parts[-2:])

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from timing_logger.host_counters import host_file_path
+from timing_logger.files_beside import KINDS
 from timing_logger.record import HEADER, RawRecord, format_records
 from timing_logger.run_info import TimingFile, is_anothers, sidecar_path
 from timing_logger.sinks._file_in_parts import DEFAULT_MODE, FileInParts, is_taken
@@ -69,4 +69,4 @@ class CsvSink(FileInParts):
 
 def _is_taken(path: Path) -> bool:
     """Tell whether a timing file is at ``path``, or what belongs to one that is gone."""
-    return is_taken(path) or is_taken(sidecar_path(path)) or is_taken(host_file_path(path))
+    return any(map(is_taken, (path, sidecar_path(path), *(kind.path(path) for kind in KINDS))))

@@ -133,7 +133,7 @@ start.sources = lambda: [hanging, *all_others()]
 logger = TimingLogger(0, sys.argv[1], host_counters=True)
 with logger.operation("WORK"):
     at_work.wait()
-while logger._host.info().lines < 2:
+while logger._samplers[0].info().lines < 2:
     pass
 logger.close()
 print("closed", logger.stats.written)

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from timing_logger import TimingLogger, read_host_counters
+from timing_logger.files_beside import HOST
 from timing_logger.host_counters import HEADER, NAMES
 from timing_logger.recording.host.files import Parsed
-from timing_logger.recording.host.host_file import HostFile
+from timing_logger.recording.file_beside import FileBeside
 from timing_logger.recording.host.sampler import HostSampler, line
 from timing_logger.recording.mailbox import Mailbox
 from timing_logger.run_info import Unseen
@@ -113,8 +114,8 @@ def timing_file(tmp_path: Path) -> CsvSink:
 
 
 @pytest.fixture
-def host_file(timing_file: CsvSink) -> HostFile:
-    return HostFile(timing_file, started_unix_ns=1, mode=0o644)
+def host_file(timing_file: CsvSink) -> FileBeside:
+    return FileBeside(timing_file, HOST, HEADER, started_unix_ns=1, mode=0o644)
 
 
 def faults(folder: Path) -> list[str]:
@@ -122,7 +123,7 @@ def faults(folder: Path) -> list[str]:
     return [cells(one)["major_faults"] for one in text.splitlines(keepends=True)[1:]]
 
 
-def test_each_line_continues_where_the_last_one_ended(host_file: HostFile, timing_file: CsvSink) -> None:
+def test_each_line_continues_where_the_last_one_ended(host_file: FileBeside, timing_file: CsvSink) -> None:
     source = Counting()
     sampler = HostSampler(lambda: [source], host_file, interval_s=0.02)
     source.wait_for(5)
@@ -133,7 +134,7 @@ def test_each_line_continues_where_the_last_one_ended(host_file: HostFile, timin
     assert sum(map(int, faults(timing_file.path.parent))) == source.readings - 1
 
 
-def test_closing_it_writes_the_rest_of_the_last_interval(host_file: HostFile, timing_file: CsvSink) -> None:
+def test_closing_it_writes_the_rest_of_the_last_interval(host_file: FileBeside, timing_file: CsvSink) -> None:
     source = Counting()
     sampler = HostSampler(lambda: [source], host_file, interval_s=1000)
     source.wait_for(1)
@@ -147,17 +148,17 @@ def test_closing_it_writes_the_rest_of_the_last_interval(host_file: HostFile, ti
 def test_what_cannot_be_written_is_part_of_the_next_line_and_is_said_once(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-    host_file: HostFile,
+    host_file: FileBeside,
     timing_file: CsvSink,
 ) -> None:
-    write, source = HostFile.append, Counting()
+    write, source = FileBeside.append, Counting()
 
-    def full_at_first(self: HostFile, text: bytes) -> list[str]:
+    def full_at_first(self: FileBeside, text: bytes) -> list[str]:
         if source.readings < 4:
             raise OSError(28, "No space left on device")
         return write(self, text)
 
-    monkeypatch.setattr(HostFile, "append", full_at_first)
+    monkeypatch.setattr(FileBeside, "append", full_at_first)
     with caplog.at_level(logging.WARNING, "timing_logger"):
         sampler = HostSampler(lambda: [source], host_file, interval_s=0.02)
         source.wait_for(5)
@@ -168,7 +169,7 @@ def test_what_cannot_be_written_is_part_of_the_next_line_and_is_said_once(
     assert len(caplog.records) == 1
 
 
-def test_a_source_that_fails_costs_no_other_its_values(host_file: HostFile, timing_file: CsvSink) -> None:
+def test_a_source_that_fails_costs_no_other_its_values(host_file: FileBeside, timing_file: CsvSink) -> None:
     def fails(texts: Sequence[bytes]) -> Mapping[str, float]:
         return {"cpu_mhz": int(b"what no kernel has written so far")}
 
@@ -180,7 +181,7 @@ def test_a_source_that_fails_costs_no_other_its_values(host_file: HostFile, timi
     assert sampler.info().last_error.startswith("cpu_mhz cannot be told")
 
 
-def test_what_cannot_be_seen_is_stated_with_its_reason(host_file: HostFile, tmp_path: Path) -> None:
+def test_what_cannot_be_seen_is_stated_with_its_reason(host_file: FileBeside, tmp_path: Path) -> None:
     gone, silent = str(tmp_path / "gone"), tmp_path / "silent"
     silent.touch()
 
@@ -210,10 +211,10 @@ def test_what_cannot_be_seen_is_stated_with_its_reason(host_file: HostFile, tmp_
 def test_a_logger_writes_what_this_host_counts_beside_its_timings(tmp_path: Path) -> None:
     with TimingLogger(0, tmp_path, host_counters=True) as logger:
         logger.flush()
-        assert logger._host is not None
-        while not logger._host._before:  # until the first reading
+        assert logger._samplers
+        while not logger._samplers[0]._before:  # until the first reading
             os.sched_yield()
-        logger._host._since_ns -= S
+        logger._samplers[0]._since_ns -= S
     (row,) = read_host_counters(tmp_path).to_dict("records")
     assert row["process_cpu_us"] > 0
     stated = json.loads((tmp_path / "timing-rank0.meta.json").read_text())["host_counters"]
@@ -227,10 +228,10 @@ def test_a_logger_writes_what_this_host_counts_beside_its_timings(tmp_path: Path
 )
 def test_a_logger_that_is_off_or_not_asked_to_writes_none(tmp_path: Path, options: dict[str, object]) -> None:
     with TimingLogger(0, tmp_path / "logs", **options) as logger:  # type: ignore[arg-type]
-        assert logger._host is None
+        assert not logger._samplers
     assert not list(tmp_path.rglob("host-*"))
 
 
 def test_a_logger_without_a_file_writes_none(sink: object) -> None:
     with TimingLogger(0, None, sinks=[sink], host_counters=True) as logger:  # type: ignore[list-item]
-        assert logger._host is None
+        assert not logger._samplers

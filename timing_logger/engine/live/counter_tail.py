@@ -10,7 +10,7 @@ from timing_logger.analysis.table_types import Floats
 from timing_logger.engine.live.growing_file import GrowingFile
 from timing_logger.engine.live.newest_files import Parts
 from timing_logger.errors import NotATimingFileError
-from timing_logger.host_counters import host_file_path
+from timing_logger.files_beside import HOST
 from timing_logger.reading.host_rows import COUNTED, counters_in
 
 _FIRST_LOOK_BYTES = 2**15  # of some minutes
@@ -39,7 +39,7 @@ class CounterTail:
     def _read(self, parts: Parts) -> Iterator[Floats]:
         since = max(self._files, default=max(parts))
         for number in sorted(part for part in parts if part >= since):
-            path = host_file_path(parts[number])
+            path = HOST.path(parts[number])
             if not path.is_file():
                 continue
             file = self._files.setdefault(number, GrowingFile(path, _FIRST_LOOK_BYTES))

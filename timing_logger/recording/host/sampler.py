@@ -7,11 +7,7 @@ milliseconds: rows would be written late.
 
 from __future__ import annotations
 
-import logging
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
@@ -19,13 +15,11 @@ from timing_logger.host_counters import COUNTERS
 from timing_logger.record import NS_PER_S
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.cores.chosen import SmallFiles
+from timing_logger.recording.file_beside import FileBeside
 from timing_logger.recording.host.apart import Apart
 from timing_logger.recording.host.files import Source, why_unreadable
-from timing_logger.recording.host.host_file import HostFile
-from timing_logger.recording.mailbox import Mailbox
+from timing_logger.recording.repeating_thread import RepeatingThread
 from timing_logger.run_info import HostCountersInfo, Unseen
-
-log = logging.getLogger("timing_logger")
 
 INTERVAL_S = 1.0
 """Seconds between two lines."""
@@ -51,88 +45,46 @@ class HostSampler:
     """
 
     def __init__(
-        self, find: Callable[[], Sequence[Source]], file: HostFile, *, interval_s: float = INTERVAL_S
+        self, find: Callable[[], Sequence[Source]], file: FileBeside, *, interval_s: float = INTERVAL_S
     ) -> None:
         self._find = find
         self._files = SmallFiles()
         self._found: Sequence[Source] = ()
         self._sources: Sequence[Source] = ()
         self._file = file
-        self._interval_s = interval_s
-        self._ending: Mailbox[None] = Mailbox()
-        self._ended: Mailbox[None] = Mailbox()
         self._since_ns = perf_counter_ns()
         self._before: Values = {}
         self._unseen: list[Unseen] = []
-        self._cpu_ns = self._failed = 0
-        self._said: set[str] = set()
-        self._last_error = ""
-        self._is_over = False
-        self._thread = threading.Thread(target=self._run, name="timing-logger-host", daemon=True)
-        try:
-            self._thread.start()
-        except RuntimeError as error:  # the system has no thread left
-            self._is_over = True
-            self._report(f"there are no host counters: {error!r}")
+        self._thread = RepeatingThread(
+            "timing-logger-host", "host counters",
+            begin=self._begin, repeat=self._sample, end=self._finish, interval_s=lambda: interval_s,
+        )  # fmt: skip
+        self._thread.start()
 
     def info(self) -> HostCountersInfo:
         """Return what the sidecar says of the counters; from any thread."""
-        cpu_ns = self._cpu_ns + sum(source.cpu_ns for source in self._apart())
+        thread = self._thread
+        cpu_ns = thread.cpu_ns + sum(source.cpu_ns for source in self._apart())
         return HostCountersInfo(
-            self._file.name, self._file.lines, self._failed, cpu_ns, self._unseen, self._last_error
+            self._file.name, self._file.lines, thread.failed, cpu_ns, self._unseen, thread.last_error
         )
 
     def close(self, timeout_s: float) -> None:
         """Write the rest, and end the thread; wait no longer than ``timeout_s`` seconds for it."""
-        self._ending.put(None)
-        if threading.current_thread() is self._thread or self._is_over:
-            return
-        with suppress(TimeoutError):
-            self._ended.take(timeout_s)
+        self._thread.close(timeout_s)
 
     # -- the thread ---------------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        self._harmless(self._begin)
-        due_s = time.monotonic() + self._interval_s
-        while not self._ends_before(due_s):
-            self._harmless(self._sample)
-            due_s = max(due_s, time.monotonic()) + self._interval_s  # late lines are not made up for
+    def _finish(self) -> None:
         if perf_counter_ns() - self._since_ns >= _LEAST_S * NS_PER_S:
-            self._harmless(self._sample)
-        self._harmless(self._file.close)
+            self._thread.harmless(self._sample)
+        self._thread.harmless(self._file.close)
         self._files.close()
         for source in self._apart():
             source.close()
-        self._is_over = True
-        self._ended.put(None)
 
     def _apart(self) -> list[Apart]:
         return [source for source in self._sources if isinstance(source, Apart)]
-
-    def _ends_before(self, due_s: float) -> bool:
-        try:
-            self._ending.take(due_s - time.monotonic())
-        except TimeoutError:
-            return False
-        return True
-
-    def _harmless(self, action: Callable[[], None]) -> None:
-        """Do it. Each kind of error is logged once; the latest stands in the sidecar."""
-        before_ns = time.thread_time_ns()
-        try:
-            action()
-        except BaseException as error:
-            self._failed += 1
-            self._report(f"host counters could not be written: {error!r}")
-        self._cpu_ns += time.thread_time_ns() - before_ns
-
-    def _report(self, message: str) -> None:
-        self._last_error = message
-        kind = message.partition(":")[0]
-        if kind not in self._said:
-            self._said.add(kind)
-            log.warning("timing logger: %s", message)
 
     def _begin(self) -> None:
         self._found = self._sources = self._find()
@@ -148,14 +100,14 @@ class HostSampler:
         if self._is_late():  # devices may begin to answer, or be used, at any time
             self._unseen = unseen(self._found, values)
         for message in found:
-            self._report(f"the file of host counters was changed: {message}")
+            self._thread.report(f"the file of host counters was changed: {message}")
 
     def _told_by(self, source: Source, ask: Callable[[], T], nothing: T) -> T:
         """Return what a source tells. Its error, such as where a kernel writes otherwise, costs no other."""
         try:
             return ask()
         except Exception as error:
-            self._report(f"{source.counters[0]} cannot be told: {error!r}")
+            self._thread.report(f"{source.counters[0]} cannot be told: {error!r}")
             return nothing
 
     def _is_late(self) -> bool:

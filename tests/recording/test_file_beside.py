@@ -1,4 +1,4 @@
-"""The file of counters follows the timing file, and is never another process's."""
+"""A file beside the timing file follows the timing file, and is never another process's."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from pathlib import Path
 import pytest
 
 from timing_logger.errors import LogPathError
+from timing_logger.files_beside import HOST
 from timing_logger.host_counters import HEADER
-from timing_logger.recording.host.host_file import HostFile
+from timing_logger.recording.file_beside import FileBeside
 from timing_logger.sinks.csv import CsvSink
 
 LINE = b"1.000,2.000" + b"," * (HEADER.count(",") - 1) + b"\n"
 
 
-def new(folder: Path) -> tuple[CsvSink, HostFile]:
+def new(folder: Path) -> tuple[CsvSink, FileBeside]:
     timing_file = CsvSink(folder, 0)
-    return timing_file, HostFile(timing_file, started_unix_ns=1, mode=0o600)
+    return timing_file, FileBeside(timing_file, HOST, HEADER, started_unix_ns=1, mode=0o600)
 
 
 def test_it_has_the_number_of_the_timing_file_although_a_lower_one_is_free(tmp_path: Path) -> None:

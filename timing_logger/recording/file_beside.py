@@ -1,29 +1,39 @@
-"""The file of counters: beside the timing file, under the same number, and owned in the same way."""
+"""A file beside the timing file: it has the same number, and is owned in the same way."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from timing_logger.host_counters import HEADER, host_file_name, parse_host_file_name
+from timing_logger.files_beside import FilesBeside
 from timing_logger.run_info import TimingFile, is_anothers
 from timing_logger.sinks._file_in_parts import FileInParts, is_taken
 from timing_logger.sinks.csv import CsvSink
 
 
-class HostFile:
+class FileBeside:
     """Takes whole lines. It begins with the first of them, and follows the timing file to other names.
 
     Args:
         timing_file: the timing file, which belongs to this process.
-        started_unix_ns: the start time that its sidecar states.
+        kind: of the file.
+        header: its first line, with the newline.
+        started_unix_ns: the start time that the sidecar of the timing file states.
         mode: permissions of the files, from which the process's umask is subtracted.
         max_bytes: the size at which a file is followed by its next part; None for no limit.
     """
 
     def __init__(
-        self, timing_file: CsvSink, *, started_unix_ns: int, mode: int, max_bytes: float | None = None
+        self,
+        timing_file: CsvSink,
+        kind: FilesBeside,
+        header: str,
+        *,
+        started_unix_ns: int,
+        mode: int,
+        max_bytes: float | None = None,
     ) -> None:
         self._timing_file = timing_file
+        self._kind, self._header = kind, header
         self._started_unix_ns = started_unix_ns
         self._mode, self._max_bytes = mode, max_bytes
         self._file: _Parts | None = None
@@ -39,15 +49,19 @@ class HostFile:
         """How many lines are in files of this process."""
         return self._written - self._lost_before - (0 if self._file is None else self._file.lost)
 
-    def append(self, line: bytes) -> list[str]:
-        """Write one line, and return what was found to have been done to the file from outside.
+    def append(self, lines: bytes, n: int = 1) -> list[str]:
+        """Write some lines, and return what was found to have been done to the file from outside.
+
+        Args:
+            lines: whole lines.
+            n: how many.
 
         Raises:
-            OSError, LogPathError: the line is in no file, and may be written later.
+            OSError, LogPathError: the lines are in no file, and may be written later.
         """
         file = self._current()
-        file.append(line, 1)
-        self._written += 1
+        file.append(lines, n)
+        self._written += n
         return file.look_after() if file.has_found_something else []
 
     def close(self) -> None:
@@ -59,8 +73,9 @@ class HostFile:
         name = self._timing_file.name
         if self._file is None or self._file.incarnation != name.incarnation:
             file = _Parts(
-                self._timing_file.path.parent, name, self._started_unix_ns, self._mode, self._max_bytes
-            )
+                self._timing_file.path.parent, self._kind, name, self._started_unix_ns,
+                head=self._header.encode(), mode=self._mode, max_bytes=self._max_bytes,
+            )  # fmt: skip
             self.close()
             self._lost_before += 0 if self._file is None else self._file.lost
             self._file = file
@@ -71,15 +86,28 @@ class _Parts(FileInParts):
     """The file under one number. It takes no other by itself: the timing file does, and then this one."""
 
     def __init__(
-        self, folder: Path, of: TimingFile, started_unix_ns: int, mode: int, max_bytes: float | None
+        self,
+        folder: Path,
+        kind: FilesBeside,
+        of: TimingFile,
+        started_unix_ns: int,
+        *,
+        head: bytes,
+        mode: int,
+        max_bytes: float | None,
     ) -> None:
+        def timing_file_of(path: Path) -> TimingFile:
+            found = kind.parse(path.name)
+            assert found is not None, path  # the name that is made of it below
+            return found
+
         super().__init__(
             folder,
-            lambda incarnation, part: host_file_name(TimingFile(of.rank, incarnation, part)),
+            lambda incarnation, part: kind.name(TimingFile(of.rank, incarnation, part)),
             argument="log_dir",
-            taken=lambda path: _timing_file_of(path).incarnation < of.incarnation or is_taken(path),
-            claimed=lambda first: is_anothers(first.with_name(_timing_file_of(first).name), started_unix_ns),
-            head=HEADER.encode(),
+            taken=lambda path: timing_file_of(path).incarnation < of.incarnation or is_taken(path),
+            claimed=lambda first: is_anothers(first.with_name(timing_file_of(first).name), started_unix_ns),
+            head=head,
             mode=mode,
             max_bytes=max_bytes,
         )
@@ -91,9 +119,3 @@ class _Parts(FileInParts):
 
     def _take_other_names(self) -> None:
         raise FileExistsError("another process has taken the names of our files")
-
-
-def _timing_file_of(path: Path) -> TimingFile:
-    found = parse_host_file_name(path.name)
-    assert found is not None, path  # the name that was made of it above
-    return found

@@ -1,0 +1,1 @@
+"""Samples of where in the program's code the main thread is."""

@@ -1,0 +1,37 @@
+"""The file of stack samples: where in the program's code its main thread was, a few times a second.
+
+A rank that samples writes ``stacks-rank0.csv`` beside ``timing-rank0.csv``. Both halves make all they know of
+it from here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+INTERVAL_S = 0.2
+"""Seconds between two samples, on average: between half and one and a half of that, so that no rhythm of the
+program is met again and again at the same point."""
+
+
+class StackSample(NamedTuple):
+    """Where the main thread was at one instant: a line of the file.
+
+    Attributes:
+        counter: the instant, in seconds on the process's ``perf_counter`` axis.
+        function: the innermost function of the program's own code: neither of the standard library nor of an
+            installed package, unless there is none else.
+        file: its file, as the last two parts of the path.
+        line: the line of it that runs.
+        library_call: what that line has called in a library, as ``function (file)``; "" if nothing.
+    """
+
+    counter: float
+    function: str
+    file: str
+    line: int
+    library_call: str
+
+
+COLUMNS = StackSample._fields
+
+HEADER = ",".join(COLUMNS) + "\n"
