@@ -30,7 +30,9 @@ class FilesBeside(NamedTuple):
 
     def parse(self, name: str) -> TimingFile | None:
         """Return the timing file beside which a file stands; None if it is not the name of one."""
-        return TimingFile.parse(_TIMING + name.removeprefix(self.kind)) if name.startswith(self.kind) else None
+        return (
+            TimingFile.parse(_TIMING + name.removeprefix(self.kind)) if name.startswith(self.kind) else None
+        )
 
 
 HOST = FilesBeside("host")

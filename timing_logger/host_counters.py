@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 Kind = Literal["difference", "level"]
 
+
 class Counter(NamedTuple):
     """A counter, which is a column of the file.
 

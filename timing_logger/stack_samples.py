@@ -22,7 +22,8 @@ class StackSample(NamedTuple):
             installed package, unless there is none else.
         file: its file, as the last two parts of the path.
         line: the line of it that runs.
-        library_call: what that line has called in a library, as ``function (file)``; "" if nothing.
+        library_call: the function of a library that this line has called, as ``function (file)``; "" if
+            none, or if what runs is written in C.
     """
 
     counter: float

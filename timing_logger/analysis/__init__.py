@@ -31,6 +31,7 @@ from timing_logger.analysis.ranks.overview import (
 )
 from timing_logger.analysis.ranks.spread import spread_between_ranks
 from timing_logger.analysis.ranks.summarize import summarize
+from timing_logger.analysis.sampled_code import sampled_code
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.rank_facts import Gate
 from timing_logger.analysis.stragglers.result import Suspect, Verdict
@@ -62,6 +63,7 @@ __all__ = [
     "message_waits",
     "overlap",
     "overview",
+    "sampled_code",
     "scores",
     "spread_between_ranks",
     "stragglers",

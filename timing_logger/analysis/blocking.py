@@ -18,7 +18,7 @@ from timing_logger.analysis.operations import PROBES, base_operation, goes_on, i
 from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints
 from timing_logger.record import DEVICE_CLOCK
 
-_MAIN_THREAD = "MainThread"
+MAIN_THREAD = "MainThread"
 _FOREIGN_THREAD = re.compile(r"Dummy-\d+")
 """The name that Python gives to a thread that it did not start, such as those of autograd.
 
@@ -67,7 +67,7 @@ def thread_or_stream(frame: Frame) -> Ints:
 
 
 def _blocked_thread(name: str) -> str:
-    return _MAIN_THREAD if _FOREIGN_THREAD.fullmatch(name) else name
+    return MAIN_THREAD if _FOREIGN_THREAD.fullmatch(name) else name
 
 
 def _needs_others(name: str) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from timing_logger.autologging.native_mpi import build
 from timing_logger.autologging.settings import problem_file
-from timing_logger.cli.queries import host_counters, run_query
+from timing_logger.cli.queries import code_of, host_counters, run_query
 from timing_logger.errors import TimingLoggerError
 from timing_logger.run_info import read_sidecar
 
@@ -80,6 +80,7 @@ def about(written: list[Path], **further: str) -> Namespace:
 def _verdict(log_dir: Path, written: list[Path]) -> list[str]:
     from timing_logger.analysis.stragglers.windows import stragglers_beside
     from timing_logger.report._wording import count
+    from timing_logger.report.code_text import code_of_verdict, ranks_to_ask_about
     from timing_logger.report.verdict_wording import verdict_sentence, what_next
 
     try:
@@ -92,8 +93,9 @@ def _verdict(log_dir: Path, written: list[Path]) -> list[str]:
     folder = _as_typed(log_dir)
     which = _which([Path(file["path"]) for file in result.files], log_dir)
     there = f"{folder}{_recorded_by(result.files)}"
+    code = code_of_verdict(verdict, code_of(files, ranks_to_ask_about(verdict), result.query))
     return [
-        *filter(None, (verdict.end.warning, verdict_sentence(verdict), what_next(verdict))),
+        *filter(None, (verdict.end.warning, verdict_sentence(verdict), what_next(verdict), *code)),
         f"The timings of {ranks} are in {there}; more: timing-logger report {folder}{which}",
         *_slow_core(result.files),
     ]

@@ -187,8 +187,8 @@ _COMMANDS = (
             ),
             option(
                 "--no-stack-samples", action="store_true",
-                help="write no stacks-rank*.csv: which line of the program's code the main thread is in, five "
-                "times a second",
+                help="write no stacks-rank*.csv: which line of the program's code the main thread is in, "
+                "five times a second",
             ),
             option(
                 "--native-mpi", action="store_true", help="time only MPI calls, in a program in any language"

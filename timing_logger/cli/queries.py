@@ -109,6 +109,14 @@ def shown_of(
         return shown_in_files(step, named, query, workers)
 
 
+def code_of(arguments: argparse.Namespace, ranks: Collection[int], query: Query) -> pd.DataFrame:
+    """Return in which functions ranks were, as far as it was sampled; some of the rows are read again."""
+    from timing_logger.engine.code import code_in_files
+
+    with cluster_of(arguments) as workers:
+        return code_in_files(ranks, query, workers)
+
+
 def run_query_on(logdir: str, arguments: argparse.Namespace, analysis: Analysis[AnswerT]) -> AnswerT:
     """Return what ``analysis`` says of all rows of the latest run in another folder."""
     from timing_logger.engine.rows import Query

@@ -13,6 +13,7 @@ from timing_logger.cli import option_values
 from timing_logger.cli.option_values import HANG, UNJUDGED
 from timing_logger.cli.queries import (
     Answer,
+    code_of,
     host_counters,
     run_query,
     run_query_on,
@@ -74,15 +75,20 @@ def _summary(arguments: Namespace) -> Answer:
     from timing_logger.analysis.ranks.overview import OVERVIEW
     from timing_logger.analysis.stragglers.with_step import SUMMARY_AND_STEP
     from timing_logger.report import summary_json, summary_text
+    from timing_logger.report.code_text import code_out_of_rows, ranks_out_of_rows
 
     if arguments.by:
         return _totals(arguments)
     if arguments.json:
-        return Answer(summary_json(run_query(arguments, OVERVIEW).answer))
+        result = run_query(arguments, OVERVIEW)
+        asked = ranks_out_of_rows(result.answer.account)
+        return Answer(summary_json(result.answer, code_of(arguments, asked, result.query)))
     result = run_query(arguments, SUMMARY_AND_STEP)
     summary, named, step = result.answer
     shown = step and shown_of(arguments, step, named, result.query)
-    text = summary_text(summary, terminal_width(), step=shown, everything=arguments.all)
+    shares = ranks_out_of_rows(summary.account)
+    code = code_out_of_rows(shares, code_of(arguments, shares, result.query))
+    text = summary_text(summary, terminal_width(), step=shown, code=code, everything=arguments.all)
     return Answer(text + result.how)
 
 
@@ -101,17 +107,20 @@ def _totals(arguments: Namespace) -> Answer:
 def _stragglers(arguments: Namespace) -> Answer:
     from timing_logger.analysis.stragglers.with_step import stragglers_and_step
     from timing_logger.report import stragglers_text, verdict_json
+    from timing_logger.report.code_text import code_of_verdict, ranks_to_ask_about
 
     result = run_query(arguments, stragglers_and_step(partial(host_counters, arguments)))
     verdict, slow, step = result.answer
     said = {verdict.verdict if verdict.judged else UNJUDGED, *({HANG} if verdict.end.hangs else ())}
     exit_code = BAD_NEWS if said & {*arguments.fail_on} else 0
+    code = code_of(arguments, ranks_to_ask_about(verdict), result.query)
     if arguments.json:
-        return Answer(verdict_json(verdict, slow), exit_code)
+        return Answer(verdict_json(verdict, slow, code), exit_code)
     shown = step and shown_of(arguments, step, verdict.ranks_to_look_at, result.query)
     text = stragglers_text(
-        verdict, slow, terminal_width(), step=shown, why=arguments.why, everything=arguments.all
-    )
+        verdict, slow, terminal_width(), step=shown, code=code_of_verdict(verdict, code), why=arguments.why,
+        everything=arguments.all,
+    )  # fmt: skip
     return Answer(text + result.how, exit_code)
 
 

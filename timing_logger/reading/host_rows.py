@@ -26,7 +26,6 @@ COUNTED = (*INSTANTS, *NAMES)
 """The columns that a file of counters may have."""
 
 
-
 def read_host_counters(
     paths: AnyPath | Sequence[AnyPath], *, incarnations: Incarnations = "latest", world: str = ""
 ) -> pd.DataFrame:

@@ -90,7 +90,8 @@ def _parsed(lines: list[bytes], names: list[str]) -> pd.DataFrame:
         for at, function, file, line, call in cells
     ]
     table: pd.DataFrame = pd.DataFrame(samples, columns=list(COLUMNS))
-    return table.astype({"counter": np.float64, "line": np.int64})
+    typed: pd.DataFrame = table.astype({"counter": np.float64, "line": np.int64})
+    return typed
 
 
 def _described(sidecar: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
 import pandas as pd
 
@@ -14,13 +14,14 @@ from timing_logger.report.evidence_text import sentence
 from timing_logger.report.why_text import reason
 
 
-def summary_json(summary: Summary) -> str:
+def summary_json(summary: Summary, code: pd.DataFrame | None = None) -> str:
     """Return the summary as one JSON object.
 
     ``operations``, ``ranks``, ``spread``, ``statuses``, ``counters`` and ``account`` are the results of the
     analyses with these names, row by row. ``files`` and ``left_out`` are those of ``read_timings``, without
     the sidecars. ``different_runs`` is the reason why the files seem to be of different runs, or "". ``end``
-    is what ``hang`` returns about the end of the run.
+    is what ``hang`` returns about the end of the run. ``code`` has the rows of ``sampled_code`` of the ranks
+    that spent most of their time in no row, as far as these are given.
     """
     files = [{key: value for key, value in file.items() if key != "sidecar"} for file in summary.files]
     content = {
@@ -34,12 +35,15 @@ def summary_json(summary: Summary) -> str:
         "different_runs": summary.different_runs,
         "end": summary.end.as_dict(),
         "account": summary.account.to_dict("records"),
+        "code": _rows(code),
     }
     return _dumped(content)
 
 
-def verdict_json(verdict: Verdict, windows: pd.DataFrame) -> str:
+def verdict_json(verdict: Verdict, windows: pd.DataFrame, code: pd.DataFrame | None = None) -> str:
     """Return one JSON object: the content of ``Verdict.as_dict``, and the rows of ``windows``.
+
+    ``code`` has the rows of ``sampled_code`` of the ranks that the verdict names, as far as these are given.
 
     Each fact has its sentence, as ``text``.
     """
@@ -47,7 +51,11 @@ def verdict_json(verdict: Verdict, windows: pd.DataFrame) -> str:
         "why": verdict.why and {**plain_fact(verdict.why), "text": reason(verdict.why)},
         "evidence": [{**plain_fact(fact), "text": sentence(fact)} for fact in verdict.evidence],
     }
-    return _dumped({**verdict.as_dict(), **told, "windows": windows.to_dict("records")})
+    return _dumped({**verdict.as_dict(), **told, "windows": windows.to_dict("records"), "code": _rows(code)})
+
+
+def _rows(table: pd.DataFrame | None) -> list[dict[Hashable, object]]:
+    return [] if table is None else table.to_dict("records")
 
 
 def hang_json(end: RunEnd) -> str:

@@ -32,12 +32,16 @@ class InlinePage:
 
 
 def inline(
-    timings: pd.DataFrame, *, host: pd.DataFrame | None = None, height_px: int = _HEIGHT_PX
+    timings: pd.DataFrame,
+    *,
+    host: pd.DataFrame | None = None,
+    stacks: pd.DataFrame | None = None,
+    height_px: int = _HEIGHT_PX,
 ) -> InlinePage:
     """Show the HTML report in a notebook.
 
     Args:
-        timings, host: as for :func:`timing_logger.report.html.report_html`.
+        timings, host, stacks: as for :func:`timing_logger.report.html.report_html`.
         height_px: the height of the frame, in which the page scrolls.
 
     Returns:
@@ -48,7 +52,7 @@ def inline(
     """
     from timing_logger.report.html import report_html  # templates are read where a page is wanted
 
-    return InlinePage(report_html(timings, host=host), height_px)
+    return InlinePage(report_html(timings, host=host, stacks=stacks), height_px)
 
 
 def verdict_html(verdict: Verdict) -> str:

@@ -44,7 +44,12 @@ if TYPE_CHECKING:
 
 
 def summary_text(
-    summary: Summary, width: int = 100, *, step: ShownStep | None = None, everything: bool = False
+    summary: Summary,
+    width: int = 100,
+    *,
+    step: ShownStep | None = None,
+    code: Iterable[str] = (),
+    everything: bool = False,
 ) -> str:
     """Return the report of a folder: operations, ranks, files; then what is remarkable or missing.
 
@@ -52,6 +57,7 @@ def summary_text(
         summary: what ``analysis.overview`` returns.
         width: columns of the terminal; from 80 on, only long names are folded.
         step: a typical step; None if there is none to draw.
+        code: sentences on the code that ran while no row told of it.
         everything: whether to show all operations, ranks and files, instead of the longest operations, the
             worst of many ranks, and the files that are not complete.
     """
@@ -69,6 +75,7 @@ def summary_text(
         _on_operations_left_out(left_out),
         *(wrapped(line, width) for line in _on_operations(summary, figures, everything)),
         _ranks_table(summary, figures, width, everything),
+        *(wrapped(line, width) for line in code),
         _files(summary, width, everything),
         "\n".join(wrapped(line, width) for line in diagnostics(summary, everything=everything)),
     ]

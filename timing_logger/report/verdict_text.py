@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pandas as pd
 
@@ -43,6 +43,7 @@ def stragglers_text(
     width: int,
     *,
     step: ShownStep | None = None,
+    code: Iterable[str] = (),
     why: bool = False,
     everything: bool = False,
 ) -> str:
@@ -52,6 +53,7 @@ def stragglers_text(
         windows: the windows of the analysis, those that cost most first.
         width: columns of the terminal.
         step: a typical step; None if there is none to draw.
+        code: sentences on the code that the named ranks ran.
         why: whether to add the conditions that decided, and the numbers of the policy.
         everything: whether to show all suspects and windows, however many.
     """
@@ -59,7 +61,7 @@ def stragglers_text(
     shown = windows[:most]
     return page(
         *(paragraph(width, verdict.end.warning) if verdict.end.warning else ()),
-        *paragraph(width, verdict_sentence(verdict), *filter(None, [what_next(verdict)])),
+        *paragraph(width, verdict_sentence(verdict), *filter(None, [what_next(verdict), *code])),
         step_text(step, width) if step else "",
         *paragraph(width, *evidence_beside_the_end(verdict)),
         *_suspects_text(verdict, width, most),

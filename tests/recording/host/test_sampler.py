@@ -13,8 +13,8 @@ import pytest
 from timing_logger import TimingLogger, read_host_counters
 from timing_logger.files_beside import HOST
 from timing_logger.host_counters import HEADER, NAMES
-from timing_logger.recording.host.files import Parsed
 from timing_logger.recording.file_beside import FileBeside
+from timing_logger.recording.host.files import Parsed
 from timing_logger.recording.host.sampler import HostSampler, line
 from timing_logger.recording.mailbox import Mailbox
 from timing_logger.run_info import Unseen

@@ -15,6 +15,7 @@ from timing_logger.analysis.accounting.lines import LINE, PROCESS, Lines, Roles,
 from timing_logger.analysis.accounting.rest import Rest, rest_of
 from timing_logger.analysis.accounting.stretches import Stretches, own_stretches
 from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, processes_of
+from timing_logger.analysis.blocking import MAIN_THREAD
 from timing_logger.analysis.columns import EPOCH_OF_STEP, MEANING_OF_EPOCHS, PROCESS_RESTARTS
 from timing_logger.analysis.epochs import epochs_of
 from timing_logger.analysis.grouping import any_row_of, sums
@@ -92,6 +93,14 @@ def map_account(frame: Frame, place: Ints | None = None) -> AccountPart:
 def map_own_stretches(frame: Frame) -> Stretches:
     """Return how whole processes spent the time in which they were not blocked, stretch by stretch."""
     lines, roles = lines_of(frame, processes_of(frame))
+    return own_stretches(frame, lines, rest_of(frame, lines, roles))
+
+
+def map_stretches_of_main_thread(frame: Frame) -> Stretches:
+    """Return the same of the processes of which the main thread tells what they did."""
+    lines, roles = lines_of(frame, processes_of(frame))
+    is_main_thread = np.array([thread == MAIN_THREAD for thread in lines.thread], np.bool_)
+    lines = lines._replace(is_main=lines.is_main & is_main_thread)
     return own_stretches(frame, lines, rest_of(frame, lines, roles))
 
 

@@ -110,17 +110,22 @@ def _line(now_ns: int, frame: FrameType | None) -> bytes:
 
 def sample_of(now_ns: int, frame: FrameType | None) -> StackSample | None:
     """Return where a thread is, whose innermost frame is ``frame``."""
-    innermost = caller = None
+    called: list[FrameType] = []
     for one in frames_of_program(frame):
-        innermost = innermost or one
         if not is_library(one.f_code.co_filename):
-            caller = one
-            break
-    if innermost is None:
-        return None
-    own = caller or innermost
-    call = "" if own is innermost else f"{innermost.f_code.co_name} ({_file(innermost)})"
-    return StackSample(now_ns / NS_PER_S, own.f_code.co_name, _file(own), own.f_lineno or 0, call)
+            call = f"{_name(called[-1])} ({_file(called[-1])})" if called else ""
+            return _of(now_ns, one, call)
+        called.append(one)
+    return _of(now_ns, called[0], "") if called else None
+
+
+def _of(now_ns: int, frame: FrameType, call: str) -> StackSample:
+    return StackSample(now_ns / NS_PER_S, _name(frame), _file(frame), frame.f_lineno or 0, call)
+
+
+def _name(frame: FrameType) -> str:
+    # From Python 3.11 on it has the name of its class, too.
+    return str(getattr(frame.f_code, "co_qualname", frame.f_code.co_name))
 
 
 def _file(frame: FrameType) -> str:

@@ -14,6 +14,7 @@ from timing_logger.analysis.analysis import ByProcess
 from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.ranks.overlap import OVERLAP, OverlapPart
 from timing_logger.analysis.ranks.overview import SummaryPart, map_summary, reduce_summary
+from timing_logger.analysis.sampled_code import sampled_code
 from timing_logger.analysis.stragglers.coinciding.search import HostCounters, given
 from timing_logger.analysis.stragglers.shown_step import ShownStep
 from timing_logger.analysis.stragglers.typical_step import StepOfRanks, shown_in_table, typical_step
@@ -21,12 +22,14 @@ from timing_logger.analysis.stragglers.verdict import JudgementPart, map_judgeme
 from timing_logger.analysis.stragglers.windows import verdict_and_windows
 from timing_logger.analysis.tables import of_pandas, opened
 from timing_logger.engine.cluster import Cluster
+from timing_logger.engine.code import code_in_files
 from timing_logger.engine.rows import Query
 from timing_logger.engine.run import Result, run
 from timing_logger.engine.step import shown_in_files
 from timing_logger.reading.lacking import stated_world_size
 from timing_logger.record import COLUMNS
 from timing_logger.report._limits import FEW_PROCESSES
+from timing_logger.report.code_text import code_sentences, ranks_out_of_rows, ranks_to_ask_about
 from timing_logger.report.html._collectives import COLLECTIVES, Collectives
 from timing_logger.report.html._crowd import Crowd, InTimeline
 from timing_logger.report.html._own_times import OwnTimes
@@ -87,25 +90,31 @@ class Findings(Collectives, Processes):
 
     Attributes:
         shown: what is shown of ``step``.
+        code: sentences on the code that ran, as far as it was sampled.
     """
 
     timeline: Timeline
     shown: ShownStep | None
+    code: list[str]
 
     @classmethod
-    def of(cls, timings: pd.DataFrame, host: pd.DataFrame | None = None) -> Findings:
+    def of(
+        cls, timings: pd.DataFrame, host: pd.DataFrame | None = None, stacks: pd.DataFrame | None = None
+    ) -> Findings:
         """Return the findings about all rows of a table.
 
         Args:
             timings: the table.
             host: what ``read_host_counters`` returns, for what coincides with time that is lost.
+            stacks: what ``read_stack_samples`` returns, for the code that ran.
         """
         attrs = timings.attrs
         timings = opened(timings).to_native()  # with every column that any analysis needs
         timings.attrs = attrs
         processes = _processes(with_spans=True, host=given(host)).of(timings)
         shown = processes.step and shown_in_table(processes.step, processes.crowd.named, timings)
-        return cls(**vars(processes), **vars(COLLECTIVES.of(timings)), shown=shown)
+        code = [] if stacks is None else _told(processes, sampled_code(timings, stacks))
+        return cls(**vars(processes), **vars(COLLECTIVES.of(timings)), shown=shown, code=code)
 
 
 class _Part(NamedTuple):
@@ -206,4 +215,10 @@ def findings_in_files(
         timeline = timeline.drawn(run(theirs, _SPANS, cluster=cluster).answer)
     step, named = processes["step"], processes["crowd"].named
     shown = step and shown_in_files(step, named, query, cluster)
-    return Findings(**processes, **collectives, timeline=timeline, shown=shown), result
+    asked = {*ranks_to_ask_about(processes["verdict"]), *ranks_out_of_rows(processes["summary"].account)}
+    code = _told(result.answers[0], code_in_files(asked, query, cluster))
+    return Findings(**processes, **collectives, timeline=timeline, shown=shown, code=code), result
+
+
+def _told(processes: Processes, code: pd.DataFrame) -> list[str]:
+    return code_sentences(processes.verdict, ranks_out_of_rows(processes.summary.account), code)

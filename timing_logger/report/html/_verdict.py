@@ -23,6 +23,7 @@ class Judgement(NamedTuple):
         headline: who is slow, and what it costs.
         particulars: when and where the time is lost, and how sure that is; "" if no time is lost.
         next: what to look at next; "" if nothing is slow.
+        code: sentences on the code that ran.
         evidence: sentences.
         gates, suspects, windows: tables.
     """
@@ -32,6 +33,7 @@ class Judgement(NamedTuple):
     headline: str
     particulars: str
     next: str
+    code: list[str]
     evidence: tuple[str, ...]
     gates: Table
     suspects: Table
@@ -46,6 +48,7 @@ def judgement(findings: Findings) -> Judgement:
         headline=headline(verdict),
         particulars=particulars(verdict),
         next=what_next(verdict),
+        code=findings.code,
         evidence=evidence_beside_the_end(verdict),
         gates=_gates(verdict),
         suspects=suspects_table(findings.verdict, findings.crowd.shown("that cost most", "stragglers --all")),

@@ -37,11 +37,17 @@ _SCRIPTS = (
 )  # fmt: skip
 
 
-def write_report(timings: pd.DataFrame, path: AnyPath, *, host: pd.DataFrame | None = None) -> None:
+def write_report(
+    timings: pd.DataFrame,
+    path: AnyPath,
+    *,
+    host: pd.DataFrame | None = None,
+    stacks: pd.DataFrame | None = None,
+) -> None:
     """Write :func:`report_html` to a file, which is replaced if it exists.
 
     Args:
-        timings, host: as for :func:`report_html`.
+        timings, host, stacks: as for :func:`report_html`.
         path: the file.
 
     Raises:
@@ -49,7 +55,7 @@ def write_report(timings: pd.DataFrame, path: AnyPath, *, host: pd.DataFrame | N
         LogPathError: the file cannot be written, or must not be replaced: a folder, a device, a timing file.
             An existing file is then unchanged.
     """
-    write_findings(Findings.of(timings, host), path, host_tables(host))
+    write_findings(Findings.of(timings, host, stacks), path, host_tables(host))
 
 
 def write_findings(findings: Findings, path: AnyPath, hosts: Iterable[HostTable] = ()) -> None:
@@ -65,7 +71,9 @@ def write_findings(findings: Findings, path: AnyPath, hosts: Iterable[HostTable]
         draft.write_text(page, encoding="utf-8")
 
 
-def report_html(timings: pd.DataFrame, *, host: pd.DataFrame | None = None) -> str:
+def report_html(
+    timings: pd.DataFrame, *, host: pd.DataFrame | None = None, stacks: pd.DataFrame | None = None
+) -> str:
     """Return the report of a run as one HTML document without references to other documents.
 
     It contains, in this order: the verdict with its gates; where each rank's time went; a heatmap of rank by
@@ -78,11 +86,13 @@ def report_html(timings: pd.DataFrame, *, host: pd.DataFrame | None = None) -> s
             clocks.
         host: what ``read_host_counters`` returns: what coincides with time that is lost, in the verdict; what
             may have held ranks up, under the heatmap; under the timeline the counters that vary most.
+        stacks: what ``read_stack_samples`` returns: which code the named ranks ran, and those that spent much
+            time in no row.
 
     Raises:
         ConfigurationError: Jinja2 is not installed.
     """
-    return _page(Findings.of(timings, host), host_tables(host))
+    return _page(Findings.of(timings, host, stacks), host_tables(host))
 
 
 def _page(findings: Findings, hosts: Iterable[HostTable]) -> str:
