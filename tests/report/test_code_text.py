@@ -19,18 +19,9 @@ from timing_logger.report.code_text import (
 
 def code(*functions: tuple[int, str, str, int], call: str = "") -> pd.DataFrame:
     """Return what ``sampled_code`` returns: of each function its rank, operation, name and samples."""
-    return pd.DataFrame(
-        [
-            {
-                "rank": rank, "incarnation": 1, "operation": operation, "function": function, "file": "a/b.py",
-                "line": 34, "library_call": call, "samples": samples, "share": 0.0,
-            }
-            for rank, operation, function, samples in functions
-        ],
-        columns=[
-            "rank", "incarnation", "operation", "function", "file", "line", "library_call", "samples", "share",
-        ],
-    )  # fmt: skip
+    names = ["rank", "operation", "function", "samples"]
+    plain = {"incarnation": 1, "file": "a/b.py", "line": 34, "library_call": call, "share": 0.0}
+    return pd.DataFrame(functions, columns=names).assign(**plain)
 
 
 def named(*ranks: int, operation: str = "DATA") -> Verdict:
@@ -42,7 +33,8 @@ def test_the_functions_of_the_named_rank_in_the_slow_operation_are_told_most_fir
         (2, "DATA", "load", 20), (2, "DATA", "augment", 70), (2, "DATA", "seed", 10), (2, "B", "x", 99)
     )
     assert list(code_of_verdict(named(2), seen)) == [
-        "Of 100 stack samples of rank 2 in DATA, 70% are in augment (a/b.py:34) and 20% are in load (a/b.py:34)."
+        "Of 100 stack samples of rank 2 in DATA, 70% are in augment (a/b.py:34) and 20% are in load "
+        "(a/b.py:34)."
     ]
 
 
@@ -58,7 +50,8 @@ def test_ranks_that_were_in_the_same_function_share_a_sentence() -> None:
         (2, "DATA", "load", 20), (5, "DATA", "load", 10), (5, "DATA", "seed", 5), (7, "DATA", "x", 15)
     )
     assert list(code_of_verdict(named(2, 5, 7), seen)) == [
-        "Of 35 stack samples of ranks 2 and 5 in DATA, 86% are in load (a/b.py:34) and 14% are in seed (a/b.py:34).",
+        "Of 35 stack samples of ranks 2 and 5 in DATA, 86% are in load (a/b.py:34) and 14% are in seed "
+        "(a/b.py:34).",
         "Of 15 stack samples of rank 7 in DATA, all are in x (a/b.py:34).",
     ]
 
@@ -89,8 +82,8 @@ def test_a_verdict_that_names_nobody_asks_about_no_rank() -> None:
 
 def account(*parts: tuple[int, str, float]) -> pd.DataFrame:
     rows = [
-        {"rank": rank, "incarnation": 1, "thread": "MainThread", "is_main": True, "what": what, "operation": "",
-         "waited_for": None, "count": 1, "ms": ms, "share": 0.0}
+        {"rank": rank, "incarnation": 1, "thread": "MainThread", "is_main": True, "what": what,
+         "operation": "", "waited_for": None, "count": 1, "ms": ms, "share": 0.0}
         for rank, what, ms in parts
     ]  # fmt: skip
     return pd.DataFrame(rows).astype({"waited_for": "Int64"})
@@ -110,9 +103,8 @@ def test_what_ran_in_no_row_is_told_with_the_part_of_the_time() -> None:
         "61 to 80% of the time of ranks 1 and 2 is in no row: of 200 stack samples there, 86% are in augment "
         "(a/b.py:34) and 14% are in seed (a/b.py:34)."
     ]
-    assert list(code_out_of_rows({1: 0.803}, seen))[0].startswith(
-        "80% of the time of rank 1 is in no row: of 100"
-    )
+    (sentence,) = code_out_of_rows({1: 0.803}, seen)
+    assert sentence.startswith("80% of the time of rank 1 is in no row: of 100 stack samples there, 71%")
 
 
 def test_names_cannot_break_the_line() -> None:
