@@ -211,7 +211,7 @@ bench bench-page: $(BENCH)
 	@env $(MPI_ENV) $(BIN)/mpiexec -n 2 $(BIN)/python -m mpi4py benchmarks/mpi_calls.py $(call SAID,mpi-2)
 	@$(BIN)/python benchmarks/pauses.py $(call SAID,pauses)
 	@TIMING_LOGGER_CORE=python $(BIN)/python benchmarks/pauses.py $(call SAID,pauses-python-core)
-	@$(BIN)/python benchmarks/host_counters.py $(call SAID,host-counters)
+	@$(BIN)/python benchmarks/files_beside.py $(call SAID,files-beside)
 	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks/process_group.py $(call SAID,process-group)
 	@$(BIN)/python benchmarks/ddp_step.py $(call SAID,ddp)
 

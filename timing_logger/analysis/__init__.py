@@ -31,7 +31,7 @@ from timing_logger.analysis.ranks.overview import (
 )
 from timing_logger.analysis.ranks.spread import spread_between_ranks
 from timing_logger.analysis.ranks.summarize import summarize
-from timing_logger.analysis.sampled_code import sampled_code
+from timing_logger.analysis.stack_code import sampled_code
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.rank_facts import Gate
 from timing_logger.analysis.stragglers.result import Suspect, Verdict

@@ -11,7 +11,7 @@ from timing_logger.analysis.accounting.part import map_stretches_of_main_thread
 from timing_logger.analysis.accounting.stretches import Stretches
 from timing_logger.analysis.analysis import ByProcess
 from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.sampled_code import code_table
+from timing_logger.analysis.stack_code import code_table
 from timing_logger.analysis.tables import opened
 from timing_logger.engine.cluster import Cluster
 from timing_logger.engine.rows import Query

@@ -104,7 +104,7 @@ def test_a_page_made_in_parts_is_that_of_all_rows(
     query = Query(timing_files(folder, incarnations="all"), **options)
     processes, collectives = answers_in_batches((PROCESSES, COLLECTIVES), query, Processes(1))
     shown = processes.step and shown_in_files(processes.step, processes.crowd.named, query)
-    found = Findings(**vars(processes), **vars(collectives), shown=shown)
+    found = Findings(**vars(processes), **vars(collectives), shown=shown, code=[])
     write_findings(found, tmp_path / "parts.html")
     assert (tmp_path / "parts.html").read_text() == expected.read_text()
 

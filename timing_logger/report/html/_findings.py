@@ -14,7 +14,7 @@ from timing_logger.analysis.analysis import ByProcess
 from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.ranks.overlap import OVERLAP, OverlapPart
 from timing_logger.analysis.ranks.overview import SummaryPart, map_summary, reduce_summary
-from timing_logger.analysis.sampled_code import sampled_code
+from timing_logger.analysis.stack_code import sampled_code
 from timing_logger.analysis.stragglers.coinciding.search import HostCounters, given
 from timing_logger.analysis.stragglers.shown_step import ShownStep
 from timing_logger.analysis.stragglers.typical_step import StepOfRanks, shown_in_table, typical_step
