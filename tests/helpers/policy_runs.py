@@ -240,13 +240,20 @@ def spans(*those: tuple[int, int]) -> Any:
     return np.concatenate([np.arange(*span) for span in those])
 
 
-def leaving(late_ms: float, *, every: int = 1, works_ms: float = 20.0, clocks_s: float = 0.0) -> pd.DataFrame:
+def leaving(
+    late_ms: float,
+    *,
+    every: int = 1,
+    works_ms: float = 20.0,
+    transfer_ms: float = 2.0,
+    clocks_s: float = 0.0,
+) -> pd.DataFrame:
     """Make steps of four ranks, of which rank 1 works so long, and leaves late in every so many of them."""
     rng, now, rows = np.random.default_rng(1), np.zeros(4), []
     for step in range(60):
         came = now + np.array([20.0, works_ms, 20.0, 20.0]) * np.exp(0.03 * rng.normal(size=4))
         for rank in range(4):
-            left = came.max() + 2 + (late_ms if rank == 1 and step % every == 0 else 0.0)
+            left = came.max() + transfer_ms + (late_ms if rank == 1 and step % every == 0 else 0.0)
             of = {"group_size": 4, "seq": step, "iteration": step}
             rows.append(row(rank, "BACKWARD", now[rank], came[rank], iteration=step))
             rows.append(row(rank, "ALLREDUCE", came[rank], left, **of))

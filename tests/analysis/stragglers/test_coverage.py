@@ -27,7 +27,7 @@ from timing_logger.analysis import (
     summarize_ranks,
     windows,
 )
-from timing_logger.analysis.stragglers.facts import LeavesLate
+from timing_logger.analysis.stragglers.facts import LeavesLate, MostlyTransfers
 from timing_logger.analysis.stragglers.rank_facts import FewSteps
 from timing_logger.cli import main
 from timing_logger.errors import TableError
@@ -274,6 +274,13 @@ def test_a_rank_that_leaves_communication_late_is_told_and_the_run_not_called_he
     assert isinstance(verdict.why, LeavesLate)
     assert (verdict.why.rank, verdict.why.late_ms) == (1, pytest.approx(5.0, abs=0.1))
     assert "rank 1 leaves collectives later than its peers, by 5.0 ms a step" in verdict_sentence(verdict)
+
+
+def test_in_a_run_that_mostly_transfers_that_is_told_and_who_leaves_late_beside_it() -> None:
+    verdict = stragglers(leaving(5.0, transfer_ms=40.0))
+    assert (verdict.verdict, verdict.operation, verdict.judged) == ("communication", "ALLREDUCE", True)
+    assert (verdict.why, verdict.unjudged_ranks, verdict.ranks) == (None, (), ())
+    assert {MostlyTransfers, LeavesLate} <= set(map(type, verdict.evidence))
 
 
 def test_ranks_that_wait_for_one_that_leaves_with_the_others_are_not_told_that_it_leaves_late() -> None:

@@ -24,7 +24,13 @@ from timing_logger.analysis.step_times.part import StepTimesPart, map_step_times
 from timing_logger.analysis.step_times.step_times import StepTimes, reduce_step_times
 from timing_logger.analysis.stragglers.case import Case, Judgement
 from timing_logger.analysis.stragglers.coinciding.search import HostCounters, given, with_cause
-from timing_logger.analysis.stragglers.facts import DifferentRuns, RanksLacking, Reason, UntimedCalls
+from timing_logger.analysis.stragglers.facts import (
+    DifferentRuns,
+    LeavesLate,
+    RanksLacking,
+    Reason,
+    UntimedCalls,
+)
 from timing_logger.analysis.stragglers.owner import with_owner
 from timing_logger.analysis.stragglers.policy import STANDARD, Policy
 from timing_logger.analysis.stragglers.result import Verdict
@@ -122,6 +128,8 @@ def judgement_on(case: Case, files: Sequence[File]) -> Judgement:
         if verdict.verdict == "healthy" and verdict.judged:
             lost = found.case.times.share_of_run(float(late_ms(found.case).sum()))
             verdict = replace(verdict, lost_in_turn=lost)
+    elif isinstance(verdict.why, LeavesLate):
+        verdict = _unless_it_mostly_transfers(verdict, case, verdict.why)
     every = case.times.recorded_every
     verdict = replace(verdict, recorded_every=every, cost_ms=every * verdict.cost_ms)
     hosts = _hosts_of(verdict, case.hosts)
@@ -139,6 +147,13 @@ def _if_nobody_is_slow(verdict: Verdict, case: Case, pricing: Pricing) -> Verdic
     if mostly := mostly_transfers(case):
         return _rather_communication(verdict, case.times, mostly)
     return with_unexplained_waits(verdict, case.times)
+
+
+def _unless_it_mostly_transfers(verdict: Verdict, case: Case, why: LeavesLate) -> Verdict:
+    """Return that communication takes most of the run, if it does: who leaves it late explains less of that."""
+    mostly = mostly_transfers(case)
+    known = replace(verdict, unjudged_ranks=inconclusive_ranks(case), evidence=(why, *verdict.evidence))
+    return _rather_communication(known, case.times, mostly) if mostly else verdict
 
 
 def _hosts_of(verdict: Verdict, hosts: Mapping[int, str]) -> tuple[str, ...]:
