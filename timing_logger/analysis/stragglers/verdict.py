@@ -27,6 +27,7 @@ from timing_logger.analysis.stragglers.coinciding.search import HostCounters, gi
 from timing_logger.analysis.stragglers.facts import (
     DifferentRuns,
     LeavesLate,
+    OneWaitedFor,
     RanksLacking,
     Reason,
     UntimedCalls,
@@ -128,7 +129,7 @@ def judgement_on(case: Case, files: Sequence[File]) -> Judgement:
         if verdict.verdict == "healthy" and verdict.judged:
             lost = found.case.times.share_of_run(float(late_ms(found.case).sum()))
             verdict = replace(verdict, lost_in_turn=lost)
-    elif isinstance(verdict.why, LeavesLate):
+    elif isinstance(verdict.why, LeavesLate | OneWaitedFor):
         verdict = _unless_it_mostly_transfers(verdict, case, verdict.why)
     every = case.times.recorded_every
     verdict = replace(verdict, recorded_every=every, cost_ms=every * verdict.cost_ms)
@@ -149,8 +150,8 @@ def _if_nobody_is_slow(verdict: Verdict, case: Case, pricing: Pricing) -> Verdic
     return with_unexplained_waits(verdict, case.times)
 
 
-def _unless_it_mostly_transfers(verdict: Verdict, case: Case, why: LeavesLate) -> Verdict:
-    """Return that communication takes most of the run, if it does: who leaves it late explains less of that."""
+def _unless_it_mostly_transfers(verdict: Verdict, case: Case, why: LeavesLate | OneWaitedFor) -> Verdict:
+    """Return that communication takes most of the run, if it does: a rank explains less of it than that."""
     mostly = mostly_transfers(case)
     known = replace(verdict, unjudged_ranks=inconclusive_ranks(case), evidence=(why, *verdict.evidence))
     return _rather_communication(known, case.times, mostly) if mostly else verdict
