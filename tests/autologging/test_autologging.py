@@ -61,7 +61,7 @@ print(type(MPI.COMM_WORLD).__name__)
 """
     job = timed(tmp_path, [sys.executable, "-c", program])
     assert job.stdout == "Intracomm\n", job.stderr
-    assert [path.name for path in tmp_path.glob("*.csv")] == ["timing-rank1.csv"]
+    assert [path.name for path in tmp_path.glob("timing-*.csv")] == ["timing-rank1.csv"]
 
 
 def test_a_program_without_ranks_is_said_to_have_recorded_nothing(tmp_path: Path) -> None:
