@@ -66,7 +66,7 @@ def account_chart(findings: Findings) -> AccountChart:
     main = account[account["is_main"].astype(bool)]
     kinds = TimeKinds.of(main)
     main = main.assign(kind=kinds.of_rows(main))
-    bars = list(_bars(figures, main, kinds)) if len(figures.ranks) else []
+    bars = list(account_bars(figures, main, kinds)) if len(figures.ranks) else []
     step = step_chart(findings.shown, kinds) if findings.shown else None
     drawn = {segment.kind for bar in bars for segment in bar.segments}
     if step:
@@ -85,7 +85,14 @@ def account_chart(findings: Findings) -> AccountChart:
 # -- bars --------------------------------------------------------------------------------------------------
 
 
-def _bars(figures: AccountFigures, main: pd.DataFrame, kinds: TimeKinds) -> Iterator[AccountBar]:
+def account_bars(figures: AccountFigures, main: pd.DataFrame, kinds: TimeKinds) -> Iterator[AccountBar]:
+    """Yield the bars of an account.
+
+    Args:
+        figures: those of the account.
+        main: its rows of main lines, with the class of their colour as ``kind``.
+        kinds: these classes.
+    """
     process = ["rank", "incarnation"]
     ms = main.pivot_table(index=process, columns="kind", values="ms", aggfunc="sum").fillna(0.0)
     ranks = figures.ranks.set_index(process, drop=False)

@@ -149,10 +149,7 @@ class OverlapChart(NamedTuple):
 
 def overlap_chart(overlap: pd.DataFrame, crowd: Crowd) -> OverlapChart:
     """Return the chart of each rank's communication, summed over the steps: exposed, then hidden."""
-    figures = ["communication_ms", "exposed_ms", "hidden_ms", "compute_ms", "waited_ms", "step_ms"]
-    grouped = overlap.groupby(["rank", "incarnation"], as_index=False)
-    totals = grouped[figures].sum(min_count=1)
-    totals["overlap"] = totals["hidden_ms"] / totals["communication_ms"].where(totals["communication_ms"] > 0)
+    totals = overlap_totals(overlap)
     most = totals["communication_ms"].max()
     if crowd.is_many:
         totals = totals.sort_values("exposed_ms", ascending=False, na_position="first", kind="stable")
@@ -175,6 +172,15 @@ def overlap_chart(overlap: pd.DataFrame, crowd: Crowd) -> OverlapChart:
     drawn = table_of(totals, "Sums over the steps of each rank", columns, which)
     left_out = drawn.note if crowd.is_many else ""
     return OverlapChart(bars, drawn, list(on_overlap(overlap)), _brief(totals), left_out)
+
+
+def overlap_totals(overlap: pd.DataFrame) -> pd.DataFrame:
+    """Return the sums of each process over the steps of what ``analysis.overlap`` returned."""
+    figures = ["communication_ms", "exposed_ms", "hidden_ms", "compute_ms", "waited_ms", "step_ms"]
+    grouped = overlap.groupby(["rank", "incarnation"], as_index=False)
+    totals = grouped[figures].sum(min_count=1)
+    totals["overlap"] = totals["hidden_ms"] / totals["communication_ms"].where(totals["communication_ms"] > 0)
+    return totals
 
 
 def _brief(totals: pd.DataFrame) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from timing_logger.analysis import Summary, Verdict, waiting_by_rank
-from timing_logger.analysis.files import hosts_of
+from timing_logger.analysis.files import File, hosts_of
 from timing_logger.analysis.table_types import Floats, Ints
 from timing_logger.report._limits import FEW_PROCESSES, HOST_MATES, MOST_LINES, REFERENCES, at_distances
 from timing_logger.report.html._own_times import OwnTimes
@@ -62,11 +63,30 @@ class Crowd(NamedTuple):
 
     @classmethod
     def of(cls, summary: Summary, verdict: Verdict, own: OwnTimes) -> Crowd:
-        ranks = np.unique(summary.ranks["rank"].to_numpy(np.int64))
+        return cls.of_account(summary.account, summary.ranks, summary.files, verdict, own)
+
+    @classmethod
+    def of_account(
+        cls,
+        account: pd.DataFrame,
+        processes: pd.DataFrame,
+        files: Sequence[File],
+        verdict: Verdict,
+        own: OwnTimes,
+    ) -> Crowd:
+        """Return the same without a summary.
+
+        Args:
+            account: the account of the run.
+            processes: a table with one row for each process, and its ``rank``.
+            files: ``attrs["files"]`` of ``read_timings``.
+            verdict, own: the verdict, and the times that it compared.
+        """
+        ranks = np.unique(processes["rank"].to_numpy(np.int64))
         named = [rank for rank in _named(verdict) if rank in set(ranks.tolist())]
-        order = np.lexsort((ranks, -_own_ms(ranks, own), -_waited_for_ms(ranks, summary)))
+        order = np.lexsort((ranks, -_own_ms(ranks, own), -_waited_for_ms(ranks, account)))
         others = [rank for rank in ranks[order].tolist() if rank not in set(named)]
-        return cls(len(summary.ranks), (*named, *others), len(named), hosts_of(summary.files))
+        return cls(len(processes), (*named, *others), len(named), hosts_of(files))
 
     @property
     def is_many(self) -> bool:
@@ -137,9 +157,9 @@ def _named(verdict: Verdict) -> Iterable[int]:
     return dict.fromkeys([*verdict.ranks_to_look_at, *explain])
 
 
-def _waited_for_ms(ranks: Ints, summary: Summary) -> Floats:
+def _waited_for_ms(ranks: Ints, account: pd.DataFrame) -> Floats:
     """Return for how long all others waited for each rank."""
-    waiting = waiting_by_rank(summary.account)
+    waiting = waiting_by_rank(account)
     by_whom = waiting.dropna(subset="waited_for").groupby("waited_for")["ms"].sum()
     found: Floats = by_whom.reindex(ranks, fill_value=0.0).to_numpy(np.float64)
     return found

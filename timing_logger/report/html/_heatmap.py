@@ -19,7 +19,8 @@ from timing_logger.report.html._packing import packed
 MANY_ROWS = 16
 """The number of rows beyond which those that the verdict names come first."""
 
-_MOST_ROWS_OF_MANY = FEW_PROCESSES + HOST_ROWS + len(BANDS)
+MOST_COLUMNS_OF_MANY = CELLS_OF_MANY // (FEW_PROCESSES + HOST_ROWS + len(BANDS))
+"""The most columns where there are many ranks: with all the rows that there are then."""
 
 _VIEWS = {
     "clock_free_wait_ms": (
@@ -71,7 +72,7 @@ def heatmap(findings: Findings) -> Heatmap:
     if steps.empty:
         return Heatmap([], 0, False, "", None, None)
     crowd = findings.crowd
-    grid = Grid.of(steps, CELLS_OF_MANY // _MOST_ROWS_OF_MANY if crowd.is_many else None)
+    grid = Grid.of(steps, MOST_COLUMNS_OF_MANY if crowd.is_many else None)
     views = [view for view in _views(grid, findings, steps) if np.nansum(view.ms) > 0]
     slow = grid.slow(findings.verdict, findings.own)
     named_first = bool(slow["rows"]) and len(grid.rows) > MANY_ROWS

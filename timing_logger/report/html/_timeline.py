@@ -297,7 +297,7 @@ def _data(
         "lanes": [_lane(row, role_of) for row in spans.iloc[starts].to_dict("records")],
         "lane_starts": [*starts.tolist(), len(spans)],
         "is_common": is_common,
-        "operations": [[name, _kind(name)] for name in operations],
+        "operations": [[name, kind_of(name)] for name in operations],
         "layers": layers,
         "begin": packed(np.minimum(np.rint(begin_s / tick_s), _MAX_TICK), "uint32"),
         "duration": packed(np.minimum(np.rint(duration_s / tick_s), _MAX_TICK), "uint32"),
@@ -328,7 +328,8 @@ def _lane(row: Record, role_of: Mapping[int, str]) -> dict[str, str]:
 _KINDS = ("own work", "communication", "waiting", "copies", "others")
 
 
-def _kind(name: str) -> str:
+def kind_of(name: str) -> str:
+    """Return the kind of an operation, which has a colour of its own."""
     if is_communication(name):
         return "communication"
     if is_wait(name):
