@@ -74,3 +74,15 @@ def test_operations_beyond_the_first_24_are_counted() -> None:
     figure = operations_figure(timings)
     assert len(figure.data[0].x) == 24
     assert f"{30 + 4 - 24} operations with less time are left out" in title_of(figure)
+
+
+def test_bars_are_numbered_where_they_have_room(figure: Any) -> None:
+    assert [trace.text[0] for trace in figure.data] == ["0", "1", "2", "3"]
+    assert all(trace.text is None for trace in operations_figure(crowd(9, 6, slow=None)).data)
+
+
+def test_the_notes_tell_how_far_ranks_are_apart(timings: pd.DataFrame, figure: Any) -> None:
+    totals = summarize(timings)
+    its = totals[totals["operation"] == totals["operation"].iloc[0]].set_index("rank")["total_ms"] / 1e3
+    told = f"{its.min():.2f} s on rank {its.idxmin()} to {its.max():.2f} s on rank {its.idxmax()}."
+    assert told in title_of(figure)

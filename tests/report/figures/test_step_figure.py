@@ -10,6 +10,7 @@ import pytest
 from crowds import crowd
 from drawn_figures import bars_of, lanes_from_top, said_instead, title_of
 from places import SAMPLE
+from simulated_runs import data_parallel, factors
 
 from timing_logger import read_timings
 from timing_logger.analysis import account_of_step
@@ -90,3 +91,10 @@ def test_of_many_ranks_the_slow_one_has_a_lane() -> None:
     lanes = lanes_from_top(step_figure(crowd(200, 6)))
     assert "rank 77" in lanes
     assert len(lanes) == 4
+
+
+def test_operations_that_share_a_colour_are_told_apart() -> None:
+    usual_ms = {"FIRST": 1.0, "SECOND": 2.0, "FORWARD": 10.0, "BACKWARD": 20.0, "MORE": 15.0, "LAST": 3.0}
+    bars = bars_of(step_figure(data_parallel(factors(6, 2), operations_ms=usual_ms)))
+    shared = bars[(bars["name"] == "other own work") & (bars["lane"] == "rank 0")]
+    assert {"rank 0 worked 1.0 ms in FIRST", "rank 0 worked 2.0 ms in SECOND"} < set(shared["says"])

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 _STRONGEST_AT, _LEAST_SPREAD = 0.98, 1.5
 """As in heatmap.js of the page: one hiccup must not make all else look alike, nor noise look like news."""
 
-_ROW_PX, _LEAST_PX, _AROUND_PX = 14, 260, 170
+_ROW_PX, _LABEL_PX, _LEAST_PX, _AROUND_PX = 14, 11, 260, 170
+"""A row has room for its label."""
 
 
 def heatmap_figure(timings: IntoDataFrameT) -> go.Figure:
@@ -68,7 +69,7 @@ def heatmap_figure(timings: IntoDataFrameT) -> go.Figure:
         [_trace(rows.names, rows.values(ms), grid)], _title(judgement), notes, _x_title(grid), "",
         height=max(_LEAST_PX, _ROW_PX * len(rows.names)) + _AROUND_PX,
         xaxis={"type": "category"} if len(grid.axis.epochs) else {},
-        yaxis={"type": "category", "autorange": "reversed"},
+        yaxis={"type": "category", "autorange": "reversed", "dtick": 1, "tickfont": {"size": _LABEL_PX}},
     )  # fmt: skip
 
 

@@ -21,6 +21,11 @@ from timing_logger.report.html._timeline import kind_of
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+_TITLE = "Time by operation and rank"
+
+_MOST_NUMBERED = 8
+"""The most bars of an operation that have the number of their rank above them: a narrower bar has no room."""
+
 _COLOURS = {
     "own work": "green",
     "others": "grey",
@@ -51,24 +56,27 @@ def operations_figure(timings: IntoDataFrameT) -> go.Figure:
     totals = in_pandas(summarize(timings))
     totals = totals[totals["total_ms"] > 0].assign(operation=totals["operation"].astype(str))
     if totals.empty:
-        return empty("Time by operation and rank", "no operation with a duration")
+        return empty(_TITLE, "no operation with a duration")
     names = list(dict.fromkeys(totals["operation"]))
     shown = totals[totals["operation"].isin(names[:MAX_OPERATIONS])]
     its = _farthest_above(shown)
-    notes = [f"Ranks from left to right. {_on_colours(names)}", *_on_left_out(shown, its, len(names))]
+    notes = [
+        f"{_on_most(totals, names[0])} Ranks from left to right. {_on_colours(names)}",
+        *_on_left_out(shown, its, len(names)),
+    ]
     return figure(
-        [*_traces(its), *_medians(shown, its)], _title(totals, names[0]), notes, "operation",
+        [*_traces(its), *_medians(shown, its)], f"{_TITLE}: most in {names[0]}", notes, "operation",
         "total time, in s", barmode="group", showlegend=False, uniformtext={"mode": "hide", "minsize": 8},
     )  # fmt: skip
 
 
-def _title(totals: pd.DataFrame, most: str) -> str:
-    """Return which operation takes most time, and how far ranks are apart in it."""
+def _on_most(totals: pd.DataFrame, most: str) -> str:
+    """Return how far ranks are apart in the operation that takes most time."""
     its = totals.loc[totals["operation"] == most, ["rank", "total_ms"]].sort_values("total_ms", kind="stable")
     (least_rank, least_ms), (most_rank, most_ms) = its.iloc[0], its.iloc[-1]
     longest = f"{most_ms / 1e3:.2f} s on rank {most_rank:.0f}"
     shortest = f"{least_ms / 1e3:.2f} s on rank {least_rank:.0f} to " if len(its) > 1 else ""
-    return f"Time by operation and rank: most in {most}, {shortest}{longest}"
+    return f"{most} takes {shortest}{longest}."
 
 
 def _farthest_above(totals: pd.DataFrame) -> pd.DataFrame:
@@ -83,7 +91,9 @@ def _farthest_above(totals: pd.DataFrame) -> pd.DataFrame:
 
 def _traces(totals: pd.DataFrame) -> Iterator[Any]:
     """Yield the bars of each process, all of an operation in the colour of its kind."""
-    for _, its in totals.groupby(["rank", "incarnation"], sort=True):
+    of_processes = totals.groupby(["rank", "incarnation"], sort=True)
+    n_ranks = of_processes.ngroups
+    for _, its in of_processes:
         rank, run = its["rank"].iloc[0], its["incarnation"].iloc[0]
         name = process_name(rank, run)
         yield graph_objects().Bar(
@@ -91,7 +101,7 @@ def _traces(totals: pd.DataFrame) -> Iterator[Any]:
             x=[text(one) for one in its["operation"]],
             y=(its["total_ms"] / 1e3).tolist(),
             marker={"color": [OF_ROWS[kind_of(one)] for one in its["operation"]]},
-            text=[str(rank)] * len(its),
+            text=[str(rank)] * len(its) if n_ranks <= _MOST_NUMBERED else None,
             textposition="outside",
             textangle=0,
             hovertext=[_says(name, row) for row in its.to_dict("records")],
