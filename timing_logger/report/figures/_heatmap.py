@@ -18,7 +18,7 @@ from timing_logger.report.figures._colours import SHADES
 from timing_logger.report.figures._drawing import empty, figure, graph_objects, text
 from timing_logger.report.figures._tables import in_pandas, judged
 from timing_logger.report.html._crowd import Crowd
-from timing_logger.report.html._heatmap import MOST_COLUMNS_OF_MANY
+from timing_logger.report.html._heatmap import grid_of
 from timing_logger.report.html._heatmap_grid import Grid
 from timing_logger.report.html._heatmap_rows import Rows, each_process, worst_and_others
 from timing_logger.report.html._own_times import OwnTimes
@@ -60,7 +60,7 @@ def heatmap_figure(timings: IntoDataFrameT) -> go.Figure:
     if steps.empty or np.isnan(own.ms).all():
         return empty("Own time by rank and iteration", "no iteration with a rank's own time")
     crowd = _crowd(timings, judgement, own)
-    grid = Grid.of(steps, MOST_COLUMNS_OF_MANY if crowd.is_many else None)
+    grid = grid_of(steps, crowd)
     ms = grid.means_of_own(own).reshape(len(grid.rows), -1)
     rows = _rows(grid, crowd, ms)
     median = f"Half of the cells take more than {np.nanmedian(ms):.1f} ms."

@@ -19,8 +19,7 @@ from timing_logger.report.html._packing import packed
 MANY_ROWS = 16
 """The number of rows beyond which those that the verdict names come first."""
 
-MOST_COLUMNS_OF_MANY = CELLS_OF_MANY // (FEW_PROCESSES + HOST_ROWS + len(BANDS))
-"""The most columns where there are many ranks: with all the rows that there are then."""
+_MOST_ROWS_OF_MANY = FEW_PROCESSES + HOST_ROWS + len(BANDS)
 
 _VIEWS = {
     "clock_free_wait_ms": (
@@ -72,7 +71,7 @@ def heatmap(findings: Findings) -> Heatmap:
     if steps.empty:
         return Heatmap([], 0, False, "", None, None)
     crowd = findings.crowd
-    grid = Grid.of(steps, MOST_COLUMNS_OF_MANY if crowd.is_many else None)
+    grid = grid_of(steps, crowd)
     views = [view for view in _views(grid, findings, steps) if np.nansum(view.ms) > 0]
     slow = grid.slow(findings.verdict, findings.own)
     named_first = bool(slow["rows"]) and len(grid.rows) > MANY_ROWS
@@ -80,6 +79,11 @@ def heatmap(findings: Findings) -> Heatmap:
     return Heatmap(
         views, grid.per_column, named_first, _on_ranks_left_out(rows), grid, _data(grid, views, rows, slow)
     )
+
+
+def grid_of(steps: pd.DataFrame, crowd: Crowd) -> Grid:
+    """Return the cells for a table with a row for each process and step: fewer columns for many ranks."""
+    return Grid.of(steps, CELLS_OF_MANY // _MOST_ROWS_OF_MANY if crowd.is_many else None)
 
 
 def _rows(grid: Grid, crowd: Crowd, views: list[View], first: list[int]) -> Rows:
