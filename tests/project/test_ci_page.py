@@ -1,0 +1,92 @@
+"""docs/ci.md: what it says of options, exit codes and JSON is what the command line does."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from places import ROOT
+
+from timing_logger.cli import main
+from timing_logger.cli.option_values import ENDS, VERDICTS
+from timing_logger.cli.parser import build_parser
+
+yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (pip install '.[test]')")
+
+PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+SAMPLE = str(ROOT / "logs" / "sample")
+
+
+def block(language: str) -> str:
+    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    return str(found)
+
+
+def steps() -> list[dict[str, Any]]:
+    (job,) = yaml.safe_load(block("yaml"))["jobs"].values()
+    return list(job["steps"])
+
+
+def commands() -> list[str]:
+    lines = [*PAGE.splitlines(), *(step.get("run", "") for step in steps())]
+    return [line for line in lines if line.startswith("timing-logger ")]
+
+
+@pytest.mark.parametrize("command", commands())
+def test_a_command_has_the_options_that_it_is_shown_with(command: str) -> None:
+    build_parser().parse_args(shlex.split(command.partition(">")[0])[1:])  # exits if it has not
+
+
+def test_the_page_shows_commands() -> None:
+    assert len(commands()) >= 7
+
+
+@pytest.mark.parametrize(("command", "known"), [("stragglers", VERDICTS), ("hang", ENDS)])
+def test_the_page_names_all_that_fail_on_takes(command: str, known: tuple[str, ...]) -> None:
+    (cell,) = re.findall(rf"^\| `{command}` \| (.*)\(\[", PAGE, re.MULTILINE)
+    assert re.findall(r"`([\w-]+)`", cell) == list(known)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["stragglers", SAMPLE], 0),
+        (["stragglers", "--fail-on", "role,hang,unjudged", SAMPLE], 0),
+        (["stragglers", "--fail-on", "rank,role", SAMPLE], 1),
+        (["stragglers", "--json", "--fail-on", "rank,role", SAMPLE], 1),
+        (["hang", "--fail-on", "hang,unfinished", SAMPLE], 0),
+        (["stragglers", SAMPLE + "/nowhere"], 2),
+    ],
+)
+def test_the_exit_codes_are_those_of_the_page(arguments: list[str], code: int) -> None:
+    assert main(arguments) == code
+
+
+def test_what_the_page_shows_of_the_json_is_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = json.loads(block("json"))
+    main(["stragglers", "--json", SAMPLE])
+    printed = json.loads(capsys.readouterr().out)
+    printed["cost_share"] = round(printed["cost_share"], 4)
+    assert {key: printed[key] for key in shown} == shown
+
+
+@pytest.mark.parametrize(("longer", "code"), [("1.2", 0), ("0.9", 1)])
+def test_the_script_exits_with_1_if_steps_are_longer(longer: str, code: int) -> None:
+    script = block("python").replace("LONGER = 1.2", f"LONGER = {longer}")
+    run = subprocess.run(
+        [sys.executable, "-c", script, SAMPLE, SAMPLE], cwd=ROOT, capture_output=True, text=True, timeout=120,
+        check=False,
+    )  # fmt: skip
+    assert run.returncode == code, run.stderr
+    assert run.stdout.endswith(" ms: 1.00 times as long\n")
+
+
+def test_the_workflow_may_do_no_more_than_read_and_ends() -> None:
+    workflow = yaml.safe_load(block("yaml"))
+    assert workflow["permissions"] == {"contents": "read"}
+    assert all("timeout-minutes" in job for job in workflow["jobs"].values())

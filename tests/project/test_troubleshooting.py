@@ -1,0 +1,129 @@
+"""docs/troubleshooting.md quotes what the packages say, word for word."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from places import ROOT
+
+PAGE = ROOT / "docs" / "troubleshooting.md"
+PACKAGES = ("timing_logger", "allreduce_instrumentation")
+LEFT_OPEN = "\0"
+"""What stands for a value: ``<...>`` on the page, ``{...}`` and ``%s`` in the source."""
+
+_OF_FORMATS = re.compile(r"\{[\w.!:]*\}|%[-.\d]*[sdrgf]")
+_ON_THE_PAGE = re.compile(r"'?<[\w .-]+>'?")
+_SAID_BEFORE = re.compile(r"^(timing-logger: |Verdict: )")
+
+
+def quoted(text: str) -> list[str]:
+    """Return the messages of a page: blocks marked ``message``, and code in the first cells of tables."""
+    blocks = re.findall(r"^```message\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    cells = re.findall(r"^\| `([^`\n]+)` \|", text, re.MULTILINE)
+    return [" ".join(message.split()) for message in [*blocks, *cells]]
+
+
+def searched_for(message: str) -> str:
+    return _ON_THE_PAGE.sub(LEFT_OPEN, _SAID_BEFORE.sub("", message))
+
+
+@cache
+def said() -> tuple[str, ...]:
+    """Return all texts of both packages, with ``LEFT_OPEN`` for the values in them."""
+    files = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    return tuple(text for path in files for text in texts_of(path.read_text("utf-8"), module_of(path)))
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+def texts_of(source: str, module: str = "") -> Iterator[str]:
+    nodes = [*ast.walk(_without_docstrings(ast.parse(source)))]
+    whole = [node for node in nodes if isinstance(node, ast.JoinedStr)]
+    parts = {id(part) for node in whole for part in node.values}
+    for node in nodes:
+        if isinstance(node, ast.JoinedStr):
+            yield _as_one("".join(_part(value, module) for value in node.values))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
+            yield _as_one(node.value)
+
+
+def _as_one(text: str) -> str:
+    """Return a text with one ``LEFT_OPEN`` for each row of values."""
+    return re.sub(f"{LEFT_OPEN}+", LEFT_OPEN, _OF_FORMATS.sub(LEFT_OPEN, text))
+
+
+def _without_docstrings(tree: ast.Module) -> ast.Module:
+    for node in ast.walk(tree):
+        for name in ("body", "orelse", "finalbody"):
+            if isinstance(statements := getattr(node, name, None), list):
+                setattr(node, name, [one for one in statements if not _is_text(one)])
+    return tree
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _part(value: ast.expr, module: str) -> str:
+    """Return a part of an f-string: of a value its text, if it is a constant of the module."""
+    if isinstance(value, ast.Constant):
+        return str(value.value)
+    assert isinstance(value, ast.FormattedValue)
+    if value.conversion == -1 and module and re.fullmatch(r"(?:\w+\.)*[A-Z_]+", ast.unparse(value.value)):
+        found = _constant(module, ast.unparse(value.value))
+        return found if isinstance(found, str) else LEFT_OPEN
+    return LEFT_OPEN
+
+
+def _constant(module: str, name: str) -> object:
+    found: object = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def is_said(message: str, texts: tuple[str, ...]) -> bool:
+    return any(searched_for(message) in text for text in texts)
+
+
+MESSAGES = quoted(PAGE.read_text("utf-8"))
+
+
+def test_the_page_quotes_messages_of_each_kind() -> None:
+    assert len(MESSAGES) > 40
+    assert any(len(message) > 150 for message in MESSAGES)  # a block of several lines
+    assert any("<" not in message for message in MESSAGES)
+    assert any("TIMING_LOGGER_NATIVE_MPI" in message for message in MESSAGES)  # a constant
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_each_message_is_in_the_source(message: str) -> None:
+    assert is_said(message, said()), "nothing says this: was the message changed, or is it gone?"
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_a_message_has_enough_words_of_its_own_to_be_found_by(message: str) -> None:
+    assert len(re.findall(r"\w{2,}", searched_for(message))) >= 4
+
+
+def test_a_message_that_nobody_says_is_told() -> None:
+    texts = tuple(texts_of('"""No rank came."""\nerror = f"rank {rank!r} of {len(ranks)} came" " late"\n'))
+    assert is_said("rank <rank> of <n> came late", texts)
+    assert is_said("rank '<rank>' of <n> came", texts)
+    assert not is_said("rank <rank> of 4 came late", texts)
+    assert not is_said("rank <rank> came late", texts)
+    assert not is_said("No rank came.", texts)  # a docstring, which nobody prints
+
+
+def test_formats_of_every_kind_are_left_open() -> None:
+    assert [*texts_of('log("rank %d: %.1f s", 1, 2)')] == [f"rank {LEFT_OPEN}: {LEFT_OPEN} s"]
+    assert [*texts_of('say("of {} in {folder}".format())')] == [f"of {LEFT_OPEN} in {LEFT_OPEN}"]
+    assert f"in {LEFT_OPEN}, {LEFT_OPEN} s" in texts_of('f"in {{}}, {x:.1f}{y} s"')
