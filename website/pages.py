@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from timing_logger.cli.parser import build_parser
 
 ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "docs/*", "examples/notebooks/*.ipynb"]
+MOST_OF_NAME = 40
+"""Characters of the longest name in the first column of a table; what is longer is a sentence."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -30,6 +33,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             files.append(File(place, str(ROOT), config.site_dir, config.use_directory_urls))
     files.append(File.generated(config, "api/cli.md", content="\n".join(_command_line())))
     return files
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Mark sentences in the first column of a table, which wrap as names there do not (extra.css)."""
+    return re.sub(rf"(<td><code)(>[^<]{{{MOST_OF_NAME + 1},}}</code></td>)", r'\1 class="sentence"\2', html)
 
 
 def on_page_context(context: dict[str, Any], page: Page, config: MkDocsConfig, nav: Navigation) -> None:

@@ -56,6 +56,18 @@ def test_every_page_of_the_repository_is_a_page_of_the_site(site: Path) -> None:
         assert place in menu or place == "index.html", f"{place} is not in the menu"
 
 
+def test_what_is_printed_as_sentences_wraps_and_code_does_not(site: Path) -> None:
+    front = (site / "index.html").read_text(encoding="utf-8")
+    (block,) = re.findall(
+        r'<div class="language-(\w+) highlight">(?:(?!</div>).)*Verdict: rank 1 costs', front, re.DOTALL
+    )
+    style = (site / "extra.css").read_text(encoding="utf-8")
+    assert re.findall(r"\.language-(\w+) pre > code \{ white-space: pre-wrap;", style) == [block]
+    messages = (site / "docs" / "troubleshooting.html").read_text(encoding="utf-8")
+    assert re.search(r'<td><code class="sentence">There is no run ', messages)
+    assert "<td><code>only one rank is recorded</code>" in messages
+
+
 def test_all_that_the_packages_offer_is_in_the_reference(site: Path) -> None:
     documented = {name for page in (site / "api").glob("*.html") for name in _read(page).names}
     objects = {

@@ -23,8 +23,8 @@ _SAID_BEFORE = re.compile(r"^(timing-logger: |Verdict: )")
 
 
 def quoted(text: str) -> list[str]:
-    """Return the messages of a page: blocks marked ``message``, and code in the first cells of tables."""
-    blocks = re.findall(r"^```message\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    """Return the messages of a page: blocks marked ``output``, and code in the first cells of tables."""
+    blocks = re.findall(r"^```output\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     cells = re.findall(r"^\| `([^`\n]+)` \|", text, re.MULTILINE)
     return [" ".join(message.split()) for message in [*blocks, *cells]]
 
@@ -99,7 +99,7 @@ MESSAGES = quoted(PAGE.read_text("utf-8"))
 
 def test_the_page_quotes_messages_of_each_kind() -> None:
     assert len(MESSAGES) > 40
-    assert any(len(message) > 150 for message in MESSAGES)  # a block of several lines
+    assert any(len(message) > 150 for message in MESSAGES)  # a block
     assert any("<" not in message for message in MESSAGES)
     assert any("TIMING_LOGGER_NATIVE_MPI" in message for message in MESSAGES)  # a constant
 
