@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,11 +56,66 @@ def test_the_workflow_runs_what_must_pass_before_a_change_lands() -> None:
     assert set(workflow[True]) == {"push", "pull_request"}  # YAML 1.1 reads the key "on" as true
 
 
-def test_the_workflow_may_do_no_more_than_read_and_ends() -> None:
-    workflow = parsed(GITHUB / "workflows" / "ci.yml")
-    (job,) = workflow["jobs"].values()
-    assert workflow["permissions"] == {"contents": "read"}
-    assert job["timeout-minutes"] <= 120
+WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
+RELEASE = GITHUB / "workflows" / "release.yml"
+
+
+def steps_of(workflow: Path) -> list[dict[str, Any]]:
+    return [step for job in parsed(workflow)["jobs"].values() for step in job["steps"]]
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_each_file_that_a_workflow_runs_is_there(workflow: Path) -> None:
+    commands = [step["run"] for step in steps_of(workflow) if "run" in step]
+    words = [word for command in commands for word in re.findall(r"[\w./-]+", command)]
+    named = [word for word in words if re.fullmatch(r"(\.ci|tests|timing_logger)/[\w./]+|[\w-]+\.toml", word)]
+    assert named
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {target for command in commands for target in re.findall(r"\bmake ([\w-]+)", command)} <= {
+        *targets
+    }
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_each_job_of_a_workflow_may_only_read_and_ends(workflow: Path) -> None:
+    content = parsed(workflow)
+    assert content["permissions"] == {"contents": "read"}
+    for name, job in content["jobs"].items():
+        assert job["timeout-minutes"] <= 120
+        assert job.get("permissions", {}) == ({"id-token": "write"} if name == "publish" else {})
+        assert set(job.get("needs", [])) <= set(content["jobs"])
+
+
+def test_a_tag_is_published_once_all_that_is_published_was_made_and_checked() -> None:
+    workflow = parsed(RELEASE)
+    assert workflow[True] == {"push": {"tags": ["v*"]}}
+    publish = workflow["jobs"]["publish"]
+    assert set(publish["needs"]) == set(workflow["jobs"]) - {"publish"}
+    *_, check, last = publish["steps"]
+    assert check["run"] == "pipx run twine check --strict dist/*"
+    assert last == {
+        "uses": "pypa/gh-action-pypi-publish@release/v1"
+    }  # by the token of the job, with no password
+    assert [step for step in steps_of(RELEASE) if "secrets." in str(step)] == []
+
+
+def test_a_release_is_refused_whose_tag_is_not_the_version(tmp_path: Path) -> None:
+    (command,) = [step["run"] for step in steps_of(RELEASE) if "GITHUB_REF_NAME" in step.get("run", "")]
+    (tmp_path / "python").symlink_to(sys.executable)
+    for tag, code in ((f"v{stated('version')}", 0), (stated("version"), 1), ("v0.0.1", 1)):
+        if sys.version_info >= (3, 11):  # the workflow's Python has tomllib
+            environment = {**os.environ, "GITHUB_REF_NAME": tag, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+            run = subprocess.run(["bash", "-ec", command], cwd=ROOT, env=environment, timeout=60, check=False)
+            assert run.returncode == code, tag
+
+
+def test_wheels_are_built_for_each_python_that_is_tried_and_checked_by_a_file_that_is_there() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["cibuildwheel"]
+    oldest = int(stated("requires-python").removeprefix(">=3."))
+    built = [int(minor) for minor in re.findall(r"cp3(\d+)-", settings["build"])]
+    assert built == list(range(oldest, max(built) + 1))
+    assert (ROOT / settings["test-command"].partition("{project}/")[2]).is_file()
 
 
 def test_there_is_a_form_for_each_kind_of_issue() -> None:
