@@ -33,14 +33,14 @@ def test_the_line_of_a_slow_rank_is_named_though_no_row_covers_it(tmp_path: Path
     program = tmp_path / "slow.py"
     program.write_text(SLOW)
     torchrun = [str(Path(sys.executable).with_name("torchrun")), "--standalone", "--nproc-per-node", "2"]
-    job = timed(tmp_path / "logs", [*torchrun, str(program)])
+    job = timed(tmp_path / "logs", [*torchrun, str(program)], "--sample-stacks")
     assert job.returncode == 0, job.stderr
     line = SLOW.splitlines().index('    time.sleep(0.05 if os.environ["RANK"] == "1" else 0.001)') + 1
     assert f"are in fetch ({tmp_path.name}/slow.py:{line})" in job.stderr
 
 
-def test_without_them_there_is_no_file_and_the_sidecar_says_that_they_were_off(tmp_path: Path) -> None:
-    job = timed(tmp_path, [sys.executable, PROGRAMS / "alone.py"], "--no-stack-samples")
+def test_unless_they_are_asked_for_there_is_no_file_and_the_sidecar_says_that_they_were_off(tmp_path: Path) -> None:
+    job = timed(tmp_path, [sys.executable, PROGRAMS / "alone.py"])
     assert job.returncode == 0, job.stderr
     sidecar = json.loads((tmp_path / "timing-rank0.meta.json").read_text())
     assert (sidecar["options"]["stack_samples"], sidecar["stack_samples"]) == (False, None)

@@ -39,7 +39,7 @@ class Settings:
     every: int = 1
     batch_work: bool = True
     host_counters: bool = True
-    stack_samples: bool = True
+    stack_samples: bool = False
 
     def to_environment(self) -> dict[str, str]:
         """Return the variable from which :func:`from_environment` makes these settings."""

@@ -22,7 +22,7 @@ def autolog(
     every: int = 1,
     batch_work: bool = True,
     host_counters: bool = True,
-    stack_samples: bool = True,
+    stack_samples: bool = False,
 ) -> None:
     """Time this program from now on, without a further change of its code.
 

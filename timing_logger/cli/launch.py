@@ -74,7 +74,7 @@ def _timed(command: list[str], arguments: Namespace, log_dir: Path) -> int:
         every=arguments.every,
         batch_work=not arguments.no_batch_work,
         host_counters=not arguments.no_host_counters,
-        stack_samples=not arguments.no_stack_samples,
+        stack_samples=arguments.sample_stacks,
     )
     files = partial(files_of_run, log_dir, run_id, before)
     with monitored(arguments, log_dir) as monitor:

@@ -186,9 +186,9 @@ _COMMANDS = (
                 "second",
             ),
             option(
-                "--no-stack-samples", action="store_true",
-                help="write no stacks-rank*.csv: which line of the program's code the main thread is in, "
-                "five times a second",
+                "--sample-stacks", action="store_true",
+                help="also write stacks-rank*.csv, five times a second which line of the program's code the main "
+                "thread is in: the code of a slow rank is named",
             ),
             option(
                 "--native-mpi", action="store_true", help="time only MPI calls, in a program in any language"
