@@ -39,7 +39,7 @@ def test_the_line_of_a_slow_rank_is_named_though_no_row_covers_it(tmp_path: Path
     assert f"are in fetch ({tmp_path.name}/slow.py:{line})" in job.stderr
 
 
-def test_unless_they_are_asked_for_there_is_no_file_and_the_sidecar_says_that_they_were_off(tmp_path: Path) -> None:
+def test_unless_asked_for_there_is_no_file_and_the_sidecar_says_that_they_were_off(tmp_path: Path) -> None:
     job = timed(tmp_path, [sys.executable, PROGRAMS / "alone.py"])
     assert job.returncode == 0, job.stderr
     sidecar = json.loads((tmp_path / "timing-rank0.meta.json").read_text())

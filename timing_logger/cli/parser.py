@@ -187,8 +187,8 @@ _COMMANDS = (
             ),
             option(
                 "--sample-stacks", action="store_true",
-                help="also write stacks-rank*.csv, five times a second which line of the program's code the main "
-                "thread is in: the code of a slow rank is named",
+                help="also write stacks-rank*.csv, five times a second which line of the program's code the "
+                "main thread is in: the code of a slow rank is named",
             ),
             option(
                 "--native-mpi", action="store_true", help="time only MPI calls, in a program in any language"
