@@ -8,18 +8,11 @@ import pandas as pd
 import pytest
 from crowds import crowd
 from drawn_figures import bars_of, lanes_from_top, title_of
-from places import SAMPLE
 
-from timing_logger import read_timings
 from timing_logger.analysis import account, summarize_account
 from timing_logger.report.figures import account_figure
 
 pytest.importorskip("plotly")
-
-
-@pytest.fixture(scope="module")
-def timings() -> pd.DataFrame:
-    return read_timings(SAMPLE)
 
 
 @pytest.fixture(scope="module")

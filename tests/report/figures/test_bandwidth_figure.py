@@ -7,19 +7,12 @@ from typing import Any
 import pandas as pd
 import pytest
 from drawn_figures import title_of
-from places import SAMPLE
 
-from timing_logger import read_timings
 from timing_logger.analysis import bandwidth
 from timing_logger.report import _limits
 from timing_logger.report.figures import _bandwidth, bandwidth_figure
 
 pytest.importorskip("plotly")
-
-
-@pytest.fixture(scope="module")
-def timings() -> pd.DataFrame:
-    return read_timings(SAMPLE)
 
 
 @pytest.fixture(scope="module")

@@ -9,21 +9,14 @@ import pandas as pd
 import pytest
 from crowds import crowd
 from drawn_figures import title_of
-from places import SAMPLE
 from simulated_runs import data_parallel, factors
 
-from timing_logger import read_timings
 from timing_logger.analysis import scores
 from timing_logger.report.figures import heatmap_figure
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._heatmap import heatmap
 
 pytest.importorskip("plotly")
-
-
-@pytest.fixture(scope="module")
-def timings() -> pd.DataFrame:
-    return read_timings(SAMPLE)
 
 
 @pytest.fixture(scope="module")

@@ -8,19 +8,12 @@ import pandas as pd
 import pytest
 from crowds import crowd
 from drawn_figures import title_of
-from places import SAMPLE
 
-from timing_logger import read_timings
 from timing_logger.analysis import summarize
 from timing_logger.report.figures import operations_figure
 from timing_logger.report.figures._colours import COMMUNICATION, WAITING, WORK
 
 pytest.importorskip("plotly")
-
-
-@pytest.fixture(scope="module")
-def timings() -> pd.DataFrame:
-    return read_timings(SAMPLE)
 
 
 @pytest.fixture(scope="module")

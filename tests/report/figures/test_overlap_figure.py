@@ -7,18 +7,11 @@ import pandas as pd
 import pytest
 from crowds import crowd
 from drawn_figures import bars_of, lanes_from_top, title_of
-from places import SAMPLE
 
-from timing_logger import read_timings
 from timing_logger.analysis import overlap
 from timing_logger.report.figures import overlap_figure
 
 pytest.importorskip("plotly")
-
-
-@pytest.fixture(scope="module")
-def timings() -> pd.DataFrame:
-    return read_timings(SAMPLE)
 
 
 @pytest.mark.parametrize(

@@ -9,19 +9,12 @@ import pandas as pd
 import pytest
 from crowds import crowd
 from drawn_figures import bars_of, lanes_from_top, said_instead, title_of
-from places import SAMPLE
 from simulated_runs import data_parallel, factors
 
-from timing_logger import read_timings
 from timing_logger.analysis import account_of_step
 from timing_logger.report.figures import step_figure
 
 pytest.importorskip("plotly")
-
-
-@pytest.fixture(scope="module")
-def timings() -> pd.DataFrame:
-    return read_timings(SAMPLE)
 
 
 @pytest.fixture(scope="module")
