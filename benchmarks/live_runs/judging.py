@@ -5,6 +5,7 @@ Run: python -m live_runs.judging FOLDER, as ``size.py`` does; it prints a line o
 
 from __future__ import annotations
 
+import gc
 import json
 import pickle
 import sys
@@ -17,6 +18,7 @@ from timing_logger.engine.live.packed import unpacked
 from timing_logger.engine.live.snapshot import snapshot_of
 from timing_logger.engine.live.watcher import WINDOW_S
 from timing_logger.engine.live.window import Window
+from timing_logger.monitoring.process import COLLECT_AFTER
 
 OWN = "own.pickle"
 """The digest that whoever judges made itself: of its own host, and in no bytes."""
@@ -24,6 +26,7 @@ OWN = "own.pickle"
 
 def main(folder: Path) -> dict[str, Any]:
     """Take in the digests of one look after the other, and judge at the last, which is measured."""
+    gc.set_threshold(COLLECT_AFTER)
     window, found = Window(WINDOW_S), {}
     *before, last = sorted(folder.iterdir())
     for look in before:

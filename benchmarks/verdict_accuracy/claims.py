@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from timing_logger.report.verdict_wording import VISIBLE, verdict_sentence
+from timing_logger.report.verdict_wording import verdict_sentence
 
 if TYPE_CHECKING:
     from verdict_accuracy.scoring import Outcome
@@ -15,6 +15,9 @@ NAN = float("nan")
 
 WORTH_TELLING = 0.01
 """A fault that costs less than this fraction of the run need not be found."""
+
+NOTHING_SAID = "Verdict: no rank is slow."
+"""All that is said where nothing is found."""
 
 LARGE = 0.05
 """A fault that costs more than this fraction of the run must not go unmentioned."""
@@ -64,8 +67,7 @@ def _is_fine(verdict: Any, run: SimulatedRun, found: Outcome) -> bool:
 
 def _says_nothing(verdict: Any) -> bool:
     """Tell whether a verdict says that no rank is slow, and nothing else."""
-    told = max(verdict.not_explained, verdict.recurring, verdict.unmatched)
-    return bool(verdict.verdict == "healthy" and verdict.judged and told < VISIBLE)
+    return bool(verdict.judged and verdict_sentence(verdict) == NOTHING_SAID)
 
 
 def _operation_right(verdict: Any, run: SimulatedRun, found: Outcome) -> float:

@@ -264,6 +264,7 @@ def test_certain_counts_as_wrong_only_if_an_innocent_is_named() -> None:
 def test_a_verdict_is_silent_if_it_finds_nothing_and_explains_nothing_of_a_large_fault() -> None:
     assert claimed(said("healthy"))["silent"] == 1
     assert claimed(said("healthy", not_explained=0.1))["silent"] == 0
+    assert claimed(said("healthy", lost_in_turn=0.1))["silent"] == 0
     assert claimed(said("healthy", judged=False))["silent"] == 0
     assert np.isnan(claimed(said("healthy"), cost_ms=40.0)["silent"])
     assert np.isnan(claimed(said("healthy"), Truth("healthy"), 0.0)["silent"])
