@@ -226,6 +226,16 @@ def test_what_a_mistyped_option_was_meant_to_be_is_said(
     assert capsys.readouterr().err.endswith(end)
 
 
+def test_what_a_command_does_not_know_is_said_with_the_options_that_it_has(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "-o", "logs", "--", "true"])
+    said = capsys.readouterr().err
+    assert said.startswith("usage: timing-logger run [-h] [--log-dir DIR]")
+    assert said.endswith("timing-logger run: error: unrecognized arguments: -o\n")
+
+
 def test_a_wrong_choice_like_no_other_is_not_guessed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["zzz", "logs"])

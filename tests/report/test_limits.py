@@ -193,14 +193,14 @@ def windows_of(n_ranks: int) -> pd.DataFrame:
         "first_iteration": 0,
         "last_iteration": 9,
     }
-    figures = {"iterations": 10, "ratio": 2.0, "score": 0.5, "cost_ms": 7.0}
+    figures = {"iterations": 10, "ratio": 2.0, "score": 0.5, "excess_ms": 7.0}
     return pd.DataFrame([{"rank": rank, **known, **figures} for rank in range(n_ranks)])
 
 
 def test_of_many_suspects_and_windows_the_costliest_are_shown() -> None:
     said = stragglers_text(suspected(30), windows_of(40), 100)
     assert "Of 30 suspects these are the 20 that come first; 10 are left out." in in_one_line(said)
-    assert "Of 40 windows these are the 20 that cost most; 20 are left out." in in_one_line(said)
+    assert "Of 40 windows these are the 20 of the greatest excess; 20 are left out." in in_one_line(said)
 
 
 def test_all_suspects_and_windows_are_shown_if_asked_for() -> None:

@@ -33,7 +33,9 @@ _INTERRUPTED = 130  # a shell's exit code for SIGINT
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command, as ``cli.main`` says, and return its exit code."""
     try:
-        arguments = build_parser().parse_args(argv)
+        arguments, unknown = build_parser().parse_known_args(argv)
+        if unknown:
+            arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
         with warnings.catch_warnings():
             warnings.showwarning = _warn
             name_folder(arguments)
@@ -65,7 +67,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     shtab.add_argument_to(parser, "--print-completion", help="print what completes commands in this shell")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
-    parser.set_defaults(command=lambda _: Answer(parser.format_help()), shown_as="")
+    parser.set_defaults(command=lambda _: Answer(parser.format_help()), shown_as="", parser=parser)
     for command in _COMMANDS:
         _add(command, subparsers)
     return parser
@@ -80,7 +82,8 @@ def _add(command: Command, subparsers: argparse._SubParsersAction[_Parser]) -> N
         argument = parser.add_argument(*names, **further)
         if names == ("logdir",) and argument.nargs == "*":
             vars(argument)["complete"] = shtab.FILE  # this completes folders, too
-    parser.set_defaults(command=command.answer, **{"shown_as": command.name, **command.defaults})
+    defaults = {"shown_as": command.name, "parser": parser, **command.defaults}
+    parser.set_defaults(command=command.answer, **defaults)
 
 
 def _version() -> str:
@@ -92,6 +95,9 @@ def _version() -> str:
     return f"timing-logger {number}. Records with the {which_core.NAME} core{note}"
 
 
+_ALIKE = 0.75  # a mistyped option; --once is like --json by 0.67
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser whose error for a mistyped choice or option says what was probably meant."""
 
@@ -100,18 +106,9 @@ class _Parser(argparse.ArgumentParser):
         if wrong := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
             meant = get_close_matches(wrong[1], re.findall(r"[\w-]+", wrong[2]), 1)
         elif wrong := re.search(r"unrecognized arguments: (--[\w-]+)", message):
-            known = self._options_of_commands()
-            meant = [] if wrong[1] in known else get_close_matches(wrong[1], known, 1)
+            known = [name for action in self._actions for name in action.option_strings]
+            meant = get_close_matches(wrong[1], known, 1, _ALIKE)
         super().error(f"{message}. Did you mean {meant[0]!r}?" if meant else message)
-
-    def _options_of_commands(self) -> set[str]:
-        text = "".join(
-            parser.format_usage()
-            for action in self._actions
-            if isinstance(action, argparse._SubParsersAction)
-            for parser in action.choices.values()
-        )
-        return set(re.findall(r"--[\w-]+", text))
 
 
 # -- commands --------------------------------------------------------------------------------------

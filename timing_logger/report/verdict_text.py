@@ -23,7 +23,7 @@ _WINDOWS = (
     Column("kind", "window"), Column("first_epoch", "first epoch"), Column("first_iteration", "first"),
     Column("last_epoch", "last epoch"), Column("last_iteration", "last"),
     Column("iterations", "slow steps"), Column("ratio", "ratio", as_hundredths),
-    Column("score", "score", as_hundredths), Column("cost_ms", "cost ms", as_tenths),
+    Column("score", "score", as_hundredths), Column("excess_ms", "excess ms", as_tenths),
 )  # fmt: skip
 
 _GATES = (
@@ -35,6 +35,9 @@ _SUSPECTS = (
     Column("ranks", "suspect"), Column("operation", "operation", as_word),
     Column("share", "of the lost time", percent), Column("likelihood", "likelihood", percent),
 )  # fmt: skip
+
+_GREATEST = "of the greatest excess"
+_EXCESS = "excess: what a rank took in its slow steps beyond the median of its peers."
 
 
 def stragglers_text(
@@ -50,7 +53,7 @@ def stragglers_text(
     """Return the verdict in words, a typical slow step, the evidence, and when ranks were slower than others.
 
     Args:
-        windows: the windows of the analysis, those that cost most first.
+        windows: the windows of the analysis, those of the greatest excess first.
         width: columns of the terminal.
         step: a typical step; None if there is none to draw.
         code: sentences on the code that the named ranks ran.
@@ -66,7 +69,8 @@ def stragglers_text(
         *paragraph(width, *evidence_beside_the_end(verdict)),
         *_suspects_text(verdict, width, most),
         table_text(shown, _WINDOWS, width) if len(windows) else "",
-        *paragraph(width, *on_left_out(len(windows), len(shown), "windows", "that cost most")),
+        *paragraph(width, *on_left_out(len(windows), len(shown), "windows", _GREATEST)),
+        *(paragraph(width, _EXCESS) if len(windows) else ()),
         _gates_text(verdict, width, why),
         *(paragraph(width, what_was_sought(verdict.sought)) if why else ()),
         *(_policy_text(verdict.policy, width) if why else ()),

@@ -74,7 +74,7 @@ def test_a_window_has_its_ratio_score_and_cost() -> None:
     assert row == {
         "rank": 2, "operation": "SELF_TIME", "labels": "", "kind": "bounded", "first_iteration": 30,
         "last_iteration": 59, "iterations": 30, "ratio": pytest.approx(1.5), "score": pytest.approx(1 / 1.5),
-        "cost_ms": pytest.approx(30 * 35 * 0.5),
+        "excess_ms": pytest.approx(30 * 35 * 0.5),
     }  # fmt: skip
 
 

@@ -37,7 +37,7 @@ SELF_TIME = "SELF_TIME"
 _OF_WINDOWS: Schema = {
     "rank": nw.Int64, "operation": nw.String, "labels": nw.String, "kind": nw.String,
     "first_iteration": nw.Int64, "last_iteration": nw.Int64, "iterations": nw.Int64,
-    "ratio": nw.Float64, "score": nw.Float64, "cost_ms": nw.Float64,
+    "ratio": nw.Float64, "score": nw.Float64, "excess_ms": nw.Float64,
 }  # fmt: skip
 
 
@@ -57,7 +57,7 @@ def windows(
         policy: the numbers that decide.
 
     Returns:
-        One row for each window, the costliest first.
+        One row for each window, that of the greatest excess first.
 
     Columns:
         rank.
@@ -72,7 +72,8 @@ def windows(
             step.
         score: least median time of the role in the slow steps divided by that of the rank; below 0.75 is
             bad.
-        cost_ms: sum of the time that the rank spent in the slow steps beyond the median of its peers.
+        excess_ms: sum of the time that the rank spent in the slow steps beyond the median of its peers. It is
+            no cost: how much longer the run takes for it, the verdict tells.
     """
     return cast("IntoDataFrameT", stragglers_and_windows(timings, roles=roles, policy=policy).windows)
 

@@ -99,7 +99,7 @@ def _windows(findings: Findings) -> Table:
             "iterations": Column("slow steps", integer),
             "ratio": Column("ratio", decimals(2)),
             "score": Column("score", decimals(2)),
-            "cost_ms": Column("cost ms", decimals(1)),
+            "excess_ms": Column("excess ms", decimals(1)),
         },
-        findings.crowd.shown("that cost most", "stragglers --all"),
+        findings.crowd.shown("of the greatest excess", "stragglers --all"),
     )
