@@ -99,10 +99,11 @@ def parts_of(timing_file: Path) -> list[Path]:
         FileNotFoundError: none is.
     """
     first = TimingFile.parse(timing_file.name)
+    begin = timing_file.name.removesuffix(".csv")  # of thousands of names, few are looked at closely
     numbered = [
-        (name.part, path)
-        for path in timing_file.parent.glob("timing-rank*.csv")
-        if (name := TimingFile.parse(path.name)) is not None and name.first == first
+        (name.part, timing_file.with_name(found))
+        for found in os.listdir(timing_file.parent)
+        if found.startswith(begin) and (name := TimingFile.parse(found)) is not None and name.first == first
     ]
     if not numbered:
         raise FileNotFoundError(f"{str(timing_file)!r} is gone")

@@ -12,7 +12,8 @@ from timing_logger import read_host_counters
 from timing_logger.cli import main
 from timing_logger.errors import NotATimingFileError
 from timing_logger.host_counters import HEADER, NAMES
-from timing_logger.reading.host_rows import host_counters_beside
+from timing_logger.reading.host_rows import host_counters_of
+from timing_logger.reading.timings import timing_files
 
 LINE = "1.0,2.0," + ",".join("5" for _ in NAMES) + "\n"
 
@@ -49,6 +50,6 @@ def test_a_command_answers_without_counters_that_cannot_be_read(
 
 def test_those_of_other_ranks_are_there_and_a_program_is_told(logs: Path) -> None:
     with pytest.warns(UserWarning, match=r"host-rank1\.csv.*left out"):
-        assert host_counters_beside(logs)["rank"].unique().tolist() == [0]
+        assert host_counters_of(timing_files(logs).aligned)["rank"].unique().tolist() == [0]
     with pytest.raises((NotATimingFileError, OSError)):
         read_host_counters(logs)

@@ -17,7 +17,6 @@ from timing_logger.cli.queries import (
     Answer,
     QueryResult,
     cluster_of,
-    host_counters,
     selected_rows,
     terminal_width,
 )
@@ -36,14 +35,14 @@ _CONVERTED = {"parquet": "timings-parquet", "csv": "timings.csv", "jsonl": "timi
 
 def report(arguments: Namespace) -> Answer:
     """Write the HTML report."""
-    from timing_logger.reading.host_rows import host_counters_of_each
+    from timing_logger.reading.host_rows import host_counters_of, host_counters_of_each
     from timing_logger.report._host_rates import HostTable
     from timing_logger.report.html._findings import findings_in_files
     from timing_logger.report.html.page import write_findings
 
     query = selected_rows(arguments, None)
     with cluster_of(arguments) as workers:
-        findings, result = findings_in_files(query, workers, partial(host_counters, arguments))
+        findings, result = findings_in_files(query, workers, partial(host_counters_of, query.files))
     begin("writing", 1)
     hosts = (HostTable(table) for table in host_counters_of_each(query.files) if len(table))
     write_findings(findings, arguments.output, hosts)
@@ -56,12 +55,13 @@ def report(arguments: Namespace) -> Answer:
 def trace(arguments: Namespace) -> Answer:
     """Write the trace for Perfetto."""
     from timing_logger.analysis.files import unread_files
+    from timing_logger.reading.host_rows import host_counters_of
     from timing_logger.report import clocks_text
     from timing_logger.report.trace import write_trace_of_files
 
     query = selected_rows(arguments, None)
     counts = write_trace_of_files(
-        query, arguments.output, host=host_counters(arguments), progress=progress_callback("writing")
+        query, arguments.output, host=host_counters_of(query.files), progress=progress_callback("writing")
     )
     return Answer(
         f"{arguments.output}: {counts.spans} spans and {counts.flows} flows of {counts.processes} processes, "

@@ -6,13 +6,12 @@ import os
 import shlex
 from argparse import Namespace
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from timing_logger.autologging.native_mpi import build
 from timing_logger.autologging.settings import problem_file
-from timing_logger.cli.queries import code_of, host_counters, run_query
+from timing_logger.cli.queries import code_of, run_query_beside_host
 from timing_logger.errors import TimingLoggerError
 from timing_logger.run_info import read_sidecar
 
@@ -85,7 +84,7 @@ def _verdict(log_dir: Path, written: list[Path]) -> list[str]:
 
     try:
         files = about(written)
-        result = run_query(files, stragglers_beside(partial(host_counters, files)))
+        result = run_query_beside_host(files, stragglers_beside)
     except TimingLoggerError as error:
         return [str(error)]
     verdict, _ = result.answer

@@ -8,7 +8,7 @@ import gc
 import logging
 import shutil
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from timing_logger.analysis.analysis import Analysis
     from timing_logger.analysis.files import File
+    from timing_logger.analysis.stragglers.coinciding.search import HostCounters
     from timing_logger.analysis.stragglers.shown_step import ShownStep
     from timing_logger.analysis.stragglers.typical_step import StepOfRanks
     from timing_logger.engine.cluster import Cluster
@@ -91,10 +92,26 @@ class QueryResult(NamedTuple):
 
 def run_query(arguments: argparse.Namespace, *analyses: Analysis[Any]) -> QueryResult:
     """Run the analyses on the rows and with the engine that the options select."""
-    from timing_logger.engine.run import run
-
     columns = {name for one in analyses for name in one.columns}
     query = selected_rows(arguments, columns if arguments.iterations is None else {*columns, "iteration"})
+    return _answered(arguments, query, *analyses)
+
+
+def run_query_beside_host(
+    arguments: argparse.Namespace, analysis_with: Callable[[HostCounters], Analysis[Any]]
+) -> QueryResult:
+    """Run an analysis that may ask for what hosts counted beside the same files."""
+    from timing_logger.reading.host_rows import host_counters_of
+
+    query: Query
+    analysis = analysis_with(lambda: host_counters_of(query.files))
+    query = selected_rows(arguments, analysis.columns)
+    return _answered(arguments, query, analysis)
+
+
+def _answered(arguments: argparse.Namespace, query: Query, *analyses: Analysis[Any]) -> QueryResult:
+    from timing_logger.engine.run import run
+
     with cluster_of(arguments) as workers:
         return QueryResult(query, run(query, *analyses, cluster=workers))
 
@@ -160,13 +177,6 @@ def selected_rows(arguments: argparse.Namespace, columns: Collection[str] | None
     query = Query(found, arguments.ranks, arguments.iterations)
     query.require_iterations()
     return query
-
-
-def host_counters(arguments: argparse.Namespace) -> pd.DataFrame:
-    """Return what hosts counted beside the files that the options name, as far as it can be read."""
-    from timing_logger.reading.host_rows import host_counters_beside
-
-    return host_counters_beside(arguments.logdir, incarnations=arguments.run, world=arguments.world)
 
 
 def _files(

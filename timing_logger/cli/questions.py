@@ -6,7 +6,6 @@ import time
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from timing_logger.cli import option_values
@@ -14,8 +13,8 @@ from timing_logger.cli.option_values import HANG, UNJUDGED
 from timing_logger.cli.queries import (
     Answer,
     code_of,
-    host_counters,
     run_query,
+    run_query_beside_host,
     run_query_on,
     shown_of,
     terminal_width,
@@ -109,7 +108,7 @@ def _stragglers(arguments: Namespace) -> Answer:
     from timing_logger.report import stragglers_text, verdict_json
     from timing_logger.report.code_text import code_of_verdict, ranks_to_ask_about
 
-    result = run_query(arguments, stragglers_and_step(partial(host_counters, arguments)))
+    result = run_query_beside_host(arguments, stragglers_and_step)
     verdict, slow, step = result.answer
     said = {verdict.verdict if verdict.judged else UNJUDGED, *({HANG} if verdict.end.hangs else ())}
     exit_code = BAD_NEWS if said & {*arguments.fail_on} else 0

@@ -83,21 +83,12 @@ class KindOfTable(NamedTuple):
         """
         return (rows for rows, _ in self._each(files, partial(self._unless_foreign, is_said=False)))
 
-    def beside(
-        self, paths: AnyPath | Sequence[AnyPath], incarnations: Incarnations, world: str
-    ) -> pd.DataFrame:
-        """Return the rows, for an answer that can do without a file of the kind.
+    def of_files(self, files: Iterable[tuple[Source, Alignment]]) -> pd.DataFrame:
+        """Return the rows beside timing files, for an answer that can do without a file of the kind.
 
         Warns:
             UserWarning: for each file that cannot be read, which is left out; of nothing else.
         """
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # whoever reads the timings says what these lack
-            aligned = timing_files(paths, incarnations=incarnations, world=world).aligned
-        return self.of_files(aligned)
-
-    def of_files(self, files: Iterable[tuple[Source, Alignment]]) -> pd.DataFrame:
-        """Return what :meth:`beside` returns, of timing files that are known."""
         return self._joined([
             rows for rows, _ in self._each(files, partial(self._unless_foreign, is_said=True))
         ])  # fmt: skip
@@ -128,24 +119,12 @@ class KindOfTable(NamedTuple):
     def _each(
         self, files: Iterable[tuple[Source, Alignment]], read_file: Callable[[Path], Read]
     ) -> Iterator[tuple[pd.DataFrame, dict[str, Any]]]:
+        beside = _Beside(self.files)
         for source, clock in files:
-            if paths := self._files_of(source):
+            if paths := beside.of(source):
                 read = [read_file(path) for path in paths]
                 rows = self._of_rank(pd.concat([one.rows for one in read], ignore_index=True), source, clock)
                 yield rows, self._told(source, paths, read)
-
-    def _files_of(self, source: Source) -> list[Path]:
-        """Return the files beside a timing file, in the order of their parts."""
-        stated = TimingFile.parse(Path(source.stated()["parts"][0]["path"]).name)
-        if stated is None:
-            return []
-        pattern = self.files.name(stated.first).replace(".csv", "*.csv")
-        names = ((self.files.parse(path.name), path) for path in source.path.parent.glob(pattern))
-        return [
-            path
-            for name, path in sorted((name, path) for name, path in names if name)
-            if name.first == stated.first
-        ]
 
     def _file(self, path: Path) -> Read:
         check_is_file("paths", path)
@@ -192,6 +171,30 @@ class KindOfTable(NamedTuple):
             ],
             **self.described(source.sidecar or {}),
         }
+
+
+class _Beside:
+    """The files of a kind beside timing files. A folder is listed once: it may have those of 10,000 ranks."""
+
+    def __init__(self, files: FilesBeside) -> None:
+        self._files = files
+        self._of_folder: dict[Path, dict[TimingFile, list[Path]]] = {}
+
+    def of(self, source: Source) -> list[Path]:
+        """Return the files beside a timing file, in the order of their parts."""
+        stated = TimingFile.parse(Path(source.stated()["parts"][0]["path"]).name)
+        folder = source.path.parent
+        if folder not in self._of_folder:
+            self._of_folder[folder] = self._listed(folder)
+        return self._of_folder[folder].get(stated.first, []) if stated else []
+
+    def _listed(self, folder: Path) -> dict[TimingFile, list[Path]]:
+        paths = folder.glob(f"{self._files.kind}-rank*.csv")
+        named = ((self._files.parse(path.name), path) for path in paths)
+        found: dict[TimingFile, list[Path]] = {}
+        for name, path in sorted((name, path) for name, path in named if name):
+            found.setdefault(name.first, []).append(path)
+        return found
 
 
 def _timestamps(starts_s: npt.NDArray[np.float64], sidecar: Mapping[str, Any]) -> pd.Series[pd.Timestamp]:

@@ -72,15 +72,16 @@ def host_counters_of_each(files: Iterable[tuple[Source, Alignment]]) -> Iterator
     return _HOST_ROWS.of_each(files)
 
 
-def host_counters_beside(
-    paths: AnyPath | Sequence[AnyPath], *, incarnations: Incarnations = "latest", world: str = ""
-) -> pd.DataFrame:
+def host_counters_of(files: Iterable[tuple[Source, Alignment]]) -> pd.DataFrame:
     """Return what :func:`read_host_counters` does, for an answer that can do without a file of counters.
+
+    Args:
+        files: the timing files.
 
     Warns:
         UserWarning: for each file that cannot be read, which is left out; of nothing else.
     """
-    return _HOST_ROWS.beside(paths, incarnations, world)
+    return _HOST_ROWS.of_files(files)
 
 
 def counters_in(path: Path, data: bytes) -> npt.NDArray[np.float64]:
