@@ -1,7 +1,7 @@
 """Write a timeline of all ranks for https://ui.perfetto.dev, or chrome://tracing.
 
-It is written process by process, so that only the rows of one process are in memory together. The arrows
-between processes, and the instant at which the axis begins, are found first.
+It is written process by process, from batches of files, so that only the rows of one batch are in memory
+together. The arrows between processes, and the instant at which the axis begins, are found first.
 """
 
 from __future__ import annotations
@@ -122,10 +122,9 @@ def write_trace(
             An existing file is then unchanged.
     """
     files = getattr(timings, "attrs", {}).get("files", [])
-    frame, recorded = opened(timings), opened(timings, as_recorded=True)
+    frame = opened(timings)
     trace = _Trace(traced_in(frame), flows_in(frame, stated_world_size(files)), files, HostTracks(host))
-    tables = ((frame[rows], recorded[rows]) for _, rows in rows_by_process(frame))
-    return trace.write(tables, Path(path), progress)
+    return trace.write(_by_process(timings), Path(path), progress)
 
 
 def write_trace_of_files(
@@ -148,12 +147,15 @@ def write_trace_of_files(
     """
     traced, *flows = run(query, PROCESSES, FLOWS_OF_COLLECTIVES, FLOWS_OF_MESSAGES).answers
     trace = _Trace(traced, joined_flows(flows), unread_files(query.files), HostTracks(host))
-    tables = (
-        (opened(rows), opened(rows, as_recorded=True))
-        for rows in (query.rows_of([file]) for file in query.files)
-        if len(rows)
-    )
+    tables = (table for batch in query.batches for table in _by_process(query.rows_of(batch)))
     return trace.write(tables, Path(path), progress)
+
+
+def _by_process(timings: IntoDataFrame) -> Iterator[tuple[Frame, Frame]]:
+    """Yield the rows of each process, to compute with and as they were recorded."""
+    frame, recorded = opened(timings), opened(timings, as_recorded=True)
+    for _, rows in rows_by_process(frame):
+        yield frame[rows], recorded[rows]
 
 
 class _Trace:
