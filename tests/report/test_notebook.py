@@ -22,6 +22,12 @@ def timings() -> pd.DataFrame:
     return data_parallel(factor)
 
 
+def test_a_verdict_is_printed_in_the_words_of_the_command(timings: pd.DataFrame) -> None:
+    said = str(stragglers(timings))
+    assert said.startswith("Verdict: rank 2 costs this run ")
+    assert said.endswith(" or more work, which logger.set_current_work(n) in each step would tell.")
+
+
 def test_the_page_is_drawn_in_its_frame_and_does_not_reach_the_notebook(
     timings: pd.DataFrame, tmp_path: Path
 ) -> None:

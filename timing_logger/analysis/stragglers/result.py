@@ -174,6 +174,11 @@ class Verdict:
             self.first_iteration, self.last_iteration, self.first_epoch, self.last_epoch
         ).in_words()
 
+    def __str__(self) -> str:
+        """Return the verdict in words, and what to look at next, as ``timing-logger stragglers`` begins."""
+        wording = import_module("timing_logger.report.verdict_wording")
+        return f"{wording.verdict_sentence(self)} {wording.what_next(self)}".rstrip()
+
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the verdict in words, the step, and the suspects."""
         # A notebook asks the object itself, whose words and pictures are the report's: none is needed before.
