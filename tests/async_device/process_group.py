@@ -5,6 +5,10 @@ current stream holds before and what waits for its work; with ``async_op=False``
 the call returns None (torch 2.8 and later). ``Work.wait()`` holds the current stream and not the host.
 Futures are complete at once and carry events, so their callbacks run in a stream of torch's pool. Messages
 run in a stream for each peer, unless they are in a batch.
+
+It can also do as ``nccl2`` does, torch's NCCL backend since version 2.15. There a synchronous call returns a
+work as well, and to ask a work for its future makes the current stream wait for it. A work says how long it
+took, if the group was told to measure. (So it does for both here.)
 """
 
 from __future__ import annotations
@@ -39,11 +43,13 @@ class StreamBackend:
 
     Attributes:
         extra_ms: by so much every operation of every group lasts longer than it would.
+        as_nccl2: whether groups that are made from now on do, and say, as ``nccl2``.
         futures_of_batches: whether the one work of coalesced calls has a future. NCCL's had none in torch
             2.8: who asks its future for a callback there crashes the process.
     """
 
     extra_ms = 0.0
+    as_nccl2 = False
     futures_of_batches = True
 
     def __init__(self, store: dist.Store, rank: int, size: int) -> None:
@@ -54,6 +60,11 @@ class StreamBackend:
         self._messages: Counter[str] = Counter()
         self._streams: dict[tuple[torch.device, object], torch.Stream] = {}
         self._bundle: _Bundle | None = None
+        self._measures = False
+        self.is_nccl2 = StreamBackend.as_nccl2
+
+    def enable_timing(self) -> None:
+        self._measures = True
 
     # -- how a call is queued ----------------------------------------------------------------------------
 
@@ -71,9 +82,12 @@ class StreamBackend:
             self._bundle.outputs.extend(_flat(outputs))
             self._bundle.asynchronous = asynchronous
             return None
-        if not asynchronous:
+        if not asynchronous and not self.is_nccl2:
             exchange.queue(self.extra_ms)
             return None
+        if not asynchronous:
+            current = torch.accelerator.current_stream(exchange.device)
+            return self._work(current, [exchange], _flat(outputs))
         return self._in_own_stream(self._stream(exchange.device, peer), [exchange], _flat(outputs))
 
     def _in_own_stream(
@@ -86,10 +100,27 @@ class StreamBackend:
         has_future: bool = True,
     ) -> dist.Work:
         stream.wait_stream(torch.accelerator.current_stream(stream.device))
-        with stream:
-            for exchange in exchanges:
-                exchange.queue(self.extra_ms)
-        work: dist.Work = load().work(stream, outputs, host_waits, has_future)
+        return self._work(stream, exchanges, outputs, host_waits=host_waits, has_future=has_future)
+
+    def _work(
+        self,
+        stream: torch.Stream,
+        exchanges: Sequence[Exchange],
+        outputs: list[Tensor],
+        *,
+        host_waits: bool = False,
+        has_future: bool = True,
+    ) -> dist.Work:
+        def queue() -> None:
+            with stream:
+                for exchange in exchanges:
+                    exchange.queue(self.extra_ms)
+
+        futures = load().Future
+        future = futures.FOR_WHO_ASKS if self.is_nccl2 else futures.AT_ONCE
+        if not has_future:
+            future = futures.NONE
+        work: dist.Work = load().work(stream, outputs, queue, host_waits, future, self._measures)
         return work
 
     def start_coalescing(self) -> None:
@@ -259,7 +290,8 @@ def register() -> None:
 
 
 def _make(store: dist.Store, rank: int, size: int, timeout: timedelta) -> dist.Backend:
-    made: dist.Backend = load().backend(StreamBackend(store, rank, size), rank, size, NAME)
+    backend = StreamBackend(store, rank, size)
+    made: dist.Backend = load().backend(backend, rank, size, "nccl2" if backend.is_nccl2 else NAME)
     return made
 
 

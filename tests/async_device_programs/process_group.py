@@ -91,6 +91,31 @@ def future_of_collective() -> list[Any]:
     return [early, streams[0] != device.current_stream().stream_id, tensor.tolist()]
 
 
+def as_nccl2() -> dict[str, Any]:
+    """A group that does as ``nccl2``: its works, their futures, and how long they say that they lasted."""
+    StreamBackend.as_nccl2 = True
+    group = dist.new_group()
+    StreamBackend.as_nccl2 = False
+    group._enable_collectives_timing()
+    options = dist.AllreduceOptions()
+    options.asyncOp = False
+    work = group.allreduce([_of_rank(1)], options)
+    after = Event()
+    after.record(device.current_stream())
+    after.synchronize()
+    found = {"name": group._get_backend(torch.device("asyncdev")).name(), "complete": work.is_completed()}
+    StreamBackend.extra_ms = 20
+    work = dist.all_reduce(_of_rank(1), group=group, async_op=True)
+    StreamBackend.extra_ms = 0
+    work.get_future()
+    after = Event()
+    after.record(device.current_stream())
+    found["held"] = not after.query()
+    after.synchronize()
+    dist.destroy_process_group(group)
+    return {**found, "lasted": work._get_duration() >= 20}
+
+
 def barrier_holds_the_host() -> list[bool]:
     before = Event()
     device.spin(5)

@@ -134,6 +134,11 @@ def test_a_callback_of_a_collectives_future_runs_after_it_in_another_stream() ->
     assert two_ranks("future_of_collective") == [[False, True, [3]]] * 2
 
 
+def test_a_group_does_as_nccl2_if_it_is_told_to() -> None:
+    told = {"name": "nccl2", "complete": True, "held": True, "lasted": True}
+    assert two_ranks("as_nccl2") == [told] * 2
+
+
 def test_a_barrier_holds_the_host() -> None:
     assert two_ranks("barrier_holds_the_host") == [[True]] * 2
 

@@ -14,26 +14,40 @@ using WorkPtr = c10::intrusive_ptr<Work>;
 using Tensors = std::vector<at::Tensor>;
 using TensorLists = std::vector<std::vector<at::Tensor>>;
 
-// All that `stream` holds when this is made.
+// When there is a future. As nccl2's, it is made for who asks, whose stream waits for the work then.
+enum class Future { None, AtOnce, ForWhoAsks };
+
+// All that `stream` holds when this is made. It lasted since `start`, if that is known.
 class StreamWork final : public Work {
  public:
-  StreamWork(c10::Stream stream, Tensors outputs, bool host_waits, bool has_future)
+  StreamWork(c10::Stream stream, Tensors outputs, bool host_waits, Future future, std::optional<c10::Event> start)
       : stream_(stream),
         outputs_(std::move(outputs)),
         host_waits_(host_waits),
-        end_(c10::kPrivateUse1) {
+        for_who_asks_(future == Future::ForWhoAsks),
+        start_(std::move(start)),
+        end_(timed_event()) {
     end_.record(stream_);
-    if (!has_future) return;
-    future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
-                                                       std::vector<c10::Device>{stream.device()});
-    const c10::StreamGuard guard(stream_);
-    future_->markCompleted(outputs_);  // it records an event in the stream that is current
+    if (future == Future::AtOnce) complete_future(stream_);
   }
+
+  static c10::Event timed_event() { return c10::Event(c10::kPrivateUse1, c10::EventFlag::BACKEND_DEFAULT); }
 
   bool isCompleted() override { return end_.query(); }
   bool isSuccess() const override { return true; }
   Tensors result() override { return outputs_; }
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }  // null if it has none
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {  // null if it has none
+    if (for_who_asks_ && !future_) {
+      synchronize();
+      complete_future(c10::impl::VirtualGuardImpl(c10::kPrivateUse1).getStream(stream_.device()));
+    }
+    return future_;
+  }
+  float getDuration() const override {
+    TORCH_CHECK(start_.has_value(), "getDuration only works if timing was enabled");
+    TORCH_CHECK(end_.query(), "getDuration only works after the work has completed");
+    return static_cast<float>(start_->elapsedTime(end_));
+  }
   void synchronize() override {
     end_.block(c10::impl::VirtualGuardImpl(c10::kPrivateUse1).getStream(stream_.device()));
   }
@@ -45,9 +59,17 @@ class StreamWork final : public Work {
   }
 
  private:
+  void complete_future(c10::Stream stream) {
+    future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
+                                                       std::vector<c10::Device>{stream.device()});
+    const c10::StreamGuard guard(stream);
+    future_->markCompleted(outputs_);  // it records an event in the stream that is current
+  }
+
   c10::Stream stream_;
   Tensors outputs_;
-  bool host_waits_;
+  bool host_waits_, for_who_asks_;
+  std::optional<c10::Event> start_;
   c10::Event end_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
@@ -61,6 +83,7 @@ class PythonBackend final : public c10d::Backend {
 
   const std::string getBackendName() const override { return name_; }
   bool supportsCoalescing() const override { return true; }
+  void enableCollectivesTiming() override { call("enable_timing"); }
 
   void startCoalescing() override { call("start_coalescing"); }
   WorkPtr endCoalescing() override { return call("end_coalescing"); }
@@ -132,9 +155,23 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("backend", [](const py::object& methods, int rank, int size, const std::string& name) {
     return c10::intrusive_ptr<c10d::Backend>(c10::make_intrusive<PythonBackend>(methods, rank, size, name));
   });
-  m.def("work", [](const c10::Stream& stream, Tensors outputs, bool host_waits, bool has_future) {
-    const py::gil_scoped_release released;  // a mark may have to wait for room in the stream
-    return WorkPtr(c10::make_intrusive<StreamWork>(stream, std::move(outputs), host_waits, has_future));
+  py::enum_<Future>(m, "Future")
+      .value("NONE", Future::None)
+      .value("AT_ONCE", Future::AtOnce)
+      .value("FOR_WHO_ASKS", Future::ForWhoAsks);
+  // `queue` queues what the work is about in `stream`.
+  m.def("work", [](const c10::Stream& stream, Tensors outputs, const py::function& queue, bool host_waits,
+                   Future future, bool measured) {
+    std::optional<c10::Event> start;
+    if (measured) {
+      start = StreamWork::timed_event();
+      const py::gil_scoped_release released;  // a mark may have to wait for room in the stream
+      start->record(stream);
+    }
+    queue();
+    const py::gil_scoped_release released;
+    return WorkPtr(
+        c10::make_intrusive<StreamWork>(stream, std::move(outputs), host_waits, future, std::move(start)));
   });
 }
 
