@@ -1,13 +1,14 @@
-"""NCCL's own durations, as rows beside the rows of the calls.
+"""NCCL's own durations, as rows beside the rows of the calls, where torch tells them to a hook.
 
 With ``TORCH_NCCL_ENABLE_TIMING=1``, or if it is told to, torch's NCCL backend measures each collective
 between two events in its own stream, and reports it to a hook, on a separate thread. torch identifies the
 collective by the group's number for it. Which operation has that number is noted right after the operation
-was issued.
+was issued. The newer backend ``nccl2`` takes no hook: for it there is ``_work_durations``.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Mapping
@@ -28,6 +29,7 @@ BACKEND = "BACKEND"
 MAX_OPEN = 4096
 """How many of a group's latest collectives are kept until the other half of their row arrives."""
 
+_NAMES = ("nccl", "nccl-legacy")
 _SWITCH = "TORCH_NCCL_ENABLE_TIMING"
 _ON = ("y", "yes", "1", "t", "true")  # the values that torch's getCvarBool takes as true
 
@@ -43,6 +45,8 @@ _STEADY_CLOCK_IS_OURS = "CLOCK_MONOTONIC" in time.get_clock_info("perf_counter")
 
 CAN_BE_TOLD = hasattr(dist.ProcessGroup, "_enable_collectives_timing")
 """Whether this torch can switch NCCL's timing on without the variable."""
+
+log = logging.getLogger("timing_logger")
 
 
 def switched_on() -> bool:
@@ -70,9 +74,10 @@ class BackendDurations:
             wanted: switch NCCL's timing on for this group if the variable does not.
 
         Returns:
-            None if the group has no NCCL or its timing is off, or if another hook is registered.
+            None if the group has no NCCL or its timing is off, or if torch takes no hook, of which the log
+            tells: another one is registered, say.
         """
-        if "nccl" not in backends.values() or not (wanted or switched_on()):
+        if not (wanted or switched_on()) or not any(name in _NAMES for name in backends.values()):
             return None
         halves = _Halves()  # the hook must not hold the group, which holds the hook
         try:
@@ -80,11 +85,13 @@ class BackendDurations:
                 group._enable_collectives_timing()  # type: ignore[attr-defined]
             group._get_sequence_number_for_group()  # type: ignore[attr-defined]
             group._register_on_completion_hook(halves.completed)  # type: ignore[attr-defined]
-        except (RuntimeError, ValueError):  # a hook is registered already, or this torch has no hooks
+        except (RuntimeError, ValueError) as error:  # a hook is registered already, or torch takes none
+            reason = str(error).partition("\n")[0]
+            log.warning("group %s will have no rows %s: torch says %r", group.group_desc, BACKEND, reason)
             return None
         return cls(group, halves)
 
-    def note(self, operation: Operation) -> None:
+    def note(self, operation: Operation, work: dist.Work | None) -> None:
         """Note the number of ``operation``, which this thread has just issued; messages are left out.
 
         torch's number does not count messages.
@@ -92,6 +99,9 @@ class BackendDurations:
         if isinstance(operation, DeviceOperation) and not is_message(operation.operation):
             number: int = self._group._get_sequence_number_for_group()  # type: ignore[attr-defined]
             self._halves.issued(number, operation)
+
+    def collect(self) -> None:
+        """Do nothing: torch's thread brings the other halves."""
 
 
 class _Completed(NamedTuple):
@@ -113,7 +123,7 @@ class _Halves:
     def issued(self, number: int, span: Span) -> None:
         completed = self._other(number, span)
         if isinstance(completed, _Completed):
-            _write(span, completed)
+            write_row(span, *completed)
 
     def completed(self, info: Any) -> None:
         """Take NCCL's half of a row; torch calls this hook with its ``WorkInfo``."""
@@ -123,7 +133,7 @@ class _Halves:
             here = _Completed(_end_ns(info.time_finished), _nanoseconds(info.active_duration))
             issued = self._other(info.seq, here)
             if isinstance(issued, Span):
-                _write(issued, here)
+                write_row(issued, *here)
         except BaseException:  # torch would abort the communicators
             pass
 
@@ -136,10 +146,11 @@ class _Halves:
         return None if type(found) is type(half) else self._waiting.pop(number, None)
 
 
-def _write(span: Span, completed: _Completed) -> None:
+def write_row(span: Span, end_ns: int, duration_ns: int) -> None:
+    """Write the row of what NCCL says of the operation of ``span``."""
     record = Record(
         span.iteration, span.epoch, span.layer_name, BACKEND, span.phase, span.message_size_bytes,
-        max(0, completed.end_ns - completed.duration_ns), completed.end_ns, DEVICE_CLOCK,
+        max(0, end_ns - duration_ns), end_ns, DEVICE_CLOCK,
         span.group, span.group_size, span.seq, span.peer, span.thread, OK,
         metadata={"of": span.operation, "by": "nccl"},
     )  # fmt: skip

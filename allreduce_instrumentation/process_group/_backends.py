@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.distributed as dist
 
 from timing_logger.errors import ConfigurationError
 
 _ON_THE_HOST = ("gloo", "mpi", "ucc")
+_NCCL2 = ("nccl2", "nccl-lazy")
 
 
 def members_of(group: dist.ProcessGroup) -> list[int]:
@@ -35,6 +38,21 @@ def backends_of(group: dist.ProcessGroup) -> dict[str, str]:
 def runs_in_streams(backend: str) -> bool:
     """Tell whether ``backend`` queues its work in a stream of the tensors' device; gloo uses host threads."""
     return backend not in _ON_THE_HOST
+
+
+def has_nccl2(group: dist.ProcessGroup) -> bool:
+    """Tell whether ``group`` has torch's newer backend for NCCL.
+
+    torch 2.15 makes it for the name ``nccl``, so only the backend itself tells.
+    """
+    return any(_own_name(group._get_backend(device)) in _NCCL2 for device in group._device_types)
+
+
+def _own_name(backend: Any) -> str:
+    try:
+        return str(backend.name())
+    except (AttributeError, RuntimeError):  # one that others wrote need not have a name
+        return ""
 
 
 def control_device(group: dist.ProcessGroup) -> torch.device:

@@ -20,12 +20,14 @@ from allreduce_instrumentation.process_group._issue import (
     Begun,
     begin,
     future_of,
+    is_in_the_stream,
     layer_of,
     look_for_ddp,
     may_use_future,
     refuse,
 )
 from allreduce_instrumentation.process_group._methods import METHODS
+from allreduce_instrumentation.process_group._operations import Nccl2Operation
 from allreduce_instrumentation.process_group._python_calls import in_timed_call
 from timing_logger.recording.autograd_threads import called_by_the_engine
 
@@ -134,12 +136,15 @@ class DispatchedCalls:
             operation.seq = issued.number_in(self._timing)
         if self._timing.batch is not None:  # it ends together with the whole coalesced call
             self._timing.batch.append(operation)
-        elif work is None:  # it was complete on return, or is left to the stream
+        elif work is None or is_in_the_stream(operation):  # or it was complete on return
             operation.end(None)
         else:
             self._end_with(issued, operation, work)
 
     def _end_with(self, issued: _Issued, operation: Begun, work: dist.Work) -> None:
+        if issued.of_reducer and isinstance(operation, Nccl2Operation):
+            operation.get_future(work)  # as the reducer does next: that is where the stream waits
+            return
         future = future_of(self._timing, issued.name, work) if may_use_future(operation) else None
         if future is None:  # nobody will tell the end
             operation.lose()

@@ -8,11 +8,16 @@ import torch
 import torch.distributed as dist
 
 from allreduce_instrumentation.process_group._backend_durations import BackendDurations
-from allreduce_instrumentation.process_group._backends import runs_in_streams
+from allreduce_instrumentation.process_group._backends import has_nccl2, runs_in_streams
 from allreduce_instrumentation.process_group._future_callbacks import let_end
 from allreduce_instrumentation.process_group._group_identity import GroupIdentity
 from allreduce_instrumentation.process_group._layer_names import DdpModels
-from allreduce_instrumentation.process_group._operations import DeviceOperation, HostOperation
+from allreduce_instrumentation.process_group._operations import (
+    DeviceOperation,
+    HostOperation,
+    Nccl2Operation,
+)
+from allreduce_instrumentation.process_group._work_durations import WorkDurations
 from timing_logger.recording.logger import TimingLogger
 
 
@@ -23,6 +28,7 @@ class GroupTiming:
         logger: where the rows go.
         identity: the group's name and counts.
         ddp: the DDP models that reduce over the group, as far as known.
+        on_device: the class of the operations that are timed in a stream.
         has_streams: whether some backend queues its work in a device's streams.
         batch: the operations of the coalesced call that is being put together; None outside of one.
         backend_durations: writes the durations that NCCL itself reports; None if it is not asked for them.
@@ -41,12 +47,13 @@ class GroupTiming:
         logger.add_group(self.identity, self.identity.name)
         self.ddp = DdpModels()
         self.batch: list[HostOperation | DeviceOperation] | None = None
-        self.backend_durations: BackendDurations | None = None
+        self.backend_durations: BackendDurations | WorkDurations | None = None
         self.backends = dict(backends)
         self._in_streams = frozenset(
             device for device, name in backends.items() if device != "cpu" and runs_in_streams(name)
         )
         self.has_streams = bool(self._in_streams)
+        self.on_device: type[DeviceOperation] = Nccl2Operation if has_nccl2(group) else DeviceOperation
         self.without_future: set[str] = set()
 
     def in_stream(self, device: torch.device | None) -> bool:

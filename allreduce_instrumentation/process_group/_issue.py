@@ -31,6 +31,7 @@ from allreduce_instrumentation.process_group._operations import (
     CoalescedOperations,
     DeviceOperation,
     HostOperation,
+    Nccl2Operation,
     Operation,
     UnrecordedOperation,
 )
@@ -93,7 +94,7 @@ def issue(
         timing.batch.append(operation)
         return work
     if timing.backend_durations is not None:
-        timing.backend_durations.note(operation)
+        timing.backend_durations.note(operation, work)
     return _handle(timing, name, operation, work)
 
 
@@ -126,10 +127,13 @@ def issue_in_background(
     if operation is None:
         return _issue_unrecorded(timing, name, untimed, args[0], args[1:], {}, True)
     if timing.backend_durations is not None:
-        timing.backend_durations.note(operation)
-    if not is_bucket:
+        timing.backend_durations.note(operation, work)
+    if not (is_bucket and isinstance(work, dist.Work)):
         return _handle(timing, name, operation, work)
-    future = future_of(timing, name, work) if isinstance(work, dist.Work) else None
+    if isinstance(operation, Nccl2Operation):
+        operation.get_future(work)  # as the reducer does next: that is where the stream waits
+        return work
+    future = future_of(timing, name, work)
     if future is None:
         return _handle(timing, name, operation, work)
     operation.end_by(future)
@@ -195,6 +199,8 @@ def _issue_unrecorded(
     in_background: bool,
 ) -> dist.Work | None:
     method = METHODS[name]
+    if timing.backend_durations is not None:
+        timing.backend_durations.collect()
     call = partial(untimed, **kwargs) if kwargs else untimed
     if not method.collective:
         work = call(group, *args)
@@ -295,7 +301,7 @@ def begin(
     name = IN_BACKGROUND[operation] if in_background else operation
     row = name, size, layer, identity.name, identity.size, peer
     if in_stream:
-        on_device = logger.begin_operation(DeviceOperation, *row)
+        on_device = logger.begin_operation(timing.on_device, *row)
         return on_device if on_device.begin(in_background, logger, device) else None
     on_host = logger.begin_operation(HostOperation, *row)
     on_host.begin(in_background, logger)
@@ -304,7 +310,7 @@ def begin(
 
 def _handle(timing: GroupTiming, name: str, operation: Operation, work: dist.Work | None) -> dist.Work | None:
     """Return what the caller gets to wait for: a timed handle on ``work``, if it is a ``Work``."""
-    if not isinstance(work, dist.Work):  # the operation was complete on return
+    if not isinstance(work, dist.Work) or is_in_the_stream(operation):  # or it was complete on return
         operation.end(None)
         return work
     may_ask = operation.goes_on and may_use_future(operation)
@@ -324,13 +330,20 @@ def future_of(timing: GroupTiming, name: str, work: dist.Work) -> torch.futures.
     return None
 
 
+def is_in_the_stream(operation: Operation) -> bool:
+    """Tell whether all of ``operation`` lies in the current stream once it is issued; it may have a work."""
+    return isinstance(operation, Nccl2Operation) and not operation.goes_on
+
+
 def may_use_future(operation: Operation) -> bool:
     """Tell whether the operation's end may be learnt from its future.
 
     On a device, a callback ties the outputs to one more stream, so that memory which is freed early could
     not be reused at once. That is harmless in a backward pass, as DDP's buckets are never freed; operations
-    outside of one end with their wait.
+    outside of one end with their wait. So do all of nccl2's: there the stream waits for who asks.
     """
+    if isinstance(operation, Nccl2Operation):
+        return False
     return isinstance(operation, HostOperation) or torch._C._current_graph_task_id() != NO_PASS
 
 

@@ -163,7 +163,10 @@ METHODS: dict[str, GroupMethod] = {
         ),
         GroupMethod("ALLGATHER", 1, _INPUT, options=2),
     ),
-    "gather": GroupMethod("GATHER", 1, _INPUT, options=2, root=2),
+    **dict.fromkeys(
+        ("gather", "gather_single", "gather_into_tensor"),
+        GroupMethod("GATHER", 1, _INPUT, options=2, root=2),
+    ),
     "scatter": GroupMethod("SCATTER", 1, _INPUT, options=2, root=2),
     **dict.fromkeys(
         (

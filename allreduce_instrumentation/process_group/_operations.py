@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from time import perf_counter_ns
-from typing import Protocol
+from typing import Protocol, TypeVar
 from weakref import WeakSet
 
 import torch
@@ -29,6 +29,8 @@ from timing_logger.recording.logger import TimingLogger
 
 Failure = type[BaseException] | None
 """What ended an operation: the type of an exception, or None if it succeeded."""
+
+_Result = TypeVar("_Result")
 
 _finished_with: WeakSet[TimingLogger] = WeakSet()
 
@@ -138,13 +140,16 @@ class DeviceOperation(DeviceSpan):
         self.end(None)
 
     def wait(self, work: dist.Work, *args: timedelta, **kwargs: timedelta) -> bool:
+        return self._blocked_by(work.wait, *args, **kwargs)
+
+    def _blocked_by(self, wait: Callable[..., _Result], *args: timedelta, **kwargs: timedelta) -> _Result:
         if not self.goes_on or self._waited:
-            return self._wait_and_end(work.wait, *args, **kwargs)
+            return self._wait_and_end(wait, *args, **kwargs)
         self._waited = True
         with self.wait_span():
-            return self._wait_and_end(work.wait, *args, **kwargs)
+            return self._wait_and_end(wait, *args, **kwargs)
 
-    def _wait_and_end(self, wait: Callable[..., bool], *args: timedelta, **kwargs: timedelta) -> bool:
+    def _wait_and_end(self, wait: Callable[..., _Result], *args: timedelta, **kwargs: timedelta) -> _Result:
         try:
             result = wait(*args, **kwargs)
         except BaseException as error:
@@ -160,6 +165,21 @@ class DeviceOperation(DeviceSpan):
             group=self.group, group_size=self.group_size, seq=self.seq, peer=self.peer,
             stream=stream_elsewhere(self._device),
         )  # fmt: skip
+
+
+class Nccl2Operation(DeviceOperation):
+    """An operation of ``nccl2``, torch's NCCL backend since version 2.15, which differs in two respects.
+
+    To ask a work for its future makes the current stream wait for the operation. So nobody asks but who
+    wants the future, and that is a wait like another. And a synchronous call returns a work, too, though all
+    is in the current stream.
+    """
+
+    __slots__ = ()
+
+    def get_future(self, work: dist.Work) -> torch.futures.Future[object]:
+        """Get the future of ``work`` for somebody who asked for it, and record the wait for it."""
+        return self._blocked_by(work.get_future)
 
 
 class UnrecordedOperation(Operation):

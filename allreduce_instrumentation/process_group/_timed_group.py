@@ -22,6 +22,7 @@ from allreduce_instrumentation.process_group._issue import (
 )
 from allreduce_instrumentation.process_group._methods import METHODS, Untimed
 from allreduce_instrumentation.process_group._torch_versions import warn_of_an_untried_torch
+from allreduce_instrumentation.process_group._work_durations import WorkDurations
 from timing_logger.recording.logger import TimingLogger
 
 if TYPE_CHECKING:
@@ -70,7 +71,10 @@ class TimedProcessGroup(dist.ProcessGroup):
         Only of such a group NCCL can be asked for its own durations.
         """
         timed = cls(group, timing_logger, backends)
-        timed.timing.backend_durations = BackendDurations.of(group, backends, backend_durations)
+        of_works = WorkDurations.of(group, backend_durations)
+        if of_works is not None:
+            of_works.collect_before_close(timing_logger)
+        timed.timing.backend_durations = of_works or BackendDurations.of(group, backends, backend_durations)
         return timed
 
     def _made_from(self, group: dist.ProcessGroup) -> TimedProcessGroup:
@@ -126,6 +130,8 @@ class TimedProcessGroup(dist.ProcessGroup):
         self.timing.let_callbacks_end()
         self._await_hooks()
         self.untimed.shutdown()
+        if self.timing.backend_durations is not None:  # nccl2 waits for its works there
+            self.timing.backend_durations.collect()
 
     def _await_hooks(self) -> None:
         """Wait for the group's hooks, as ``destroy_process_group`` does for groups of torch's own type."""
@@ -147,6 +153,19 @@ def _timed(name: str, untimed: Untimed) -> Untimed:
     timed.__doc__ = untimed.__doc__
     return timed
 
+
+def _by_the_untimed(name: str, untimed: Untimed) -> Untimed:
+    def method(self: TimedProcessGroup, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self.untimed, name)(*args, **kwargs)
+
+    method.__name__, method.__qualname__ = name, f"TimedProcessGroup.{name}"
+    method.__doc__ = untimed.__doc__
+    return method
+
+
+for _name in ("register_pre_hook", "unregister_pre_hook", "register_post_hook", "unregister_post_hook"):
+    if hasattr(dist.ProcessGroup, _name):  # since torch 2.14: called for the group that does the work
+        setattr(TimedProcessGroup, _name, _by_the_untimed(_name, getattr(dist.ProcessGroup, _name)))
 
 for _name in METHODS:
     if hasattr(dist.ProcessGroup, _name):

@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from allreduce_instrumentation.process_group._backward_waits import note_use_in_backward
 from allreduce_instrumentation.process_group._compilation import leave_uncompiled
-from allreduce_instrumentation.process_group._operations import Operation
+from allreduce_instrumentation.process_group._operations import Nccl2Operation, Operation
 
 
 class TimedWork(dist.Work):
@@ -35,6 +35,8 @@ class TimedWork(dist.Work):
         return self._operation.wait(self.untimed)
 
     def get_future(self) -> torch.futures.Future[Any]:
+        if isinstance(self._operation, Nccl2Operation):
+            return self._operation.get_future(self.untimed)
         future = self.untimed.get_future()
         if self._operation.goes_on:
             self._end_by(future)

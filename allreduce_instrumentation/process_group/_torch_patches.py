@@ -22,6 +22,7 @@ MakeTimed = Callable[[dist.ProcessGroup], TimedProcessGroup | None]
 
 _make_group = c10d._new_process_group_helper
 _batch_isend_irecv = c10d.batch_isend_irecv
+_record_flights = getattr(c10d, "_maybe_attach_flight_recorder", None)  # since torch 2.15
 _hand_over_in_c = c10d_in_c.Reducer._set_forward_pass_work_handle
 
 
@@ -43,6 +44,8 @@ def time_new_groups(make_timed: MakeTimed) -> None:
         return timed, store
 
     c10d._new_process_group_helper = make_group
+    if _record_flights is not None:
+        setattr(c10d, _record_flights.__name__, record_flights)
     _replace_everywhere(_batch_isend_irecv, batch_isend_irecv)
     hand_over_works()
 
@@ -50,7 +53,23 @@ def time_new_groups(make_timed: MakeTimed) -> None:
 def leave_new_groups_untimed() -> None:
     """Undo :func:`time_new_groups`; groups that are timed already stay timed."""
     c10d._new_process_group_helper = _make_group
+    if _record_flights is not None:
+        setattr(c10d, _record_flights.__name__, _record_flights)
     _replace_everywhere(batch_isend_irecv, _batch_isend_irecv)
+
+
+def record_flights(group: dist.ProcessGroup, *args: Any) -> None:
+    """Have torch's flight recorder observe ``group``, as torch's own function does; a timed one, too.
+
+    The recorder is told of the operations over the group that does the work. A group that torch splits from
+    a timed one is timed already when torch calls this.
+    """
+    assert _record_flights is not None
+    if isinstance(group, TimedProcessGroup):
+        _record_flights(group.untimed, *args)
+        _move(_flight_recorders(), group.untimed, group)
+    else:
+        _record_flights(group, *args)
 
 
 def hand_over_works() -> None:
@@ -115,12 +134,23 @@ def _swap(group: dist.ProcessGroup, timed: TimedProcessGroup) -> None:
     world = c10d._world
     by_group: tuple[dict[dist.ProcessGroup, Any], ...] = (
         world.pg_map, world.pg_names, world.pg_group_ranks, world.pg_backend_config, world.pg_to_tag,
+        _flight_recorders(),
     )  # fmt: skip
     for entries in by_group:
-        if group in entries:
-            entries[timed] = entries.pop(group)
+        _move(entries, group, timed)
     for groups in world.tags_to_pg.values():
         groups[:] = [timed if member is group else member for member in groups]
     name = world.pg_names[timed]
     c10d_in_c._unregister_process_group(name)
     c10d_in_c._register_process_group(name, timed)
+
+
+def _flight_recorders() -> dict[dist.ProcessGroup, Any]:
+    """What torch keeps for each group until that is destroyed, so that its flight recorder observes it."""
+    found: dict[dist.ProcessGroup, Any] = getattr(c10d._world, "pg_flight_recorder_hooks", {})
+    return found
+
+
+def _move(entries: dict[dist.ProcessGroup, Any], group: dist.ProcessGroup, timed: dist.ProcessGroup) -> None:
+    if group in entries:
+        entries[timed] = entries.pop(group)

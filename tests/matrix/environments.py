@@ -24,6 +24,7 @@ TORCH = (
     "process_group/test_common_calls.py", "process_group/test_backend_durations.py",
     "process_group/test_torch_versions.py", "project/test_torch_examples.py",
     "process_group/test_dispatched_calls.py", "process_group/test_process_group_in_training.py",
+    "process_group/test_timed_group_hooks.py", "process_group/test_work_durations.py",
 )  # fmt: skip
 
 WITH_TABLES = ("polars", "pyarrow", "jinja2", "numpy")

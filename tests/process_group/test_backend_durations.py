@@ -43,6 +43,7 @@ class StandInNccl:
     """Scripted: what a group of torch's with the NCCL backend tells, as far as this package asks."""
 
     group_desc, group_name = "default_pg", "0"
+    _device_types: tuple[torch.device, ...] = ()
 
     def __init__(self, refuses: Exception | None = None) -> None:
         self.hook: Callable[[Any], None] | None = None
@@ -360,8 +361,15 @@ def test_no_other_backend_is_asked() -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError("already registered"), ValueError("no timing")])
-def test_a_hook_of_somebody_elses_is_left_alone(error: Exception) -> None:
+def test_a_hook_of_somebody_elses_is_left_alone_and_the_log_says_what_is_missing(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
     assert BackendDurations.of(StandInNccl(error), NCCL) is None
+    assert caplog.messages == [f"group default_pg will have no rows BACKEND: torch says '{error}'"]
+
+
+def test_the_older_backend_under_its_newer_name_is_asked() -> None:
+    assert BackendDurations.of(StandInNccl(), {"cuda": "nccl-legacy"}) is not None
 
 
 # -- a real group, of one process ------------------------------------------------------------------------

@@ -30,6 +30,7 @@ class StandInGroup:
     """The part of a process group that names it."""
 
     group_desc, group_name = "default_pg", "0"
+    _device_types: tuple[torch.device, ...] = ()
 
     def size(self) -> int:
         return 4

@@ -11,6 +11,7 @@ from functools import partial
 from device_runner import on_device
 
 two_ranks = partial(on_device, "timed_calls.py", ranks=2)
+two_ranks_of_nccl2 = partial(on_device, "timed_nccl2.py", ranks=2)
 
 
 def test_a_synchronous_call_that_leaves_no_work_is_a_row_of_its_kernel() -> None:
@@ -56,3 +57,42 @@ def test_gloo_is_timed_by_the_host_where_there_is_a_device_too() -> None:
 
 def test_a_call_that_is_captured_is_alone_in_its_graph_and_is_counted_and_no_row() -> None:
     assert two_ranks("captured_calls") == [[[1], [], 2]] * 2
+
+
+# -- a backend that does as nccl2, which torch 2.15 makes for the name nccl ------------------------------
+
+
+def test_a_synchronous_call_of_nccl2_ends_where_it_lies_in_the_stream_though_it_has_a_work() -> None:
+    rows = [["ALLREDUCE", "ok", 0, True], ["ALLREDUCE", "ok", 1, True]]
+    assert two_ranks_of_nccl2("synchronous_calls") == [[None, True, rows]] * 2
+
+
+def test_to_ask_nccl2_for_a_future_is_the_wait_and_the_only_one() -> None:
+    rows = [["IALLREDUCE", "ok", 0, True], ["WAIT", "ok", 0, True]]
+    assert two_ranks_of_nccl2("future") == [[True, rows]] * 2
+
+
+def test_timing_asks_nccl2_for_no_future_in_a_backward_pass_as_the_stream_would_wait() -> None:
+    (first, second) = two_ranks_of_nccl2("call_in_a_backward_pass")
+    assert [row[:3] for row in first] == [["IALLREDUCE", "ok", 0], ["WAIT", "ok", 0]]
+    assert [row[:3] for row in second] == [row[:3] for row in first]
+
+
+def test_ddps_buckets_over_nccl2_are_waited_for_where_the_reducer_asks_for_their_futures() -> None:
+    told = {
+        "several, with names": True,
+        "statuses": ["ok"],
+        "one wait for each": True,
+        "lasted": True,
+        "blocked": True,
+        "in the stream of backward": True,
+    }
+    assert two_ranks_of_nccl2("ddp") == [told] * 2
+
+
+def test_the_durations_that_works_of_nccl2_tell_are_rows_once_the_works_are_complete() -> None:
+    last = [
+        [1, "device", {"of": "ALLREDUCE", "by": "nccl"}, True],
+        [2, "device", {"of": "IALLREDUCE", "by": "nccl"}, True],
+    ]
+    assert two_ranks_of_nccl2("durations") == [[[0], last]] * 2
