@@ -22,7 +22,9 @@ from timing_files import write_table
 from timing_logger import analysis, read_timings
 from timing_logger.cli import main
 from timing_logger.report import account_text
+from timing_logger.report._account_figures import AccountFigures
 from timing_logger.report._shares import percents
+from timing_logger.report.account_text import most_waited_for
 from timing_logger.report.html import report_html
 
 
@@ -65,6 +67,12 @@ def test_who_waited_for_whom_comes_first_with_the_rank_most_waited_for_on_the_le
         ["0", "8.0", "6.0", "2.0"], ["1", "4.0", "4.0", "0.0"], ["2", "1.0", "0.0", "1.0"],
         ["all", "13.0", "10.0", "3.0"],
     ]  # fmt: skip
+
+
+def test_only_what_ranks_waited_for_is_named_beside_the_three_most_waited_for() -> None:
+    figures = AccountFigures.of(analysis.account(data_parallel(factors(40, 5, noise=0.1))))
+    (said,) = most_waited_for(figures)
+    assert said.endswith(" for others.")
 
 
 def test_columns_for_which_there_is_no_room_are_summed() -> None:

@@ -71,6 +71,16 @@ def test_where_nobody_waited_it_is_said_how_long_at_most() -> None:
     assert list(step.sentences()) == ["In this step no rank waited more than 0.1 ms for another."]
 
 
+def test_where_a_wait_is_too_short_to_be_shown_nobody_is_said_to_have_waited() -> None:
+    step = second_step([], [20, 20.01, 20.01], 30, [10, 10, 10])
+    assert list(step.sentences()) == ["In this step no rank waited for another."]
+
+
+def test_where_nobody_is_named_no_named_rank_is_said_to_be_drawn() -> None:
+    (said,) = pictured(data_parallel(factors(20, 40, noise=0.02))).on_ranks_left_out()
+    assert said.startswith("Of 40 ranks 3 are drawn: one that waited least")
+
+
 def test_of_many_ranks_the_named_ones_are_drawn_and_three_others_and_the_rest_is_summed_up() -> None:
     factor = factors(20, 40, noise=0.02)
     factor[:, 7] *= 2

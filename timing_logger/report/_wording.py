@@ -17,7 +17,7 @@ def quoted(text: str) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def or_unknown(value: object) -> str:

@@ -182,7 +182,7 @@ def on_whom(figures: AccountFigures) -> Iterable[str]:
     yield from most_waited_for(figures)
     waiting = figures.waiting
     if waiting["waited_for"].isna().any():
-        yield f"{_TRANSFERS}: for a transfer between others."
+        yield f"{_TRANSFERS}: waiting for a transfer between other ranks."
     if (waiting["waited_for"] == waiting["rank"]).fillna(False).any():
         yield "A rank that waits for itself waits for another of its threads."
 
@@ -197,7 +197,9 @@ def most_waited_for(figures: AccountFigures) -> Iterable[str]:
     *parts, rest = percents(ms)
     told = [f"{part} for rank {rank}" for part, rank in zip(parts, named["waited_for"], strict=True)]
     if len(whom) > len(named):
-        told.append(f"{rest} for others and for transfers between others")
+        others = whom["waited_for"].drop(named.index)
+        kinds = {"others": others.notna().any(), "transfers between others": others.isna().any()}
+        told.append(f"{rest} for {' and for '.join(kind for kind, is_there in kinds.items() if is_there)}")
     in_all = figures.in_all().iloc[0]
     yield (
         f"The ranks waited {seconds(in_all[PARTS['waiting']])}, {in_all['waiting']} of their time: "

@@ -18,6 +18,9 @@ _NOTICED = 0.02
 _EXPLAINS = 0.5
 """What a rank did for longer than the others is told if that is at least this part of the wait for it."""
 
+_OF_OTHERS = 3
+"""How many ranks are drawn of those that are not named, where not all are drawn."""
+
 _BEGIN = " "  # no operation is called that
 
 
@@ -41,7 +44,8 @@ class PicturedStep(ShownStep):
         noticed = self.waits[self.waits["ms"] >= _NOTICED * self.length_ms]
         if noticed.empty:
             longest = float(self.waits["ms"].max()) if len(self.waits) else 0.0
-            yield f"In this step no rank waited more than {_ms([longest])} for another."
+            at_most = "" if as_tenths(longest) == "0.0" else f"more than {_ms([longest])} "
+            yield f"In this step no rank waited {at_most}for another."
             return
         whom = int(noticed.groupby("waited_for")["ms"].sum().idxmax())
         its = noticed[noticed["waited_for"] == whom]
@@ -80,10 +84,10 @@ class PicturedStep(ShownStep):
             return
         ms = self.waits[~self.waits["rank"].isin(self.ranks)].groupby("rank")["ms"].sum().tolist()
         ms += [0.0] * (len(ms) < n_left_out)
+        named = "those that the verdict names, and of the others " * (len(self.ranks) > _OF_OTHERS)
         yield (
-            f"Of {self.n_ranks:,} ranks {len(self.ranks)} are drawn: those that the verdict names, "
-            "and of the others one that waited least, one in the middle, and one that waited most. The other "
-            f"{n_left_out:,} waited {_ms(ms)} in this step."
+            f"Of {self.n_ranks:,} ranks {len(self.ranks)} are drawn: {named}one that waited least, one in "
+            f"the middle, and one that waited most. The other {n_left_out:,} waited {_ms(ms)} in this step."
         )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from timing_logger.analysis import Gate, Verdict
 from timing_logger.analysis.causes.counters import kind_of_cause
 from timing_logger.analysis.step_times.step_times import UNLOGGED
+from timing_logger.analysis.stragglers.facts import NoRows
 from timing_logger.analysis.stragglers.rank_facts import Pauses, UnevenWork
 from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.record import COMPILE, GC, GRAPH_CAPTURE, IMPORT, escape_text
@@ -56,9 +57,9 @@ def particulars(verdict: Verdict) -> str:
 
 
 def what_next(verdict: Verdict) -> str:
-    """Return what to look at next, in one sentence; "" if nothing is slow."""
+    """Return what to look at next, in one sentence; "" if nothing is slow, or there is nothing."""
     if not verdict.judged:
-        return "timing-logger summary shows where the time went."
+        return "" if isinstance(verdict.why, NoRows) else "timing-logger summary shows where the time went."
     if verdict.verdict in _OF_NOBODY and verdict.owner != "work" and (operation := _pauses_for(verdict)):
         return _NEXT_BY_OPERATION[operation]
     if verdict.cause is not None:

@@ -205,6 +205,11 @@ def test_the_timeline_has_the_named_rank_those_of_its_host_and_references(page: 
     assert "are not in the timeline" not in words(page)
 
 
+def test_where_nobody_is_named_the_timeline_is_not_said_to_have_others() -> None:
+    told = Findings.of(crowd(100, slow=None)).crowd.on_timeline()
+    assert told.startswith("Of 100 ranks 16 are shown: 16 of all, from the slowest")
+
+
 def test_of_many_named_ranks_and_ranks_of_their_hosts_only_some_are_in_the_timeline(found: Findings) -> None:
     shown = crowd_of(found, ranks=tuple(range(0, 240, 2))).in_timeline()
     assert shown is not None

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hung_runs import Rank, waiting, write_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from page_data import unpacked
@@ -192,6 +193,24 @@ def test_a_table_without_rows_gives_a_page_that_says_so() -> None:
     page = visible_text(report_html(data_parallel(factors(5, 2)).head(0)))
     assert "Nobody could be judged: there are no rows." in page
     assert "No row has instants." in page
+
+
+def test_a_page_without_rows_has_no_table_and_leads_to_no_other_command() -> None:
+    page = report_html(data_parallel(factors(3, 2)).iloc[:0])
+    assert "<table>" not in page
+    assert "timing-logger summary" not in page
+    assert "Part of each rank" not in page
+
+
+def test_that_a_run_ended_badly_is_said_only_where_it_is_known(tmp_path: Path) -> None:
+    hung = report_html(read_timings(write_run(tmp_path / "hung", waiting(), waiting(), waiting(), Rank())))
+    lacking = report_html(
+        read_timings(write_run(tmp_path / "lacking", Rank(closed=True), Rank(closed=True), world_size=3))
+    )
+    badly = "The run did not end well"
+    assert badly in hung
+    assert badly not in lacking
+    assert "Whether the run ended is not known" in lacking
 
 
 def test_rows_without_instants_are_counted() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from browser import OpenPage
+from crowds import crowd
 from simulated_runs import data_parallel, factors
 
 from timing_logger.report.html import write_report
@@ -40,6 +41,34 @@ CUT = """
   .filter((element) => !element.closest(".scroll, [hidden]") && element.checkVisibility())
   .filter((element) => element.getBoundingClientRect().right > innerWidth + 1)
   .map((element) => `${element.tagName} ${element.className} ${element.textContent.trim().slice(0, 30)}`)
+"""
+
+
+# Pairs of texts of an axis of which one stands on the other.
+OVERLAPPING_TICKS = """
+() => [...document.querySelectorAll(".axis")].flatMap((axis) => {
+  const shown = [...axis.children].filter((tick) => tick.checkVisibility())
+    .map((tick) => [tick.textContent, tick.getBoundingClientRect()]);
+  return shown.slice(1).filter(([, box], i) => box.left < shown[i][1].right).map(([text]) => text);
+})
+"""
+
+LANDMARKS = """
+() => [...document.querySelectorAll("section, nav, [role=region]")].map((part) =>
+  part.getAttribute("aria-label") ??
+  document.getElementById(part.getAttribute("aria-labelledby")).textContent)
+"""
+
+# Notes what is written into canvases from now on.
+WRITTEN = """
+() => {
+  const write = CanvasRenderingContext2D.prototype.fillText;
+  window.written = [];
+  CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+    written.push(text);
+    write.call(this, text, ...rest);
+  };
+}
 """
 
 
@@ -96,6 +125,52 @@ def test_the_parts_of_a_ranks_time_fill_its_bar(browser: Any, wordy: Path, width
         track = tracks.nth(at).bounding_box()
         last = tracks.nth(at).locator("i").last.bounding_box()
         assert last["x"] + last["width"] == pytest.approx(track["x"] + track["width"], abs=1)
+    opened.close()
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+@pytest.mark.parametrize("step_ms", [11.0, 300.0, 9000.0])
+def test_no_number_of_the_axis_of_a_step_stands_on_another(
+    browser: Any, tmp_path: Path, step_ms: float, width: int
+) -> None:
+    write_report(
+        data_parallel(factors(10, 4), operations_ms={"F": step_ms, "B": step_ms}), tmp_path / "a.html"
+    )
+    opened = OpenPage(browser, tmp_path / "a.html", viewport={"width": width, "height": 900})
+    assert opened.page.locator(".axis span:visible").count() >= 2
+    assert opened.page.evaluate(OVERLAPPING_TICKS) == []
+    opened.close()
+
+
+def test_no_two_parts_of_the_page_have_the_same_name(phone: OpenPage) -> None:
+    names = phone.page.evaluate(LANDMARKS)
+    assert len(names) > 10
+    assert sorted(names) == sorted(set(names))
+
+
+def test_on_a_phone_ranks_and_headings_of_many_are_read_in_full(browser: Any, tmp_path: Path) -> None:
+    run = crowd(500)
+    for file in run.attrs["files"]:
+        file["sidecar"]["host"] = f"n{file['rank'] // 2}"
+    write_report(run, tmp_path / "many.html")
+    opened = OpenPage(browser, tmp_path / "many.html", viewport={"width": 390, "height": 844})
+    opened.page.evaluate(WRITTEN)
+    opened.page.set_viewport_size({"width": 389, "height": 844})
+    opened.frame()
+    written = opened.page.evaluate("written")
+    assert {"rank 77", "90th percentile"} <= set(written)
+    assert any("slowest of 2" in text for text in written)
+    assert [text for text in written if text.endswith("\u2026")] == []
+    opened.close()
+
+
+def test_a_long_name_leaves_the_colour_of_the_legend_as_wide_as_others(browser: Any, tmp_path: Path) -> None:
+    times_ms = {"A_NAME_" * 20: 30.0, "B": 20.0}
+    write_report(data_parallel(factors(10, 4), operations_ms=times_ms), tmp_path / "long.html")
+    opened = OpenPage(browser, tmp_path / "long.html", viewport={"width": 390, "height": 844})
+    colours = opened.page.locator("#time .legend .swatch").all()
+    assert len(colours) > 2
+    assert len({colour.bounding_box()["width"] for colour in colours}) == 1
     opened.close()
 
 

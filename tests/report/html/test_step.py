@@ -52,6 +52,21 @@ def test_a_lane_has_no_gap_and_its_parts_are_as_long_as_the_stretches(
         assert sum(waits) == pytest.approx(expected, abs=0.3)
 
 
+def test_the_figure_in_a_part_is_that_of_its_operation_alone(timings: pd.DataFrame) -> None:
+    """What lies between two rows and is too narrow to be drawn is drawn as one of them."""
+    gap_ms = 0.06
+    apart = timings.assign(end_counter=timings["end_counter"] - gap_ms / 1e3)
+    found = Findings.of(apart.assign(elapsed_ms=apart["elapsed_ms"] - gap_ms))
+    assert found.shown is not None
+    account = found.summary.account
+    kinds = TimeKinds.of(account[account["is_main"]])
+    its = found.shown.stretches
+    ms = (its["end_ms"] - its["start_ms"])[(its["rank"] == SLOW) & (its["operation"] == "BACKWARD")]
+    lane = step_chart(found.shown, kinds).lanes[found.shown.ranks.index(SLOW)]
+    (told,) = [part.title for part in lane.parts if part.title.startswith("BACKWARD")]
+    assert told == f"BACKWARD: {ms.sum():.1f} ms"
+
+
 def test_lines_lead_from_the_ranks_that_wait_to_the_one_that_they_wait_for(chart: StepChart) -> None:
     assert len(chart.links) == 3
     assert [link.goes_up for link in chart.links] == [False, False, True]

@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from timing_logger.analysis import Verdict
 from timing_logger.analysis.accounting.by_rank import PARTS
+from timing_logger.analysis.stragglers.rank_facts import StepsCounted
 from timing_logger.report._account_figures import VISIBLE, AccountFigures
 from timing_logger.report._limits import MOST_BARS
 from timing_logger.report._text_tables import Column as TextColumn
@@ -20,6 +22,12 @@ from timing_logger.report.html._time_kinds import TimeKinds
 
 _MOST_BARS = 6
 """Of many ranks, how many of those that were waited for most have a bar, and of those that waited most."""
+
+
+_ROUNDS = "No iteration is recorded: the number is that of a round of the collectives that repeat, from 0 on."
+
+_IF_MUCH, _MUCH = ("not timed", "not matched"), 0.1
+"""What is told beside a bar only where it is more than this part of it: own work and waiting always are."""
 
 
 class Segment(NamedTuple):
@@ -68,6 +76,8 @@ def account_chart(findings: Findings) -> AccountChart:
     main = main.assign(kind=kinds.of_rows(main))
     bars = list(account_bars(figures, main, kinds)) if len(figures.ranks) else []
     step = step_chart(findings.shown, kinds) if findings.shown else None
+    if step and any(isinstance(fact, StepsCounted) for fact in findings.verdict.evidence):
+        step = step._replace(note=f"{step.note} {_ROUNDS}".strip())
     drawn = {segment.kind for bar in bars for segment in bar.segments}
     if step:
         drawn.update(part.kind for lane in step.lanes for part in lane.parts)
@@ -75,7 +85,7 @@ def account_chart(findings: Findings) -> AccountChart:
         step=step,
         bars=bars,
         legend=[(kind, name) for kind, name in kinds.names.items() if kind in drawn],
-        notes=[] if figures.ranks.empty else [*on_parts(figures), *_on_ranks_left_out(figures)],
+        notes=[] if figures.ranks.empty else list(_notes(figures, findings.verdict)),
         about_waiting=list(on_whom(figures)) if len(figures.ranks) > 1 and len(figures.waiting) else [],
         ranks=_ranks_table(findings, figures),
         waiting=list(_waiting_tables(figures)),
@@ -101,16 +111,22 @@ def account_bars(figures: AccountFigures, main: pd.DataFrame, kinds: TimeKinds) 
         yield _bar(process_name(*one), ms.loc[[one]], ranks.loc[[one]], kinds)
     if rest := len(ms) - len(chosen):
         others = figures._replace(ranks=ranks.drop(index=chosen)).in_all()
-        yield _bar(f"the other {rest}", ms.drop(index=chosen), others, kinds)
+        yield _bar(f"the other {rest:,}", ms.drop(index=chosen), others, kinds)
     if len(ms) > 1:
         yield _bar("all ranks", ms, figures.in_all(), kinds)
 
 
-def _on_ranks_left_out(figures: AccountFigures) -> Iterator[str]:
+def _notes(figures: AccountFigures, verdict: Verdict) -> Iterator[str]:
+    yield from on_parts(figures)
+    if verdict.end.state == "hang":
+        yield (
+            "The calls in which the run hangs have no end: time in them is not timed as long as the rank "
+            "still wrote rows, and in no figure here after its last row."
+        )
     if len(figures.ranks) > MOST_BARS:
         yield (
-            f"Of {len(figures.ranks)} ranks those have a bar each that were waited for most, and those that "
-            "waited most; the others have one together."
+            f"Of {len(figures.ranks):,} ranks those have a bar each that were waited for most, and those "
+            "that waited most; the others have one together."
         )
 
 
@@ -120,7 +136,9 @@ def _chosen(figures: AccountFigures) -> list[tuple[int, int]]:
     if len(ranks) > MOST_BARS:
         whom = figures.by_whom()["waited_for"].dropna().head(_MOST_BARS)
         most = ranks.sort_values(PARTS["waiting"], ascending=False, kind="stable").head(_MOST_BARS).index
-        ranks = ranks[ranks["rank"].isin(whom) | ranks.index.isin(most)]
+        chosen = ranks.index[ranks["rank"].isin(whom) | ranks.index.isin(most)]
+        worst = figures.worst_first()
+        ranks = worst[worst.index.isin(chosen)]
     return list(zip(ranks["rank"].tolist(), ranks["incarnation"].tolist(), strict=True))
 
 
@@ -133,7 +151,9 @@ def _bar(label: str, ms: pd.DataFrame, parts: pd.DataFrame, kinds: TimeKinds) ->
         if sums.get(kind, 0.0) > VISIBLE * whole
     ]
     (said,) = parts.to_dict("records")
-    return AccountBar(label, segments, ", ".join(f"{what} {said[what]}" for what in ("own work", "waiting")))
+    unknown = [what for what in _IF_MUCH if said[PARTS[what]] > _MUCH * said["wall_ms"]]
+    told = ", ".join(f"{what} {said[what]}" for what in ("own work", "waiting", *unknown))
+    return AccountBar(label, segments, told)
 
 
 # -- tables ------------------------------------------------------------------------------------------------

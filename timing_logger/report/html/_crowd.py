@@ -126,10 +126,11 @@ class Crowd(NamedTuple):
         if shown is None:
             return ""
         n_mates = len(self._mates())
+        others = " others" if self.named else ""
         parts = [
             f"{_some_of(len(shown.named), self.n_named)} that the verdict or the end of the run names",
             f"{_some_of(len(shown.mates), n_mates)} on the same hosts",
-            f"{len(shown.references)} of all others, from the slowest to the quickest",
+            f"{len(shown.references)} of all{others}, from the slowest to the quickest",
         ]
         n_of = self.n_named, n_mates, len(shown.references)
         told = [part for part, n_ranks in zip(parts, n_of, strict=True) if n_ranks]

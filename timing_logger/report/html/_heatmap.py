@@ -104,7 +104,7 @@ def _on_ranks_left_out(rows: Rows) -> str:
         which = (
             "each host"
             if n_shown == rows.n_hosts
-            else f"each of the {n_shown} slowest of {rows.n_hosts} hosts"
+            else f"each of the {n_shown} slowest of {rows.n_hosts:,} hosts"
         )
         hosts = f"the mean of {which} and by "
     return (

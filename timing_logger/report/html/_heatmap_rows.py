@@ -101,8 +101,9 @@ def worst_and_others(processes: Sequence[tuple[int, int]], crowd: Crowd, judged_
 
 
 def _about_hosts(n_shown: int, n_hosts: int) -> str:
-    which = f"The {n_shown} slowest of {n_hosts} hosts" if n_shown < n_hosts else "Hosts, the slowest first"
-    return f"{which}: the mean of their other ranks, whose number is in brackets"
+    """Return a heading that has room on a phone."""
+    which = f"{n_shown} slowest of {n_hosts:,} hosts" if n_shown < n_hosts else "Hosts, the slowest first"
+    return f"{which} (ranks in the mean)"
 
 
 def _by_host(

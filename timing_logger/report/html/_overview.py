@@ -32,8 +32,8 @@ def facts(findings: Findings) -> list[Fact]:
     hosts = sorted({str(sidecar["host"]) for sidecar in sidecars if sidecar.get("host")})
     begin = findings.began
     known = {
-        "ranks": str(ranks["rank"].nunique()),
-        "iterations": str(_n_steps(findings)),
+        "ranks": f"{ranks['rank'].nunique():,}",
+        "iterations": f"{n_steps:,}" if (n_steps := _n_steps(findings)) else "",
         "rows": f"{findings.n_rows:,}",
         "wall time": f"{ranks['wall_s'].max():.2f} s" if ranks["wall_s"].notna().any() else "",
         "began (UTC)": f"{begin:%Y-%m-%d %H:%M:%S}" if begin == begin else "",

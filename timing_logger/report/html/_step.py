@@ -88,7 +88,10 @@ class StepChart(NamedTuple):
 
 
 class _Stretch(NamedTuple):
-    """A stretch of time of a rank; begin and end as parts of the chart's width."""
+    """A stretch of time of a rank; begin and end as parts of the chart's width.
+
+    ``ms`` is its own time, without that of others which are too narrow to be drawn beside it.
+    """
 
     kind: str
     what: str
@@ -96,6 +99,7 @@ class _Stretch(NamedTuple):
     waited_for: int | None
     begin: float
     end: float
+    ms: float
 
 
 def step_chart(step: ShownStep, kinds: TimeKinds) -> StepChart:
@@ -106,7 +110,7 @@ def step_chart(step: ShownStep, kinds: TimeKinds) -> StepChart:
     return StepChart(
         picture.title,
         list(picture.sentences()),
-        [_lane(rank, its, kinds, length_ms) for rank, its in of_ranks.items()],
+        [_lane(rank, its, kinds) for rank, its in of_ranks.items()],
         sorted(set(_links(of_ranks))),
         list(_ticks(length_ms)),
         " ".join(picture.on_ranks_left_out()),
@@ -119,9 +123,11 @@ def _stretches(picture: PicturedStep, rank: int, kinds: TimeKinds) -> Iterator[_
     begin, end = its["start_ms"] / picture.length_ms, its["end_ms"] / picture.length_ms
     whom = [None if pd.isna(one) else int(one) for one in its["waited_for"]]
     found: _Stretch | None = None
-    for one in map(_Stretch, kinds.of_rows(its), its["what"], its["operation"], whom, begin, end):
-        if found and (one[:4] == found[:4] or one.end - one.begin < _LEAST_PART):
-            found = found._replace(end=one.end)
+    ms = its["end_ms"] - its["start_ms"]
+    for one in map(_Stretch, kinds.of_rows(its), its["what"], its["operation"], whom, begin, end, ms):
+        is_like = found is not None and one[:4] == found[:4]
+        if found and (is_like or one.end - one.begin < _LEAST_PART):
+            found = found._replace(end=one.end, ms=found.ms + one.ms * is_like)
         else:
             yield from [found] if found else []
             found = one
@@ -131,17 +137,15 @@ def _stretches(picture: PicturedStep, rank: int, kinds: TimeKinds) -> Iterator[_
 # -- lanes -------------------------------------------------------------------------------------------------
 
 
-def _lane(rank: int, its: Sequence[_Stretch], kinds: TimeKinds, length_ms: float) -> StepLane:
-    parts = [_part(one, length_ms) for one in its]
-    ms = {
-        kind: length_ms * sum(one.end - one.begin for one in its if one.kind == kind) for kind in kinds.names
-    }
+def _lane(rank: int, its: Sequence[_Stretch], kinds: TimeKinds) -> StepLane:
+    parts = [_part(one) for one in its]
+    ms = {kind: sum(one.ms for one in its if one.kind == kind) for kind in kinds.names}
     told = ", ".join(f"{name} {as_tenths(ms[kind])} ms" for kind, name in kinds.names.items() if ms[kind] > 0)
     return StepLane(f"rank {rank}", parts, told)
 
 
-def _part(one: _Stretch, length_ms: float) -> StepPart:
-    width, ms = one.end - one.begin, f"{as_tenths(length_ms * (one.end - one.begin))} ms"
+def _part(one: _Stretch) -> StepPart:
+    width, ms = one.end - one.begin, f"{as_tenths(one.ms)} ms"
     name = escape_text(one.operation) if one.what == "own work" else one.what
     for_whom = "" if one.waited_for is None else f" for rank {one.waited_for}"
     texts = f"waits {ms}{for_whom}" if one.what == "waiting" else f"{name} {ms}", ms, ""
@@ -178,4 +182,4 @@ def _ticks(length_ms: float) -> Iterator[tuple[float, str]]:
     round_ms = (magnitude * factor for factor in (0.2, 0.5, 1, 2))
     step_ms = next(at for at in round_ms if length_ms / at <= _MOST_TICKS)
     for number in range(int(length_ms / step_ms) + 1):
-        yield round(100 * number * step_ms / length_ms, 3), f"{number * step_ms:g}"
+        yield round(100 * number * step_ms / length_ms, 3), f"{number * step_ms:,.10g}"

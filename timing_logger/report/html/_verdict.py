@@ -18,7 +18,8 @@ class Judgement(NamedTuple):
     """The content of the verdict section of the page.
 
     Attributes:
-        end: sentences on a run that did not end well; empty if it did.
+        end: sentences on a run that did not end well, or of which that is not known; empty if it did.
+        ended_badly: whether that is known.
         kind: the verdict; ``unjudged`` if no rank could be judged.
         headline: who is slow, and what it costs.
         particulars: when and where the time is lost, and how sure that is; "" if no time is lost.
@@ -29,6 +30,7 @@ class Judgement(NamedTuple):
     """
 
     end: tuple[str, ...]
+    ended_badly: bool
     kind: str
     headline: str
     particulars: str
@@ -44,6 +46,7 @@ def judgement(findings: Findings) -> Judgement:
     verdict = findings.verdict
     return Judgement(
         end=verdict.end.sentences if verdict.end.warning else (),
+        ended_badly=verdict.end.state in ("hang", "failed"),
         kind=verdict.verdict if verdict.judged else "unjudged",
         headline=headline(verdict),
         particulars=particulars(verdict),

@@ -5,6 +5,7 @@ const STRONGEST_AT = 0.98; // this part of the cells has no more than the strong
 const LEAST_SPREAD = 1.5; // where all cells are nearly alike they shall look alike
 const ROW_OF_MANY = 14; // of many ranks only some have a row, and then each row has its label
 const HEADING = 26;
+const BANDS = 104; // the names of bands are to be read on a phone, too
 
 async function drawHeatmap(data, line) {
   const canvas = document.getElementById("heatmap-canvas");
@@ -40,7 +41,7 @@ function shadeEnds(ms) {
 
 function layOut(map) {
   const width = map.canvas.parentElement.clientWidth - 2 * parseFloat(getComputedStyle(map.canvas.parentElement).paddingLeft);
-  const left = Math.min(130, width / 4);
+  const left = Math.min(130, Math.max(width / 4, map.sections ? BANDS : 0));
   const rowHeight = map.sections ? ROW_OF_MANY : Math.max(1, Math.min(30, Math.floor(460 / map.rows.length)));
   const { tops, headings, end } = placeRows(map, rowHeight);
   return Object.assign(map, { width, left, tops, headings, rowHeight, columnWidth: (width - left) / map.first.length, height: end + 22 });

@@ -55,7 +55,7 @@ function placeLanes(line) {
   line.lanes.forEach((lane, i) => {
     lane.isFirst = i === 0 || line.lanes[i - 1].rank !== lane.rank;
     if (i > 0 && lane.isFirst) top += RANK_GAP;
-    if (lane.role && lane.role !== line.lanes[i - 1]?.role) { lane.heading = ROLES[lane.role]; top += LANE_HEIGHT; }
+    if (lane.role && lane.role !== line.lanes[i - 1]?.role) { lane.heading = i ? ROLES[lane.role] : ROLES[lane.role].replace("Others, f", "F"); top += LANE_HEIGHT; }
     lane.top = top;
     top += LANE_HEIGHT;
   });
@@ -117,13 +117,21 @@ function paintHeading(text, context, inks, top) {
   context.fillText(text, 6, top + LANE_HEIGHT / 2);
 }
 
+// The number of a rank is not cut for the name of its only thread, which has no room on a phone.
+function laneName(line, context, index) {
+  const { isFirst, rank, thread } = line.lanes[index];
+  if (!isFirst) return `      ${thread}`;
+  const isOnly = line.lanes[index + 1]?.isFirst ?? true;
+  const name = `${rank} ${thread}`;
+  return isOnly && context.measureText(name).width > line.left - 12 ? rank : name;
+}
+
 function paintLane(line, context, inks, index, top) {
   const lane = line.lanes[index];
   context.fillStyle = inks.page;
   context.fillRect(line.left, top, line.width - line.left, LANE_HEIGHT - 2);
   context.fillStyle = lane.role === "named" ? colour("bad") : lane.isFirst ? inks.ink : inks.soft;
-  const name = lane.isFirst ? `${lane.rank} ${lane.thread}` : `      ${lane.thread}`;
-  context.fillText(fitted(context, name, line.left - 12), 6, top + LANE_HEIGHT / 2 - 1);
+  context.fillText(fitted(context, laneName(line, context, index), line.left - 12), 6, top + LANE_HEIGHT / 2 - 1);
   paintSpans(line, context, inks, index, top);
 }
 
