@@ -298,7 +298,7 @@ def _is_lost_without_a_cause(verdict: Verdict) -> bool:
 # -- what next ---------------------------------------------------------------------------------------------
 
 _NEXT_IN_UNTIMED_CODE = (
-    'To see what it does there, put with logger.operation("NAME"): around parts of that code.'
+    'To see what it does there, put parts of that code into blocks of logger.operation("NAME").'
 )
 _NEXT_OUTSIDE_OF_PYTHON = "Only its MPI calls were timed; a profiler such as perf shows what it does there."
 

@@ -202,6 +202,12 @@ def test_a_page_without_rows_has_no_table_and_leads_to_no_other_command() -> Non
     assert "Part of each rank" not in page
 
 
+def test_an_operation_that_took_as_long_on_each_rank_names_no_rank() -> None:
+    page = report_html(data_parallel(factors(3, 3)))
+    assert "on each rank</span>" in page
+    assert "(rank" not in visible_text(page)
+
+
 def test_that_a_run_ended_badly_is_said_only_where_it_is_known(tmp_path: Path) -> None:
     hung = report_html(read_timings(write_run(tmp_path / "hung", waiting(), waiting(), waiting(), Rank())))
     lacking = report_html(

@@ -61,10 +61,11 @@ def test_the_figure_in_a_part_is_that_of_its_operation_alone(timings: pd.DataFra
     account = found.summary.account
     kinds = TimeKinds.of(account[account["is_main"]])
     its = found.shown.stretches
-    ms = (its["end_ms"] - its["start_ms"])[(its["rank"] == SLOW) & (its["operation"] == "BACKWARD")]
-    lane = step_chart(found.shown, kinds).lanes[found.shown.ranks.index(SLOW)]
-    (told,) = [part.title for part in lane.parts if part.title.startswith("BACKWARD")]
-    assert told == f"BACKWARD: {ms.sum():.1f} ms"
+    ms = (its["end_ms"] - its["start_ms"]).groupby([its["rank"], its["operation"]]).sum()
+    for rank, lane in zip(found.shown.ranks, step_chart(found.shown, kinds).lanes, strict=True):
+        for operation in ("FORWARD", "BACKWARD"):
+            (told,) = [part.title for part in lane.parts if part.title.startswith(operation)]
+            assert told == f"{operation}: {ms[rank, operation]:.1f} ms"
 
 
 def test_lines_lead_from_the_ranks_that_wait_to_the_one_that_they_wait_for(chart: StepChart) -> None:

@@ -129,7 +129,8 @@ def _operation_chart(operation: str, rows: pd.DataFrame, most: float, is_many: b
     least, longest = (
         f"{bars[at].value} (rank\N{NO-BREAK SPACE}{ranks[at]})" for at in (shares.argmin(), shares.argmax())
     )
-    spread = f"{least} to {longest}"
+    alike = len({bars[at].value for at in (shares.argmin(), shares.argmax())}) == 1
+    spread = f"{bars[0].value} on each rank" if alike else f"{least} to {longest}"
     return OperationChart(escape_text(operation), spread if len(bars) > 1 else bars[0].value, bars)
 
 
