@@ -8,7 +8,7 @@ import pytest
 
 from timing_logger.analysis import Gate, RunEnd, Verdict
 from timing_logger.analysis.hangs.stuck_groups import StuckGroup
-from timing_logger.analysis.stragglers.facts import NoRows, OneRank
+from timing_logger.analysis.stragglers.facts import OneRank
 from timing_logger.analysis.stragglers.result import Suspect
 from timing_logger.report.verdict_wording import headline, particulars, side_of_limit, what_next
 
@@ -165,7 +165,7 @@ def test_only_what_is_known_for_certain_is_called_so(likelihood: float, said: st
         (of_rank(hosts=("node17",)), "Look on node17 at where its batches come from"),
         (of_rank(operation="BACKWARD"), "what its peers do not have"),
         (Verdict(verdict="diffuse"), "timing-logger waits"),
-        (Verdict(verdict="healthy", judged=False, why=NoRows()), "timing-logger summary"),
+        (Verdict(verdict="healthy", judged=False, why=OneRank()), "timing-logger summary"),
         (Verdict(verdict="hang"), "timing-logger hang"),
         (Verdict(verdict="communication", **COST), "timing-logger bandwidth"),
     ],
