@@ -82,8 +82,8 @@ def told_of(task: tuple[Scenario, int]) -> Told:
 
 
 def _of_that_length(scenario: Scenario) -> Scenario:
-    """Return a scenario with as many steps as take so long."""
-    run_ms = simulate(scenario._replace(steps=20), 0).run_ms
+    """Return a scenario with as many steps as take so long, by those of a healthy run."""
+    run_ms = simulate(scenario._replace(steps=20, fault="healthy"), 0).run_ms
     return scenario._replace(steps=max(30, round(20 * RUN_S * 1000 / run_ms)))
 
 
