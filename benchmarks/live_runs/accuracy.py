@@ -35,6 +35,7 @@ _RANKS = (4, 16)
 _ONE_OF, _QUICK_ONE_OF = 5, 60
 _LEAST_SHARE = 0.01  # of the run: what costs less is not to be told
 _OFFSET = ClockOffset(0, 0, 4_000, 0, "node0", "same", 100)  # of clocks that go alike, as it was measured
+_STEPS_TRIED = 120  # some faults come, and some programs record, only every 40th step or so
 _HEALTHY = Truth("healthy")
 _TOLD = ("rank", "role", "group-wide", "communication")
 
@@ -82,9 +83,9 @@ def told_of(task: tuple[Scenario, int]) -> Told:
 
 
 def _of_that_length(scenario: Scenario) -> Scenario:
-    """Return a scenario with as many steps as take so long, by those of a healthy run."""
-    run_ms = simulate(scenario._replace(steps=20, fault="healthy"), 0).run_ms
-    return scenario._replace(steps=max(30, round(20 * RUN_S * 1000 / run_ms)))
+    """Return a scenario with as many steps as take so long."""
+    run_ms = simulate(scenario._replace(steps=_STEPS_TRIED), 0).run_ms
+    return scenario._replace(steps=max(30, round(_STEPS_TRIED * RUN_S * 1000 / run_ms)))
 
 
 def _has_to_be_told(run: SimulatedRun, begins_s: Mapping[int, float], ends_s: Mapping[int, float]) -> bool:

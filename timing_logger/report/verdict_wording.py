@@ -93,6 +93,11 @@ def verdict_sentence(verdict: Verdict) -> str:
     return f"Verdict: {_found(verdict)} {particulars(verdict)}".rstrip()
 
 
+def in_words(verdict: Verdict) -> str:
+    """Return the verdict in a line, with what to look at next."""
+    return f"{verdict_sentence(verdict)} {what_next(verdict)}".rstrip()
+
+
 def in_operation(operation: str, between: tuple[str, ...]) -> str:
     """Return where time is lost: the name of an operation, or the rows between which nothing is timed."""
     if operation != UNLOGGED:

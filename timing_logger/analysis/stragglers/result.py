@@ -176,8 +176,7 @@ class Verdict:
 
     def __str__(self) -> str:
         """Return the verdict in words, and what to look at next, as ``timing-logger stragglers`` begins."""
-        wording = import_module("timing_logger.report.verdict_wording")
-        return f"{wording.verdict_sentence(self)} {wording.what_next(self)}".rstrip()
+        return str(import_module("timing_logger.report.verdict_wording").in_words(self))
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the verdict in words, the step, and the suspects."""
