@@ -29,6 +29,11 @@ def of_rank(**further: object) -> Verdict:
     return Verdict(verdict="rank", **{**known, **further})  # type: ignore[arg-type]
 
 
+def test_that_no_counters_were_looked_at_is_said_only_from_where_they_are_looked_at() -> None:
+    assert "Why is not known" not in particulars(Verdict(verdict="healthy", lost_in_turn=0.045))
+    assert "Why is not known" in particulars(Verdict(verdict="healthy", lost_in_turn=0.055))
+
+
 @pytest.mark.parametrize(
     ("verdict", "said"),
     [

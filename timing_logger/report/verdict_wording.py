@@ -296,7 +296,8 @@ def _is_lost_without_a_cause(verdict: Verdict) -> bool:
     """Tell whether a part of the run that can be seen is lost to nobody, and no fact says why."""
     if not verdict.judged or any(isinstance(fact, (UnevenWork, Pauses)) for fact in verdict.evidence):
         return False
-    is_lost = max(verdict.not_explained, verdict.lost_in_turn) >= VISIBLE
+    # What costs less is told, but no counters are looked at for it.
+    is_lost = max(verdict.not_explained, verdict.lost_in_turn) >= verdict.policy.visible_cost_share
     return verdict.verdict == "diffuse" or (verdict.verdict == "healthy" and is_lost)
 
 
