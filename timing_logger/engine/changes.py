@@ -1,8 +1,8 @@
 """Tell what changes in a run in progress: somebody is found slow, it is another, it is over.
 
 Who is named is told, a suspect is not, and nothing is told twice. The verdict on the last seconds may be
-another at the next look, so it takes two looks in succession that say the same; but a hang, and its end, is
-told at once.
+another at the next look, so it takes two looks in succession that say the same, of which the first may only
+suspect; but a hang, and its end, is told at once.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ _TOLD = frozenset({"rank", "role"})
 That all ranks or all transfers are slower than before shows only as long as the time before is looked at."""
 
 _LOOKS = 2
+_LIKELY = 0.5
+"""Who is named counts as named at the look before, if they were likely among the costliest then."""
+
 _OVER = "bounded"  # the window of what ended before the last step
 
 
@@ -69,6 +72,7 @@ class Changes:
         self._told: Found | None = told
         self._seen: Found | None = None
         self._n_seen = 0
+        self._likely: frozenset[tuple[int, ...]] = frozenset()
 
     @property
     def something_stands(self) -> bool:
@@ -83,8 +87,10 @@ class Changes:
             unix_s: when it was reached, in seconds since 1970.
         """
         now = _found(verdict)
-        self._n_seen = self._n_seen + 1 if now == self._seen else 1
+        was_likely = now is not None and now.ranks in self._likely
+        self._n_seen = self._n_seen + 1 if now == self._seen else 1 + was_likely
         self._seen = now
+        self._likely = frozenset(one.ranks for one in verdict.suspects if one.likelihood >= _LIKELY)
         at_once = _hangs(now) or _hangs(self._told)
         if now == self._told or (self._n_seen < _LOOKS and not at_once):
             return None

@@ -7,7 +7,7 @@ modules that call them.
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -251,3 +251,46 @@ def ranked(
                     ready += freed
             node += 1
     return of_node, of_meeting
+
+
+class Order(NamedTuple):
+    """What comes after what when a program is played.
+
+    Attributes:
+        turns: nodes and meetings in turn, each after all that it needs: a node by its number, a meeting by
+            its number less that of all meetings.
+        slot: for each node what it follows.
+        before: for each meeting the one that it comes after; -1 for none.
+        gives, needs: for each node the meetings to which it gives, and those that it needs.
+    """
+
+    turns: list[int]
+    slot: list[int]
+    before: list[int]
+    gives: Ragged
+    needs: Ragged
+
+
+def played_one_by_one(
+    order: Order, now_s: list[float], own_s: list[float], took_s: list[float], late_s: list[float]
+) -> tuple[list[float], list[float]]:
+    """Play a program once, as ``playing.InWaves.played`` does; ``now_s`` is changed on the way."""
+    (gives_at, given), (needs_at, needed) = order.gives, order.needs
+    slot, before = order.slot, order.before
+    left_s, done_s = [0.0] * len(own_s), [float("-inf")] * len(took_s)
+    for turn in order.turns:
+        if turn < 0:
+            if before[turn] >= 0 and done_s[before[turn]] > done_s[turn]:
+                done_s[turn] = done_s[before[turn]]
+            done_s[turn] += took_s[turn]
+            continue
+        at_s = now_s[slot[turn]] + own_s[turn]
+        for need in range(needs_at[turn], needs_at[turn + 1]):
+            if done_s[needed[need]] > at_s:
+                at_s = done_s[needed[need]]
+        at_s += late_s[turn]
+        now_s[slot[turn]] = left_s[turn] = at_s
+        for gift in range(gives_at[turn], gives_at[turn + 1]):
+            if done_s[given[gift]] < at_s:
+                done_s[given[gift]] = at_s
+    return left_s, done_s

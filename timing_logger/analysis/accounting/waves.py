@@ -11,7 +11,7 @@ from timing_logger.analysis.accounting.loops import ranked as ranked_one_by_one
 from timing_logger.analysis.accounting.nodes import Lists
 from timing_logger.analysis.table_types import Bools, Floats, Ints
 
-_ENOUGH_NODES = 32
+ENOUGH_NODES = 32
 """The least nodes of a wave, on average: with fewer, arrays take longer than numbers one by one."""
 
 _FIRST_LOOK = 64  # waves, after which it is looked whether they are long enough
@@ -57,7 +57,7 @@ class _Waves:
             nodes = self._next[self._are_ready()]
             closed = self._close(nodes, 2 * wave + 1)
             n_ranked, wave = n_ranked + len(nodes), wave + 1
-            is_slow = wave > _FIRST_LOOK and n_ranked < _ENOUGH_NODES * wave
+            is_slow = wave > _FIRST_LOOK and n_ranked < ENOUGH_NODES * wave
             if is_slow or not (len(nodes) or closed):
                 return None
         return self._of_node, self._of_meeting

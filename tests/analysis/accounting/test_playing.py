@@ -1,0 +1,30 @@
+"""Played node by node, every node of a run is left when it is if played wave by wave."""
+
+from __future__ import annotations
+
+import numpy as np
+from account_rows import table
+from hypothesis import given
+from hypothesis import strategies as st
+from played_runs import lived, played, random_program
+
+from timing_logger.analysis.accounting.playing import InWaves, OneByOne
+from timing_logger.analysis.accounting.waves import ranked
+
+
+@given(st.integers(0, 100_000))
+def test_one_by_one_nodes_are_left_and_meetings_done_at_the_same_instants_as_in_waves(seed: int) -> None:
+    program = played(table(*lived(*random_program(seed))[1])).program
+    rng = np.random.default_rng(seed)
+    before, n_lines, n_nodes = program.done.before.copy(), len(program.start_s), len(program.line)
+    ranks = ranked(program.line, program.gives, program.needs, before, program.end_s)
+    own_s = program.own_s[:, None] * rng.choice([0.0, 0.3, 1.0, 2.5], (n_nodes, 3))
+    begins_s = np.repeat(program.start_s.reshape(n_lines, 1), 3, axis=1)
+    in_waves, one_by_one = (
+        player(program, program.line, before, *ranks).played(
+            begins_s, own_s, program.done.took_s, program.late_s
+        )
+        for player in (InWaves, OneByOne)
+    )
+    for at_once, in_turn in zip(in_waves, one_by_one, strict=True):
+        np.testing.assert_array_equal(at_once, in_turn)
