@@ -30,7 +30,8 @@ class Monitor:
     """A run is judged while it goes on: in a process of its own on each host, which reads the timing files.
 
     Attributes:
-        every_s: how often it looks, in s. What two looks in succession say is told, a hang at once.
+        every_s: how often it looks, in s. Who is named is told, if they were named or likely slow at the look
+            before; a hang is told at once.
         window_s: how much of the run is judged each time, back from now, in s.
         on_verdict: called with an event when somebody is found slow, when that changes, when it is over, and
             if the run hangs; on rank 0, in a thread of its own. What it raises is logged. Where another

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from timing_logger.analysis import RunEnd, Verdict
+from timing_logger.analysis import RunEnd, Suspect, Verdict
 from timing_logger.engine.changes import Changes, Found
 
 HEALTHY = Verdict(verdict="healthy")
@@ -27,6 +27,19 @@ def test_what_is_found_is_told_once_when_two_looks_say_it_and_once_when_two_look
 def test_what_one_look_says_and_the_next_does_not_is_not_told() -> None:
     assert kinds(HEALTHY, SLOW, HEALTHY, SLOW, HEALTHY) == [""] * 5
     assert kinds(SLOW, SLOW, HEALTHY, SLOW, HEALTHY, SLOW) == ["", "begins", "", "", "", ""]
+
+
+@pytest.mark.parametrize(("likelihood", "told"), [(0.9, ["", "begins"]), (0.1, ["", ""])])
+def test_who_was_likely_slow_at_the_look_before_is_told_when_named(
+    likelihood: float, told: list[str]
+) -> None:
+    suspects = (Suspect((2,), "DATA", 1.0, likelihood),)
+    assert kinds(Verdict(verdict="suspect", suspects=suspects), SLOW) == told
+
+
+def test_a_rank_is_not_told_because_another_was_likely_slow_at_the_look_before() -> None:
+    suspects = (Suspect((1,), "DATA", 1.0, 0.9),)
+    assert kinds(Verdict(verdict="suspect", suspects=suspects), SLOW) == ["", ""]
 
 
 def test_what_is_over_before_the_last_step_is_over_though_it_is_in_the_window_still() -> None:
