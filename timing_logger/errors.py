@@ -42,6 +42,10 @@ class TooLargeError(TimingLoggerError, MemoryError):
     """The rows that an analysis needs at the same time do not fit into memory."""
 
 
+class FixError(TimingLoggerError, ValueError):
+    """What is asked of ``what_if`` names no repair, or one that this run does not tell anything of."""
+
+
 class ClusterError(TimingLoggerError, RuntimeError):
     """A Dask cluster does not answer, or cannot finish its work."""
 

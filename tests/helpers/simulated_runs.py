@@ -80,12 +80,18 @@ def data_parallel(
     return of_operations(times_ms, logged=logged)
 
 
-def of_operations(times_ms: Mapping[str, Floats], *, logged: Sequence[str] | None = None) -> pd.DataFrame:
+def of_operations(
+    times_ms: Mapping[str, Floats],
+    *,
+    logged: Sequence[str] | None = None,
+    transfer_ms: Floats | None = None,
+) -> pd.DataFrame:
     """Return the table of a run of these operations.
 
     Args:
         times_ms: the times of each operation, as steps x ranks; the last one comes after the all-reduce.
         logged: the operations that are recorded. Default: all.
+        transfer_ms: for each step how long the all-reduce takes; by default always as long.
     """
     *before, last = times_ms
     n_steps, n_ranks = times_ms[last].shape
@@ -95,7 +101,7 @@ def of_operations(times_ms: Mapping[str, Floats], *, logged: Sequence[str] | Non
         for name in before:
             rows.append(_row(name, step, now, times_ms[name][step]))
             now = now + times_ms[name][step]
-        done = now.max() + TRANSFER_MS
+        done = now.max() + (TRANSFER_MS if transfer_ms is None else transfer_ms[step])
         rows.append(_row("ALLREDUCE", step, now, done - now, group="world", group_size=n_ranks, seq=step))
         now = np.full(n_ranks, done)
         rows.append(_row(last, step, now, times_ms[last][step]))

@@ -38,16 +38,23 @@ from timing_logger.analysis.stragglers.result import Suspect, Verdict
 from timing_logger.analysis.stragglers.verdict import stragglers
 from timing_logger.analysis.stragglers.windows import scores, stragglers_and_windows, windows
 from timing_logger.analysis.stragglers.with_step import account_of_step
+from timing_logger.analysis.what_if.fix import Fix
+from timing_logger.analysis.what_if.result import Slowest, WhatIf
+from timing_logger.analysis.what_if.transfer_costs import transfer_costs
+from timing_logger.analysis.what_if.what_if import repairs, what_if
 
 __all__ = [
     "COLUMNS_OF",
+    "Fix",
     "Gate",
     "Policy",
     "RankEnd",
     "RunEnd",
+    "Slowest",
     "Summary",
     "Suspect",
     "Verdict",
+    "WhatIf",
     "account",
     "account_of_step",
     "bandwidth",
@@ -63,6 +70,7 @@ __all__ = [
     "message_waits",
     "overlap",
     "overview",
+    "repairs",
     "sampled_code",
     "scores",
     "spread_between_ranks",
@@ -76,7 +84,9 @@ __all__ = [
     "summarize_statuses",
     "summarize_waits",
     "synchronises_all_ranks",
+    "transfer_costs",
     "waiting_by_rank",
     "waits",
+    "what_if",
     "windows",
 ]

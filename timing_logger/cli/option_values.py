@@ -6,6 +6,10 @@ import argparse
 import math
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from timing_logger.analysis.what_if.fix import Fix
 
 HANG, UNFINISHED = "hang", "unfinished"
 """The names in ``--fail-on`` for a run that hung, and for one that was not closed though nothing hangs."""
@@ -35,6 +39,17 @@ def verdicts(text: str) -> list[str]:
 def ends(text: str) -> list[str]:
     """Return the ends of a run named, such as ``hang``."""
     return _some_of(text.split(","), ENDS, text)
+
+
+def fix(text: str) -> Fix:
+    """Return a repair such as ``rank=2``."""
+    from timing_logger.analysis.what_if.fix import Fix
+    from timing_logger.errors import FixError
+
+    try:
+        return Fix.parse(text)
+    except FixError as error:
+        raise argparse.ArgumentTypeError(str(error).partition(": ")[2] or str(error)) from None
 
 
 def _some_of(names: list[str], known: Sequence[str], text: str) -> list[str]:

@@ -191,6 +191,20 @@ def _compression(arguments: Namespace) -> Answer:
     return Answer(compression_text(result.answer, terminal_width()) + result.how)
 
 
+def _what_if(arguments: Namespace) -> Answer:
+    from functools import partial
+
+    from timing_logger.analysis.what_if.what_if import repaired_beside
+    from timing_logger.report import what_if_json, what_if_text
+
+    result = run_query_beside_host(arguments, partial(repaired_beside, arguments.fix))
+    answer, best, transfers = result.answer
+    if arguments.json:
+        return Answer(what_if_json(answer, best, transfers))
+    text = what_if_text(answer, best, transfers, terminal_width())
+    return Answer(text + result.mixture + result.how)
+
+
 # -- the table -------------------------------------------------------------------------------------------
 
 QUESTIONS = (
@@ -262,6 +276,22 @@ QUESTIONS = (
             ),
             _all("ranks"),
         ],
+    ),
+    Command(
+        "what-if",
+        "how long the run would have taken with something repaired",
+        "Plays the run again: with a rank, a host, an operation, a cause, transfers or work as usual. "
+        "Always the single repairs that gain most, and what transfers take by their size.",
+        _what_if,
+        [
+            option(
+                "--fix", type=option_values.fix, action="append", default=[], metavar="WHAT",
+                help="what is repaired: rank=2, host=node9, operation=DATA, without=SAVE, cause=GC, "
+                "transfers=usual, work=even, bytes=0.5, bucket=25MB, group=4; several --fix are repaired "
+                "together",
+            ),
+        ],
+        "what-if logs/timing --fix rank=2",
     ),
     Command(
         "compression",

@@ -5,7 +5,7 @@ from timing_logger.report.account_text import account_text
 from timing_logger.report.change_text import change_text
 from timing_logger.report.evidence_text import evidence_sentences
 from timing_logger.report.hang_text import hang_text
-from timing_logger.report.json import hang_json, rows_json, summary_json, verdict_json
+from timing_logger.report.json import hang_json, rows_json, summary_json, verdict_json, what_if_json
 from timing_logger.report.live import snapshot_text
 from timing_logger.report.notebook import inline
 from timing_logger.report.question_text import (
@@ -22,6 +22,7 @@ from timing_logger.report.summary_text import summary_text
 from timing_logger.report.trace import TraceCounts, write_trace
 from timing_logger.report.verdict_text import stragglers_text
 from timing_logger.report.verdict_wording import verdict_sentence
+from timing_logger.report.what_if_text import what_if_text
 
 __all__ = [
     "TraceCounts",
@@ -47,5 +48,7 @@ __all__ = [
     "verdict_json",
     "verdict_sentence",
     "waits_text",
+    "what_if_json",
+    "what_if_text",
     "write_trace",
 ]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Hashable, Mapping
+from dataclasses import asdict
 
 import pandas as pd
 
-from timing_logger.analysis import RunEnd, Summary, Verdict
+from timing_logger.analysis import RunEnd, Summary, Verdict, WhatIf
 from timing_logger.analysis.stragglers.facts import plain_fact
 from timing_logger.report.evidence_text import sentence
 from timing_logger.report.why_text import reason
@@ -56,6 +57,17 @@ def verdict_json(verdict: Verdict, windows: pd.DataFrame, code: pd.DataFrame | N
 
 def _rows(table: pd.DataFrame | None) -> list[dict[Hashable, object]]:
     return [] if table is None else table.to_dict("records")
+
+
+def what_if_json(answer: WhatIf | None, best: pd.DataFrame, transfers: pd.DataFrame) -> str:
+    """Return one JSON object: ``answer``, what was asked for, or null; and the rows of both tables.
+
+    ``fixes`` of the answer are texts, as ``--fix`` takes them.
+    """
+    told = answer and {**asdict(answer), "fixes": [str(fix) for fix in answer.fixes]}
+    return _dumped({
+        "answer": told, "repairs": best.to_dict("records"), "transfers": transfers.to_dict("records"),
+    })  # fmt: skip
 
 
 def hang_json(end: RunEnd) -> str:

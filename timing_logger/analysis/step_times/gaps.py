@@ -1,7 +1,8 @@
-"""Compute the time between the communication of processes, the pauses in it, and what no row covers."""
+"""Compute the time between the communication of processes, what it was spent in, and what no row covers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -10,9 +11,10 @@ from timing_logger.analysis.arrays import dense_codes
 from timing_logger.analysis.blocking import unblocked_work
 from timing_logger.analysis.grouping import any_row_of, first_above, greatest_of_each, order_by
 from timing_logger.analysis.intervals import Union
-from timing_logger.analysis.operations import PAUSES
 from timing_logger.analysis.step_times.work_rows import WorkRows
 from timing_logger.analysis.table_types import Bools, Floats, Ints
+
+_SAME_S = 1e-6  # instants this close are one: a row may begin before the one before it ends, by rounding
 
 
 class Ends(NamedTuple):
@@ -47,20 +49,20 @@ def ends_of_communication(rows: WorkRows, process: Ints) -> Ends:
     return Ends(last_s, entries, last_s[entries], process[entries], _begins(process[entries], n_processes))
 
 
-def pauses_ms(rows: WorkRows, alone_ms: Floats, ends: Ends) -> dict[str, Floats]:
-    """Sum the pauses of each kind by the gap in which they lie, which may be that of the next step."""
-    sums_ms: dict[str, Floats] = {}
-    for operation in PAUSES:
-        pauses = np.flatnonzero(rows.operations_are(operation.__eq__) & ~np.isnan(alone_ms))
-        if len(pauses):
-            process = rows.process[pauses]
-            gap = first_above(ends.begin, ends.end_s, process, rows.start_s[pauses])
-            within = gap < ends.begin[process + 1]
-            summed = np.bincount(
-                ends.entries[gap[within]], alone_ms[pauses[within]], minlength=len(ends.of_all)
-            )
-            sums_ms[operation] = summed.astype(np.float64)
-    return sums_ms
+def in_gaps_ms(
+    rows: WorkRows, alone_ms: Floats, ends: Ends, is_wanted: Callable[[str], bool]
+) -> dict[str, Floats]:
+    """Sum operations of own work by the gap in which they begin, which may be that of the next step."""
+    wanted = np.flatnonzero(rows.operations_are(is_wanted) & ~np.isnan(alone_ms))
+    process = rows.process[wanted]
+    gap = first_above(ends.begin, ends.end_s, process, rows.start_s[wanted] + _SAME_S)
+    within = gap < ends.begin[process + 1]
+    wanted, entry = wanted[within], ends.entries[gap[within]]
+    return {
+        name: np.bincount(entry[here], alone_ms[wanted[here]], minlength=len(ends.of_all)).astype(np.float64)
+        for code, name in enumerate(rows.operations)
+        if (here := rows.operation[wanted] == code).any()
+    }
 
 
 def gap_ms(rows: WorkRows, own: Bools, ends: Ends, stands_for: Floats) -> Floats:

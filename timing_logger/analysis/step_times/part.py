@@ -48,12 +48,15 @@ class StepTimesPart(NamedTuple):
         return self._replace(steps=self.steps.without_steps())
 
 
-def map_step_times(timings: IntoDataFrameT, *, with_account: bool = False) -> StepTimesPart:
+def map_step_times(
+    timings: IntoDataFrameT, *, with_account: bool = False, with_gaps: bool = False
+) -> StepTimesPart:
     """Reduce the rows of whole processes, such as those of one file, to what the step times need.
 
     Args:
         timings: the rows.
         with_account: whether the account of the run is asked for, too.
+        with_gaps: whether ``StepTimes.in_gaps_ms`` is asked for of all own work.
     """
     frame = opened(timings, COLUMNS_OF["stragglers"])
     process = processes_of(frame)
@@ -64,7 +67,7 @@ def map_step_times(timings: IntoDataFrameT, *, with_account: bool = False) -> St
     entry, steps = _entries(process, number, epochs_of(frame).of_row)
     rows = WorkRows.of(frame, process, entry)
     ranks = frame["rank"].to_numpy().astype(np.int64)[any_row_of(process)]
-    found = process_steps(rows, ranks, steps, numbering.iterations(steps[1]))
+    found = process_steps(rows, ranks, steps, numbering.iterations(steps[1]), with_gaps=with_gaps)
     n_steps = found.n_steps
     place = np.where(entry >= 0, entry - (np.cumsum(n_steps) - n_steps)[process], -1)
     communication, spent = (

@@ -9,12 +9,12 @@ import numpy as np
 
 from timing_logger.analysis.grouping import least_of_each
 from timing_logger.analysis.intervals import union_lengths
-from timing_logger.analysis.operations import exchanges, needs_no_other_rank
+from timing_logger.analysis.operations import PAUSES, exchanges, needs_no_other_rank
 from timing_logger.analysis.step_durations import iterations_since
 from timing_logger.analysis.step_times.gaps import (
     ends_of_communication,
     gap_ms,
-    pauses_ms,
+    in_gaps_ms,
     unlogged_ms,
 )
 from timing_logger.analysis.step_times.joining import joined_columns
@@ -45,7 +45,8 @@ class ProcessSteps(NamedTuple):
             the communication; per iteration, also where only some iterations are recorded.
         stands_for: how many iterations the step stands for: 10 where every 10th was recorded; NaN for the
             first of a process.
-        pauses_ms: for each operation of ``PAUSES`` that is recorded, how long it lasted in that time.
+        in_gaps_ms: for each operation of ``PAUSES`` that is recorded, and of all other own work if that was
+            asked for, how long it lasted in that time.
         blocked_ms: how long a thread or stream of the process was blocked in communication.
         workload: how much there was to do in each step.
         unlogged_ms: for each process the time for which it has no row, over all steps but the first, by the
@@ -61,7 +62,7 @@ class ProcessSteps(NamedTuple):
     work_ms: dict[str, Floats]
     gap_ms: Floats
     stands_for: Floats
-    pauses_ms: dict[str, Floats]
+    in_gaps_ms: dict[str, Floats]
     blocked_ms: Floats
     workload: StepsWorkload
     unlogged_ms: Sequence[Mapping[tuple[str, str], float]]
@@ -82,7 +83,12 @@ class ProcessSteps(NamedTuple):
 
 
 def process_steps(
-    rows: WorkRows, ranks: Ints, steps: tuple[Ints, Ints, Floats], recorded: Ints
+    rows: WorkRows,
+    ranks: Ints,
+    steps: tuple[Ints, Ints, Floats],
+    recorded: Ints,
+    *,
+    with_gaps: bool,
 ) -> ProcessSteps:
     """Sum the rows of processes by step.
 
@@ -91,6 +97,7 @@ def process_steps(
         ranks: for each process its rank.
         steps: ``process``, ``iterations`` and ``epochs`` of the result.
         recorded: for each step the iteration that was recorded.
+        with_gaps: whether ``in_gaps_ms`` is asked for of all own work.
     """
     process, n_steps = steps[0], len(recorded)
     own = rows.operations_are(needs_no_other_rank)
@@ -106,7 +113,9 @@ def process_steps(
         work_ms=_work_ms(rows, alone_ms, n_steps),
         gap_ms=gap_ms(rows, own, ends, stands_for),
         stands_for=stands_for,
-        pauses_ms=pauses_ms(rows, alone_ms, ends),
+        in_gaps_ms=in_gaps_ms(
+            rows, alone_ms, ends, needs_no_other_rank if with_gaps else PAUSES.__contains__
+        ),
         blocked_ms=1000
         * union_lengths(rows.entry[blocks], rows.start_s[blocks], rows.end_s[blocks], n_steps),
         workload=workload(rows, process)._replace(of_exchanges=sent),
@@ -129,7 +138,7 @@ def joined_steps(parts: Sequence[ProcessSteps]) -> ProcessSteps:
         work_ms=joined_columns([part.work_ms for part in parts], lengths, 0.0),
         gap_ms=np.concatenate([part.gap_ms for part in parts]),
         stands_for=np.concatenate([part.stands_for for part in parts]),
-        pauses_ms=joined_columns([part.pauses_ms for part in parts], lengths, 0.0),
+        in_gaps_ms=joined_columns([part.in_gaps_ms for part in parts], lengths, 0.0),
         blocked_ms=np.concatenate([part.blocked_ms for part in parts]),
         workload=joined_workload([part.workload for part in parts], lengths),
         unlogged_ms=[sums_ms for part in parts for sums_ms in part.unlogged_ms],

@@ -15,7 +15,7 @@ from timing_logger.analysis.accounting.part import AccountPart
 from timing_logger.analysis.accounting.run import AccountOfRun, spent_of
 from timing_logger.analysis.accounting.stretches import BlockedStretches, blocked_stretches
 from timing_logger.analysis.accounting.summed import account_table
-from timing_logger.analysis.operations import needs_no_other_rank
+from timing_logger.analysis.operations import PAUSES, needs_no_other_rank
 from timing_logger.analysis.step_times.communication import (
     Communication,
     Places,
@@ -54,8 +54,8 @@ class StepTimes:
         self_ms: steps x ranks, time on the rank's own account, of all operations together.
         waits: how long ranks waited, and others for them, each array steps x ranks.
         gap_ms: steps x ranks, time in which the rank was not communicating, logged or not.
-        pauses_ms: steps x ranks for each operation of ``PAUSES`` that is recorded, how long it lasted in that
-            time.
+        in_gaps_ms: steps x ranks for each operation of ``PAUSES`` that is recorded, and of all other own work
+            if that was asked for, how long it lasted in that time.
         blocked_ms: steps x ranks, how long the rank was blocked in communication.
         transfers: transfer times of collectives and messages, without waiting.
         from_gaps: whether ``self_ms`` is ``gap_ms``, and not the rows of own work.
@@ -81,7 +81,7 @@ class StepTimes:
     self_ms: Floats
     waits: Waits
     gap_ms: Floats
-    pauses_ms: Mapping[str, Floats]
+    in_gaps_ms: Mapping[str, Floats]
     blocked_ms: Floats
     transfers: Transfers
     from_gaps: bool
@@ -114,6 +114,11 @@ class StepTimes:
         return bool((covered >= share * spent).all())
 
     @property
+    def pauses(self) -> list[str]:
+        """The operations of ``PAUSES`` that are recorded."""
+        return [operation for operation in PAUSES if operation in self.in_gaps_ms]
+
+    @property
     def not_timed_ms(self) -> Floats:
         """How long each rank was neither in communication nor in a row of own work, steps x ranks."""
         not_timed: Floats = np.maximum(self.gap_ms - np.nansum(self.operation_ms, axis=0), 0.0)
@@ -135,7 +140,7 @@ class StepTimes:
         In its first step a program warms up: what it compiles and imports then, it has to.
 
         Args:
-            operation: that of the pauses, one of ``pauses_ms``.
+            operation: that of the pauses, one of ``pauses``.
         """
         number, operation_ms = self.operations.index(operation), self.operation_ms.copy()
         is_first = np.cumsum(~np.isnan(operation_ms[number]), axis=0) == 1
@@ -144,7 +149,7 @@ class StepTimes:
         self_ms = self.self_ms - paused_ms
         return replace(
             self, operation_ms=operation_ms, self_ms=np.where(self_ms > 0, self_ms, np.nan),
-            gap_ms=np.maximum(self.gap_ms - self.pauses_ms[operation], 0.0),
+            gap_ms=np.maximum(self.gap_ms - self.in_gaps_ms[operation], 0.0),
         )  # fmt: skip
 
     @property
@@ -244,7 +249,7 @@ def _assembled(
     operation_ms = np.zeros((len(operations), *shape))
     for i, name in enumerate(operations):
         operation_ms[i] = by_step_and_rank(steps.work_ms.get(name, np.zeros(len(steps.process))))
-    pauses_ms = {operation: by_step_and_rank(ms, 0.0) for operation, ms in steps.pauses_ms.items()}
+    in_gaps_ms = {operation: by_step_and_rank(ms, 0.0) for operation, ms in steps.in_gaps_ms.items()}
     gap_ms, blocked_ms = map(by_step_and_rank, (steps.gap_ms, steps.blocked_ms))
     begins_s, ends_s = map(by_step_and_rank, (steps.begins_s, steps.ends_s))
     workload = workload_of(steps.workload, by_step_and_rank)
@@ -262,7 +267,7 @@ def _assembled(
     del communication  # the program needs the memory of what lines did while they were blocked
     return StepTimes(
         ranks.tolist(), iterations, operations, operation_ms, np.where(self_ms > 0, self_ms, np.nan), waits,
-        gap_ms, pauses_ms, blocked_ms, transfers, from_gaps=False, has_iterations=has_iterations,
+        gap_ms, in_gaps_ms, blocked_ms, transfers, from_gaps=False, has_iterations=has_iterations,
         numbering=numbering, workload=workload, unlogged_ms=unlogged_ms,
         on_device=any(part.on_device for part in parts),
         played=played_of(tied, step, lines, places), wall_ms=wall_ms(lines), recorded_every=recorded_every,

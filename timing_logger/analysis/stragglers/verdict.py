@@ -226,14 +226,17 @@ class JudgementPart(NamedTuple):
     last: pd.DataFrame
 
 
-def map_judgement(timings: IntoDataFrameT, *, with_account: bool = False) -> JudgementPart:
+def map_judgement(
+    timings: IntoDataFrameT, *, with_account: bool = False, with_gaps: bool = False
+) -> JudgementPart:
     """Reduce the rows of whole processes, such as those of one file, to what a judgement needs.
 
     Args:
         timings: the rows.
         with_account: whether the account of the run is asked for, too.
+        with_gaps: whether ``StepTimes.in_gaps_ms`` is asked for of all own work.
     """
-    times = map_step_times(timings, with_account=with_account)
+    times = map_step_times(timings, with_account=with_account, with_gaps=with_gaps)
     roles = roles_of(timings, times.steps.ranks.tolist(), None)
     return JudgementPart(times, roles, getattr(timings, "attrs", {}).get("files", []), last_rows(timings))
 

@@ -31,6 +31,23 @@ class Slowed(NamedTuple):
     steps: Ints
 
 
+class Repair(NamedTuple):
+    """What is other in a run that is played again.
+
+    Attributes:
+        quicker: by which factor each rank is quicker in each step, steps x ranks.
+        slowed: ranks that are like their peers.
+        all_usual: whether all ranks take what is usual among their peers.
+        transfers_s: how long each meeting takes, and how much later each node is left than it could be;
+            empty if they are as recorded.
+    """
+
+    quicker: Floats
+    slowed: tuple[Slowed, ...] = ()
+    all_usual: bool = False
+    transfers_s: tuple[Floats, ...] = ()
+
+
 class Prices:
     """Prices of slow ranks."""
 
@@ -139,11 +156,23 @@ class Prices:
         yield clock.own_s(np.where(self._is_in([one]), clock.since_s, clock.usual_s))
         yield clock.own_s(self._like_peers_s([one], clock.usual_s))
 
-    def lost_ms(self) -> float:
-        """Return by how much the run would be shorter if all ranks took what is usual among their peers."""
-        clock = self._clock
-        recorded_s, usual_s = self._replay.ends_s([self._program.own_s, clock.own_s(clock.usual_s)])[-1]
-        return 1e3 * float(recorded_s - usual_s)
+    def ends_s(self, repairs: Sequence[Repair]) -> Floats:
+        """Return when each step, and all before it, would have ended with each of some repairs.
+
+        Returns:
+            In seconds, steps x repairs.
+        """
+        return np.stack([self._repaired_s(repair) for repair in repairs], axis=1)
+
+    def _repaired_s(self, repair: Repair) -> Floats:
+        clock, program = self._clock, self._program
+        step = np.minimum(program.step, len(repair.quicker) - 1)
+        recorded_s = clock.usual_s if repair.all_usual else clock.since_s
+        since_s = recorded_s / repair.quicker[step, self._column]
+        if repair.slowed:
+            since_s = self._like_peers_s(repair.slowed, since_s)
+        replay = self._replay.with_times(*repair.transfers_s) if repair.transfers_s else self._replay
+        return replay.ends_s([clock.own_s(since_s)])[:, 0]
 
     def _like_peers_s(self, chosen: Sequence[Slowed], others_s: Floats) -> Floats:
         """Return own clocks with the chosen ranks like their peers in their steps, and all else as given."""

@@ -9,12 +9,12 @@ from typing import TypeAlias
 import numpy as np
 
 from timing_logger.analysis.accounting.program import Program
-from timing_logger.analysis.series.peers import column_medians, row_medians
+from timing_logger.analysis.series.peers import column_medians, peer_medians, row_medians
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.rank_facts import Gate
 from timing_logger.analysis.stragglers.who.candidates import LONGER, WAITED, Candidate
-from timing_logger.analysis.stragglers.who.prices import Prices, Slowed
+from timing_logger.analysis.stragglers.who.prices import Prices, Repair, Slowed
 from timing_logger.analysis.table_types import Floats, Ints
 
 
@@ -85,6 +85,15 @@ class ByReplay:
         """Return by how much the run would be shorter, in ms, with other transfers."""
         return self._prices.saved_by_transfers_ms(took_s, late_s)
 
+    @property
+    def error(self) -> float:
+        """The part of the run that playing it again does not reproduce."""
+        return self._prices.error
+
+    def ends_s(self, repairs: Sequence[Repair]) -> Floats:
+        """Return when each step, and all before it, would have ended with each repair, in s."""
+        return self._prices.ends_s(repairs)
+
     def on(self, times: StepTimes) -> Pricing:
         """Return the same: what is played again does not depend on step times."""
         return self
@@ -110,6 +119,7 @@ class BySteps:
     """Prices slow ranks step by step: each lasts as long as its slowest rank."""
 
     plays_again = False
+    error = 0.0
 
     def __init__(self, times: StepTimes) -> None:
         self._times = times
@@ -165,6 +175,23 @@ class BySteps:
     def saved_by_transfers_ms(self, took_s: Floats, late_s: Floats) -> float:
         """Return NaN: steps do not tell what a transfer was in the way of."""
         return float("nan")
+
+    def ends_s(self, repairs: Sequence[Repair]) -> Floats:
+        """Return when each step, and all before it, would have ended with each repair, in s.
+
+        That is as if all ranks met at the end of each step; what transfers take is left as it is.
+        """
+        return np.stack([1e-3 * np.cumsum(self._longest_of_steps_ms(repair)) for repair in repairs], axis=1)
+
+    def _longest_of_steps_ms(self, repair: Repair) -> Floats:
+        self_ms = self._times.self_ms / repair.quicker
+        peers_ms = peer_medians(self_ms)
+        if repair.all_usual:
+            self_ms = np.fmin(self_ms, peers_ms)
+        for column, steps in repair.slowed:
+            self_ms[steps, column] = np.fmin(self_ms[steps, column], peers_ms[steps, column])
+        longest_ms: Floats = np.nan_to_num(np.fmax.reduce(self_ms, axis=1))
+        return longest_ms
 
     def on(self, times: StepTimes) -> BySteps:
         """Return what prices the slow ranks of the same run by other step times."""

@@ -25,7 +25,7 @@ def explained(found: Judgement, case: Case, pricing: Pricing) -> Judgement:
     if case.times.workload.of_step is not None:
         equal = equal_work.at_equal_work(case, equal_work.equal_shares, may_assume=False)
         told.append(_explanation(found, case, pricing, UnevenWork, "work", equal))
-    for operation in case.times.pauses_ms:
+    for operation in case.times.pauses:
         without = case.times.without_pauses(operation)
         told.append(_explanation(found, case, pricing, partial(Pauses, operation), "", without))
     told = sorted((one for one in told if one.is_visible), key=lambda one: -one.cost_ms)

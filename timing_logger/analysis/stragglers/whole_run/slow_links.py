@@ -188,8 +188,7 @@ def saved_ms(times: StepTimes, links: Sequence[SlowLink], pricing: Pricing) -> f
     """
     played_ms = float("nan")
     if times.played is not None:
-        usual = _as_usual(times.played, times.transfers, _usual_s(times.transfers, links))
-        played_ms = pricing.saved_by_transfers_ms(*usual)
+        played_ms = pricing.saved_by_transfers_ms(*as_usual(times.played, times.transfers, links))
     return float(lost_ms(times, links).sum()) if np.isnan(played_ms) else played_ms
 
 
@@ -229,13 +228,13 @@ def _usual_s(transfers: Transfers, links: Sequence[SlowLink]) -> Floats:
     return of_meeting
 
 
-def _as_usual(played: Played, transfers: Transfers, usual_s: Floats) -> tuple[Floats, Floats]:
+def as_usual(played: Played, transfers: Transfers, links: Sequence[SlowLink]) -> tuple[Floats, Floats]:
     """Return how long each meeting takes, and how much later each node is left, with usual transfers.
 
     What a call took beyond its meeting, as a send that does not wait for its receiver, is limited to what
     such calls of the link take where it is not slow.
     """
-    program, ties = played.program, played.ties
+    program, ties, usual_s = played.program, played.ties, _usual_s(transfers, links)
     n_joins = len(program.done.took_s) - len(usual_s)  # meetings of lines that join the run: over no link
     usual_s = np.pad(usual_s, (0, n_joins), constant_values=np.inf)
     tie, node = _waits_of_ties(played)

@@ -1,0 +1,178 @@
+"""A run with something repaired is as long as the same run without the fault."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+import pytest
+from simulated_runs import OPERATIONS_MS, data_parallel, factors, of_operations, pipeline, with_work
+
+from timing_logger.analysis import Fix, WhatIf, repairs, what_if
+from timing_logger.analysis.table_types import Floats
+from timing_logger.errors import FixError
+
+SHAPE = 120, 4
+NOISE = 0.02
+
+
+def times_ms(**others: Floats) -> dict[str, Floats]:
+    """Return the times of the usual operations with noise; others replace them, or come before the last."""
+    rng = np.random.default_rng(3)
+    usual = {name: ms * np.exp(rng.normal(0, NOISE, SHAPE)) for name, ms in OPERATIONS_MS.items()}
+    last = usual.pop("OPTIMIZER")
+    return {**usual, **others, "OPTIMIZER": last}
+
+
+def longer(operation: str, steps: slice, ranks: slice, ms: float) -> dict[str, Floats]:
+    """Return the usual times, in which an operation takes longer in some steps of some ranks."""
+    its_ms = times_ms()[operation].copy()
+    its_ms[steps, ranks] += ms
+    return times_ms(**{operation: its_ms})
+
+
+def length_ms(timings: pd.DataFrame) -> float:
+    """Return how long rank 0 was there."""
+    its = timings[timings["rank"] == 0]
+    end_s = its["start_counter"] + its["elapsed_ms"] / 1e3
+    return 1e3 * float(end_s.max() - its["start_counter"].min())
+
+
+HEALTHY_MS = length_ms(of_operations(times_ms()))
+
+
+def off(answer: WhatIf, faulty: pd.DataFrame) -> float:
+    """Return by how much a gain is wrong, as a fraction of the run."""
+    true_ms = length_ms(faulty) - HEALTHY_MS
+    return abs(answer.gain_ms - true_ms) / length_ms(faulty)
+
+
+@pytest.mark.parametrize(
+    ("faulty", "fix"),
+    [
+        (longer("FORWARD", slice(None), slice(2, 3), 8.0), "rank=2"),
+        (longer("DATA", slice(60, None), slice(2, 3), 30.0), "rank=2"),
+        (longer("DATA", slice(0, None, 5), slice(2, 3), 60.0), "operation=DATA"),
+        (longer("DATA", slice(None), slice(1, 3), 20.0), "operation=DATA"),
+        (longer("DATA", slice(0, None, 4), slice(None), 50.0), "operation=DATA"),
+        (longer("OPTIMIZER", slice(30, 90), slice(None), 12.0), "operation=OPTIMIZER"),
+    ],
+)
+def test_a_run_with_its_fault_repaired_is_as_long_as_one_without_the_fault(
+    faulty: Mapping[str, Floats], fix: str
+) -> None:
+    timings = of_operations(faulty)
+    answer = what_if(timings, fix)
+    assert answer.plays_again
+    assert off(answer, timings) < 0.01
+
+
+def test_a_run_without_an_operation_that_one_rank_has_after_the_last_collective_is_as_if_it_had_not() -> None:
+    saves_ms = np.zeros(SHAPE)
+    saves_ms[10::20, 0] = 500.0
+    faulty = times_ms()
+    last = faulty.pop("OPTIMIZER")
+    timings = of_operations({**faulty, "OPTIMIZER": last + saves_ms})
+    assert off(what_if(timings, "operation=OPTIMIZER"), timings) < 0.01
+
+
+def test_without_garbage_collections_a_run_is_as_if_there_were_none() -> None:
+    paused_ms = np.zeros(SHAPE)
+    paused_ms[5::7, 1] = paused_ms[3::7, 3] = 40.0
+    timings = of_operations(times_ms(GC=paused_ms))
+    assert off(what_if(timings, "cause=GC"), timings) < 0.01
+
+
+def test_with_transfers_as_usual_a_slow_link_costs_nothing() -> None:
+    transfer_ms = np.exp(np.random.default_rng(0).normal(0, 0.03, len(times_ms()["DATA"])))
+    usual = of_operations(times_ms(), transfer_ms=transfer_ms)
+    transfer_ms[60:] *= 12
+    slow = of_operations(times_ms(), transfer_ms=transfer_ms)
+    gained_ms = length_ms(slow) - length_ms(usual)
+    assert what_if(slow, "transfers=usual").gain_ms == pytest.approx(gained_ms, abs=0.01 * length_ms(slow))
+
+
+def test_with_work_shared_evenly_a_rank_with_more_to_do_costs_no_more_than_chance() -> None:
+    work = np.ones(SHAPE)
+    work[:, 2] = 1.5
+    forward_ms = 10.0 * work * np.exp(np.random.default_rng(1).normal(0, NOISE, SHAPE))
+    timings = with_work(of_operations(times_ms(FORWARD=forward_ms)), "FORWARD", work)
+    even = what_if(timings, "work=even")
+    assert off(even, timings) < 0.02
+
+
+def test_repairs_are_made_together() -> None:
+    two = times_ms()
+    two["FORWARD"] = two["FORWARD"].copy()
+    two["FORWARD"][:, 1] += 6.0
+    two["FORWARD"][:, 2] += 9.0
+    timings = of_operations(two)
+    first, second, both = (
+        what_if(timings, *fixes) for fixes in (["rank=2"], ["rank=1"], ["rank=1", "rank=2"])
+    )
+    assert off(both, timings) < 0.01
+    assert second.gain_ms < 0.01 * second.run_ms  # the other is slower still
+    assert first.slowest is not None
+    assert (first.slowest.rank, first.slowest.operation) == (1, "FORWARD")
+    assert first.slowest.cost_ms == pytest.approx(both.gain_ms - first.gain_ms, abs=1e-6)
+    assert both.slowest is None
+
+
+def test_a_healthy_run_gains_nothing_by_any_repair() -> None:
+    assert len(repairs(of_operations(times_ms()))) == 0
+
+
+def test_repairs_come_by_what_they_gain_and_in_part_of_all_that_can_be_gained() -> None:
+    found = repairs(of_operations(longer("DATA", slice(None), slice(2, 3), 30.0)))
+    assert set(found["fix"][:2]) == {"rank=2", "operation=DATA"}
+    assert found["gain_ms"].is_monotonic_decreasing
+    assert (found["of_all"][:2] > 0.9).all()
+
+
+def test_a_run_made_again_is_within_what_is_stated_in_95_of_100_runs() -> None:
+    inside = 0
+    for seed in range(40):
+        noise = factors(150, 4, 0.05, seed=seed, memory=0.5)
+        slow = noise.copy()
+        slow[:, 1] *= 1.4
+        answer = what_if(data_parallel(slow), "rank=1")
+        again_ms = length_ms(data_parallel(factors(150, 4, 0.05, seed=1000 + seed, memory=0.5)))
+        gained_ms = answer.run_ms - again_ms
+        inside += answer.gain_low_ms <= gained_ms <= answer.gain_high_ms
+    assert inside >= 36
+
+
+def test_where_rows_do_not_show_who_waits_a_gain_is_by_steps_and_says_so() -> None:
+    timings, roles = pipeline(factors(40, 4, 0.02), 4)
+    without_messages = timings[~timings["operation"].isin(["SEND", "RECV"])].reset_index(drop=True)
+    answer = what_if(without_messages, "rank=1", roles=roles)
+    assert not answer.plays_again
+    with pytest.raises(FixError, match="transfers=usual: the rows do not show"):
+        what_if(without_messages, "transfers=usual", roles=roles)
+
+
+@pytest.mark.parametrize(
+    ("fix", "said"),
+    [
+        ("rank=9", "rank=9: there is no such rank; there are 0, 1, 2, 3"),
+        ("host=a", "host=a: there is no such host; hosts are not known"),
+        ("operation=LOAD", "operation=LOAD: no such operation is recorded; there are BACKWARD, FORWARD"),
+        ("cause=GC", "cause=GC: no time is known to be lost to it; no pause is recorded"),
+        ("work=even", "work=even: no row states how much there was to do"),
+        ("bytes=0.5", "bytes=0.5: ALLREDUCE among 4 ranks was measured at one size only"),
+        ("rank=two", "say a number, such as rank=2"),
+        ("transfers=fast", "say transfers=usual"),
+        ("everything", "say what is repaired, such as rank=2"),
+    ],
+)
+def test_what_the_run_tells_nothing_of_is_refused_with_what_it_tells(fix: str, said: str) -> None:
+    with pytest.raises(FixError, match=said):
+        what_if(of_operations(times_ms()), fix)
+
+
+def test_a_repair_is_given_as_a_text_or_as_what_it_stands_for() -> None:
+    timings = of_operations(longer("DATA", slice(None), slice(2, 3), 30.0))
+    assert what_if(timings, "phase=DATA") == what_if(timings, Fix("operation", "DATA"))
+    assert str(Fix("bucket", "25MB")) == "bucket=25MB"
+    assert Fix.parse("bucket=25MB").number == 25e6

@@ -1,0 +1,110 @@
+"""The times of a run in which an operation takes what is usual, or nothing at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from timing_logger.analysis.series.noise import usual_of
+from timing_logger.analysis.series.peers import log_ratios, peer_medians, row_medians
+from timing_logger.analysis.step_times.step_times import UNLOGGED, StepTimes
+from timing_logger.analysis.stragglers.case import Case
+from timing_logger.analysis.stragglers.policy import Policy
+from timing_logger.analysis.stragglers.who.slow_steps import slow_steps
+from timing_logger.analysis.table_types import Floats
+
+_LEAST_LEFT = 1e-6
+"""The part of a step that is left where all of it is taken away: times are compared by their ratio."""
+
+
+def operations_of(times: StepTimes) -> list[str]:
+    """Return the operations of own work, the longest first; code that is not timed counts as one."""
+    total_ms = {name: float(np.nansum(_of(times, name).in_gaps_ms)) for name in [*times.operations, UNLOGGED]}
+    return sorted((name for name in total_ms if total_ms[name] > 0), key=lambda name: -total_ms[name])
+
+
+def with_usual(case: Case, operation: str) -> StepTimes:
+    """Return the times of a run in which an operation takes what is usual.
+
+    Where a rank takes longer than its peers in the same step, in more steps than chance explains, it takes
+    what they do; where they do without, it takes nothing. Steps in which the typical rank takes far longer
+    than in the quicker half of its steps take as long as those.
+    """
+    its = _of(case.times, operation)
+    return _with_less(case.times, *(np.maximum(ms - _usual_ms(case, ms), 0.0) for ms in its))
+
+
+def without(times: StepTimes, operation: str) -> StepTimes:
+    """Return the times of a run without an operation."""
+    return _with_less(times, *_of(times, operation))
+
+
+def is_slow_somewhere(case: Case) -> Iterator[str]:
+    """Yield the operations that take longer than usual somewhere, the longest first."""
+    for operation in operations_of(case.times):
+        its_ms = _of(case.times, operation).in_gaps_ms
+        if np.nansum(its_ms - _usual_ms(case, its_ms)) > 0:
+            yield operation
+
+
+class _Operation(NamedTuple):
+    """The times of an operation in ms, steps x ranks.
+
+    Attributes:
+        in_steps_ms: by the step that its rows state.
+        in_gaps_ms: by the communication that came next, as that is what it delays.
+    """
+
+    in_steps_ms: Floats
+    in_gaps_ms: Floats
+
+
+def _of(times: StepTimes, operation: str) -> _Operation:
+    nothing_ms = np.zeros(times.gap_ms.shape)
+    if operation == UNLOGGED:
+            timed_ms = sum((times.in_gaps_ms.get(name, nothing_ms) for name in times.operations), nothing_ms)
+        return _Operation(nothing_ms, np.maximum(times.gap_ms - timed_ms, 0.0))
+    in_steps_ms = times.operation_ms[times.operations.index(operation)]
+    return _Operation(in_steps_ms, times.in_gaps_ms.get(operation, nothing_ms))
+
+
+def _usual_ms(case: Case, its_ms: Floats) -> Floats:
+    usual_ms: Floats = its_ms.copy()
+    for columns in case.by_role.values():
+        of_role = _like_peers(its_ms[:, columns], case.policy)
+        usual_ms[:, columns] = of_role / np.exp(_longer_together(of_role, case.policy))[:, None]
+    return usual_ms
+
+
+def _like_peers(its_ms: Floats, policy: Policy) -> Floats:
+    peers_ms = peer_medians(its_ms)
+    found = np.where(peers_ms == 0.0, 0.0, its_ms)
+    for slow in slow_steps(log_ratios(its_ms, peers_ms), policy):
+        at = slow.steps, slow.column
+        found[at] = peers_ms[at] if slow.are_single else its_ms[at] / np.exp(slow.level)
+    return found
+
+
+def _longer_together(its_ms: Floats, policy: Policy) -> Floats:
+    """Return for each step how much longer than usual the typical rank takes, as a logarithm; mostly 0."""
+    typical_ms = row_medians(its_ms)
+    known = np.flatnonzero(typical_ms > 0)
+    found = np.zeros(len(its_ms))
+    if len(known):
+        series = np.log(typical_ms[known])
+        usual, sigma = usual_of(series)
+        least = max(-float(np.log(policy.flagged_score)), policy.min_z * sigma)
+        found[known] = np.where(series - usual >= least, series - usual, 0.0)
+    return found
+
+
+def _with_less(times: StepTimes, less_in_steps_ms: Floats, less_in_gaps_ms: Floats) -> StepTimes:
+    """Return the same times with less own work."""
+    self_ms, gap_ms = (
+        np.maximum(its_ms - np.nan_to_num(less_ms), _LEAST_LEFT * its_ms)
+        for its_ms, less_ms in ((times.self_ms, less_in_steps_ms), (times.gap_ms, less_in_gaps_ms))
+    )
+    return replace(times, self_ms=self_ms, gap_ms=gap_ms)
