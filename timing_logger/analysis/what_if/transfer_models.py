@@ -1,6 +1,6 @@
 """How long a transfer takes by its size: latency and bandwidth, fitted to a run's own rows.
 
-The model is that of Hockney (Parallel Computing 20, 1994): a transfer of b bytes takes a latency and b divided
+The model is that of Hockney (Parallel Computing 20, 1994): b bytes take a latency, and b divided
 by a bandwidth. It is fitted by least squares to the median of each class of sizes, relative to it.
 """
 

@@ -65,7 +65,7 @@ class _Operation(NamedTuple):
 def _of(times: StepTimes, operation: str) -> _Operation:
     nothing_ms = np.zeros(times.gap_ms.shape)
     if operation == UNLOGGED:
-            timed_ms = sum((times.in_gaps_ms.get(name, nothing_ms) for name in times.operations), nothing_ms)
+        timed_ms = sum((times.in_gaps_ms.get(name, nothing_ms) for name in times.operations), nothing_ms)
         return _Operation(nothing_ms, np.maximum(times.gap_ms - timed_ms, 0.0))
     in_steps_ms = times.operation_ms[times.operations.index(operation)]
     return _Operation(in_steps_ms, times.in_gaps_ms.get(operation, nothing_ms))
