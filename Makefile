@@ -51,7 +51,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Two targets at once would install into one .venv at once.
 .NOTPARALLEL:
-.PHONY: help demo demo-ddp demo-live compare test test-all test-random test-gpu lint bench bench-page bench-analysis bench-causes bench-live bench-verdicts \
+.PHONY: help demo demo-ddp demo-live compare test test-all test-random test-gpu lint bench bench-page bench-analysis bench-causes bench-live bench-verdicts bench-what-if \
 	changelog conformance coverage docs faults lock notebook numbers picture sample sanitize sample-compressed test-matrix
 
 help:
@@ -73,6 +73,7 @@ help:
 	@echo "make bench-causes how often the cause of slowness is told in real jobs (6 hours; BENCH_ARGS='--runs 1' for a glance)"
 	@echo "make bench-live what is told while a run goes on: how soon, how right, at what cost (BENCH_ARGS=--quick for a glance)"
 	@echo "make bench-verdicts how good the verdicts on slow ranks are (1.5 hours; BENCH_ARGS='--quick --seeds 6' for a glance)"
+	@echo "make bench-what-if what a repair gains, foretold and then made (20 minutes; BENCH_ARGS=--quick for a glance)"
 	@echo "make conformance mpi4py's own tests, plain and timed, on 1 to 4 ranks (half an hour on 2 cores)"
 	@echo "make faults     every promise under real faults, and docs/reliability.md (hours; FAULTS_ARGS=--short for a minute)"
 	@echo "make sanitize   the native core under AddressSanitizer, ThreadSanitizer and valgrind (SANITIZERS=\"address\")"
@@ -226,6 +227,9 @@ bench-live: $(TEST)
 
 bench-verdicts: $(TEST)
 	@PYTHONPATH=. OMP_NUM_THREADS=1 $(BIN)/python benchmarks/verdicts.py $(or $(BENCH_ARGS),--write docs/verdict-accuracy.md)
+
+bench-what-if: $(TEST)
+	@PYTHONPATH=.:benchmarks OMP_NUM_THREADS=1 $(BIN)/python benchmarks/what_if.py $(or $(BENCH_ARGS),--write docs/what-if.md)
 
 conformance: $(TEST)
 	@env $(MPI_ENV) PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python tests/conformance/compare.py $(CONFORMANCE_ARGS)

@@ -406,3 +406,41 @@ def test_an_analysis_that_needs_no_iteration_can_be_asked_of_some_iterations(hea
     n_rows = ByProcess(columns=("operation", "elapsed_ms"), map=len, reduce=sum)
     asked = ask_analyses(arguments, n_rows)
     assert asked.result.answer == (read_timings(healthy)["iteration"].between(3, 5)).sum()
+
+
+# -- what if ---------------------------------------------------------------------------------------
+
+
+def test_what_if_says_how_long_the_run_would_have_taken_and_what_gains_most(
+    ask: Any, with_slow_rank: Path
+) -> None:
+    said = on_one_line(ask("what-if", with_slow_rank, "--fix", "rank=2"))
+    assert re.match(r"With rank 2 like its peers, this run of 2\.\d\d s would have taken 1\.\d\d s: ", said)
+    assert "No rank would cost it 1% then." in said
+    best = json.loads(ask("what-if", with_slow_rank, "--json"))
+    assert best["answer"] is None
+    assert {row["fix"] for row in best["repairs"]} == {"rank=2", "operation=BACKWARD"}
+
+
+def test_what_if_has_several_repairs_and_says_each_in_json(ask: Any, with_slow_rank: Path) -> None:
+    fixes = ["--fix", "rank=2", "--fix", "without=DATA"]
+    answer = json.loads(ask("what-if", with_slow_rank, *fixes, "--json"))["answer"]
+    assert answer["fixes"] == ["rank=2", "without=DATA"]
+    assert answer["gain_ms"] > 0.9 * STEPS * (20 + 2)
+
+
+def test_what_if_names_nothing_in_a_healthy_run(ask: Any, healthy: Path) -> None:
+    assert "No single repair would make this run shorter by 1%." in ask("what-if", healthy)
+
+
+def test_what_if_refuses_what_the_run_does_not_have(
+    with_slow_rank: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["what-if", str(with_slow_rank), "--fix", "rank=9"]) == 2
+    assert "rank=9: there is no such rank; there are 0, 1, 2, 3" in capsys.readouterr().err
+
+
+def test_what_if_says_what_may_be_typed(with_slow_rank: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["what-if", str(with_slow_rank), "--fix", "rank=x"])
+    assert "argument --fix: say a number, such as rank=2" in capsys.readouterr().err

@@ -64,7 +64,12 @@ def what_if_json(answer: WhatIf | None, best: pd.DataFrame, transfers: pd.DataFr
 
     ``fixes`` of the answer are texts, as ``--fix`` takes them.
     """
-    told = answer and {**asdict(answer), "fixes": [str(fix) for fix in answer.fixes]}
+    why = answer and answer.why_unjudged
+    told = answer and {
+        **asdict(answer),
+        "fixes": [str(fix) for fix in answer.fixes],
+        "why_unjudged": why and {**plain_fact(why), "text": reason(why)},
+    }
     return _dumped({
         "answer": told, "repairs": best.to_dict("records"), "transfers": transfers.to_dict("records"),
     })  # fmt: skip

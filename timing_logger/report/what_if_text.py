@@ -12,6 +12,7 @@ from timing_logger.analysis.step_times.step_times import UNLOGGED
 from timing_logger.record import escape_text
 from timing_logger.report._text_tables import Column, page, paragraph, table_text
 from timing_logger.report._wording import as_tenths, as_word, count, fixed, percent, seconds, size
+from timing_logger.report.why_text import reason
 
 _BEST = (
     Column("fix", "repair", as_word), Column("gain_ms", "gain s", lambda ms: fixed(ms / 1e3, 2)),
@@ -46,6 +47,7 @@ def answer_sentence(answer: WhatIf) -> str:
         f"With {repaired}, this run of {seconds(answer.run_ms)} would have taken {_length(answer)}.",
         _made_again(answer),
         "" if answer.plays_again else _BY_STEPS,
+        _unjudged(answer),
         _who_then(answer),
     ]
     return " ".join(filter(None, sentences))
@@ -74,9 +76,14 @@ def _made_again(answer: WhatIf) -> str:
     return again if off_ms else ""
 
 
+def _unjudged(answer: WhatIf) -> str:
+    why = answer.why_unjudged
+    return f"Nobody could be judged in it: {escape_text(reason(why))}." if why else ""
+
+
 def _who_then(answer: WhatIf) -> str:
     if answer.slowest is None:
-        return "No rank would cost it 1% then."
+        return "" if answer.why_unjudged else "No rank would cost it 1% then."
     then = answer.slowest
     where = f", most in {_operation(then.operation)}" if then.operation else ""
     return f"Rank {then.rank} would cost most then: {seconds(then.cost_ms)}{where}."

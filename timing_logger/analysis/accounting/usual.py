@@ -27,6 +27,8 @@ class OwnClock(NamedTuple):
         others_s: the median over its peers without its own line; where it has none, its own.
         n_peers: the number of its peers, without its own line.
         part: the number of the line's part of the step; nodes of a part follow each other.
+        peers: a number that is that of its peers.
+        last: the last node up to it in its part that has peers; itself where there is none.
     """
 
     since_s: Floats
@@ -34,6 +36,19 @@ class OwnClock(NamedTuple):
     others_s: Floats
     n_peers: Ints
     part: Ints
+    peers: Ints
+    last: Ints
+
+    def others_without(self, left_out: Bools) -> Floats:
+        """Return the median over those peers of a node that are not left out; without any, ``others_s``."""
+        group, n_groups = self.peers, int(self.peers.max(initial=-1)) + 1
+        order = in_few_bytes(np.lexsort((self.since_s, left_out, group)))
+        first = np.searchsorted(group[order], np.arange(n_groups))
+        n_left = np.bincount(group[~left_out], minlength=n_groups)
+        median_s = self.since_s[order][first + np.maximum(n_left - 1, 0) // 2]
+        found_s = np.where(n_left > 0, median_s, np.nan)[group]
+        others_s = self.since_s + (found_s - self.since_s)[self.last]
+        return np.where(np.isnan(others_s), self.others_s, others_s)
 
     def own_s(self, since_s: Floats) -> Floats:
         """Return for each node how long its line is on its own account before it, for other own clocks.
@@ -60,7 +75,7 @@ def own_clocks(program: Program, call: Ints, role: Ints) -> OwnClock:
     n_peers = in_few_bytes(np.bincount(peers) - 1)[peers]
     last = _last_with_peers(part, n_peers)
     usual_s, others_s = (since_s + (found - since_s)[last] for found in _medians(since_s, peers))
-    return OwnClock(since_s, usual_s, others_s, n_peers[last], part)
+    return OwnClock(since_s, usual_s, others_s, n_peers[last], part, peers, last)
 
 
 def _since_s(own_s: Floats, part: Ints) -> Floats:

@@ -118,7 +118,7 @@ class Repairing:
         cause, times = self._judgement.verdict.cause, self.case.times
         if cause is None or cause.name != fix.value:
             known = [*times.pauses, *([cause.name] if cause else ())]
-            otherwise = "no pause is recorded, and the verdict names no cause"
+            otherwise = "no pause is recorded (pause_rows=True), and the verdict names no cause"
             raise FixError(f"{fix}: no time is known to be lost to it; {_listed_or(known, otherwise)}")
         slow = self._judgement.slow
         return tuple(Slowed(self.column_of(rank), slow.get(rank, self._steps)) for rank in cause.ranks)

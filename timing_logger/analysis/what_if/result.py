@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from timing_logger.analysis.stragglers.facts import Reason
 from timing_logger.analysis.what_if.fix import Fix
 
 
@@ -34,6 +35,8 @@ class WhatIf:
             these, with 95% confidence: by how much the steps of the run as repaired differ from each other,
             and by what playing the run again does not reproduce.
         slowest: who would cost most then; None if nobody would cost 1% of the run.
+        why_unjudged: why nobody could be judged in this run, such as that ranks have no rows; None if that is
+            not so.
         plays_again: whether the run was played again. If not, its rows do not show who waits for whom in all
             of it, and each step is taken to be as long as its slowest rank works.
     """
@@ -44,6 +47,7 @@ class WhatIf:
     gain_low_ms: float
     gain_high_ms: float
     slowest: Slowest | None
+    why_unjudged: Reason | None
     plays_again: bool
 
     @property

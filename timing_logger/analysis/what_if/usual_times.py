@@ -97,7 +97,9 @@ def _longer_together(its_ms: Floats, policy: Policy) -> Floats:
         series = np.log(typical_ms[known])
         usual, sigma = usual_of(series)
         least = max(-float(np.log(policy.flagged_score)), policy.min_z * sigma)
-        found[known] = np.where(series - usual >= least, series - usual, 0.0)
+        is_longer = series - usual >= least
+        others = float(np.median(series[~is_longer]))  # what `usual_of` finds is a little off
+        found[known] = np.where(is_longer, series - others, 0.0)
     return found
 
 

@@ -93,8 +93,8 @@ def repairs(
         gain_low_ms, gain_high_ms: as in :class:`WhatIf`.
         share: ``gain_ms`` as a fraction of the run.
         of_all: as a fraction of what the run would gain if all ranks always took what is usual among their
-            peers, and transfers, too. Repairs may have parts in common, so these fractions may sum to more
-            than 1.
+            peers, and transfers, too; or of the greatest of these gains, if that is more. Repairs may have
+            parts in common, so these fractions may sum to more than 1.
     """
     frame = opened(timings, COLUMNS_OF["stragglers"])
     return _table(_judgement(timings, roles, policy, host), frame)
@@ -152,7 +152,8 @@ def _answered(judgement: Judgement, fixes: Sequence[Fix]) -> WhatIf:
     (gain,) = run.gains([repair])
     return WhatIf(
         fixes=tuple(fixes), run_ms=judgement.case.times.run_ms, gain_ms=gain.ms, gain_low_ms=gain.low_ms,
-        gain_high_ms=gain.high_ms, slowest=_slowest(run, repair, fixes), plays_again=run.pricing.plays_again,
+        gain_high_ms=gain.high_ms, slowest=_slowest(run, repair, fixes),
+        why_unjudged=judgement.verdict.why, plays_again=run.pricing.plays_again,
     )  # fmt: skip
 
 
@@ -206,8 +207,9 @@ def _table(judgement: Judgement, frame: nw.DataFrame[IntoDataFrameT]) -> IntoDat
     tried = list(_single(judgement, run))
     all_of_it, *gains = run.gains([run.all_usual(), *(run.repair([fix]) for fix in tried)])
     run_ms = judgement.case.times.run_ms
+    all_ms = max([all_of_it.ms, *(gain.ms for gain in gains)])
     rows = [
-        (str(fix), *gain, gain.ms / run_ms, gain.ms / all_of_it.ms if all_of_it.ms > 0 else float("nan"))
+        (str(fix), *gain, gain.ms / run_ms, gain.ms / all_ms)
         for fix, gain in zip(tried, gains, strict=True)
         if run_ms > 0 and gain.ms >= _least_share(judgement.case) * run_ms
     ]

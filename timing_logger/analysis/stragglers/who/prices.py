@@ -175,11 +175,16 @@ class Prices:
         return replay.ends_s([clock.own_s(since_s)])[:, 0]
 
     def _like_peers_s(self, chosen: Sequence[Slowed], others_s: Floats) -> Floats:
-        """Return own clocks with the chosen ranks like their peers in their steps, and all else as given."""
+        """Return own clocks with the chosen ranks like their peers in their steps, and all else as given.
+
+        Where several are chosen, none of them shows what is usual for another.
+        """
         clock = self._clock
         fixed = self._is_in(chosen) & (clock.n_peers > 0)
         factor = self._parts.factors(np.bincount(clock.part, fixed) > 0)
-        return np.where(fixed, clock.others_s * self._due_to_work * factor[clock.part], others_s)
+        several = len({column for column, _ in chosen}) > 1
+        peers_s = clock.others_without(fixed) if several else clock.others_s
+        return np.where(fixed, peers_s * self._due_to_work * factor[clock.part], others_s)
 
     def saved_by_transfers_ms(self, took_s: Floats, late_s: Floats) -> float:
         """Return by how much the run would be shorter if its meetings had taken other times.

@@ -190,7 +190,7 @@ class BySteps:
             self_ms = np.fmin(self_ms, peers_ms)
         for column, steps in repair.slowed:
             self_ms[steps, column] = np.fmin(self_ms[steps, column], peers_ms[steps, column])
-        longest_ms: Floats = np.nan_to_num(np.fmax.reduce(self_ms, axis=1))
+        longest_ms: Floats = np.nan_to_num(np.fmax.reduce(self_ms, axis=1, initial=np.nan))
         return longest_ms
 
     def on(self, times: StepTimes) -> BySteps:
