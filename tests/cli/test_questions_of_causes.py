@@ -62,3 +62,13 @@ def test_without_counters_a_slow_rank_is_named_all_the_same(
     assert "Verdict: rank 2 costs this run" in said
     assert "oincides" not in said
     assert "No host counters were looked at." in _said(capsys, tmp_path, "--why")
+
+
+def test_what_if_repairs_a_cause_that_host_counters_show(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["what-if", str(folder), "--fix", "cause=processor-wait", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    by_name = {row["fix"]: row["gain_ms"] for row in found["repairs"]}
+    assert by_name["cause=processor-wait"] == pytest.approx(found["answer"]["gain_ms"])
+    assert found["answer"]["gain_ms"] == pytest.approx(by_name["rank=2"], rel=0.15)

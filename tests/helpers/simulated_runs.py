@@ -109,6 +109,15 @@ def of_operations(
     return _table(rows, logged)
 
 
+def on_hosts(timings: pd.DataFrame, size: int = 8) -> pd.DataFrame:
+    """Return a run with the sidecars of its ranks, ``size`` of which run on a host."""
+    timings.attrs["files"] = [
+        {"rank": rank, "sidecar": {"host": f"node{rank // size}"}}
+        for rank in timings["rank"].unique().tolist()
+    ]
+    return timings
+
+
 def with_work(timings: pd.DataFrame, operation: str, work: Floats) -> pd.DataFrame:
     """Return a table whose rows of an operation, one in each step, state how much there was to do.
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pytest
-from simulated_runs import data_parallel, factors, of_operations
+from simulated_runs import data_parallel, factors, of_operations, on_hosts
 
 from timing_logger.analysis import Verdict, stragglers
 from timing_logger.report import evidence_sentences
@@ -15,15 +15,6 @@ from timing_logger.report.verdict_wording import headline
 Floats = npt.NDArray[np.float64]
 
 NODE1 = tuple(range(8, 16))
-
-
-def on_hosts(timings: pd.DataFrame, size: int = 8) -> pd.DataFrame:
-    """Return a run with the sidecars of its ranks, ``size`` of which run on a host."""
-    timings.attrs["files"] = [
-        {"rank": rank, "sidecar": {"host": f"node{rank // size}"}}
-        for rank in timings["rank"].unique().tolist()
-    ]
-    return timings
 
 
 def stalled(

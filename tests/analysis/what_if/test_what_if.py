@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
-from simulated_runs import OPERATIONS_MS, data_parallel, factors, of_operations, pipeline, with_work
+from simulated_runs import OPERATIONS_MS, data_parallel, factors, of_operations, on_hosts, pipeline, with_work
 
 from timing_logger.analysis import Fix, WhatIf, repairs, what_if
 from timing_logger.analysis.table_types import Floats
@@ -176,3 +177,24 @@ def test_a_repair_is_given_as_a_text_or_as_what_it_stands_for() -> None:
     assert what_if(timings, "phase=DATA") == what_if(timings, Fix("operation", "DATA"))
     assert str(Fix("bucket", "25MB")) == "bucket=25MB"
     assert Fix.parse("bucket=25MB").number == 25e6
+
+
+def test_all_ranks_of_a_host_are_repaired_together() -> None:
+    usual = factors(100, 12, 0.03)
+    slow = usual.copy()
+    slow[:, 4:8] *= 1.4
+    timings = on_hosts(data_parallel(slow), size=4)
+    gained_ms = length_ms(timings) - length_ms(data_parallel(usual))
+    assert what_if(timings, "host=node1").gain_ms == pytest.approx(gained_ms, abs=0.01 * length_ms(timings))
+    best = repairs(timings)
+    assert best["fix"][0] == "host=node1"
+    assert best["of_all"][0] > 0.8
+    with pytest.raises(FixError, match="all ranks run on this host"):
+        what_if(on_hosts(timings, size=12), "host=node0")
+
+
+def test_a_polars_table_has_the_same_answers() -> None:
+    timings = of_operations(longer("DATA", slice(None), slice(2, 3), 30.0))
+    in_polars = pl.from_pandas(timings)
+    assert what_if(in_polars, "rank=2").gain_ms == pytest.approx(what_if(timings, "rank=2").gain_ms)
+    assert isinstance(repairs(in_polars), pl.DataFrame)
