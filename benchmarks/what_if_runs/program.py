@@ -25,7 +25,7 @@ from timing_logger import TimingLogger
 RANKS, STEPS = 4, 100
 _USUAL_S = {"DATA": 0.004, "FORWARD": 0.012, "BACKWARD": 0.020, "OPTIMIZER": 0.004}
 _BYTES = 1_000_000
-_KEPT = 400_000  # objects, which a garbage collection goes through
+_KEPT = 100_000  # objects, which a garbage collection goes through
 
 
 class Step(NamedTuple):

@@ -145,12 +145,21 @@ def test_a_run_made_again_is_within_what_is_stated_in_95_of_100_runs() -> None:
 
 
 def test_where_rows_do_not_show_who_waits_a_gain_is_by_steps_and_says_so() -> None:
-    timings, roles = pipeline(factors(40, 4, 0.02), 4)
-    without_messages = timings[~timings["operation"].isin(["SEND", "RECV"])].reset_index(drop=True)
-    answer = what_if(without_messages, "rank=1", roles=roles)
+    usual = factors(40, 8, 0.02)
+    slow = usual.copy()
+    slow[:, 2] *= 1.5
+    timings, roles = pipeline(slow, 4)  # of which only receives are recorded
+    answer = what_if(timings, "rank=2", roles=roles)
     assert not answer.plays_again
+    assert answer.gain_ms == pytest.approx(length_ms(timings) - length_ms(pipeline(usual, 4)[0]), rel=0.05)
     with pytest.raises(FixError, match="transfers=usual: the rows do not show"):
-        what_if(without_messages, "transfers=usual", roles=roles)
+        what_if(timings, "transfers=usual", roles=roles)
+
+
+def test_a_rank_that_is_alone_in_its_role_has_nobody_to_be_like() -> None:
+    timings, roles = pipeline(factors(40, 4, 0.02), 4)
+    with pytest.raises(FixError, match="rank=1: no other rank has its role"):
+        what_if(timings, "rank=1", roles=roles)
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,10 @@ class Repairing:
         rank, ranks = int(fix.value), self.case.times.ranks
         if rank not in ranks:
             raise FixError(f"{fix}: there is no such rank; there are {_listed(ranks)}")
-        return ranks.index(rank)
+        column = ranks.index(rank)
+        if any(len(columns) == 1 and column in columns for columns in self.case.by_role.values()):
+            raise FixError(f"{fix}: no other rank has its role, so none shows what it usually takes")
+        return column
 
     def _columns_of_host(self, fix: Fix) -> Ints:
         hosts = self.case.by_host

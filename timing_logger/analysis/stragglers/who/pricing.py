@@ -22,16 +22,17 @@ def pricing_of(case: Case) -> Pricing:
     """Return what prices the slow ranks of a run."""
     times, policy = case.times, case.policy
     played, n_ranks = times.played, len(times.ranks)
+    by_steps = BySteps(times, list(case.by_role.values()))
     if played is None or played.restarts or times.on_device:  # streams wait inside of their own rows
-        return BySteps(times)
+        return by_steps
     if not _shows_who_waits(played.program, n_ranks, played.column_of_line):
-        return BySteps(times)
+        return by_steps
     role_of_column = np.zeros(n_ranks, np.int64)
     for number, columns in enumerate(case.by_role.values()):
         role_of_column[columns] = number
     role_of_line = role_of_column[played.column_of_line]
     prices = Prices(played.program, played.call, played.column_of_line, role_of_line, policy.min_alike_ranks)
-    return ByReplay(prices) if prices.error <= policy.max_replay_error_share else BySteps(times)
+    return ByReplay(prices) if prices.error <= policy.max_replay_error_share else by_steps
 
 
 def _shows_who_waits(program: Program, n_ranks: int, column_of_line: Ints) -> bool:
@@ -121,8 +122,8 @@ class BySteps:
     plays_again = False
     error = 0.0
 
-    def __init__(self, times: StepTimes) -> None:
-        self._times = times
+    def __init__(self, times: StepTimes, by_role: Sequence[Ints]) -> None:
+        self._times, self._by_role = times, by_role
 
     def harm_ms(self, ones: Sequence[Slowed]) -> Floats:
         """Return how long the one that waited longest in each step waited for each slow rank.
@@ -185,7 +186,9 @@ class BySteps:
 
     def _longest_of_steps_ms(self, repair: Repair) -> Floats:
         self_ms = self._times.self_ms / repair.quicker
-        peers_ms = peer_medians(self_ms)
+        peers_ms = np.full(self_ms.shape, np.nan)
+        for columns in self._by_role:
+            peers_ms[:, columns] = peer_medians(self_ms[:, columns])
         if repair.all_usual:
             self_ms = np.fmin(self_ms, peers_ms)
         for column, steps in repair.slowed:
@@ -195,7 +198,7 @@ class BySteps:
 
     def on(self, times: StepTimes) -> BySteps:
         """Return what prices the slow ranks of the same run by other step times."""
-        return BySteps(times)
+        return BySteps(times, self._by_role)
 
     def saved_if_quicker_ms(self, factor: Floats) -> float:
         """Return by how much the steps would be shorter with all own times divided by a factor, in ms."""
@@ -203,7 +206,7 @@ class BySteps:
 
     def at_equal_work(self, times: StepTimes, due_to_work: Floats) -> BySteps:
         """Return what prices ranks that are slow for what they have to do."""
-        return BySteps(times)
+        return BySteps(times, self._by_role)
 
 
 Pricing: TypeAlias = ByReplay | BySteps
