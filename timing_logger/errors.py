@@ -34,6 +34,10 @@ class NotATimingFileError(TimingLoggerError, ValueError):
     """A file was named as a timing file but is none: its header is wrong, or it is not a regular file."""
 
 
+class NotImportableError(TimingLoggerError, ValueError):
+    """What is to be imported is missing, of another kind than was said, or has nothing that can be used."""
+
+
 class TableError(TimingLoggerError, ValueError):
     """A table lacks a column, or something else, that an analysis requires."""
 

@@ -450,6 +450,37 @@ class StackSamplesInfo(NamedTuple):
     last_error: str
 
 
+class ImportedFrom(NamedTuple):
+    """What a timing file was made from, if another tool had recorded it.
+
+    Attributes:
+        kind: the kind of ``timing-logger import``, such as "kineto".
+        files: the names of the files, without their folders.
+        left_out: how many of their records could not be used, by the reason in words; records without a rank
+            are told of in the sidecar of the lowest.
+        not_told: what files of this kind do not tell, by the names of :data:`NOT_TOLD`.
+    """
+
+    kind: str
+    files: list[str]
+    left_out: dict[str, int]
+    not_told: list[str]
+
+
+NOT_TOLD: dict[str, str] = {
+    "communication": "the operations in which ranks wait for each other",
+    "waits": "how long a thread was blocked until an operation ended",
+    "instants": "when anything happened: rows follow each other without gaps",
+    "clocks": "how far the clocks of ranks are apart",
+    "groups": "in which group of ranks a collective was",
+    "peers": "the other rank of a message",
+    "sizes": "the bytes of messages",
+    "own work": "what ranks did outside of communication",
+    "end": "how the run ended",
+}
+"""What a source may not tell, by name: the column, or the rows, that are then not there."""
+
+
 @dataclass(slots=True, kw_only=True)
 class RunInfo:
     """The content of a sidecar. Units are part of the field names.
@@ -481,6 +512,7 @@ class RunInfo:
         run_id, world, launch_id: see :class:`timing_logger.run_identity.Identity`.
         host_counters: the file of host counters; None if the logger writes none.
         stack_samples: the file of stack samples; None if the logger writes none.
+        imported: what the file was made from, if ``timing-logger import`` made it; None if a logger did.
         core: what recorded: "native", "python", or "native-mpi" for the library of ``run --native-mpi``.
         core_note: what the Python core costs, why it was the one in use, and the way out; "" for the others.
     """
@@ -518,6 +550,7 @@ class RunInfo:
     killed: bool = False
     host_counters: HostCountersInfo | None = None
     stack_samples: StackSamplesInfo | None = None
+    imported: ImportedFrom | None = None
     core: str = ""
     core_note: str = ""
     run_id: str = field(default_factory=lambda: identity().run_id)

@@ -7,6 +7,7 @@ from typing import TypedDict, cast
 
 from timing_logger.reading.alignment import Alignment
 from timing_logger.reading.sources import Source
+from timing_logger.run_info import NOT_TOLD
 
 NATIVE_MPI = "native-mpi"
 """What the sidecar of a file names as the core if the library of ``run --native-mpi`` wrote it."""
@@ -44,6 +45,7 @@ class SidecarContent(TypedDict, total=False):
     logger_cpu_ns: int
     host: str
     boot_id: str
+    imported: Mapping[str, object] | None
     core: str
     core_note: str
 
@@ -109,6 +111,20 @@ def run_python(files: Iterable[File]) -> bool:
     """Tell whether some process ran Python: not all files are of the library of ``run --native-mpi``."""
     cores = {sidecar_of(file).get("core") for file in files}
     return cores != {NATIVE_MPI}
+
+
+def not_told(files: Iterable[File]) -> dict[str, list[str]]:
+    """Return what the sources of imported files do not tell, by the kind of the import.
+
+    The names are those of ``run_info.NOT_TOLD``, in its order; names that it does not have are left out.
+    """
+    told: dict[str, set[str]] = {}
+    for file in files:
+        imported = sidecar_of(file).get("imported") or {}
+        names = imported.get("not_told")
+        told.setdefault(str(imported.get("kind")), set()).update(names if isinstance(names, list) else [])
+    found = {kind: [name for name in NOT_TOLD if name in names] for kind, names in told.items()}
+    return {kind: names for kind, names in found.items() if names}
 
 
 def hosts_of(files: Iterable[File]) -> dict[int, str]:

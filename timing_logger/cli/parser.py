@@ -17,7 +17,7 @@ from typing import NoReturn
 import shtab
 
 from timing_logger import which_core
-from timing_logger.cli import commands, launch, option_values
+from timing_logger.cli import commands, imports, launch, option_values
 from timing_logger.cli.colours import print_in_colour
 from timing_logger.cli.default_folder import FOLDERS, name_folder
 from timing_logger.cli.queries import Answer
@@ -262,6 +262,15 @@ _COMMANDS = (
             ),
         ],
         "convert logs/timing --to parquet -o logs/timing-parquet",
+    ),
+    Command(
+        "import",
+        "timing files from what other tools recorded",
+        "Makes a folder of timing files, which all other commands read. KIND is what recorded them: steps "
+        "(the step times of any trainer, as JSON lines or CSV).",
+        imports.import_logs,
+        imports.OPTIONS,
+        "import steps train.jsonl --seconds step_time --phases data,forward -o logs/imported",
     ),
     Command(
         "recover",

@@ -81,6 +81,17 @@ class QueryResult(NamedTuple):
         said = different_runs_text(different_runs(self.files), terminal_width())
         return f"\n{said}" if said else ""
 
+    def not_told(self, *concerning: str) -> str:
+        """The note on what the sources of imported files do not tell; "" if there is nothing.
+
+        Args:
+            concerning: the names of ``run_info.NOT_TOLD`` that the answer needs.
+        """
+        from timing_logger.report import not_told_text
+
+        said = not_told_text(self.files, concerning, terminal_width())
+        return f"\n{said}" if said else ""
+
     @property
     def clocks(self) -> str:
         """The warning about comparing instants of these files; "" if there is none."""

@@ -120,7 +120,9 @@ def _stragglers(arguments: Namespace) -> Answer:
         verdict, slow, terminal_width(), step=shown, code=code_of_verdict(verdict, code), why=arguments.why,
         everything=arguments.all,
     )  # fmt: skip
-    return Answer(text + result.how, exit_code)
+    return Answer(
+        text + result.not_told("communication", "waits", "own work", "groups") + result.how, exit_code
+    )
 
 
 def _hang(arguments: Namespace) -> Answer:
@@ -132,7 +134,8 @@ def _hang(arguments: Namespace) -> Answer:
     exit_code = BAD_NEWS if end.state in arguments.fail_on else 0
     if arguments.json:
         return Answer(hang_json(end), exit_code)
-    return Answer(hang_text(end, terminal_width(), everything=arguments.all) + result.how, exit_code)
+    text = hang_text(end, terminal_width(), everything=arguments.all)
+    return Answer(text + result.not_told("communication", "end") + result.how, exit_code)
 
 
 def _waits(arguments: Namespace) -> Answer:
@@ -148,7 +151,8 @@ def _waits(arguments: Namespace) -> Answer:
     width = terminal_width()
     by_operation = waits_text(totals, messages, states, width, everything=arguments.all)
     said = [account_text(account, width, everything=arguments.all), by_operation]
-    return Answer("\n".join(filter(None, said)) + result.mixture + result.clocks + result.how)
+    lacking = result.not_told("communication", "waits", "clocks", "groups", "peers", "own work")
+    return Answer("\n".join(filter(None, said)) + result.mixture + result.clocks + lacking + result.how)
 
 
 def _bandwidth(arguments: Namespace) -> Answer:
@@ -161,6 +165,7 @@ def _bandwidth(arguments: Namespace) -> Answer:
     return Answer(
         bandwidth_text(result.answer, terminal_width(), everything=arguments.all)
         + result.mixture
+        + result.not_told("communication", "sizes", "groups", "peers")
         + result.how
     )
 
@@ -174,9 +179,9 @@ def _overlap(arguments: Namespace) -> Answer:
     found = steps if arguments.by == "iteration" else summarize_overlap(steps)
     if arguments.json:
         return Answer(rows_json(overlap=found, efficiencies=whole))
-    return Answer(
-        overlap_text(found, whole, terminal_width(), everything=arguments.all) + result.mixture + result.how
-    )
+    text = overlap_text(found, whole, terminal_width(), everything=arguments.all)
+    lacking = result.not_told("communication", "waits", "own work")
+    return Answer(text + result.mixture + lacking + result.how)
 
 
 def _compression(arguments: Namespace) -> Answer:

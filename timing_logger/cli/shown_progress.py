@@ -40,6 +40,7 @@ SHARES: Mapping[str, Mapping[Stage, float]] = {
         "report": (0.5, 9.5, 10.3, 1.0),
         "trace": (0.5, 3.1, 1.1, 43.0),
         "convert": (0.4, 0.0, 0.0, 46.0),
+        "import": (0.0, 60.0, 0.0, 10.0),
         "recover": (1.0,),
         "run": (0.5, 3.8, 5.4),
     }.items()

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import pandas as pd
 
 from timing_logger.analysis import Summary
-from timing_logger.analysis.files import File, FileCounters
+from timing_logger.analysis.files import File, FileCounters, not_told, sidecar_of
 from timing_logger.reading.file_problems import parts_trouble, problems_of, schema_trouble, uncounted
 from timing_logger.reading.lacking import lacking, lacking_in_words
 from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.record import escape_text
 from timing_logger.report._limits import MOST_LINES
 from timing_logger.report._wording import count, quoted
+from timing_logger.run_info import NOT_TOLD
+
+_MOST_REASONS = 5
 
 _AboutFile: TypeAlias = "tuple[str, str]"
 """The name of a file, and a sentence on it."""
@@ -35,6 +39,8 @@ def diagnostics(summary: Summary, *, everything: bool = True) -> Iterable[str]:
         everything: whether each file has sentences of its own, however many there are.
     """
     yield from on_different_runs(summary.different_runs)
+    yield from on_not_told(summary.files)
+    yield from on_left_out_of_imports(summary.files)
     lacks = lacking(summary.files)
     for said in filter(None, (lacking_in_words(lacks), lacking_in_words(lacks, by_choice=True))):
         yield f"{capital(said)}."
@@ -84,6 +90,46 @@ def on_different_runs(why: str) -> Iterable[str]:
             f"These files look like those of different runs: {escape_text(why)}. What compares ranks then "
             "compares what has nothing in common."
         )
+
+
+def on_not_told(files: Iterable[File], concerning: Collection[str] = tuple(NOT_TOLD)) -> Iterable[str]:
+    """Yield a sentence for each kind of imported files on what these do not tell.
+
+    Args:
+        files: ``attrs["files"]`` of the table of timings.
+        concerning: the names of ``run_info.NOT_TOLD`` that the answer needs.
+    """
+    for kind, names in not_told(files).items():
+        if lacking_here := [NOT_TOLD[name] for name in names if name in concerning]:
+            yield f"Imported ({escape_text(kind)}), from what does not tell {listed(lacking_here)}."
+
+
+def on_left_out_of_imports(files: Iterable[File]) -> Iterable[str]:
+    """Yield a sentence on the records that could not be imported, if there are any."""
+    counts: Counter[str] = Counter()
+    for file in files:
+        imported = sidecar_of(file).get("imported") or {}
+        counts.update(cast("Mapping[str, int]", imported.get("left_out") or {}))
+    if counts:
+        yield f"{left_out_in_words(counts)}"
+
+
+def left_out_in_words(left_out: Mapping[str, int]) -> str:
+    """Return in a sentence how many records could not be imported, and why; "" if there are none."""
+    if not left_out:
+        return ""
+    most_first = sorted(left_out.items(), key=lambda item: (-item[1], item[0]))
+    told = [f"{n:,} for {escape_text(why)}" for why, n in most_first[:_MOST_REASONS]]
+    if rest := sum(n for _, n in most_first[_MOST_REASONS:]):
+        told.append(f"{rest:,} for other reasons")
+    total = sum(left_out.values())
+    were = "was" if total == 1 else "were"
+    return f"{count(total, 'record')} {were} left out of the import: {'; '.join(told)}."
+
+
+def listed(texts: Sequence[str]) -> str:
+    """Return texts as a list in a sentence."""
+    return texts[0] if len(texts) == 1 else f"{'; '.join(texts[:-1])}; or {texts[-1]}"
 
 
 def on_overlap(overlap: pd.DataFrame) -> Iterable[str]:

@@ -70,6 +70,14 @@ def _untimed_calls(fact: facts.UntimedCalls) -> str:
 
 
 @_in_words.register
+def _communication_not_told(fact: facts.CommunicationNotTold) -> str:
+    return (
+        f"the rows were imported ({fact.kind}) from what does not tell when ranks wait for each other, and a "
+        "rank that waits for a slow one takes as long as that"
+    )
+
+
+@_in_words.register
 def _ranks_lacking(fact: facts.RanksLacking) -> str:
     return fact.how
 

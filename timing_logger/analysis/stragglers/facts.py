@@ -219,6 +219,17 @@ class UntimedCalls:
 
 
 @dataclass(frozen=True)
+class CommunicationNotTold:
+    """The rows were imported from what does not tell in which operations ranks wait for each other.
+
+    Attributes:
+        kind: the kind of the import.
+    """
+
+    kind: str
+
+
+@dataclass(frozen=True)
 class RanksLacking:
     """Rows of ranks are missing.
 
@@ -260,7 +271,8 @@ class UnlikeLinks:
 
 Reason = (
     NoRows | OneRank | EachAlone | NoSelfTime | FewCompared | DeviceClockHides | RolesMayWait
-    | OneWaitedFor | LeavesLate | UntimedCalls | RanksLacking | DifferentRuns | UnlikeLinks
+    | OneWaitedFor | LeavesLate | UntimedCalls | CommunicationNotTold | RanksLacking
+    | DifferentRuns | UnlikeLinks
 )  # fmt: skip
 """A fact for which a run is not judged."""
 

@@ -25,6 +25,7 @@ from timing_logger.analysis.step_times.step_times import StepTimes, reduce_step_
 from timing_logger.analysis.stragglers.case import Case, Judgement
 from timing_logger.analysis.stragglers.coinciding.search import HostCounters, given, with_cause
 from timing_logger.analysis.stragglers.facts import (
+    CommunicationNotTold,
     DifferentRuns,
     LeavesLate,
     OneWaitedFor,
@@ -182,7 +183,11 @@ _OF_ALL_RANKS = frozenset({"healthy", "diffuse", "communication"})
 
 
 def _as_far_as_known(
-    verdict: Verdict, case: Case, lacks: Sequence[Lack], pricing: Pricing, untimed: UntimedCalls | None
+    verdict: Verdict,
+    case: Case,
+    lacks: Sequence[Lack],
+    pricing: Pricing,
+    untimed: UntimedCalls | CommunicationNotTold | None,
 ) -> Verdict:
     """Add to a verdict the inconclusive ranks, and why it is not known, if it is not.
 

@@ -9,7 +9,7 @@ from itertools import starmap
 import numpy as np
 
 from timing_logger.analysis.arrays import known
-from timing_logger.analysis.files import File, sidecar_of
+from timing_logger.analysis.files import File, not_told, sidecar_of
 from timing_logger.analysis.series.peers import peer_medians
 from timing_logger.analysis.stragglers import facts
 from timing_logger.analysis.stragglers.case import Case
@@ -35,8 +35,14 @@ def why_inconclusive(case: Case, pricing: Pricing) -> facts.Reason | None:
     return _why_hidden(case) or _why_roles_look_alike(case) or one_waited_for
 
 
-def why_untimed(files: Sequence[File]) -> facts.UntimedCalls | None:
-    """Return the calls without rows in which ranks may have waited for each other; None without any."""
+def why_untimed(files: Sequence[File]) -> facts.UntimedCalls | facts.CommunicationNotTold | None:
+    """Return what has no rows, though ranks may have waited for each other in it; None if there is nothing.
+
+    In rows that were imported without communication, a rank that waits for a slow one takes as long as that.
+    """
+    for kind, names in not_told(files).items():
+        if "communication" in names:
+            return facts.CommunicationNotTold(kind)
     counts: Counter[str] = Counter()
     for file in files:
         counts.update(sidecar_of(file).get("untimed") or {})

@@ -1,0 +1,82 @@
+"""The command ``import``: its options, and which of them are for which kind."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from timing_logger.cli.queries import Answer, terminal_width
+from timing_logger.cli.questions import Option, option
+from timing_logger.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from timing_logger.importing.imported import Imported
+
+
+def _steps(arguments: Namespace) -> Imported:
+    from timing_logger.importing.steps import StepColumns, import_steps
+
+    given = {name: value for name in _OF_STEPS if (value := getattr(arguments, name)) not in (None, False)}
+    if "phases" in given:
+        given["phases"] = [name.strip() for name in given["phases"].split(",") if name.strip()]
+    return import_steps(arguments.paths, arguments.output, StepColumns(**given))
+
+
+_OF_STEPS = (
+    "rank", "rank_in_name", "step", "epoch", "seconds", "ms", "phases", "rest", "time", "time_is_start",
+    "work",
+)  # fmt: skip
+"""The options of ``steps``, by the names of the fields of ``StepColumns``."""
+
+_KINDS: Mapping[str, Callable[[Namespace], Imported]] = {"steps": _steps}
+
+_OPTIONS_OF: Mapping[str, tuple[str, ...]] = {"steps": _OF_STEPS}
+
+OPTIONS: tuple[Option, ...] = (
+    option("kind", metavar="KIND", choices=[*_KINDS], help=f"what recorded them: {', '.join(_KINDS)}"),
+    option("paths", metavar="PATH", nargs="+", help="files, folders or quoted patterns; also .gz and .zst"),
+    option(
+        "-o", "--output", metavar="LOGDIR", required=True,
+        help="the folder to make; it may be there if it is empty"
+    ),
+    option("--rank", metavar="COL", help="steps: the column of the rank (rank); else the file name tells it"),
+    option(
+        "--rank-in-name", metavar="REGEX",
+        help="steps: without such a column, what the rank is in a file name: a pattern with one group",
+    ),
+    option("--step", metavar="COL", help="steps: the column of the step's number (step)"),
+    option("--epoch", metavar="COL", help="steps: the column of the epoch"),
+    option("--seconds", metavar="COL", help="steps: the column of the step's duration, in seconds"),
+    option("--ms", metavar="COL", help="steps: the same, in milliseconds"),
+    option(
+        "--phases", metavar="COL,...",
+        help="steps: columns of parts of the step, one after the other, in the unit of the step",
+    ),
+    option(
+        "--rest", metavar="NAME", help="steps: make what no phase covers an operation of this name, too"
+    ),
+    option("--time", metavar="COL", help="steps: the column of the instant at the step's end"),
+    option("--time-is-start", action="store_true", help="steps: that is the instant at its start"),
+    option("--work", metavar="COL", help="steps: the column of what the step processed, such as tokens"),
+)  # fmt: skip
+
+
+def import_logs(arguments: Namespace) -> Answer:
+    """Make timing files from what another tool recorded, and say what could not be used."""
+    from timing_logger.report.imported_text import imported_text
+
+    _refuse_options_of_others(arguments)
+    made = _KINDS[arguments.kind](arguments)
+    return Answer(imported_text(made, arguments.kind, terminal_width()))
+
+
+def _refuse_options_of_others(arguments: Namespace) -> None:
+    for kind, names in _OPTIONS_OF.items():
+        for name in names:
+            is_given = getattr(arguments, name) not in (None, False)
+            if is_given and name not in _OPTIONS_OF.get(arguments.kind, ()):
+                shown = name.replace("_", "-")
+                raise ConfigurationError(
+                    f"--{shown} is for import {kind}, and this is {arguments.kind}. Leave it away."
+                )

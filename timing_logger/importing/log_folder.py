@@ -1,0 +1,154 @@
+"""Write timing files with their sidecars into a folder that appears whole, or not at all.
+
+The lines are those of the sink that loggers write with, and the sidecar is that of a closed logger.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from timing_logger.errors import LogPathError
+from timing_logger.interrupts import held_back, undone_by
+from timing_logger.reading.atomic_files import made_folder
+from timing_logger.record import END, START, RawRecord
+from timing_logger.run_info import ClockAnchor, Counters, ImportedFrom, RunInfo, sidecar_path
+from timing_logger.sinks.csv import CsvSink
+
+_ROWS_AT_A_TIME = 2**14
+_NS_PER_S = 10**9
+
+
+class Process(NamedTuple):
+    """The process of a rank, as far as the source tells.
+
+    Attributes:
+        rank: the rank.
+        world_size: the number of ranks; None if it is not known.
+        host: the name of its host; "" if it is not known.
+        clock: names the clock of its instants: ranks with the same ``host`` and ``clock`` share one. "" if
+            nothing tells whose clock it was.
+        wall_offset_ns: Unix time minus the instants of its rows, in ns.
+        pid: the number of the process; 0 if it is not known.
+    """
+
+    rank: int
+    world_size: int | None = None
+    host: str = ""
+    clock: str = ""
+    wall_offset_ns: int = 0
+    pid: int = 0
+
+
+class LogFolder:
+    """A folder that is being written: one timing file for each rank."""
+
+    def __init__(self, folder: Path, kind: str, not_told: Sequence[str], run_id: str) -> None:
+        self._folder, self._kind, self._not_told, self._run_id = folder, kind, not_told, run_id
+        self.ranks: list[int] = []
+        self.n_rows = 0
+
+    def add(
+        self,
+        process: Process,
+        rows: Sequence[RawRecord],
+        files: Sequence[Path],
+        left_out: Mapping[str, int],
+    ) -> None:
+        """Write the timing file of a rank, and its sidecar.
+
+        Args:
+            process: the process of the rank.
+            rows: its rows, with start and end in ns; they are written by start.
+            files: what they were made from.
+            left_out: how many records of these could not be used, by reason.
+        """
+        in_order = sorted(rows, key=_start_of)
+        sink = CsvSink(self._folder, process.rank)
+        try:
+            for first in range(0, len(in_order), _ROWS_AT_A_TIME):
+                sink.write(in_order[first : first + _ROWS_AT_A_TIME], process.wall_offset_ns)
+        finally:
+            sink.close()
+        imported = ImportedFrom(
+            self._kind, [file.name for file in files], dict(left_out), list(self._not_told)
+        )
+        info = _info_of(sink, process, in_order, imported, self._run_id)
+        sidecar_path(sink.path).write_text(info.to_json(), encoding="utf-8")
+        self.ranks.append(process.rank)
+        self.n_rows += len(in_order)
+
+
+def _start_of(row: RawRecord) -> int:
+    start: int = row[START]
+    return start
+
+
+def _info_of(
+    sink: CsvSink, process: Process, rows: Sequence[RawRecord], imported: ImportedFrom, run_id: str
+) -> RunInfo:
+    begin_ns = rows[0][START] if rows else 0
+    end_ns = max((row[END] or row[START] for row in rows), default=0)
+    return RunInfo(
+        file=sink.path.name, rank=process.rank, incarnation=sink.incarnation,
+        world_size=process.world_size, labels={}, options={},
+        started_unix_ns=begin_ns + process.wall_offset_ns, updated_unix_ns=end_ns + process.wall_offset_ns,
+        closed=True, clock_anchors=[ClockAnchor(begin_ns, begin_ns + process.wall_offset_ns, 0)],
+        counters=Counters(len(rows), len(rows), 0, 0), written_bytes=sink.written_bytes, parts=sink.parts,
+        last_progress_counter_ns=end_ns, imported=imported, core=f"import {imported.kind}", run_id=run_id,
+        world="", launch_id="", host=process.host, boot_id=process.clock, pid=process.pid, pid_namespace=0,
+    )  # fmt: skip
+
+
+@contextmanager
+def new_log_folder(output: str | os.PathLike[str], kind: str, not_told: Sequence[str]) -> Iterator[LogFolder]:
+    """Yield a folder to write to, which becomes ``output`` at the end of the block.
+
+    If the block raises, nothing is left of it.
+
+    Args:
+        output: the path of the folder; it may exist if it is empty.
+        kind: what is imported.
+        not_told: what that does not tell, by the names of ``run_info.NOT_TOLD``.
+
+    Raises:
+        LogPathError: there is something at the path already, or it cannot be made.
+    """
+    target = Path(output).absolute()
+    _refuse(target)
+    with made_folder(target.parent):
+        draft = target.with_name(f".{os.getpid()}.{target.name}")
+        with undone_by(partial(shutil.rmtree, draft, ignore_errors=True)):
+            try:
+                _made(draft)
+                yield LogFolder(draft, kind, not_told, run_id=f"import {kind} {target.name}")
+                with held_back():
+                    os.rename(draft, target)  # a folder that is empty gives way
+            except OSError as error:
+                if isinstance(error, LogPathError) or error.filename not in (str(draft), str(target)):
+                    raise
+                raise LogPathError(
+                    f"output: {str(target)!r} cannot be written: {error.strerror}. Name another folder."
+                ) from error
+            finally:
+                shutil.rmtree(draft, ignore_errors=True)
+
+
+def _made(draft: Path) -> None:
+    shutil.rmtree(draft, ignore_errors=True)  # of a process with this number that was killed
+    draft.mkdir()
+
+
+def _refuse(target: Path) -> None:
+    if target.is_dir() and not target.is_symlink():
+        if any(target.iterdir()):
+            raise LogPathError(
+                f"output: the folder {str(target)!r} is not empty. Name another one, or move it away."
+            )
+    elif os.path.lexists(target):
+        raise LogPathError(f"output: {str(target)!r} exists and is no folder. Name another one.")

@@ -1,0 +1,188 @@
+"""Find and open the files that are imported: plain, gzip or Zstandard, of any size, in bounded memory."""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import io
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, TypeAlias, cast
+
+from timing_logger.errors import ConfigurationError, NotImportableError
+from timing_logger.importing.imported import LeftOut
+
+AnyPath: TypeAlias = "str | os.PathLike[str]"
+
+MOST_LINE_BYTES = 2**20
+"""The longest line that is read; a line of a log has some hundred bytes."""
+
+_GZIP, _ZSTANDARD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_COMPRESSED = (".gz", ".zst")
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_BOM = b"\xef\xbb\xbf"
+
+DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
+"""What reading a compressed file may raise that is cut or damaged, beside :class:`DamagedError`."""
+
+
+class DamagedError(Exception):
+    """A compressed file cannot be read on from here."""
+
+
+def files_at(paths: AnyPath | Sequence[AnyPath], endings: Sequence[str]) -> list[Path]:
+    """Return the files that are named, each once, in the order of their names.
+
+    Args:
+        paths: files; folders, of which the files with such names count; or patterns, such as ``logs/*.json``.
+        endings: how the names end of those that count in a folder, without ``.gz`` and ``.zst``.
+
+    Raises:
+        NotImportableError: a path leads to no such file.
+    """
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    if not given:
+        raise NotImportableError("paths: there is none. Name a file, a folder or a pattern.")
+    return sorted({file for path in given for file in _files_of(path, endings)})
+
+
+def _files_of(path: AnyPath, endings: Sequence[str]) -> list[Path]:
+    named = Path(path)
+    if named.is_dir():
+        found = sorted(one for one in named.iterdir() if one.is_file() and _ends_in(one.name, endings))
+        if not found:
+            wanted = ", ".join(f"*{ending}" for ending in endings)
+            raise NotImportableError(
+                f"paths: the folder {str(named)!r} has none of {wanted}, also with .gz or .zst. "
+                "Name the files."
+            )
+        return found
+    if os.path.lexists(named):
+        if not named.is_file():
+            raise NotImportableError(f"paths: {str(named)!r} is no regular file. Name files or folders.")
+        return [named]
+    found = [Path(one) for one in sorted(glob.glob(str(path), recursive=True)) if Path(one).is_file()]
+    if not found:
+        raise NotImportableError(f"paths: nothing is at {str(path)!r}. Name a file, a folder or a pattern.")
+    return found
+
+
+def _ends_in(name: str, endings: Sequence[str]) -> bool:
+    return plain_name(name).endswith(tuple(endings))
+
+
+def plain_name(name: str) -> str:
+    """Return the name of a file in lower case, without the ending of its compression."""
+    name = name.lower()
+    return name.removesuffix(next((end for end in _COMPRESSED if name.endswith(end)), ""))
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """Yield the content of a file for reading, decompressed if its first bytes say that it is compressed.
+
+    Raises:
+        ConfigurationError: it is compressed with Zstandard, and nothing installed reads that.
+        OSError: it cannot be opened.
+    """
+    with open(path, "rb") as raw:
+        head = raw.peek(4)[:4]
+        if head.startswith(_GZIP):
+            with gzip.open(raw, "rb") as file:
+                yield cast("IO[bytes]", file)
+        elif head == _ZSTANDARD:
+            with _zstandard(raw, path) as file:
+                yield file
+        else:
+            yield raw
+
+
+def _zstandard(raw: IO[bytes], path: Path) -> IO[bytes]:
+    try:
+        from compression import zstd  # type: ignore[import-not-found,unused-ignore]  # since Python 3.14
+
+        return zstd.open(raw, "rb")  # type: ignore[no-any-return,unused-ignore]
+    except ImportError:
+        pass
+    try:
+        import zstandard
+    except ImportError:
+        raise ConfigurationError(
+            f"paths: {str(path)!r} is compressed with Zstandard, which needs a package: "
+            "pip install 'timing_logger[import]'. Or decompress it: unzstd."
+        ) from None
+    reader: Any = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+    return io.BufferedReader(reader)
+
+
+def blocks_of(file: IO[bytes], block_bytes: int) -> Iterator[bytes]:
+    """Yield what is in a file, block by block.
+
+    Raises:
+        DamagedError: it is compressed, and cut or damaged.
+    """
+    while True:
+        try:
+            block = file.read(block_bytes)
+        except DAMAGED as error:
+            raise DamagedError(str(error)) from error
+        except Exception as error:  # each decompressor has an error of its own
+            if isinstance(error, OSError):
+                raise
+            raise DamagedError(str(error)) from error
+        if not block:
+            return
+        yield block
+
+
+def lines_of(path: Path, left_out: LeftOut) -> Iterator[str]:
+    """Yield the lines of a text file that are not blank, without their ends.
+
+    Lines that are too long or no UTF-8 are counted in ``left_out``, as is the end of a file that cannot be
+    decompressed.
+
+    Raises:
+        NotImportableError: the file is UTF-16.
+    """
+    with opened(path) as file:
+        first = True
+        for line in _byte_lines(file, left_out):
+            if first and line.startswith(_UTF16):
+                raise NotImportableError(f"paths: {str(path)!r} is UTF-16. Save it as UTF-8.")
+            text = _decoded(line.removeprefix(_BOM) if first else line, left_out)
+            first = False
+            if text and not text.isspace():
+                yield text
+
+
+def _decoded(line: bytes, left_out: LeftOut) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        left_out.add("a line that is no UTF-8")
+        return ""
+
+
+def _byte_lines(file: IO[bytes], left_out: LeftOut) -> Iterator[bytes]:
+    rest, is_too_long = b"", False
+    try:
+        for block in blocks_of(file, 2**18):
+            *lines, rest = (rest + block).split(b"\n")
+            for line in lines:
+                if is_too_long or len(line) > MOST_LINE_BYTES:
+                    left_out.add("a line of more than 1 MiB")
+                else:
+                    yield line.rstrip(b"\r")
+                is_too_long = False
+            if len(rest) > MOST_LINE_BYTES:
+                rest, is_too_long = b"", True
+    except DamagedError:
+        left_out.add("the end of a compressed file that is cut or damaged")
+        return
+    if is_too_long:
+        left_out.add("a line of more than 1 MiB")
+    elif rest:
+        yield rest

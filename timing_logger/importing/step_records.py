@@ -1,0 +1,206 @@
+"""The records of a log of step times, as JSON lines or CSV, and the values of their cells."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timezone
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from timing_logger.errors import NotImportableError
+from timing_logger.importing.imported import LeftOut
+from timing_logger.importing.source_files import MOST_LINE_BYTES, lines_of, plain_name
+
+Cells: TypeAlias = Mapping[str, Any]
+
+_NS_PER_S = 10**9
+_LONGEST_S = 1e8  # three years in one step
+_LATEST_S = 2**62 / _NS_PER_S
+_SEPARATORS = ",;\t|"
+_UNITS_PER_S = (1e3, 1e6, 1e9)
+_THIS_ERA_S = 4e9  # Unix time in 2096; in ms it is a thousand times that
+
+
+def records_of(path: Path, left_out: LeftOut) -> Iterator[Cells]:
+    """Yield the records of a file, each by the names of its columns.
+
+    A file whose first line begins with a brace has a JSON object in each line; others are CSV with a header.
+    """
+    lines = lines_of(path, left_out)
+    first = next(lines, None)
+    if first is None:
+        return
+    is_json = first.lstrip().startswith("{")
+    yield from (_json_records if is_json else _csv_records)(path, chain([first], lines), left_out)
+
+
+def _json_records(_: Path, lines: Iterable[str], left_out: LeftOut) -> Iterator[Cells]:
+    for line in lines:
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            left_out.add("a line that is no JSON")
+            continue
+        if isinstance(record, dict):
+            yield record
+        else:
+            left_out.add("a line that is no JSON object")
+
+
+def _csv_records(path: Path, lines: Iterator[str], left_out: LeftOut) -> Iterator[Cells]:
+    header = next(lines)
+    separator = "\t" if plain_name(path.name).endswith(".tsv") else _separator_of(header)
+    csv.field_size_limit(MOST_LINE_BYTES)
+    names = [name.strip() for name in next(csv.reader([header], delimiter=separator))]
+    rows = csv.reader(lines, delimiter=separator)
+    while True:
+        try:
+            row = next(rows)
+        except StopIteration:
+            return
+        except csv.Error:
+            left_out.add("a line that is no CSV")
+            continue
+        if len(row) != len(names):
+            left_out.add("a line that has not as many cells as the header")
+        elif row != names:  # a logger that was restarted writes its header again
+            yield dict(zip(names, row, strict=True))
+
+
+def _separator_of(header: str) -> str:
+    return max(_SEPARATORS, key=header.count)
+
+
+# -- cells -------------------------------------------------------------------------------------------
+
+
+class Unusable(Exception):
+    """A cell does not hold what its column is to hold; says what it is instead."""
+
+
+class Cell(NamedTuple):
+    """A value, and the name of its column."""
+
+    name: str
+    value: Any
+
+
+def cell(record: Cells, name: str) -> Cell:
+    """Return the cell of a column; in JSON a name with dots may lead into objects: ``perf.step_s``.
+
+    Raises:
+        Unusable: the record has none, or it is blank.
+    """
+    found: Any = record.get(name)
+    if found is None and "." in name:
+        found = record
+        for part in name.split("."):
+            found = found.get(part) if isinstance(found, dict) else None
+    if found is None or (isinstance(found, str) and not found.strip()):
+        raise Unusable(f"a record without a value of {name!r}")
+    return Cell(name, found)
+
+
+def has(record: Cells, name: str) -> bool:
+    """Tell whether a record has a value of a column."""
+    try:
+        cell(record, name)
+    except Unusable:
+        return False
+    return True
+
+
+def whole(given: Cell, most: int) -> int:
+    """Return a whole number from 0 to ``most``.
+
+    Raises:
+        Unusable: it is none.
+    """
+    number = _number(given.value)
+    if not (0 <= number <= most and number == int(number)):
+        raise Unusable(f"a value of {given.name!r} that is no whole number of 0 or more, or too large")
+    return int(number)
+
+
+def duration_ns(given: Cell, units_per_s: float) -> int:
+    """Return a duration in ns.
+
+    Raises:
+        Unusable: it is no number, negative, or more than three years.
+    """
+    seconds = _number(given.value) / units_per_s
+    if not 0 <= seconds <= _LONGEST_S:
+        raise Unusable(f"a value of {given.name!r} that is no duration of 0 or more")
+    return round(seconds * _NS_PER_S)
+
+
+def amount(given: Cell) -> float:
+    """Return a finite number of at least 0.
+
+    Raises:
+        Unusable: it is none.
+    """
+    number = _number(given.value)
+    if not 0 <= number < math.inf:
+        raise Unusable(f"a value of {given.name!r} that is no number of 0 or more")
+    return number
+
+
+def unix_ns(given: Cell) -> int:
+    """Return an instant as Unix time in ns.
+
+    It is ISO 8601, in UTC where it names no zone; or a number: Unix time in s, ms, us or ns, as its size
+    tells.
+
+    Raises:
+        Unusable: it is neither.
+    """
+    number = _number(given.value)
+    if math.isnan(number):
+        return _from_iso(given)
+    per_s = 1.0
+    for units in _UNITS_PER_S:
+        if number / per_s > _THIS_ERA_S:
+            per_s = units
+    if not 0 <= number / per_s <= _LATEST_S:
+        raise Unusable(f"a value of {given.name!r} that is no instant")
+    whole_part = int(number // per_s)
+    return whole_part * _NS_PER_S + round((number - whole_part * per_s) * _NS_PER_S / per_s)
+
+
+def _from_iso(given: Cell) -> int:
+    try:
+        found = datetime.fromisoformat(str(given.value).strip().replace("Z", "+00:00"))
+        aware = found if found.tzinfo else found.replace(tzinfo=timezone.utc)
+        since = aware - datetime(1970, 1, 1, tzinfo=timezone.utc)
+    except (ValueError, OverflowError):
+        raise Unusable(f"a value of {given.name!r} that is no instant") from None
+    return ((since.days * 86_400 + since.seconds) * 10**6 + since.microseconds) * 1000
+
+
+def _number(value: Any) -> float:
+    """Return a number or the number that a text is; NaN for all else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return math.nan
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return math.nan
+
+
+def require(path: Path, record: Cells, names: Iterable[str]) -> None:
+    """Refuse a file whose first record lacks a column that was named.
+
+    Raises:
+        NotImportableError: it does.
+    """
+    for name in names:
+        if not has(record, name) and name not in record:
+            known = ", ".join(map(repr, list(record)[:20]))
+            raise NotImportableError(
+                f"paths: {str(path)!r} has no column {name!r}. Its columns are {known}: name one of these."
+            )

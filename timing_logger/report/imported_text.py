@@ -1,0 +1,22 @@
+"""What an import made, and what of its input could not be used, in words."""
+
+from __future__ import annotations
+
+from timing_logger.importing.imported import Imported
+from timing_logger.record import escape_text
+from timing_logger.report._diagnostics import left_out_in_words, listed
+from timing_logger.report._text_tables import page, paragraph
+from timing_logger.report._wording import count
+from timing_logger.run_info import NOT_TOLD
+
+
+def imported_text(imported: Imported, kind: str, width: int) -> str:
+    """Return the report on an import."""
+    of_ranks = count(len(imported.ranks), "rank")
+    said = [f"{escape_text(str(imported.folder))}: {imported.rows:,} rows of {of_ranks}, from {kind}."]
+    if imported.not_told:
+        said.append(f"The source does not tell {listed([NOT_TOLD[name] for name in imported.not_told])}.")
+    said += imported.notes
+    if told := left_out_in_words(imported.left_out):
+        said.append(told)
+    return page(*paragraph(width, *said))
