@@ -17,7 +17,7 @@ from typing import NoReturn
 import shtab
 
 from timing_logger import which_core
-from timing_logger.cli import commands, imports, launch, option_values
+from timing_logger.cli import commands, import_logs, launch, option_values
 from timing_logger.cli.colours import print_in_colour
 from timing_logger.cli.default_folder import FOLDERS, name_folder
 from timing_logger.cli.queries import Answer
@@ -268,8 +268,8 @@ _COMMANDS = (
         "timing files from what other tools recorded",
         "Makes a folder of timing files, which all other commands read. KIND is what recorded them: steps "
         "(the step times of any trainer, as JSON lines or CSV).",
-        imports.import_logs,
-        imports.OPTIONS,
+        import_logs.import_logs,
+        import_logs.OPTIONS,
         "import steps train.jsonl --seconds step_time --phases data,forward -o logs/imported",
     ),
     Command(

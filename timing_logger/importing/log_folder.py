@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from timing_logger.errors import LogPathError
 from timing_logger.interrupts import held_back, undone_by
 from timing_logger.reading.atomic_files import made_folder
 from timing_logger.record import END, START, RawRecord
-from timing_logger.run_info import ClockAnchor, Counters, ImportedFrom, RunInfo, sidecar_path
+from timing_logger.run_info import NOT_TOLD, ClockAnchor, Counters, ImportedFrom, RunInfo, sidecar_path
 from timing_logger.sinks.csv import CsvSink
 
 _ROWS_AT_A_TIME = 2**14
@@ -48,10 +48,22 @@ class Process(NamedTuple):
 class LogFolder:
     """A folder that is being written: one timing file for each rank."""
 
-    def __init__(self, folder: Path, kind: str, not_told: Sequence[str], run_id: str) -> None:
-        self._folder, self._kind, self._not_told, self._run_id = folder, kind, not_told, run_id
+    def __init__(self, folder: Path, kind: str, run_id: str) -> None:
+        self._folder, self._kind, self._run_id = folder, kind, run_id
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove all that was written."""
+        for file in self._folder.iterdir():
+            file.unlink()
         self.ranks: list[int] = []
         self.n_rows = 0
+        self._not_told: set[str] = set()
+
+    @property
+    def not_told(self) -> list[str]:
+        """What the source of any rank does not tell, in the order of ``run_info.NOT_TOLD``."""
+        return [name for name in NOT_TOLD if name in self._not_told]
 
     def add(
         self,
@@ -59,6 +71,7 @@ class LogFolder:
         rows: Sequence[RawRecord],
         files: Sequence[Path],
         left_out: Mapping[str, int],
+        not_told: Collection[str],
     ) -> None:
         """Write the timing file of a rank, and its sidecar.
 
@@ -67,6 +80,7 @@ class LogFolder:
             rows: its rows, with start and end in ns; they are written by start.
             files: what they were made from.
             left_out: how many records of these could not be used, by reason.
+            not_told: what they do not tell, by the names of ``run_info.NOT_TOLD``.
         """
         in_order = sorted(rows, key=_start_of)
         sink = CsvSink(self._folder, process.rank)
@@ -76,10 +90,14 @@ class LogFolder:
         finally:
             sink.close()
         imported = ImportedFrom(
-            self._kind, [file.name for file in files], dict(left_out), list(self._not_told)
+            self._kind,
+            [file.name for file in files],
+            dict(left_out),
+            [name for name in NOT_TOLD if name in not_told],
         )
         info = _info_of(sink, process, in_order, imported, self._run_id)
         sidecar_path(sink.path).write_text(info.to_json(), encoding="utf-8")
+        self._not_told.update(not_told)
         self.ranks.append(process.rank)
         self.n_rows += len(in_order)
 
@@ -106,7 +124,7 @@ def _info_of(
 
 
 @contextmanager
-def new_log_folder(output: str | os.PathLike[str], kind: str, not_told: Sequence[str]) -> Iterator[LogFolder]:
+def new_log_folder(output: str | os.PathLike[str], kind: str) -> Iterator[LogFolder]:
     """Yield a folder to write to, which becomes ``output`` at the end of the block.
 
     If the block raises, nothing is left of it.
@@ -114,7 +132,6 @@ def new_log_folder(output: str | os.PathLike[str], kind: str, not_told: Sequence
     Args:
         output: the path of the folder; it may exist if it is empty.
         kind: what is imported.
-        not_told: what that does not tell, by the names of ``run_info.NOT_TOLD``.
 
     Raises:
         LogPathError: there is something at the path already, or it cannot be made.
@@ -126,7 +143,7 @@ def new_log_folder(output: str | os.PathLike[str], kind: str, not_told: Sequence
         with undone_by(partial(shutil.rmtree, draft, ignore_errors=True)):
             try:
                 _made(draft)
-                yield LogFolder(draft, kind, not_told, run_id=f"import {kind} {target.name}")
+                yield LogFolder(draft, kind, run_id=f"import {kind} {target.name}")
                 with held_back():
                     os.rename(draft, target)  # a folder that is empty gives way
             except OSError as error:

@@ -119,23 +119,36 @@ def _zstandard(raw: IO[bytes], path: Path) -> IO[bytes]:
 
 
 def blocks_of(file: IO[bytes], block_bytes: int) -> Iterator[bytes]:
-    """Yield what is in a file, block by block.
+    """Yield what is in a file, block by block; of a file that is cut, all that can be read of it.
 
     Raises:
         DamagedError: it is compressed, and cut or damaged.
     """
+    pieces: list[bytes] = []
+    n_bytes = 0
     while True:
-        try:
-            block = file.read(block_bytes)
-        except DAMAGED as error:
-            raise DamagedError(str(error)) from error
-        except Exception as error:  # each decompressor has an error of its own
-            if isinstance(error, OSError):
-                raise
-            raise DamagedError(str(error)) from error
-        if not block:
+        piece, trouble = _next_piece(file, block_bytes - n_bytes)
+        pieces.append(piece)
+        n_bytes += len(piece)
+        if n_bytes and (n_bytes >= block_bytes or not piece):
+            yield b"".join(pieces)
+            pieces, n_bytes = [], 0
+        if trouble is not None:
+            raise DamagedError(str(trouble)) from trouble
+        if not piece:
             return
-        yield block
+
+
+def _next_piece(file: Any, most_bytes: int) -> tuple[bytes, Exception | None]:
+    """Return what can be read at once; nothing at the end, and with the error where there is one."""
+    try:
+        return file.read1(most_bytes), None
+    except DAMAGED as error:
+        return b"", error
+    except OSError:
+        raise
+    except Exception as error:  # each decompressor has an error of its own
+        return b"", error
 
 
 def lines_of(path: Path, left_out: LeftOut) -> Iterator[str]:

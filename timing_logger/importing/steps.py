@@ -165,7 +165,7 @@ def import_steps(paths: AnyPath | Sequence[AnyPath], output: AnyPath, columns: S
         ConfigurationError: a file is compressed with Zstandard, and nothing installed reads that.
     """
     files = files_at(paths, _ENDINGS)
-    with new_log_folder(output, "steps", columns.not_told) as folder:
+    with new_log_folder(output, "steps") as folder:
         ranks, left_out = _read(files, columns)
         if not ranks:
             told = "; ".join(f"{n}: {reason}" for reason, n in left_out.most_common(3))
@@ -265,7 +265,8 @@ def _write(folder: LogFolder, ranks: dict[int, _Rank], left_out: LeftOut, column
         rank = ranks[number]
         rows = list(_rows_of(rank, columns, wall_offset_ns))
         of_all = left_out if number == min(ranks) else {}
-        folder.add(Process(number, wall_offset_ns=wall_offset_ns), rows, list(rank.files), of_all)
+        process = Process(number, wall_offset_ns=wall_offset_ns)
+        folder.add(process, rows, list(rank.files), of_all, columns.not_told)
 
 
 def _modified_ns(rank: _Rank) -> int:

@@ -19,8 +19,8 @@ from timing_logger.analysis.step_times.step_times import step_times
 from timing_logger.analysis.steps import StepRange
 from timing_logger.analysis.stragglers.case import Case, Judgement
 from timing_logger.analysis.stragglers.facts import (
-    CommunicationNotTold,
     CallCount,
+    CommunicationNotTold,
     DeviceClockHides,
     DifferentRuns,
     EachAlone,
@@ -143,7 +143,7 @@ EXAMPLES: dict[str, tuple[Fact, str]] = {
     "leaves-late": (LeavesLate(1, 5.0, 0.2), "Rank 1 leaves collectives later than its peers, by 5.0 ms a"),
     "one-waited-for": (OneWaitedFor(1, 0.8, 0.06), "80% of all waiting was for rank 1, and the run would"),
     "untimed-calls": (UntimedCalls((CallCount("Rput", 12),)), "calls that are not timed (12 x Rput)."),
-    "communication-not-told": (CommunicationNotTold("steps"), "The rows were imported (steps) from what does"),
+    "communication-not-told": (CommunicationNotTold("steps"), "The rows were imported (steps) from what"),
     "ranks-lacking": (RanksLacking((1,), "the file of rank 1 is empty"), "The file of rank 1 is empty."),
     "different-runs": (DifferentRuns("..."), "The files look like those of different runs: ..."),
     "unlike-links": (

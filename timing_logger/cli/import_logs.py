@@ -23,13 +23,19 @@ def _steps(arguments: Namespace) -> Imported:
     return import_steps(arguments.paths, arguments.output, StepColumns(**given))
 
 
+def _kineto(arguments: Namespace) -> Imported:
+    from timing_logger.importing.kineto import import_kineto
+
+    return import_kineto(arguments.paths, arguments.output)
+
+
 _OF_STEPS = (
     "rank", "rank_in_name", "step", "epoch", "seconds", "ms", "phases", "rest", "time", "time_is_start",
     "work",
 )  # fmt: skip
 """The options of ``steps``, by the names of the fields of ``StepColumns``."""
 
-_KINDS: Mapping[str, Callable[[Namespace], Imported]] = {"steps": _steps}
+_KINDS: Mapping[str, Callable[[Namespace], Imported]] = {"kineto": _kineto, "steps": _steps}
 
 _OPTIONS_OF: Mapping[str, tuple[str, ...]] = {"steps": _OF_STEPS}
 
