@@ -473,7 +473,7 @@ NOT_TOLD: dict[str, str] = {
     "instants": "when anything happened: rows follow each other without gaps",
     "clocks": "how far the clocks of ranks are apart",
     "groups": "in which group of ranks a collective was",
-    "peers": "the other rank of a message",
+    "peers": "the other rank of a message, or the root of a collective",
     "sizes": "the bytes of messages",
     "own work": "what ranks did outside of communication",
     "end": "how the run ended",

@@ -29,13 +29,21 @@ def _kineto(arguments: Namespace) -> Imported:
     return import_kineto(arguments.paths, arguments.output)
 
 
+def _inspector(arguments: Namespace) -> Imported:
+    from timing_logger.importing.inspector import import_inspector
+
+    return import_inspector(arguments.paths, arguments.output)
+
+
 _OF_STEPS = (
     "rank", "rank_in_name", "step", "epoch", "seconds", "ms", "phases", "rest", "time", "time_is_start",
     "work",
 )  # fmt: skip
 """The options of ``steps``, by the names of the fields of ``StepColumns``."""
 
-_KINDS: Mapping[str, Callable[[Namespace], Imported]] = {"kineto": _kineto, "steps": _steps}
+_KINDS: Mapping[str, Callable[[Namespace], Imported]] = {
+    "kineto": _kineto, "inspector": _inspector, "steps": _steps,
+}  # fmt: skip
 
 _OPTIONS_OF: Mapping[str, tuple[str, ...]] = {"steps": _OF_STEPS}
 

@@ -266,7 +266,8 @@ _COMMANDS = (
     Command(
         "import",
         "timing files from what other tools recorded",
-        "Makes a folder of timing files, which all other commands read. KIND is what recorded them: steps "
+        "Makes a folder of timing files, which all other commands read. KIND is what recorded them: "
+        "kineto (traces of torch.profiler, one for each rank), inspector (dumps of NCCL Inspector) or steps "
         "(the step times of any trainer, as JSON lines or CSV).",
         import_logs.import_logs,
         import_logs.OPTIONS,

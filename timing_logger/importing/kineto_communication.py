@@ -233,11 +233,11 @@ def _bytes_of_shapes(args: Args | None) -> int | None:
         return None
     try:
         shapes, types = json.loads(bytes(args.shapes)), json.loads(bytes(args.types) or b"[]")
-        each = [bytes_of_type(name) for name in types[: len(shapes)]]
-        total = sum(math.prod(shape) * size for shape, size in zip(shapes, each, strict=True) if size)
+        tensors = [(shape, bytes_of_type(kind)) for shape, kind in zip(shapes, types, strict=False) if kind]
+        total = sum(math.prod(shape) * each for shape, each in tensors if each)
     except (ValueError, TypeError, RecursionError, OverflowError):
         return None
-    is_known = None not in each and isinstance(total, int) and 0 <= total < _MOST_BYTES
+    is_known = all(each for _, each in tensors) and isinstance(total, int) and 0 <= total < _MOST_BYTES
     return total if is_known else None
 
 

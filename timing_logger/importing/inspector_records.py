@@ -1,0 +1,215 @@
+"""The records of NCCL Inspector: a line of JSON for each collective or message of a rank.
+
+The format is that of ``inspector_output_format_version`` v4.0, which NCCL 2.28 to 2.30 write
+(``inspector_json.cc``); verbose dumps (``NCCL_INSPECTOR_DUMP_VERBOSE=1``) have instants, too.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from timing_logger.errors import TooLargeError
+from timing_logger.importing.imported import LeftOut
+from timing_logger.importing.source_files import lines_of
+from timing_logger.run_info import MAX_RANK
+
+MOST_RECORDS = 5 * 10**6
+"""Records of all ranks together, of which each takes 80 bytes while it is held."""
+
+OPERATIONS: Mapping[str, str] = {
+    "AllReduce": "ALLREDUCE", "AllGather": "ALLGATHER", "AllGatherV": "ALLGATHERV",
+    "ReduceScatter": "REDUCE_SCATTER", "Broadcast": "BCAST", "Reduce": "REDUCE", "All2All": "ALLTOALL",
+    "Send": "SEND", "Recv": "RECV",
+}  # fmt: skip
+"""The operations by NCCL's names of them (``ncclFuncToString``)."""
+
+_SENDS_A_PIECE_TO_EACH = frozenset({"ReduceScatter", "All2All"})  # of which NCCL counts one piece
+_FUNCTIONS = list(OPERATIONS)
+ROOTED = frozenset({_FUNCTIONS.index("Broadcast"), _FUNCTIONS.index("Reduce")})
+"""The indices of functions that have a root, which no record names."""
+
+_LATEST_US = 2**62 // 1000
+
+
+class _Header(msgspec.Struct, gc=False):
+    id: str
+    rank: int
+    n_ranks: int
+    comm_name: str = ""
+
+
+class _Metadata(msgspec.Struct, gc=False):
+    hostname: str
+    pid: int
+    dump_timestamp_us: int = 0
+
+
+class _Kernel(msgspec.Struct, gc=False):
+    kernel_start_ts: int = 0
+
+
+class _Instants(msgspec.Struct, gc=False):
+    coll_start_ts: int = 0
+    p2p_start_ts: int = 0
+    kernel_events: list[_Kernel] = []
+
+
+class _Collective(msgspec.Struct, gc=False):
+    coll: str
+    coll_sn: int
+    coll_msg_size_bytes: int
+    coll_exec_time_us: int
+    event_trace_ts: _Instants | None = None
+
+
+class _Message(msgspec.Struct, gc=False):
+    p2p: str
+    p2p_peer: int
+    p2p_msg_size_bytes: int
+    p2p_exec_time_us: int
+    event_trace_ts: _Instants | None = None
+
+
+class _Line(msgspec.Struct, gc=False):
+    header: _Header
+    metadata: _Metadata
+    coll_perf: _Collective | None = None
+    p2p_perf: _Message | None = None
+
+
+class Communicator(NamedTuple):
+    """A communicator of NCCL: its hash, its name ("" if it has none), and the number of its ranks."""
+
+    id: str
+    name: str
+    size: int
+
+
+class Process(NamedTuple):
+    """A process: its host and its number there."""
+
+    host: str
+    pid: int
+
+
+class Operation(NamedTuple):
+    """A collective or message of a rank; -1 stands for what is not known.
+
+    Attributes:
+        communicator: index of the communicator.
+        rank: the rank in the communicator.
+        function: index of NCCL's function.
+        number: of the collective, among those of its function in the communicator.
+        n_bytes: bytes in the send buffer.
+        start_us: Unix time of the start, in us.
+        lasts_us: the duration, in us.
+        peer: the other rank of a message.
+    """
+
+    communicator: int
+    rank: int
+    function: int
+    number: int
+    n_bytes: int
+    start_us: int
+    lasts_us: int
+    peer: int
+
+    @property
+    def nccl_function(self) -> str:
+        """NCCL's name of the operation."""
+        return _FUNCTIONS[self.function]
+
+
+@dataclass
+class Dumps:
+    """All records of all processes, as numbers of equal width."""
+
+    communicators: dict[Communicator, int] = field(default_factory=dict)
+    processes: dict[Process, array[int]] = field(default_factory=dict)
+    files: dict[Process, dict[Path, None]] = field(default_factory=dict)
+    left_out: LeftOut = field(default_factory=LeftOut)
+    n_records: int = 0
+
+    def read(self, path: Path) -> None:
+        """Add the records of a file.
+
+        Raises:
+            TooLargeError: there are more than :data:`MOST_RECORDS`.
+        """
+        decoder = msgspec.json.Decoder(_Line)
+        for line in lines_of(path, self.left_out):
+            try:
+                found = decoder.decode(line)
+            except msgspec.ValidationError:
+                self.left_out.add("a record of which a field lacks, or has another type")
+                continue
+            except (msgspec.DecodeError, RecursionError):
+                self.left_out.add("a line that is no JSON")
+                continue
+            self._add(found, path)
+
+    def operations_of(self, process: Process) -> Iterator[Operation]:
+        """Yield the operations of a process, in the order in which it dumped them."""
+        numbers, width = self.processes[process], len(Operation._fields)
+        for first in range(0, len(numbers), width):
+            yield Operation(*numbers[first : first + width])
+
+    def _add(self, line: _Line, path: Path) -> None:
+        operation = self._operation(line)
+        if operation is None:
+            return
+        self.n_records += 1
+        if self.n_records > MOST_RECORDS:
+            raise TooLargeError(
+                f"paths: there are more than {MOST_RECORDS} records. Import the dumps of a shorter time."
+            )
+        process = Process(line.metadata.hostname, line.metadata.pid)
+        self.processes.setdefault(process, array("q")).extend(operation)
+        self.files.setdefault(process, {})[path] = None
+
+    def _operation(self, line: _Line) -> Operation | None:
+        """Return the operation of a record; None, and counted, if its numbers are impossible."""
+        header, collective, message = line.header, line.coll_perf, line.p2p_perf
+        if collective is not None:
+            function, sn, peer = collective.coll, collective.coll_sn, -1
+            n_bytes, lasts_us = collective.coll_msg_size_bytes, collective.coll_exec_time_us
+            at = collective.event_trace_ts
+        elif message is not None:
+            function, sn, peer = message.p2p, -1, message.p2p_peer
+            n_bytes, lasts_us = message.p2p_msg_size_bytes, message.p2p_exec_time_us
+            at = message.event_trace_ts
+        else:
+            self.left_out.add("a record with neither a collective nor a message")
+            return None
+        if function not in OPERATIONS:
+            self.left_out.add("an operation of an unknown kind")
+            return None
+        if function in _SENDS_A_PIECE_TO_EACH:
+            n_bytes *= header.n_ranks
+        numbers = (sn + (message is not None), n_bytes, lasts_us, line.metadata.pid)
+        is_rank = 0 <= header.rank < header.n_ranks <= MAX_RANK and -1 <= peer < header.n_ranks
+        if not (is_rank and all(0 <= number < _LATEST_US for number in numbers)):
+            self.left_out.add("a record with impossible numbers")
+            return None
+        known = self.communicators.setdefault(
+            Communicator(header.id, header.comm_name, header.n_ranks), len(self.communicators)
+        )
+        return Operation(
+            known, header.rank, _FUNCTIONS.index(function), sn, n_bytes, _start_us(at), lasts_us, peer
+        )
+
+
+def _start_us(at: _Instants | None) -> int:
+    """Return when the first kernel of an operation started, or else when it was issued; -1 if unknown."""
+    if at is None:
+        return -1
+    kernels = [kernel.kernel_start_ts for kernel in at.kernel_events if kernel.kernel_start_ts > 0]
+    found = min(kernels, default=at.coll_start_ts or at.p2p_start_ts)
+    return found if 0 < found < _LATEST_US else -1
