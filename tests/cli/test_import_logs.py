@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from benchmark_outputs import OSU
+from places import ROOT
 from step_logs import step_records, write_json_lines
 
 from timing_logger.cli import main
+
+SAMPLE = ROOT / "logs" / "sample"
 
 
 def steps(tmp_path: Path, *options: str) -> list[str]:
@@ -57,3 +61,23 @@ def test_a_kind_that_is_mistyped_is_named(tmp_path: Path, capsys: pytest.Capture
     with pytest.raises(SystemExit):
         main(["import", "step", "x", "-o", "y"])
     assert "Did you mean 'steps'?" in capsys.readouterr().err
+
+
+def test_bandwidth_says_how_much_of_what_a_benchmark_reached_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = tmp_path / "osu.txt"
+    expected.write_text(OSU)
+    assert main(["bandwidth", str(SAMPLE), "--expected", str(expected)]) == 0
+    said = plain(capsys.readouterr().out)
+    assert "of expected" in said
+    assert "% of what the OSU benchmarks reached at this size." in said
+
+
+def test_bandwidth_says_where_the_benchmark_measured_nothing_of_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = tmp_path / "osu.txt"
+    expected.write_text("# OSU MPI Scatter Latency Test v7.5\n1024 3.0\n")
+    assert main(["bandwidth", str(SAMPLE), "--expected", str(expected)]) == 0
+    assert "Nothing here is an operation and a size that the OSU" in plain(capsys.readouterr().out)

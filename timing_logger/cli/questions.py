@@ -157,17 +157,20 @@ def _waits(arguments: Namespace) -> Answer:
 
 def _bandwidth(arguments: Namespace) -> Answer:
     from timing_logger.analysis.collectives.bandwidth import BANDWIDTH
+    from timing_logger.analysis.collectives.expected import with_expectation
+    from timing_logger.importing.benchmarks import read_benchmark
     from timing_logger.report import bandwidth_text, rows_json
 
+    benchmark = read_benchmark(arguments.expected) if arguments.expected else None
     result = run_query(arguments, BANDWIDTH)
+    found = with_expectation(result.answer, benchmark) if benchmark else result.answer
     if arguments.json:
-        return Answer(rows_json(bandwidth=result.answer))
-    return Answer(
-        bandwidth_text(result.answer, terminal_width(), everything=arguments.all)
-        + result.mixture
-        + result.not_told("communication", "sizes", "groups", "peers")
-        + result.how
+        return Answer(rows_json(bandwidth=found))
+    text = bandwidth_text(
+        found, terminal_width(), everything=arguments.all, benchmark=benchmark.name if benchmark else ""
     )
+    lacking = result.not_told("communication", "sizes", "groups", "peers")
+    return Answer(text + result.mixture + lacking + result.how)
 
 
 def _overlap(arguments: Namespace) -> Answer:
@@ -267,7 +270,13 @@ QUESTIONS = (
         "Per operation, group and class of sizes: bandwidths as nccl-tests defines them, with and without "
         "the wait for the last rank.",
         _bandwidth,
-        [_all("groups")],
+        [
+            _all("groups"),
+            option(
+                "--expected", metavar="FILE",
+                help="also the share of what a benchmark reached, by its output: nccl-tests, OSU or IMB",
+            ),
+        ],
     ),
     Command(
         "overlap",

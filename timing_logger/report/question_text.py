@@ -64,20 +64,53 @@ _BANDWIDTH = (
     Column("algbw_gb_per_s", "algbw GB/s", as_gb_per_s),
     Column("transfer_algbw_gb_per_s", "its algbw GB/s", as_gb_per_s),
 )  # fmt: skip
+_SHARE_OF_EXPECTED = Column("share_of_expected", "of expected", percent)
+_MOST_EXPECTATIONS = 3
 
 
-def bandwidth_text(bandwidth: pd.DataFrame, width: int, *, everything: bool = True) -> str:
-    """Return the report on ``analysis.bandwidth``; of many groups those that are slowest for their sizes."""
+def bandwidth_text(
+    bandwidth: pd.DataFrame, width: int, *, everything: bool = True, benchmark: str = ""
+) -> str:
+    """Return the report on ``analysis.bandwidth``; of many groups those that are slowest for their sizes.
+
+    Args:
+        bandwidth: what that returned, with the columns of ``with_expectation`` if there is a benchmark.
+        width: columns of the terminal.
+        everything: whether to show all groups.
+        benchmark: the name of the benchmark.
+    """
     few = bandwidth["group"].nunique() <= MOST_SETS
     shown = worst_of(bandwidth, -of_the_fastest(bandwidth), everything or few)
     return page(
-        *_in_one_group(shown, _BANDWIDTH, width),
+        *_in_one_group(shown, [*_BANDWIDTH[:6], _SHARE_OF_EXPECTED, *_BANDWIDTH[6:]], width),
         *paragraph(
             width,
             *on_left_out(len(bandwidth), len(shown), "rows", SLOWEST_FOR_THEIR_SIZE),
             "Medians; algbw and busbw as nccl-tests defines them (1 GB is 1e9 bytes), from the time that a "
             "rank spent, and from the transfer, which leaves out the wait for the last to arrive.",
+            *_on_expectation(bandwidth, benchmark),
         ),
+    )
+
+
+def _on_expectation(bandwidth: pd.DataFrame, benchmark: str) -> Iterable[str]:
+    """Yield how much of what a benchmark reached the rows reached in which most time was spent."""
+    if not benchmark:
+        return
+    known = bandwidth[bandwidth["share_of_expected"].notna()]
+    if not len(known):
+        yield f"Nothing here is an operation and a size that {benchmark} measured."
+        return
+    longest = (known["count"] * known["time_ms"]).sort_values(ascending=False, kind="stable").index
+    for row in known.loc[longest[:_MOST_EXPECTATIONS]].to_dict("records"):
+        in_group = f" in {as_word(row['group'])}" if row["group"] else ""
+        yield (
+            f"{as_word(row['operation'])} of {size(row['message_size_bytes'])}{in_group}: "
+            f"{row['share_of_expected']:.0%} of what {benchmark} reached at this size."
+        )
+    yield (
+        "of expected: the bus bandwidth of the transfer, or else of the time spent, divided by that of "
+        f"{benchmark}, between sizes that it measured; blank outside of them."
     )
 
 
