@@ -29,16 +29,15 @@ def test_nccl_tests_are_read_out_of_place_with_their_ranks(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("said", "operation"),
-    [("# Collective test starting: all_gather_perf", "ALLGATHER"), ("$ ./build/reduce_scatter_perf -g 8", "REDUCE_SCATTER")],
+    [("# Collective test starting: all_gather_perf", "ALLGATHER"),
+     ("$ ./reduce_scatter_perf -g 8", "REDUCE_SCATTER")],
 )  # fmt: skip
 def test_nccl_tests_may_say_their_operation_in_the_text(tmp_path: Path, said: str, operation: str) -> None:
     assert {point.operation for point in read(tmp_path, f"{said}\n{NCCL_TESTS}").points} == {operation}
 
 
 def test_nccl_tests_that_do_not_say_their_operation_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        NotImportableError, match=r"Call the file like the program, such as all_reduce_perf\.txt"
-    ):
+    with pytest.raises(NotImportableError, match="Call the file like the program"):
         read(tmp_path, NCCL_TESTS)
 
 
@@ -80,8 +79,6 @@ def test_a_file_that_is_too_long_is_refused(tmp_path: Path) -> None:
         read(tmp_path, "# Benchmarking Allreduce\n" + "1 1 1 1 1\n" * 100_001)
 
 
-@pytest.mark.parametrize(
-    "odd", ["nan nan nan nan nan", "1e400 1 1 1 1", "-5 1 1 1 1", "64 1 1 1 -3", "64 1 1 1 inf x"]
-)
+@pytest.mark.parametrize("odd", ["nan nan nan", "1e400 1 1", "-5 1 1", "6.5 1 1", "64 1 -3", "64 1 inf"])
 def test_odd_numbers_are_no_results(tmp_path: Path, odd: str) -> None:
-    assert len([point for point in read(tmp_path, f"{IMB}{odd}\n").points if point.time_us < 1e9]) == 3
+    assert len(read(tmp_path, f"{IMB}{odd}\n").points) == 3

@@ -35,6 +35,14 @@ def _inspector(arguments: Namespace) -> Imported:
     return import_inspector(arguments.paths, arguments.output)
 
 
+def _otf2(arguments: Namespace) -> Imported:
+    from timing_logger.importing.otf2 import import_otf2
+
+    if len(arguments.paths) > 1:
+        raise ConfigurationError("import otf2 takes one archive. Name its anchor file, such as traces.otf2.")
+    return import_otf2(arguments.paths[0], arguments.output)
+
+
 _OF_STEPS = (
     "rank", "rank_in_name", "step", "epoch", "seconds", "ms", "phases", "rest", "time", "time_is_start",
     "work",
@@ -42,8 +50,11 @@ _OF_STEPS = (
 """The options of ``steps``, by the names of the fields of ``StepColumns``."""
 
 _KINDS: Mapping[str, Callable[[Namespace], Imported]] = {
-    "kineto": _kineto, "inspector": _inspector, "steps": _steps,
-}  # fmt: skip
+    "kineto": _kineto,
+    "inspector": _inspector,
+    "otf2": _otf2,
+    "steps": _steps,
+}
 
 _OPTIONS_OF: Mapping[str, tuple[str, ...]] = {"steps": _OF_STEPS}
 

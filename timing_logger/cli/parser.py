@@ -267,8 +267,8 @@ _COMMANDS = (
         "import",
         "timing files from what other tools recorded",
         "Makes a folder of timing files, which all other commands read. KIND is what recorded them: "
-        "kineto (traces of torch.profiler, one for each rank), inspector (dumps of NCCL Inspector) or steps "
-        "(the step times of any trainer, as JSON lines or CSV).",
+        "kineto (traces of torch.profiler, one for each rank), inspector (dumps of NCCL Inspector), otf2 "
+        "(archives of Score-P) or steps (the step times of any trainer, as JSON lines or CSV).",
         import_logs.import_logs,
         import_logs.OPTIONS,
         "import steps train.jsonl --seconds step_time --phases data,forward -o logs/imported",

@@ -110,7 +110,7 @@ def _nccl_tests(lines: Sequence[str], file: Path) -> Benchmark:
     points = []
     for line in lines:
         cells = _numbers(line)
-        if len(cells) >= 8 and _is_size(cells[0]) and cells[5] > 0:
+        if len(cells) >= 8 and _is_size(cells[0]) and 0 < cells[5] < math.inf:
             time_us, busbw = cells[5], cells[7]
             points.append(Point(_NCCL_TESTS[named[1]], cells[0], time_us, len(ranks) or None, busbw))
     return Benchmark("nccl-tests", points)
@@ -127,7 +127,7 @@ def _osu(lines: Iterable[str], _: Path) -> Benchmark:
             operation, is_bandwidth = _operation(head[1]), head[2] == "Bandwidth"
             continue
         cells = _numbers(line)
-        if operation and len(cells) >= 2 and _is_size(cells[0]) and cells[1] > 0:
+        if operation and len(cells) >= 2 and _is_size(cells[0]) and 0 < cells[1] < math.inf:
             time_us = cells[0] / cells[1] if is_bandwidth else cells[1]  # MB/s are bytes per us
             points.append(Point(operation, cells[0], time_us, None, None))
     return Benchmark("the OSU benchmarks", points)
@@ -153,7 +153,7 @@ def _imb(lines: Iterable[str], _: Path) -> Benchmark:
             time_at = next((names.index(name) for name in ("t_avg[usec]", "t[usec]") if name in names), 4)
         else:
             cells = _numbers(line)
-            if operation and len(cells) > time_at and _is_size(cells[0]) and cells[time_at] > 0:
+            if operation and len(cells) > time_at and _is_size(cells[0]) and 0 < cells[time_at] < math.inf:
                 points.append(Point(operation, cells[0], cells[time_at], n_ranks, None))
     return Benchmark("IMB", points)
 
