@@ -56,3 +56,7 @@ class ClusterError(TimingLoggerError, RuntimeError):
 
 class ReductionError(TimingLoggerError, RuntimeError):
     """The background reduction of gradients failed, here or on another rank."""
+
+
+class RunSummaryError(TimingLoggerError, ValueError):
+    """The summary of a run cannot be used: its file is damaged, or no program of ours wrote it."""

@@ -22,6 +22,7 @@ MOST_PORT = 65535
 KEYS = ("operation", "rank", "incarnation", "epoch", "iteration", "phase", "layer_name", "group")
 VERDICTS = ("rank", "suspect", "role", "group-wide", "communication", "diffuse", HANG, UNJUDGED)
 ENDS = (HANG, UNFINISHED)
+CHANGES = ("regressed", "improved", "undecided")
 _OTHER_NAMES = {"layer": "layer_name", "run": "incarnation"}
 
 
@@ -50,6 +51,23 @@ def fix(text: str) -> Fix:
         return Fix.parse(text)
     except FixError as error:
         raise argparse.ArgumentTypeError(str(error).partition(": ")[2] or str(error)) from None
+
+
+def changes(text: str) -> list[str]:
+    """Return the verdicts of a comparison named, such as ``regressed``."""
+    return _some_of(text.split(","), CHANGES, text)
+
+
+def part(text: str) -> float:
+    """Return a part of a whole as a fraction, of ``5%`` or ``0.05``."""
+    match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,9})?)(%?)", text)
+    value = float(match[1]) / (100 if match[2] else 1) if match else math.nan
+    if not 0 <= value < _MOST_PART:
+        raise argparse.ArgumentTypeError(f"{text!r}: say a percentage from 0% to below 1000%, such as 5%")
+    return value
+
+
+_MOST_PART = 10.0
 
 
 def _some_of(names: list[str], known: Sequence[str], text: str) -> list[str]:

@@ -17,7 +17,7 @@ from typing import NoReturn
 import shtab
 
 from timing_logger import which_core
-from timing_logger.cli import commands, import_logs, launch, option_values
+from timing_logger.cli import commands, comparing, import_logs, launch, option_values
 from timing_logger.cli.colours import print_in_colour
 from timing_logger.cli.default_folder import FOLDERS, name_folder
 from timing_logger.cli.queries import Answer
@@ -214,6 +214,56 @@ _COMMANDS = (
         defaults={"shown_as": ""},
     ),
     *map(_asking, QUESTIONS),
+    Command(
+        "compare",
+        "is a program slower than before? Its runs against earlier ones",
+        "Compares runs of a program with others, of the program before a change: is a step slower, how sure "
+        "is that, and what explains it? The unit is the run: record at least 3 of each, better 5, in turn. "
+        "With a history, runs are compared with the newest ones kept there, and join them.",
+        comparing.compare,
+        [
+            option(
+                "runs", metavar="LOGDIR", nargs="+",
+                help="folders of runs; of a folder with several runs, or with such folders, each counts",
+            ),
+            option("--against", metavar="LOGDIR", nargs="+", help="the runs to compare with, likewise"),
+            option(
+                "--history", metavar="DIR",
+                help="compare with the summaries of runs in this folder, a few kB each, and add these runs "
+                "to them, unless they are slower",
+            ),
+            option(
+                "--keep", type=option_values.count, default=20, metavar="N",
+                help="how many runs the history keeps, the newest (20)",
+            ),
+            option("--no-add", action="store_true", help="do not add these runs to the history"),
+            option(
+                "--accept", action="store_true",
+                help="these runs are meant to be as they are: slower ones begin the history anew",
+            ),
+            option(
+                "--paired", action="store_true",
+                help="the runs were recorded in turn, each beside the one of the other side with its place",
+            ),
+            option(
+                "--max-regression", type=option_values.part, default=0.01, metavar="PART",
+                help="the least slowdown that is called one, such as 5%% (1%%)",
+            ),
+            option(
+                "--fail-on", type=option_values.changes, metavar="CHANGES", default=(),
+                help="exit with 1 if the verdict is one of these: any of "
+                f"{', '.join(option_values.CHANGES)}; several with commas",
+            ),
+            option("--all", action="store_true", help="show all differences, however many"),
+            option(
+                "--engine", choices=("auto", "pandas", "pyarrow"), default="auto",
+                help="what reads the files (default: pyarrow for large ones)",
+            ),
+            _JSON,
+            _SCHEDULER,
+        ],
+        "compare logs/after --against logs/before",
+    ),
     Command(
         "report",
         "everything in one HTML file that opens offline",

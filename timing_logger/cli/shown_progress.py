@@ -37,6 +37,7 @@ SHARES: Mapping[str, Mapping[Stage, float]] = {
         "bandwidth": (0.5, 2.2, 0.6),
         "overlap": (0.5, 3.0, 0.9),
         "compression": (0.5, 2.5, 0.5),
+        "compare": (0.5, 4.5, 6.0),
         "report": (0.5, 9.5, 10.3, 1.0),
         "trace": (0.5, 3.1, 1.1, 43.0),
         "convert": (0.4, 0.0, 0.0, 46.0),

@@ -92,7 +92,7 @@ def of_run(sources: list[Source], incarnations: Incarnations, world: str = "") -
         chosen, replaced = newest_run(one.sources)
         found = Chosen(chosen, [LeftOut(source.path, reason) for source, reason in replaced], "")
     else:
-        numbered = _numbered(runs_by_times(one.sources), lambda run: max(s.name.incarnation for s in run))
+        numbered = _numbered(runs_by_times(one.sources), _highest_incarnation)
         runs = [Run(number, "", run) for number, run in numbered.items()]
         found = _of_number(runs, incarnations)
     return _with_other_worlds(found, one)
@@ -119,6 +119,25 @@ def number_of_run(sources: list[Source], path: Path) -> int | None:
     *earlier, _ = _all_runs(worlds)
     of_file = [run.number for run in earlier if path in [source.path for source in run.sources]]
     return of_file[0] if of_file else None
+
+
+def numbers_of_runs(sources: list[Source]) -> list[int]:
+    """Return the numbers by which :func:`of_run` knows the runs of these files, the oldest first.
+
+    Args:
+        sources: the files, in the order of rank and incarnation.
+    """
+    worlds = of_world(by_run_id(sources), "")
+    if len(worlds) > 1:
+        return [run.number for run in _all_runs(worlds)]
+    (one,) = worlds.values()
+    if len({source.name.rank for source in one.sources}) == len(one.sources):
+        return [max(source.name.incarnation for source in one.sources)]  # no file has to be read for it
+    return list(_numbered(runs_by_times(one.sources), _highest_incarnation))
+
+
+def _highest_incarnation(run: Sequence[Source]) -> int:
+    return max(source.name.incarnation for source in run)
 
 
 # -- several runs ----------------------------------------------------------------------------------------

@@ -3,9 +3,18 @@
 from timing_logger.report._wording import size
 from timing_logger.report.account_text import account_text
 from timing_logger.report.change_text import change_text
+from timing_logger.report.comparison_text import comparison_text
 from timing_logger.report.evidence_text import evidence_sentences
 from timing_logger.report.hang_text import hang_text
-from timing_logger.report.json import hang_json, rows_json, summary_json, verdict_json, what_if_json
+from timing_logger.report.history_text import history_begun_text, history_text
+from timing_logger.report.json import (
+    comparison_json,
+    hang_json,
+    rows_json,
+    summary_json,
+    verdict_json,
+    what_if_json,
+)
 from timing_logger.report.live import snapshot_text
 from timing_logger.report.notebook import inline
 from timing_logger.report.question_text import (
@@ -31,11 +40,15 @@ __all__ = [
     "bandwidth_text",
     "change_text",
     "clocks_text",
+    "comparison_json",
+    "comparison_text",
     "compression_text",
     "different_runs_text",
     "evidence_sentences",
     "hang_json",
     "hang_text",
+    "history_begun_text",
+    "history_text",
     "inline",
     "not_told_text",
     "overlap_text",

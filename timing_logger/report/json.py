@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict
 
 import pandas as pd
 
 from timing_logger.analysis import RunEnd, Summary, Verdict, WhatIf
+from timing_logger.analysis.comparison.result import Comparison
 from timing_logger.analysis.stragglers.facts import plain_fact
+from timing_logger.report.comparison_wording import cause_sentences, verdict_of_comparison, what_is_compared
 from timing_logger.report.evidence_text import sentence
 from timing_logger.report.why_text import reason
 
@@ -83,6 +85,15 @@ def hang_json(end: RunEnd) -> str:
 def rows_json(**tables: pd.DataFrame) -> str:
     """Return one JSON object with the rows of each table under the table's name."""
     return _dumped({name: table.to_dict("records") for name, table in tables.items()})
+
+
+def comparison_json(found: Comparison, unusable: Sequence[str] = ()) -> str:
+    """Return one JSON object: the content of ``Comparison.as_dict``, with sentences as ``text``.
+
+    ``unusable`` has what could not be used of a history, in words.
+    """
+    text = {"text": [verdict_of_comparison(found), *cause_sentences(found), *what_is_compared(found)]}
+    return _dumped({**found.as_dict(), **text, "unusable": list(unusable)})
 
 
 def strict_json(value: object) -> str:

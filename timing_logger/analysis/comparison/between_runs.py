@@ -1,0 +1,187 @@
+"""Statistics of two sides of which each has some runs: the unit is the run.
+
+Steps of one run are no independent measurements of the program: what the machine was like during the run is
+in all of them. So each run gives one number, and its uncertainty is how far the runs of a side lie apart
+(Kalibera and Jones, Rigorous benchmarking in reasonable time, 2013, section 5). The intervals are those of
+Welch's t-test, by scipy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from timing_logger.analysis.comparison.settings import CONFIDENCE, MOST_RUNS_NAMED, POWER
+from timing_logger.errors import ConfigurationError
+
+_ALIKE = 1e-9
+"""Of the mean: what lies no farther apart is equal, as the bytes of a step are in all runs."""
+
+
+@dataclass(frozen=True)
+class Shift:
+    """By how much the runs of one side differ from those of the other, in the unit of their values.
+
+    Attributes:
+        estimate: the difference of the means.
+        low, high: the ends of its interval; infinite where the runs are too few for one.
+        p: how likely so large a difference is if both sides are alike; NaN where the runs are too few.
+        spread: how far the runs of a side lie apart, as a standard deviation; of both sides together; NaN
+            where each side has one.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    p: float
+    spread: float
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the interval excludes 0."""
+        return self.low > 0 or self.high < 0
+
+
+def shift_between(
+    values: Sequence[float], against: Sequence[float], *, paired: bool = False, confidence: float = CONFIDENCE
+) -> Shift:
+    """Return by how much ``values`` differ from ``against``, with its interval.
+
+    Two sides of two or more are compared by Welch's t-test, which does not take their spreads to be equal.
+    One value is compared with several by Student's: its spread is taken to be theirs, so that the interval is
+    that in which a further one of them lies.
+
+    Args:
+        values, against: one number for each run.
+        paired: whether the n-th of one side belongs to the n-th of the other: then the spread is that of
+            their differences.
+        confidence: of the interval.
+    """
+    a, b = np.asarray(values, np.float64), np.asarray(against, np.float64)
+    estimate = float((a - b).mean()) if paired else float(a.mean() - b.mean())
+    spread = _spread_of_pairs(a, b) if paired else spread_of(a, b)
+    if math.isnan(spread) or (paired and len(a) < 2):
+        return Shift(estimate, -math.inf, math.inf, math.nan, math.nan)
+    if spread <= _ALIKE * max(abs(float(a.mean())), abs(float(b.mean()))):
+        return Shift(estimate, estimate, estimate, 1.0 if estimate == 0 else 0.0, 0.0)
+    found = (
+        _stats().ttest_rel(a, b) if paired else _stats().ttest_ind(a, b, equal_var=min(len(a), len(b)) == 1)
+    )
+    interval = found.confidence_interval(confidence)
+    return Shift(estimate, float(interval.low), float(interval.high), float(found.pvalue), spread)
+
+
+def spread_of(*sides: Sequence[float] | np.ndarray) -> float:
+    """Return the standard deviation of the runs within their sides; NaN where no side has two."""
+    deviations = [np.asarray(side) - np.mean(side) for side in sides]
+    freedom = sum(len(side) - 1 for side in sides)
+    squares = sum(float((one**2).sum()) for one in deviations)
+    return math.sqrt(squares / freedom) if freedom > 0 else math.nan
+
+
+def _spread_of_pairs(a: np.ndarray, b: np.ndarray) -> float:
+    """Return the spread that runs would have, each for itself, whose differences are spread like these."""
+    return spread_of(a - b) / math.sqrt(2)
+
+
+def runs_needed(effect: float, spread: float, confidence: float) -> int | None:
+    """Return how many runs of each side show a difference in nine of ten comparisons.
+
+    That is the power of the t-test (its noncentral distribution) for two sides of equal spread.
+
+    Args:
+        effect: the difference; not 0.
+        spread: the standard deviation of the runs of a side, in the same unit.
+        confidence: of the interval that is to exclude 0.
+
+    Returns:
+        At least 3; None if it is more than a thousand, or the spread is not known.
+    """
+    if not spread >= 0 or effect == 0:
+        return None
+    low, high = 3, MOST_RUNS_NAMED
+    if _power(abs(effect), spread, high, confidence) < POWER:
+        return None
+    while low < high:  # the power grows with the number of runs
+        middle = (low + high) // 2
+        enough = _power(abs(effect), spread, middle, confidence) >= POWER
+        low, high = (low, middle) if enough else (middle + 1, high)
+    return low
+
+
+def _power(effect: float, spread: float, n: int, confidence: float) -> float:
+    """Return how likely the interval excludes 0, of two sides of ``n`` runs each."""
+    if spread == 0:
+        return 1.0
+    return _power_of(effect / (spread * math.sqrt(2 / n)), 2 * n - 2, confidence)
+
+
+def _power_of(distance: float, freedom: int, confidence: float) -> float:
+    """Return the same of a difference of so many standard errors, with so many degrees of freedom."""
+    stats = _stats()
+    limit = float(stats.t.ppf((1 + confidence) / 2, freedom))
+    if distance > 10 * limit:  # where the noncentral distribution is not computed well, and is 1
+        return 1.0
+    return float(stats.nct.sf(limit, freedom, distance))
+
+
+def effect_found(spread: float, n: int, n_against: int, confidence: float) -> float:
+    """Return the difference that nine of ten comparisons of so many runs show; infinite where none is.
+
+    Args:
+        spread: the standard deviation of the runs of a side.
+        n, n_against: the numbers of runs, of which one has at least two.
+        confidence: of the interval that is to exclude 0.
+    """
+    freedom = n + n_against - 2
+    if not spread >= 0 or freedom < 1:
+        return math.inf
+    low, high = 0.0, 10 * float(_stats().t.ppf((1 + confidence) / 2, freedom))
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if _power_of(middle, freedom, confidence) >= POWER else (middle, high)
+    return high * spread * math.sqrt(1 / n + 1 / n_against)
+
+
+_HALVINGS = 30
+
+
+def shown_beyond_chance(p: Sequence[float], part: float) -> list[bool]:
+    """Tell which of many differences to name, so that of those on average no more than a part are by chance.
+
+    They are those of Benjamini and Hochberg (Controlling the false discovery rate, 1995), by scipy.
+
+    Args:
+        p: of each difference the likelihood by chance; NaN where it is not known.
+        part: the part that may be by chance.
+    """
+    given = np.asarray(p, np.float64)
+    found, known = np.zeros(len(given), np.bool_), ~np.isnan(given)
+    if known.any():
+        found[known] = _stats().false_discovery_control(given[known]) <= part
+    return [bool(one) for one in found]
+
+
+def _stats() -> Any:
+    """Return ``scipy.stats``.
+
+    Raises:
+        ConfigurationError: scipy is not installed, or too old.
+    """
+    try:
+        from scipy import stats
+    except ImportError:
+        raise ConfigurationError(_NO_SCIPY) from None
+    if not hasattr(stats, "false_discovery_control"):
+        raise ConfigurationError(_NO_SCIPY)
+    return stats
+
+
+_NO_SCIPY = (
+    "compare: the statistics are those of scipy 1.11 or later, which is not installed. "
+    "pip install 'timing_logger[compare]' installs it."
+)

@@ -1,0 +1,157 @@
+"""Compare the runs of two sides: is a step slower, how sure is that, and what explains it?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from timing_logger.analysis.comparison import settings
+from timing_logger.analysis.comparison.between_runs import Shift, effect_found, runs_needed, shift_between
+from timing_logger.analysis.comparison.causes_of_change import causes_of
+from timing_logger.analysis.comparison.differences import differences_of
+from timing_logger.analysis.comparison.judging import Found, judged, parts_of_step
+from timing_logger.analysis.comparison.result import (
+    Comparison,
+    Order,
+    Side,
+    StepChange,
+    Why,
+    as_part,
+)
+from timing_logger.analysis.comparison.run_summary import RunSummary
+from timing_logger.analysis.comparison.unlike import unlike_in
+from timing_logger.errors import ConfigurationError
+
+
+@dataclass(frozen=True)
+class Units:
+    """The independent measurements of a side: runs, or batches of runs that share what the machine was
+    like."""
+
+    members: list[list[RunSummary]]
+
+    @classmethod
+    def of(cls, runs: Sequence[RunSummary], *, in_batches: bool) -> Units:
+        """Return the runs of a side as units."""
+        if not in_batches:
+            return cls([[run] for run in runs])
+        found: dict[str, list[RunSummary]] = {}
+        for run in runs:
+            found.setdefault(run.batch, []).append(run)
+        return cls(list(found.values()))
+
+    def values(self, value: Callable[[RunSummary], float]) -> list[float]:
+        """Return the mean of a value of each unit."""
+        return [float(np.mean([value(run) for run in runs])) for runs in self.members]
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+
+def compare_runs(
+    runs: Sequence[RunSummary],
+    against: Sequence[RunSummary],
+    *,
+    max_regression: float = settings.LEAST_CHANGE,
+    paired: bool = False,
+    in_batches: bool = False,
+) -> Comparison:
+    """Compare the runs of one side with those of another.
+
+    The verdict is on the mean length of a step, of which each run gives the logarithm: the sides differ by a
+    factor, and runs that are disturbed are longer by a factor, too. It is Welch's t-test on these, so that
+    the spread of the runs of each side decides, not that of the steps in a run. Where that does not show a
+    change, the parts of the step are looked at, see ``judging.py``.
+
+    Args:
+        runs, against: of each side one summary for each run, as :func:`summarize_run` returns.
+        max_regression: the least slowdown that is called one, as a fraction.
+        paired: whether the n-th run of one side was made beside the n-th of the other, so that they share
+            what the machine was like.
+        in_batches: whether ``against`` is a history: its batches count as measurements, and ``runs`` as one.
+
+    Raises:
+        ConfigurationError: a side has no run; ``max_regression`` is no fraction from 0 to below 10; pairs are
+            asked for of sides of different numbers; or scipy is not installed.
+    """
+    _check(runs, against, max_regression, paired=paired, in_batches=in_batches)
+    here = Units([list(runs)]) if in_batches else Units.of(runs, in_batches=False)
+    there = Units.of(against, in_batches=in_batches)
+    shift = _shift_of_step(here, there, paired=paired)
+    step = _step_change(here, there, shift, max_regression)
+    why = _why_not(here, there, in_batches=in_batches)
+    parts = () if why else parts_of_step(here.members, there.members, paired=paired)
+    found = Found(why=why) if why else judged(shift, step, parts, max_regression)
+    differences = differences_of(here.members, there.members, paired=paired, with_intervals=not why)
+    causes = causes_of(here.members, there.members, differences, found.shown_ms)
+    return Comparison(
+        verdict=found.verdict, why=found.why, basis=found.basis, step=step, parts=parts, bound=max_regression,
+        paired=paired, in_batches=in_batches, causes=causes, differences=differences,
+        unlike=unlike_in(runs, against), order="unknown" if in_batches else _order(runs, against),
+        here=Side(runs, len(here)), against=Side(against, len(there)),
+    )  # fmt: skip
+
+
+def _check(
+    runs: Sequence[RunSummary],
+    against: Sequence[RunSummary],
+    max_regression: float,
+    *,
+    paired: bool,
+    in_batches: bool,
+) -> None:
+    if not runs or not against:
+        raise ConfigurationError("compare: there is no run on one side. Name at least one of each.")
+    if not 0 <= max_regression < _MOST_BOUND:
+        raise ConfigurationError(
+            f"max_regression={max_regression!r}: say a part of the step from 0 to {_MOST_BOUND:g}, as 0.05."
+        )
+    if paired and (in_batches or len(runs) != len(against)):
+        raise ConfigurationError(
+            f"paired: {len(runs)} runs and {len(against)} are no pairs. Record as many of each, in turn."
+        )
+
+
+_MOST_BOUND = 10.0
+
+
+def _shift_of_step(here: Units, there: Units, *, paired: bool) -> Shift:
+    """Return the difference of the logarithms of the step."""
+    logs, against_logs = (side.values(lambda run: math.log(run.step_mean_ms)) for side in (here, there))
+    return shift_between(logs, against_logs, paired=paired, confidence=settings.STEP_CONFIDENCE)
+
+
+def _step_change(here: Units, there: Units, shift: Shift, max_regression: float) -> StepChange:
+    ms, against_ms = (
+        math.exp(float(np.mean(side.values(lambda run: math.log(run.step_mean_ms)))))
+        for side in (here, there)
+    )
+    wanted = max(abs(shift.estimate), math.log1p(max_regression or settings.LEAST_CHANGE))
+    finds = effect_found(shift.spread, len(here), len(there), settings.STEP_CONFIDENCE)
+    return StepChange(
+        ms, against_ms, *map(as_part, (shift.estimate, shift.low, shift.high)), shift.p, shift.spread,
+        as_part(finds), runs_needed(wanted, shift.spread, settings.STEP_CONFIDENCE),
+    )  # fmt: skip
+
+
+def _why_not(here: Units, there: Units, *, in_batches: bool) -> Why:
+    """Return why the sides cannot be judged; "" if they can."""
+    kinds = {run.steps_are for side in (here, there) for runs in side.members for run in runs}
+    if len(kinds) > 1:
+        return "different steps"
+    if in_batches:
+        return "few batches" if len(there) < settings.LEAST_BATCHES else ""
+    return "few runs" if min(len(here), len(there)) < settings.LEAST_RUNS else ""
+
+
+def _order(runs: Sequence[RunSummary], against: Sequence[RunSummary]) -> Order:
+    began = [[run.began_unix_ns for run in side if run.began_unix_ns is not None] for side in (runs, against)]
+    if any(len(known) < len(side) for known, side in zip(began, (runs, against), strict=True)):
+        return "unknown"
+    here, there = began
+    if min(here) > max(there):
+        return "after"
+    return "before" if max(here) < min(there) else "in turn"

@@ -1,0 +1,111 @@
+"""What each thing takes on both sides, paired by what it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from timing_logger.analysis.comparison.between_runs import Shift, shift_between, shown_beyond_chance
+from timing_logger.analysis.comparison.result import Difference, Does
+from timing_logger.analysis.comparison.run_summary import Quantity, RunSummary
+from timing_logger.analysis.comparison.settings import FALSE_DISCOVERIES, LEAST_AMOUNT_CHANGE
+
+Members: TypeAlias = Sequence[Sequence[RunSummary]]
+"""The runs of each unit of a side."""
+
+What: TypeAlias = tuple[str, str, str, str, str, "int | None"]
+_OfRun: TypeAlias = "dict[What, Quantity]"
+
+
+def differences_of(
+    here: Members, there: Members, *, paired: bool, with_intervals: bool
+) -> tuple[Difference, ...]:
+    """Return what each thing takes on both sides, the largest difference first.
+
+    Their differences are in ms per step, not of logarithms as that of the step: so they add up, and a thing
+    that is not there takes none.
+
+    Args:
+        here, there: the units of both sides.
+        paired: whether the units are pairs.
+        with_intervals: whether there are enough of them to tell chance from change.
+    """
+    sides = [[[_by_what(run) for run in unit] for unit in side] for side in (here, there)]
+    names = dict.fromkeys(what for side in sides for unit in side for run in unit for what in run)
+    found = [_difference(what, *sides, paired=paired, with_intervals=with_intervals) for what in names]
+    named = shown_beyond_chance([one.shift.p for one in found], FALSE_DISCOVERIES) if with_intervals else []
+    if named:
+        found = [one._replace(is_named=is_named) for one, is_named in zip(found, named, strict=True)]
+    return tuple(sorted(found, key=lambda one: -abs(one.shift.estimate)))
+
+
+def _by_what(run: RunSummary) -> _OfRun:
+    return {one.what: one for one in run.quantities}
+
+
+def _difference(
+    what: What,
+    here: Sequence[Sequence[_OfRun]],
+    there: Sequence[Sequence[_OfRun]],
+    *,
+    paired: bool,
+    with_intervals: bool,
+) -> Difference:
+    ms, against_ms = (_values(side, what, lambda one: one.mean_ms) for side in (here, there))
+    shift = (
+        shift_between(ms, against_ms, paired=paired) if with_intervals else _without_interval(ms, against_ms)
+    )
+    found, others = (_found(side, what) for side in (here, there))
+    count, against_count = (_mean(_values(side, what, lambda one: one.n_rows)) for side in (here, there))
+    n_bytes, against_bytes = (_mean_bytes(of) for of in (found, others))
+    does = _does(found, others, n_here=sum(map(len, here)), n_there=sum(map(len, there)))
+    return Difference(
+        *what, len(found), len(others), _mean(ms), _mean(against_ms), shift, False, does, count, against_count,
+        n_bytes, against_bytes,
+    )  # fmt: skip
+
+
+def _found(side: Sequence[Sequence[_OfRun]], what: What) -> list[Quantity]:
+    return [run[what] for unit in side for run in unit if what in run]
+
+
+def _does(found: Sequence[Quantity], others: Sequence[Quantity], *, n_here: int, n_there: int) -> Does:
+    """Return what is done otherwise in every run of one side than in any of the other."""
+    if not found or not others:
+        return (
+            ("new" if len(found) == n_here else "") if found else ("gone" if len(others) == n_there else "")
+        )
+    if _apart([one.bytes for one in found], [one.bytes for one in others]):
+        return "bytes"
+    return "count" if _apart([one.n_rows for one in found], [one.n_rows for one in others]) else ""
+
+
+def _apart(here: Sequence[float | None], there: Sequence[float | None]) -> bool:
+    """Tell whether all values of one side lie beyond all of the other, by more than the end of a run
+    explains."""
+    known, others = ([one for one in side if one is not None] for side in (here, there))
+    if not known or not others:
+        return False
+    gap = max(min(known) - max(others), min(others) - max(known))
+    return gap > LEAST_AMOUNT_CHANGE * max(max(known), max(others))
+
+
+def _without_interval(ms: Sequence[float], against_ms: Sequence[float]) -> Shift:
+    return Shift(_mean(ms) - _mean(against_ms), -math.inf, math.inf, math.nan, math.nan)
+
+
+def _values(side: Sequence[Sequence[_OfRun]], what: What, value: Callable[[Quantity], float]) -> list[float]:
+    """Return for each unit the mean over its runs; 0 of a run in which it does not occur."""
+    return [_mean([value(run[what]) if what in run else 0.0 for run in unit]) for unit in side]
+
+
+def _mean_bytes(found: Sequence[Quantity]) -> float | None:
+    stated = [one.bytes for one in found if one.bytes is not None]
+    return _mean(stated) if stated else None
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values))

@@ -1,0 +1,169 @@
+"""What the processes of a run spend the steps that count on, by operation and by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, numbers
+from timing_logger.analysis.comparison.counted_steps import CountedSteps
+from timing_logger.analysis.comparison.run_summary import Quantity
+from timing_logger.analysis.comparison.settings import MOST_LAYERS, MOST_OPERATIONS
+from timing_logger.analysis.grouping import any_row_of, counts_known, rows_of_each, sums
+from timing_logger.analysis.operations import is_wait
+from timing_logger.analysis.ranks.summarize import seen_before
+from timing_logger.analysis.table_types import Floats, Frame, Ints
+from timing_logger.analysis.tables import taken
+
+_KEPT_OF_PART = 5
+"""Of each part of the processes, so many times what is kept of the run: what takes long on all is among
+it."""
+
+_BY = {"operation": ("operation", "phase", "group"), "layer": ("operation", "layer_name")}
+"""The columns that tell quantities of each kind apart."""
+
+Key = tuple[str, str, str, str, str]
+"""Kind, operation, phase, group and layer."""
+
+
+class Spent(NamedTuple):
+    """What some processes spent on one thing: sums over processes.
+
+    Attributes:
+        ms, n_rows, bytes: of their rows, the time without what was counted with another row.
+        n_sizes: how many rows state a size.
+        median_ms: the sum over processes of the median of their steps.
+    """
+
+    ms: float
+    n_rows: float
+    bytes: float
+    n_sizes: float
+    median_ms: float
+
+
+class SpentPart(NamedTuple):
+    """What some processes spent.
+
+    Attributes:
+        spent: by what they spent it on.
+        n_more: how many more things there are, which take less.
+    """
+
+    spent: dict[Key, Spent]
+    n_more: int
+
+
+def spent_in(frame: Frame, steps: CountedSteps) -> SpentPart:
+    """Sum what whole processes spent in the steps that count, of a table that ``opened`` returned."""
+    names = ("operation", "phase", "group", "layer_name")
+    frame = taken(frame, [*names, *_COLUMNS], steps.rows)
+    found: dict[Key, Spent] = {}
+    n_more = 0
+    for kind, columns in _BY.items():
+        of_kind, more = _spent(frame, steps, kind, {name: coded_text(frame, name) for name in columns})
+        found |= of_kind
+        n_more += more
+    return SpentPart(found, n_more)
+
+
+_COLUMNS = (
+    "rank", "incarnation", "thread", "elapsed_ms", "message_size_bytes", "start_counter", "end_counter",
+)  # fmt: skip
+
+
+def _spent(
+    frame: Frame, steps: CountedSteps, kind: str, texts: dict[str, tuple[Ints, list[str]]]
+) -> tuple[dict[Key, Spent], int]:
+    key = dense_codes(*(codes for codes, _ in texts.values()))
+    one, n_keys = any_row_of(key), int(key.max(initial=-1)) + 1
+    ms, sizes = _counted_ms(frame, key, texts["operation"]), numbers(frame, "message_size_bytes")
+    columns = (
+        sums(ms, key, n_keys), np.bincount(key, minlength=n_keys).astype(np.float64),
+        sums(sizes, key, n_keys), counts_known(sizes, key, n_keys).astype(np.float64),
+        _medians_ms(ms, key, steps, n_keys),
+    )  # fmt: skip
+    names = {name: [values[code] for code in codes[one]] for name, (codes, values) in texts.items()}
+    keys = [_key(kind, {name: values[at] for name, values in names.items()}) for at in range(n_keys)]
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    found = {of: Spent._make(row) for of, row in zip(keys, rows, strict=True) if kind != "layer" or of[-1]}
+    return _longest(found, _KEPT_OF_PART * _MOST[kind])
+
+
+_MOST = {"operation": MOST_OPERATIONS, "layer": MOST_LAYERS}
+
+
+def _key(kind: str, text: dict[str, str]) -> Key:
+    return kind, text["operation"], text.get("phase", ""), text.get("group", ""), text.get("layer_name", "")
+
+
+def _counted_ms(frame: Frame, key: Ints, operation: tuple[Ints, list[str]]) -> Floats:
+    """Return the time of each row; 0 where it is unknown, or was counted with another ``WAIT`` row."""
+    ms = np.nan_to_num(numbers(frame, "elapsed_ms"), nan=0.0, posinf=0.0, neginf=0.0)
+    ms[seen_before(frame, key, each_text(operation, is_wait))] = 0.0
+    return np.maximum(ms, 0.0)
+
+
+def _medians_ms(ms: Floats, key: Ints, steps: CountedSteps, n_keys: int) -> Floats:
+    """Return for each key the sum over processes of the median over steps of what it took in a step."""
+    cell = dense_codes(key, steps.process, steps.step)
+    one = any_row_of(cell)
+    in_step_ms = sums(ms, cell, len(one))
+    of_process = dense_codes(key[one], steps.process[one])
+    found = np.zeros(n_keys)
+    for rows in rows_of_each(of_process):
+        entry = one[rows][0]
+        n_steps = steps.lengths[int(steps.process[entry])].n_steps
+        found[key[entry]] += _median_with_zeros(in_step_ms[rows], n_steps)
+    return found
+
+
+def _median_with_zeros(values: Floats, n: int) -> float:
+    """Return the median of ``n`` values of which those that are not stated are 0."""
+    if 2 * len(values) < n:
+        return 0.0
+    ordered = np.sort(values)
+    places = np.array([(n - 1) // 2, n // 2]) - (n - len(values))
+    return float(np.where(places < 0, 0.0, ordered[np.maximum(places, 0)]).mean())
+
+
+def _longest(spent: dict[Key, Spent], most: int) -> tuple[dict[Key, Spent], int]:
+    """Return what took longest, or most bytes, and how many others there are."""
+    in_order = sorted(spent.items(), key=lambda one: (-one[1].ms, -one[1].bytes, one[0]))
+    return dict(in_order[:most]), max(0, len(in_order) - most)
+
+
+def joined_quantities(
+    parts: Sequence[SpentPart], n_steps: int, n_processes: int
+) -> tuple[list[Quantity], int]:
+    """Return what an average rank spent in an average step, the longest first, and how much is left out.
+
+    Args:
+        parts: of all processes.
+        n_steps: the number of steps that count, of all processes together.
+        n_processes: how many processes these are of.
+    """
+    together: dict[Key, Spent] = {}
+    for key, one in _all(parts):
+        before = together.get(key)
+        together[key] = one if before is None else Spent._make(map(sum, zip(before, one, strict=True)))
+    found: list[Quantity] = []
+    n_more = max((part.n_more for part in parts), default=0)
+    for kind, most in _MOST.items():
+        kept, more = _longest({key: one for key, one in together.items() if key[0] == kind}, most)
+        found += [_quantity(key, one, n_steps, n_processes) for key, one in kept.items()]
+        n_more += more
+    return found, n_more
+
+
+def _all(parts: Sequence[SpentPart]) -> Iterable[tuple[Key, Spent]]:
+    return (one for part in parts for one in part.spent.items())
+
+
+def _quantity(key: Key, one: Spent, n_steps: int, n_processes: int) -> Quantity:
+    return Quantity(
+        *key, None, one.ms / n_steps, one.median_ms / n_processes, one.n_rows / n_steps,
+        one.bytes / n_steps if one.n_sizes else None,
+    )  # fmt: skip

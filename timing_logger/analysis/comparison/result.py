@@ -1,0 +1,251 @@
+"""The result of comparing runs: a verdict on the step, what explains it, and what else differs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from timing_logger.analysis.comparison.between_runs import Shift
+from timing_logger.analysis.comparison.run_summary import RunSummary
+
+ComparisonVerdict: TypeAlias = Literal["regressed", "improved", "undecided"]
+VERDICTS: tuple[ComparisonVerdict, ...] = ("regressed", "improved", "undecided")
+
+Why: TypeAlias = Literal["", "few runs", "few batches", "different steps", "not shown", "small"]
+"""Why it is undecided: there are too few runs, or too few batches of a history; the steps of the sides are of
+different kinds; the interval includes 0; or it does not, but the change is smaller than the bound."""
+
+Basis: TypeAlias = Literal["", "step", "parts"]
+
+Order: TypeAlias = Literal["in turn", "after", "before", "unknown"]
+"""When the runs of the one side were made: in turn with those of the other, all after these, or all
+before."""
+
+CauseKind: TypeAlias = Literal[
+    "rank", "pauses", "bytes", "count", "new", "gone", "work", "not timed", "transfer", "waiting"
+]
+
+
+Does: TypeAlias = Literal["", "bytes", "count", "new", "gone"]
+"""What is done otherwise in every run of one side than in any of the other: bytes or number of calls of a
+step; or something is done on one side only. That is no matter of chance."""
+
+
+class Unlike(NamedTuple):
+    """What the runs of both sides do not have in common, beside their times.
+
+    Attributes:
+        about: ``ranks``, ``world size``, ``hosts``, ``steps``; or ``version of NAME`` or ``option NAME``.
+        here, against: the values on each side, ascending, as text.
+    """
+
+    about: str
+    here: tuple[str, ...]
+    against: tuple[str, ...]
+
+
+class StepChange(NamedTuple):
+    """By how much the step changed.
+
+    Attributes:
+        ms, against_ms: how long a step takes: the geometric mean over the runs of each side.
+        change: the change as a fraction: 0.05 for 5% slower.
+        low, high: the ends of its interval.
+        p: how likely so large a change is by chance; NaN where there are too few runs.
+        spread: how far the runs of a side lie apart, as a fraction (a standard deviation); NaN if unknown.
+        finds: the slowdown that nine of ten comparisons of so many such runs find; infinite if none.
+        runs_needed: how many runs of each side would decide, if the change is as estimated, or as large as
+            the bound, if the estimate is less; None if unknown, or more than a thousand.
+    """
+
+    ms: float
+    against_ms: float
+    change: float
+    low: float
+    high: float
+    p: float
+    spread: float
+    finds: float
+    runs_needed: int | None
+
+
+class PartChange(NamedTuple):
+    """By how much a part of the step changed.
+
+    Attributes:
+        part: ``own work``, ``not timed``, ``transfer`` or ``waiting``, as the account has them.
+        ms, against_ms: what it takes in a step, the means over the runs of each side.
+        change_ms, low_ms, high_ms: their difference, and its interval.
+        is_shown: whether the interval excludes 0.
+    """
+
+    part: str
+    ms: float
+    against_ms: float
+    change_ms: float
+    low_ms: float
+    high_ms: float
+    is_shown: bool
+
+
+class Difference(NamedTuple):
+    """What one thing takes on each side, of an average step of an average rank.
+
+    Attributes:
+        kind, operation, phase, group, layer, rank: as of :class:`Quantity`.
+        n_runs, n_against: in how many runs of each side it occurs.
+        ms, against_ms: the means over the runs of each side; 0 where it does not occur.
+        shift: their difference in ms, with its interval.
+        is_named: whether it is beyond chance, as one of many differences that were looked at.
+        does: what is done otherwise, whatever it takes.
+        n_rows, against_rows: how many rows.
+        bytes, against_bytes: how many bytes; None if not stated.
+    """
+
+    kind: str
+    operation: str
+    phase: str
+    group: str
+    layer: str
+    rank: int | None
+    n_runs: int
+    n_against: int
+    ms: float
+    against_ms: float
+    shift: Shift
+    is_named: bool
+    does: Does
+    n_rows: float
+    against_rows: float
+    bytes: float | None
+    against_bytes: float | None
+
+
+class NewCause(NamedTuple):
+    """Something that changed, and explains a part of what the step changed by.
+
+    Attributes:
+        kind: ``rank``: a rank is slow on one side only. ``pauses``: a pause of the interpreter takes more or
+            less time. ``bytes``, ``count``: an operation has more or fewer bytes, or is made more or less
+            often. ``new``, ``gone``: an operation is made on one side only. ``work``: own work takes longer
+            or shorter. ``not timed``, ``transfer``, ``waiting``: a part of the account does.
+        operation, layer: what it is about; "" if no single one.
+        ranks: the ranks, for ``rank``; those of the side where they are slow.
+        ms, against_ms: what it takes in a step, on each side.
+        amount, against_amount: bytes or counts of a step, on each side; for ``rank`` the part of the runs
+            that name it; else None.
+    """
+
+    kind: CauseKind
+    operation: str
+    layer: str
+    ranks: tuple[int, ...]
+    ms: float
+    against_ms: float
+    amount: float | None = None
+    against_amount: float | None = None
+
+
+class Side(NamedTuple):
+    """The runs of a side.
+
+    Attributes:
+        runs: their summaries.
+        n_units: how many of them are independent: batches, where a history is compared, else runs.
+    """
+
+    runs: Sequence[RunSummary]
+    n_units: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """The result of comparing the runs of one side with those of the other.
+
+    Attributes:
+        verdict: ``regressed``: a step takes longer, by at least the bound, and its interval excludes 0.
+            ``improved``: it takes less. ``undecided``: neither is shown.
+        why: why it is undecided; "" if it is not.
+        basis: what shows it: ``step``: the step as a whole. ``parts``: that takes too different times in
+            equal runs, but some of its parts do not, and do show it. "" if it is undecided.
+        step: by how much the step changed.
+        parts: by how much its parts did; empty where there are too few runs.
+        bound: the least change that is called so, as a fraction.
+        paired: whether the runs were compared pair by pair.
+        in_batches: whether batches count, not runs.
+        causes: what explains the change, what says most first. While the verdict is undecided, only what is
+            done otherwise: more bytes, other operations.
+        differences: what else was compared, the largest first.
+        unlike: what the sides do not have in common.
+        order: when the runs were made.
+        here, against: the runs of both sides.
+    """
+
+    verdict: ComparisonVerdict
+    why: Why
+    basis: Basis
+    step: StepChange
+    parts: tuple[PartChange, ...]
+    bound: float
+    paired: bool
+    in_batches: bool
+    causes: tuple[NewCause, ...]
+    differences: tuple[Difference, ...]
+    unlike: tuple[Unlike, ...]
+    order: Order
+    here: Side
+    against: Side
+
+    @property
+    def shown_ms(self) -> float:
+        """By how many ms a step changed, by what the verdict is based on; 0 while it is undecided."""
+        if self.basis == "parts":
+            return sum(one.change_ms for one in self.parts if one.is_shown)
+        return self.step.ms - self.step.against_ms if self.basis else 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the comparison as plain values; what is infinite or unknown is so here, too."""
+        return {
+            "verdict": self.verdict,
+            "why": self.why,
+            "basis": self.basis,
+            "step": self.step._asdict(),
+            "parts": [one._asdict() for one in self.parts],
+            "bound": self.bound,
+            "paired": self.paired,
+            "in_batches": self.in_batches,
+            "causes": [one._asdict() for one in self.causes],
+            "differences": [_plain(one) for one in self.differences],
+            "unlike": [one._asdict() for one in self.unlike],
+            "order": self.order,
+            "here": _side(self.here),
+            "against": _side(self.against),
+        }
+
+
+def _plain(one: Difference) -> dict[str, Any]:
+    plain = one._asdict()
+    shift = plain.pop("shift")
+    return {**plain, "change_ms": shift.estimate, "low_ms": shift.low, "high_ms": shift.high, "p": shift.p}
+
+
+def _side(side: Side) -> dict[str, Any]:
+    kept = (
+        "run_id",
+        "began_unix_ns",
+        "commit",
+        "n_ranks",
+        "n_steps",
+        "step_mean_ms",
+        "step_median_ms",
+        "batch",
+    )
+    runs = [{name: getattr(run, name) for name in kept} for run in side.runs]
+    return {"n_units": side.n_units, "runs": runs}
+
+
+def as_part(log_change: float) -> float:
+    """Return a difference of logarithms as a fraction: 0.05 for 5% more."""
+    return math.expm1(min(log_change, 700.0))

@@ -1,0 +1,183 @@
+"""Summarize a run to compare it with others: what an average step takes, and on what it is spent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import pandas as pd
+from narwhals.typing import IntoDataFrame
+
+from timing_logger.analysis.accounting.by_rank import PARTS, summarize_account
+from timing_logger.analysis.analysis import ByProcess
+from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.comparison.counted_steps import StepLength, counted_steps
+from timing_logger.analysis.comparison.quantities import SpentPart, joined_quantities, spent_in
+from timing_logger.analysis.comparison.run_summary import OF_RANK, Quantity, RunSummary, Verdict
+from timing_logger.analysis.comparison.settings import MOST_RANKS
+from timing_logger.analysis.files import File, SidecarContent, sidecar_of
+from timing_logger.analysis.stragglers.verdict import JudgementPart, map_judgement, reduce_judgement
+from timing_logger.analysis.stragglers.windows import STRAGGLERS
+from timing_logger.analysis.tables import opened, taken
+from timing_logger.errors import TableError
+from timing_logger.reading.lacking import stated_world_size
+
+_OPTIONS = (
+    "record_every_n_steps", "ranks", "start_step", "end_step", "pause_rows", "host_counters", "stack_samples"
+)  # fmt: skip
+"""The options that change what is recorded, or what recording costs."""
+
+
+def summarize_run(timings: IntoDataFrame) -> RunSummary:
+    """Summarize a run: what an average step of an average rank takes, and on what it is spent.
+
+    The first tenth of the steps is left out, at most ten of them, and so is what is of no step: the set-up,
+    and what comes after the last step.
+
+    Args:
+        timings: as ``read_timings`` returns.
+
+    Raises:
+        TableError: no step has a known length.
+    """
+    return _reduce([_map(timings)])
+
+
+class _Part(NamedTuple):
+    """What the summary needs of some processes.
+
+    Attributes:
+        lengths: of each process, how long its steps were.
+        kind: what these steps are.
+        spent: what the processes spent them on.
+        judgement: what a verdict and the account need.
+        files: ``attrs["files"]`` of the timings.
+        ranks: that have rows.
+    """
+
+    lengths: list[StepLength]
+    kind: str
+    spent: SpentPart
+    judgement: JudgementPart
+    files: list[File]
+    ranks: list[int]
+
+
+def _map(timings: IntoDataFrame) -> _Part:
+    frame = opened(timings, COLUMNS)
+    files: list[File] = getattr(timings, "attrs", {}).get("files", [])
+    steps = counted_steps(frame)
+    rows: Any = taken(frame, frame.columns, steps.rows).to_native()
+    if isinstance(rows, pd.DataFrame):
+        rows.attrs = {"files": files}
+    ranks = sorted(set(frame["rank"].to_list()))
+    judged = map_judgement(rows, with_account=True)._replace(files=files)
+    return _Part(steps.lengths, steps.kind, spent_in(frame, steps), judged, files, ranks)
+
+
+def _reduce(parts: Sequence[_Part]) -> RunSummary:
+    kind = next(kind for kind in ("iterations", "rounds", "run") if kind in {part.kind for part in parts})
+    parts = [part for part in parts if part.kind == kind or not part.lengths]
+    lengths = [one for part in parts for one in part.lengths if one.mean_ms > 0]
+    if not lengths:
+        raise TableError(
+            "timings: no step has a known length, as a run has of at least three iterations whose rows state "
+            "start_counter. Give set_current_iteration each step, or record a longer run."
+        )
+    n_steps = sum(one.n_steps for one in lengths)
+    quantities, n_left_out = joined_quantities([part.spent for part in parts], n_steps, len(lengths))
+    files = [file for part in parts for file in part.files]
+    judgement = reduce_judgement([part.judgement for part in parts])
+    most = max(one.n_steps for one in lengths)
+    account = _of_account(judgement.case.times.account, n_steps, len(lengths))
+    said = judgement.verdict
+    return RunSummary(
+        **_facts(files),
+        n_ranks=len({rank for part in parts for rank in part.ranks}),
+        steps_are=kind,
+        n_steps=most,
+        n_warm_up=max(one.n_warm_up for one in lengths),
+        step_mean_ms=float(np.mean([one.mean_ms for one in lengths])),
+        step_median_ms=float(np.mean([one.median_ms for one in lengths])),
+        quantities=sorted([*quantities, *account], key=lambda one: -one.mean_ms),
+        n_left_out=n_left_out,
+        verdict=Verdict(said.verdict, said.judged, [*said.ranks], said.operation, said.cost_ms / most),
+    )
+
+
+def _of_account(account: pd.DataFrame | None, n_steps: int, n_processes: int) -> list[Quantity]:
+    """Return the parts of the account per step, and the own time of each rank where these are few."""
+    if account is None or not len(account):
+        return []
+    by_rank = summarize_account(account)
+    found = [
+        _timed("account", what, None, float(by_rank[column].sum()) / n_steps)
+        for what, column in PARTS.items()
+    ]
+    if len(by_rank) > MOST_RANKS:
+        return found
+    of_process = n_steps / n_processes
+    return [
+        *found,
+        *(
+            _timed("rank", what, rank, ms / of_process)
+            for what in OF_RANK
+            for rank, ms in zip(by_rank["rank"].tolist(), by_rank[PARTS[what]].tolist(), strict=True)
+        ),
+    ]
+
+
+def _timed(kind: str, what: str, rank: int | None, ms: float) -> Quantity:
+    return Quantity(kind, what, "", "", "", rank, max(ms, 0.0), None, 0.0, None)
+
+
+# -- what the sidecars tell --------------------------------------------------------------------------
+
+
+def _facts(files: Sequence[File]) -> dict[str, Any]:
+    """Return what is known of a run beside its rows."""
+    sidecars = [sidecar_of(file) for file in files]
+    spans = [span for file in files if (span := file.get("span_unix_ns"))]
+    ids = {one["run_id"] for one in sidecars if one.get("run_id")}
+    commits = {commit for one in sidecars if (commit := str(one.get("commit") or ""))}
+    return {
+        "run_id": ids.pop() if len(ids) == 1 else "",
+        "began_unix_ns": min((span[0] for span in spans), default=None),
+        "ended_unix_ns": max((span[1] for span in spans), default=None),
+        "world_size": stated_world_size(files),
+        "hosts": sorted({host for one in sidecars if (host := one.get("host"))}),
+        "versions": _of_all(one.get("versions") for one in sidecars),
+        "commit": commits.pop() if len(commits) == 1 else "",
+        "options": _of_all(map(_options, sidecars)),
+        "n_lost": sum(_lost(file) for file in files),
+    }
+
+
+def _options(sidecar: SidecarContent) -> dict[str, str]:
+    stated = sidecar.get("options") or {}
+    return {name: json.dumps(stated[name])[:_LONGEST_TEXT] for name in _OPTIONS if name in stated}
+
+
+_LONGEST_TEXT = 100
+
+
+def _of_all(stated: Iterable[object]) -> dict[str, str]:
+    """Return what the sidecars state under each name; where they disagree, all of it."""
+    found: dict[str, set[str]] = {}
+    for one in stated:
+        for name, value in cast("dict[str, str]", one if isinstance(one, dict) else {}).items():
+            found.setdefault(name[:_LONGEST_TEXT], set()).add(str(value)[:_LONGEST_TEXT])
+    return {name: ", ".join(sorted(values)) for name, values in sorted(found.items())}
+
+
+def _lost(file: File) -> int:
+    dropped = (sidecar_of(file).get("counters") or {}).get("dropped", 0)
+    return dropped + file.get("bad_lines", 0)
+
+
+COLUMNS = (*dict.fromkeys((*COLUMNS_OF["stragglers"], *COLUMNS_OF["summarize"])),)
+
+RUN_SUMMARY: ByProcess[_Part, RunSummary] = ByProcess(COLUMNS, _map, _reduce, STRAGGLERS.row_bytes)
+"""The analysis :func:`summarize_run` in parts."""

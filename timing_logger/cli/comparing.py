@@ -1,0 +1,94 @@
+"""``compare``: summarizes the runs of both sides, compares them, and keeps a history."""
+
+from __future__ import annotations
+
+import warnings
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from timing_logger.cli.queries import Answer, cluster_of, terminal_width
+from timing_logger.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from timing_logger.analysis.comparison.result import Comparison
+    from timing_logger.analysis.comparison.run_summary import RunSummary
+
+BAD_NEWS = 1
+
+
+def compare(arguments: Namespace) -> Answer:
+    """Compare runs with others, or with a history, which they join unless they are slower."""
+    _check(arguments)
+    runs = _summaries(arguments.runs, arguments)
+    if arguments.history is not None:
+        return _with_history(runs, Path(arguments.history), arguments)
+    return _answer(_compared(runs, _summaries(arguments.against, arguments), arguments), arguments)
+
+
+def _check(arguments: Namespace) -> None:
+    """Check that it is said with what to compare, once."""
+    if bool(arguments.against) == (arguments.history is not None):
+        raise ConfigurationError(
+            "compare: say with what to compare: --against LOGDIR..., or --history DIR; not both."
+        )
+    if arguments.history is None and (arguments.accept or arguments.no_add):
+        raise ConfigurationError("--accept and --no-add are about a history: give --history DIR, too.")
+    if arguments.accept and arguments.no_add:
+        raise ConfigurationError("--accept adds the runs, and --no-add does not: leave one away.")
+    if arguments.history is not None and arguments.paired:
+        raise ConfigurationError("--paired is for runs recorded in turn, which those of a history are not.")
+
+
+def _summaries(paths: list[str], arguments: Namespace) -> list[RunSummary]:
+    from timing_logger.engine.run_summaries import summaries_of
+
+    with cluster_of(arguments) as workers:
+        found = summaries_of(
+            map(Path, paths), engine=arguments.engine, cluster=workers,
+            warn=lambda said: warnings.warn(said, stacklevel=2),
+        )  # fmt: skip
+    return [one.summary for one in found]
+
+
+def _compared(
+    runs: list[RunSummary], against: list[RunSummary], arguments: Namespace, *, in_batches: bool = False
+) -> Comparison:
+    from timing_logger.analysis.comparison.compare import compare_runs
+
+    return compare_runs(
+        runs, against, max_regression=arguments.max_regression, paired=arguments.paired, in_batches=in_batches
+    )
+
+
+def _answer(
+    found: Comparison, arguments: Namespace, notes: str = "", unusable: tuple[str, ...] = ()
+) -> Answer:
+    from timing_logger.report import comparison_json, comparison_text
+
+    exit_code = BAD_NEWS if found.verdict in arguments.fail_on else 0
+    if arguments.json:
+        return Answer(comparison_json(found, unusable), exit_code)
+    return Answer(comparison_text(found, terminal_width(), everything=arguments.all) + notes, exit_code)
+
+
+# -- a history ---------------------------------------------------------------------------------------
+
+
+def _with_history(runs: list[RunSummary], folder: Path, arguments: Namespace) -> Answer:
+    from timing_logger.engine.history import add_to_history, read_history
+    from timing_logger.report import history_begun_text, history_text
+
+    history = read_history(folder)
+    for unusable in history.unusable:
+        warnings.warn(unusable, stacklevel=2)
+    found = _compared(runs, history.runs, arguments, in_batches=True) if history.runs else None
+    is_slower = found is not None and found.verdict == "regressed"
+    adds = not arguments.no_add and (arguments.accept or not is_slower)
+    kept = len(history.runs)
+    if adds:
+        kept = add_to_history(folder, runs, arguments.keep, anew=arguments.accept and is_slower)
+    if found is None:
+        return Answer(history_begun_text(str(folder), len(runs), as_json=arguments.json, adds=adds))
+    notes = history_text(str(folder), len(runs), kept, adds=adds, is_slower=is_slower)
+    return _answer(found, arguments, notes, tuple(history.unusable))

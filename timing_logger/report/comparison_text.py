@@ -1,0 +1,85 @@
+"""The text report of a comparison: the verdict first, what explains it, and the differences by their size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pandas as pd
+
+from timing_logger.analysis.comparison.result import Comparison, Difference
+from timing_logger.record import escape_text
+from timing_logger.report._limits import on_left_out
+from timing_logger.report._text_tables import Column, page, paragraph, table_text
+from timing_logger.report._wording import as_hundredths, as_word, size
+from timing_logger.report.comparison_wording import cause_sentences, verdict_of_comparison, what_is_compared
+
+_MOST = 12
+"""The most differences that are shown: what is smaller than the twelfth explains little."""
+
+_LEAST_SHARE = 0.001
+"""Of a step: what differs by less is left out."""
+
+_COLUMNS = (
+    Column("what", "what", as_word), Column("of", "of", as_word), Column("ms", "ms", as_hundredths),
+    Column("against_ms", "against", as_hundredths), Column("change_ms", "change ms"),
+    Column("between", "between"), Column("bytes", "bytes"), Column("sure", "sure"),
+)  # fmt: skip
+
+
+def comparison_text(found: Comparison, width: int, *, everything: bool = False) -> str:
+    """Return the report on a comparison.
+
+    Args:
+        found: what ``compare_runs`` returns.
+        width: columns of the terminal.
+        everything: whether to show all differences, however many.
+    """
+    least_ms = _LEAST_SHARE * found.step.against_ms
+    telling = [one for one in found.differences if everything or abs(one.shift.estimate) >= least_ms]
+    shown = telling if everything else telling[:_MOST]
+    rows = pd.DataFrame([_row(one) for one in shown])
+    table = table_text(rows, _COLUMNS, width) if shown else "Nothing else differs."
+    return page(
+        *paragraph(width, *what_is_compared(found)),
+        *paragraph(width, verdict_of_comparison(found), *cause_sentences(found)),
+        table,
+        *paragraph(width, *on_left_out(len(telling), len(shown), "differences", "that are largest")),
+        *paragraph(width, _NOTE if _has_intervals(shown) else _NOTE_WITHOUT = (
+    "Of an average step of an average rank, in ms. Rows may lie in each other, so that differences do not add "
+    "up."
+)
+_NOTE = (
+    f"{_NOTE_WITHOUT} Between: where the difference lies, 99% sure. Sure: beyond chance, as one of all that "
+    "were compared."
+)
+
+
+def _has_intervals(shown: Sequence[Difference]) -> bool:
+    return any(math.isfinite(one.shift.low) for one in shown)
+
+
+def _row(one: Difference) -> dict[str, object]:
+    shift = one.shift
+    between = f"{shift.low:+.2f} {shift.high:+.2f}" if math.isfinite(shift.low) else ""
+    only = "" if one.n_runs and one.n_against else " (new)" if one.n_runs else " (gone)"
+    return {
+        "what": escape_text(one.operation) + only, "of": _of(one), "ms": one.ms, "against_ms": one.against_ms,
+        "change_ms": f"{shift.estimate:+.2f}", "between": between, "bytes": _bytes(one),
+        "sure": "yes" if one.is_named and shift.is_shown else "",
+    }  # fmt: skip
+
+
+def _of(one: Difference) -> str:
+    if one.kind == "rank":
+        return f"rank {one.rank}"
+    if one.kind == "account":
+        return "part of the step"
+    return escape_text(", ".join(filter(None, (one.phase, one.group, one.layer))))
+
+
+def _bytes(one: Difference) -> str:
+    """Return the bytes of both sides where they differ."""
+    if one.bytes is None or one.against_bytes is None or one.bytes == one.against_bytes:
+        return ""
+    return f"{size(one.bytes)} / {size(one.against_bytes)}"
