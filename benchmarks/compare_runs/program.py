@@ -21,7 +21,7 @@ collects the garbage; a gradient that is half as large again; 4 ms of sleep in e
 
 _SLEEP_S, _OF_RANK_S = 0.002, 0.004
 _WIDTH, _BATCH = 512, 96
-_GARBAGE_EVERY, _KEPT = 5, 100_000
+_GARBAGE_EVERY, _KEPT = 5, 10_000
 
 
 def main(n_steps: int, change: str) -> None:

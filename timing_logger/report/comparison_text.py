@@ -45,13 +45,17 @@ def comparison_text(found: Comparison, width: int, *, everything: bool = False) 
         *paragraph(width, verdict_of_comparison(found), *cause_sentences(found)),
         table,
         *paragraph(width, *on_left_out(len(telling), len(shown), "differences", "that are largest")),
-        *paragraph(width, _NOTE if _has_intervals(shown) else _NOTE_WITHOUT = (
-    "Of an average step of an average rank, in ms. Rows may lie in each other, so that differences do not add "
-    "up."
+        *paragraph(width, _NOTE if _has_intervals(shown) else _NOTE_WITHOUT),
+    )
+
+
+_NOTE_WITHOUT = (
+    "Of an average step of an average rank, in ms. Rows may lie in each other, so that differences do not "
+    "add up."
 )
 _NOTE = (
-    f"{_NOTE_WITHOUT} Between: where the difference lies, 99% sure. Sure: beyond chance, as one of all that "
-    "were compared."
+    f"{_NOTE_WITHOUT} Between: where the difference lies, 99% sure. Sure: beyond chance, as one of "
+    "all that were compared."
 )
 
 

@@ -12,7 +12,7 @@ from timing_logger.analysis.comparison import settings
 from timing_logger.analysis.comparison.between_runs import Shift, effect_found, runs_needed, shift_between
 from timing_logger.analysis.comparison.causes_of_change import causes_of
 from timing_logger.analysis.comparison.differences import differences_of
-from timing_logger.analysis.comparison.judging import Found, judged, parts_of_step
+from timing_logger.analysis.comparison.judging import Found, judged, parts_of_step, time_the_same
 from timing_logger.analysis.comparison.result import (
     Comparison,
     Order,
@@ -84,8 +84,9 @@ def compare_runs(
     step = _step_change(here, there, shift, max_regression)
     why = _why_not(here, there, in_batches=in_batches)
     parts = () if why else parts_of_step(here.members, there.members, paired=paired)
-    found = Found(why=why) if why else judged(shift, step, parts, max_regression)
     differences = differences_of(here.members, there.members, paired=paired, with_intervals=not why)
+    alike = time_the_same(differences, step)
+    found = Found(why=why) if why else judged(shift, step, parts, max_regression, time_the_same=alike)
     causes = causes_of(here.members, there.members, differences, found.shown_ms)
     return Comparison(
         verdict=found.verdict, why=found.why, basis=found.basis, step=step, parts=parts, bound=max_regression,

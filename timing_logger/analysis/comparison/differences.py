@@ -59,12 +59,12 @@ def _difference(
         shift_between(ms, against_ms, paired=paired) if with_intervals else _without_interval(ms, against_ms)
     )
     found, others = (_found(side, what) for side in (here, there))
-    count, against_count = (_mean(_values(side, what, lambda one: one.n_rows)) for side in (here, there))
+    n_rows, against_rows = (_mean(_values(side, what, lambda one: one.n_rows)) for side in (here, there))
     n_bytes, against_bytes = (_mean_bytes(of) for of in (found, others))
     does = _does(found, others, n_here=sum(map(len, here)), n_there=sum(map(len, there)))
     return Difference(
-        *what, len(found), len(others), _mean(ms), _mean(against_ms), shift, False, does, count, against_count,
-        n_bytes, against_bytes,
+        *what, len(found), len(others), _mean(ms), _mean(against_ms), shift, False, does, n_rows,
+        against_rows, n_bytes, against_bytes,
     )  # fmt: skip
 
 
@@ -84,8 +84,7 @@ def _does(found: Sequence[Quantity], others: Sequence[Quantity], *, n_here: int,
 
 
 def _apart(here: Sequence[float | None], there: Sequence[float | None]) -> bool:
-    """Tell whether all values of one side lie beyond all of the other, by more than the end of a run
-    explains."""
+    """Tell whether all of one side lie beyond all of the other, by more than the end of a run explains."""
     known, others = ([one for one in side if one is not None] for side in (here, there))
     if not known or not others:
         return False

@@ -1,10 +1,10 @@
 """The verdict on a change of the step: by the step as a whole, or by its parts where that is too uneven.
 
-A part may be far more even than the step: what a busy machine adds to computing is not in the code that only
-waits for a timer. If a part takes longer, and the step does not take less, then the program does more in each
-step, although the step alone does not show it. That takes the parts that are too uneven to tell to be
-unchanged: time that only moved from one part into another, as that of code which is timed from now on, is
-told from a change only as far as the step tells it.
+A part may be far more even than the step: what a busy machine adds to computing is not in code that only
+waits for a timer. If a part takes longer, the program does more in each step, although the step alone does
+not show it. That takes the parts that are too uneven to tell to be unchanged. So it is not concluded where
+the step contradicts, nor where the sides time different operations: then time may only have moved from one
+part into another, as that of code that is timed from now on.
 """
 
 from __future__ import annotations
@@ -17,9 +17,17 @@ import numpy as np
 
 from timing_logger.analysis.comparison.between_runs import Shift, shift_between
 from timing_logger.analysis.comparison.differences import Members
-from timing_logger.analysis.comparison.result import Basis, ComparisonVerdict, PartChange, StepChange, Why
+from timing_logger.analysis.comparison.result import (
+    Basis,
+    ComparisonVerdict,
+    Difference,
+    PartChange,
+    StepChange,
+    Why,
+)
 from timing_logger.analysis.comparison.run_summary import RunSummary
 from timing_logger.analysis.comparison.settings import PARTS_CONFIDENCE
+from timing_logger.analysis.operations import PAUSES
 
 PARTS = ("own work", "not timed", "transfer", "waiting")
 """The parts of a step that are judged; what could not be matched is none."""
@@ -34,7 +42,9 @@ class Found(NamedTuple):
     shown_ms: float = 0.0
 
 
-def judged(shift: Shift, step: StepChange, parts: Sequence[PartChange], bound: float) -> Found:
+def judged(
+    shift: Shift, step: StepChange, parts: Sequence[PartChange], bound: float, *, time_the_same: bool
+) -> Found:
     """Return the verdict on the step.
 
     Args:
@@ -42,15 +52,33 @@ def judged(shift: Shift, step: StepChange, parts: Sequence[PartChange], bound: f
         step: the same in ms.
         parts: by how much its parts did.
         bound: the least change that is called one, as a fraction.
+        time_the_same: whether both sides time the same operations.
     """
     if shift.is_shown:
         if abs(shift.estimate) < math.log1p(bound):
             return Found(why="small")
         return Found(_direction(shift.estimate), "", "step", step.ms - step.against_ms)
     shown_ms = sum(part.change_ms for part in parts if part.is_shown)
-    if abs(shown_ms) < bound * step.against_ms or shown_ms * shift.estimate <= 0:
+    share = shown_ms / step.against_ms
+    if not time_the_same or shown_ms == 0 or abs(share) < bound or not step.low <= share <= step.high:
         return Found(why="not shown")
     return Found(_direction(shown_ms), "", "parts", shown_ms)
+
+
+def time_the_same(differences: Sequence[Difference], step: StepChange) -> bool:
+    """Tell whether both sides time the same operations equally often, but for some that take next to nothing.
+
+    Pauses count for nothing here: they are no code that somebody has timed.
+    """
+    least_ms = _TRIFLE * step.against_ms
+    return not any(
+        one.does in ("new", "gone", "count") and abs(one.shift.estimate) >= least_ms
+        for one in differences
+        if one.kind == "operation" and one.operation not in PAUSES
+    )
+
+
+_TRIFLE = 0.01
 
 
 def _direction(change: float) -> ComparisonVerdict:
