@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from timing_logger._typed_json import Rules, checked
 from timing_logger.errors import NotATimingFileError
+from timing_logger.program_commit import program_commit
 from timing_logger.record import RawRecord, repaired
 from timing_logger.run_identity import identity
 
@@ -513,6 +514,8 @@ class RunInfo:
         host_counters: the file of host counters; None if the logger writes none.
         stack_samples: the file of stack samples; None if the logger writes none.
         imported: what the file was made from, if ``timing-logger import`` made it; None if a logger did.
+        commit: the commit that is checked out where the program is; "" if it is in no git repository. Its
+            files may have been changed since.
         core: what recorded: "native", "python", or "native-mpi" for the library of ``run --native-mpi``.
         core_note: what the Python core costs, why it was the one in use, and the way out; "" for the others.
     """
@@ -561,6 +564,7 @@ class RunInfo:
     pid: int = field(default_factory=os.getpid)
     pid_namespace: int = field(default_factory=lambda: pid_namespace())
     versions: dict[str, str] = field(default_factory=lambda: _versions())
+    commit: str = field(default_factory=lambda: program_commit())
 
     def to_json(self) -> str:
         """Return the sidecar as JSON: ``schema_version`` first, and an object for each named tuple."""

@@ -33,7 +33,7 @@ class Options(NamedTuple):
 
 
 def _alike(options: Options) -> Iterator[str]:
-    yield from simulated.lines_of_alike(_simulated(options.quick), options.n_tries)
+    yield from simulated.lines_of_alike(_simulated(options.quick), 2 * options.n_tries)
 
 
 def _slower(options: Options) -> Iterator[str]:

@@ -48,6 +48,8 @@ class SidecarContent(TypedDict, total=False):
     imported: Mapping[str, object] | None
     core: str
     core_note: str
+    commit: str
+    versions: Mapping[str, str]
 
 
 class Clock(TypedDict, total=False):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,9 +18,8 @@ from timing_logger.analysis.ranks.summarize import seen_before
 from timing_logger.analysis.table_types import Floats, Frame, Ints
 from timing_logger.analysis.tables import taken
 
-_KEPT_OF_PART = 5
-"""Of each part of the processes, so many times what is kept of the run: what takes long on all is among
-it."""
+_KEPT_OF_PROCESS = 5
+"""Of each process, so many times what is kept of the run: what takes long on all is among it."""
 
 _BY = {"operation": ("operation", "phase", "group"), "layer": ("operation", "layer_name")}
 """The columns that tell quantities of each kind apart."""
@@ -29,12 +29,12 @@ Key = tuple[str, str, str, str, str]
 
 
 class Spent(NamedTuple):
-    """What some processes spent on one thing: sums over processes.
+    """What a process spent on one thing.
 
     Attributes:
-        ms, n_rows, bytes: of their rows, the time without what was counted with another row.
+        ms, n_rows, bytes: of its rows, the time without what was counted with another row.
         n_sizes: how many rows state a size.
-        median_ms: the sum over processes of the median of their steps.
+        median_ms: the median of its steps.
     """
 
     ms: float
@@ -44,11 +44,11 @@ class Spent(NamedTuple):
     median_ms: float
 
 
-class SpentPart(NamedTuple):
-    """What some processes spent.
+class SpentByProcess(NamedTuple):
+    """What a process spent.
 
     Attributes:
-        spent: by what they spent it on.
+        spent: by what it spent it on.
         n_more: how many more things there are, which take less.
     """
 
@@ -56,28 +56,30 @@ class SpentPart(NamedTuple):
     n_more: int
 
 
-def spent_in(frame: Frame, steps: CountedSteps) -> SpentPart:
-    """Sum what whole processes spent in the steps that count, of a table that ``opened`` returned."""
-    names = ("operation", "phase", "group", "layer_name")
-    frame = taken(frame, [*names, *_COLUMNS], steps.rows)
-    found: dict[Key, Spent] = {}
-    n_more = 0
+def spent_in(frame: Frame, steps: CountedSteps) -> list[SpentByProcess]:
+    """Sum what each of some processes spent in the steps that count, of a table that ``opened`` returned."""
+    frame = taken(frame, ["operation", "phase", "group", "layer_name", *_COLUMNS], steps.rows)
+    found: dict[int, SpentByProcess] = {at: SpentByProcess({}, 0) for at in range(len(steps.lengths))}
     for kind, columns in _BY.items():
-        of_kind, more = _spent(frame, steps, kind, {name: coded_text(frame, name) for name in columns})
-        found |= of_kind
-        n_more += more
-    return SpentPart(found, n_more)
+        of_kind = _spent(frame, steps, kind, {name: coded_text(frame, name) for name in columns})
+        for process, spent in of_kind.items():
+            kept, n_more = _longest(spent, _KEPT_OF_PROCESS * _MOST[kind])
+            before = found[process]
+            found[process] = SpentByProcess(before.spent | kept, before.n_more + n_more)
+    return list(found.values())
 
 
 _COLUMNS = (
     "rank", "incarnation", "thread", "elapsed_ms", "message_size_bytes", "start_counter", "end_counter",
 )  # fmt: skip
+_MOST = {"operation": MOST_OPERATIONS, "layer": MOST_LAYERS}
 
 
 def _spent(
-    frame: Frame, steps: CountedSteps, kind: str, texts: dict[str, tuple[Ints, list[str]]]
-) -> tuple[dict[Key, Spent], int]:
-    key = dense_codes(*(codes for codes, _ in texts.values()))
+    frame: Frame, steps: CountedSteps, kind: str, texts: Mapping[str, tuple[Ints, list[str]]]
+) -> dict[int, dict[Key, Spent]]:
+    """Return what each process spent on things of a kind."""
+    key = dense_codes(steps.process, *(codes for codes, _ in texts.values()))
     one, n_keys = any_row_of(key), int(key.max(initial=-1)) + 1
     ms, sizes = _counted_ms(frame, key, texts["operation"]), numbers(frame, "message_size_bytes")
     columns = (
@@ -85,14 +87,13 @@ def _spent(
         sums(sizes, key, n_keys), counts_known(sizes, key, n_keys).astype(np.float64),
         _medians_ms(ms, key, steps, n_keys),
     )  # fmt: skip
-    names = {name: [values[code] for code in codes[one]] for name, (codes, values) in texts.items()}
-    keys = [_key(kind, {name: values[at] for name, values in names.items()}) for at in range(n_keys)]
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    found = {of: Spent._make(row) for of, row in zip(keys, rows, strict=True) if kind != "layer" or of[-1]}
-    return _longest(found, _KEPT_OF_PART * _MOST[kind])
-
-
-_MOST = {"operation": MOST_OPERATIONS, "layer": MOST_LAYERS}
+    rows = list(zip(*(column.tolist() for column in columns), strict=True))
+    found: dict[int, dict[Key, Spent]] = {}
+    for at, row in enumerate(one.tolist()):
+        of = _key(kind, {name: values[codes[row]] for name, (codes, values) in texts.items()})
+        if kind != "layer" or of[-1]:
+            found.setdefault(int(steps.process[row]), {})[of] = Spent._make(rows[at])
+    return found
 
 
 def _key(kind: str, text: dict[str, str]) -> Key:
@@ -107,16 +108,15 @@ def _counted_ms(frame: Frame, key: Ints, operation: tuple[Ints, list[str]]) -> F
 
 
 def _medians_ms(ms: Floats, key: Ints, steps: CountedSteps, n_keys: int) -> Floats:
-    """Return for each key the sum over processes of the median over steps of what it took in a step."""
-    cell = dense_codes(key, steps.process, steps.step)
+    """Return for each key, which is of one process, the median over steps of what it took in a step."""
+    cell = dense_codes(key, steps.step)
     one = any_row_of(cell)
     in_step_ms = sums(ms, cell, len(one))
-    of_process = dense_codes(key[one], steps.process[one])
     found = np.zeros(n_keys)
-    for rows in rows_of_each(of_process):
-        entry = one[rows][0]
-        n_steps = steps.lengths[int(steps.process[entry])].n_steps
-        found[key[entry]] += _median_with_zeros(in_step_ms[rows], n_steps)
+    for rows in rows_of_each(key[one]):
+        row = one[rows][0]
+        n_steps = steps.lengths[int(steps.process[row])].n_steps
+        found[key[row]] = _median_with_zeros(in_step_ms[rows], n_steps)
     return found
 
 
@@ -135,31 +135,25 @@ def _longest(spent: dict[Key, Spent], most: int) -> tuple[dict[Key, Spent], int]
     return dict(in_order[:most]), max(0, len(in_order) - most)
 
 
-def joined_quantities(
-    parts: Sequence[SpentPart], n_steps: int, n_processes: int
-) -> tuple[list[Quantity], int]:
+def joined_quantities(processes: Sequence[SpentByProcess], n_steps: int) -> tuple[list[Quantity], int]:
     """Return what an average rank spent in an average step, the longest first, and how much is left out.
 
     Args:
-        parts: of all processes.
-        n_steps: the number of steps that count, of all processes together.
-        n_processes: how many processes these are of.
+        processes: those that have steps that count.
+        n_steps: how many of these all of them have together.
     """
-    together: dict[Key, Spent] = {}
-    for key, one in _all(parts):
-        before = together.get(key)
-        together[key] = one if before is None else Spent._make(map(sum, zip(before, one, strict=True)))
+    by_key: dict[Key, list[Spent]] = {}
+    for key, one in (item for process in processes for item in process.spent.items()):
+        by_key.setdefault(key, []).append(one)
+    # Exact sums, which are the same in any order of processes.
+    together = {key: Spent._make(map(math.fsum, zip(*every, strict=True))) for key, every in by_key.items()}
     found: list[Quantity] = []
-    n_more = max((part.n_more for part in parts), default=0)
+    n_more = max((process.n_more for process in processes), default=0)
     for kind, most in _MOST.items():
         kept, more = _longest({key: one for key, one in together.items() if key[0] == kind}, most)
-        found += [_quantity(key, one, n_steps, n_processes) for key, one in kept.items()]
+        found += [_quantity(key, one, n_steps, len(processes)) for key, one in kept.items()]
         n_more += more
     return found, n_more
-
-
-def _all(parts: Sequence[SpentPart]) -> Iterable[tuple[Key, Spent]]:
-    return (one for part in parts for one in part.spent.items())
 
 
 def _quantity(key: Key, one: Spent, n_steps: int, n_processes: int) -> Quantity:

@@ -154,7 +154,8 @@ def summary_from(content: object) -> RunSummary:
     summary = RunSummary(**{**found.value, **_nested(found.value)})
     if not summary.step_mean_ms > 0 or not summary.step_median_ms > 0 or not summary.n_steps > 0:
         raise RunSummaryError("it states no step that takes time")
-    if summary.steps_are not in _STEP_KINDS or any(_is_negative(one) for one in summary.quantities):
+    beyond = max(summary.step_mean_ms, summary.step_median_ms) > _MOST
+    if beyond or summary.steps_are not in _STEP_KINDS or any(map(_is_beyond, summary.quantities)):
         raise RunSummaryError("it states values that no run has")
     return summary
 
@@ -167,5 +168,9 @@ def _nested(content: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _is_negative(one: Quantity) -> bool:
-    return min(one.mean_ms, one.median_ms or 0.0, one.n_rows, one.bytes or 0.0) < 0
+_MOST = 1e18  # in ms or bytes: 30 million years, and an exabyte
+
+
+def _is_beyond(one: Quantity) -> bool:
+    values = one.mean_ms, one.median_ms or 0.0, one.n_rows, one.bytes or 0.0
+    return min(values) < 0 or max(values) > _MOST

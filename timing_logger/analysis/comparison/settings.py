@@ -6,13 +6,12 @@ WARM_UP_SHARE, MOST_WARM_UP = 0.1, 10
 """The first tenth of the steps is left out, at most ten: a program allocates, compiles and connects in these,
 and what it does once is not to be spread over a run of any length."""
 
-STEP_CONFIDENCE = 0.995
-"""Of the interval of the step. Of equal programs, one comparison in 400 then shows a slowdown of the step."""
+STEP_CONFIDENCE = 0.99
+"""Of the interval of the step. Of equal programs, one comparison in 200 then shows a slowdown of the step."""
 
 PARTS_CONFIDENCE = 0.995
-"""Of the intervals of the parts of a step, all together (Bonferroni). With those of the step, one comparison
-of equal programs in 200 is called slower: a gate that is asked in each pull request may not be wrong in one
-of 40."""
+"""Of the intervals of the parts of a step, all together (Bonferroni). With those of the step, fewer than one
+in 100 comparisons of equal programs are called slower, which a gate in each pull request needs."""
 
 CONFIDENCE = 0.99
 """Of the interval of each further difference, which explains and decides nothing."""

@@ -14,7 +14,7 @@ from timing_logger.analysis.accounting.by_rank import PARTS, summarize_account
 from timing_logger.analysis.analysis import ByProcess
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.comparison.counted_steps import StepLength, counted_steps
-from timing_logger.analysis.comparison.quantities import SpentPart, joined_quantities, spent_in
+from timing_logger.analysis.comparison.quantities import SpentByProcess, joined_quantities, spent_in
 from timing_logger.analysis.comparison.run_summary import OF_RANK, Quantity, RunSummary, Verdict
 from timing_logger.analysis.comparison.settings import MOST_RANKS
 from timing_logger.analysis.files import File, SidecarContent, sidecar_of
@@ -51,7 +51,7 @@ class _Part(NamedTuple):
     Attributes:
         lengths: of each process, how long its steps were.
         kind: what these steps are.
-        spent: what the processes spent them on.
+        spent: of each process, what it spent them on.
         judgement: what a verdict and the account need.
         files: ``attrs["files"]`` of the timings.
         ranks: that have rows.
@@ -59,7 +59,7 @@ class _Part(NamedTuple):
 
     lengths: list[StepLength]
     kind: str
-    spent: SpentPart
+    spent: list[SpentByProcess]
     judgement: JudgementPart
     files: list[File]
     ranks: list[int]
@@ -78,24 +78,32 @@ def _map(timings: IntoDataFrame) -> _Part:
 
 
 def _reduce(parts: Sequence[_Part]) -> RunSummary:
+    files = [file for part in parts for file in part.files]
+    n_ranks = len({rank for part in parts for rank in part.ranks})
     kind = next(kind for kind in ("iterations", "rounds", "run") if kind in {part.kind for part in parts})
-    parts = [part for part in parts if part.kind == kind or not part.lengths]
-    lengths = [one for part in parts for one in part.lengths if one.mean_ms > 0]
-    if not lengths:
+    parts = [part for part in parts if part.kind == kind]
+    counted = [
+        (length, spent)
+        for part in parts
+        for length, spent in zip(part.lengths, part.spent, strict=True)
+        if length.mean_ms > 0
+    ]
+    if not counted:
         raise TableError(
             "timings: no step has a known length, as a run has of at least three iterations whose rows state "
-            "start_counter. Give set_current_iteration each step, or record a longer run."
+            "start_counter. Call set_current_iteration in each step, or record a longer run."
         )
+    lengths = [length for length, _ in counted]
     n_steps = sum(one.n_steps for one in lengths)
-    quantities, n_left_out = joined_quantities([part.spent for part in parts], n_steps, len(lengths))
-    files = [file for part in parts for file in part.files]
+    quantities, n_left_out = joined_quantities([spent for _, spent in counted], n_steps)
     judgement = reduce_judgement([part.judgement for part in parts])
     most = max(one.n_steps for one in lengths)
     account = _of_account(judgement.case.times.account, n_steps, len(lengths))
     said = judgement.verdict
+    cost_ms = said.cost_ms / (most * said.recorded_every)
     return RunSummary(
         **_facts(files),
-        n_ranks=len({rank for part in parts for rank in part.ranks}),
+        n_ranks=n_ranks,
         steps_are=kind,
         n_steps=most,
         n_warm_up=max(one.n_warm_up for one in lengths),
@@ -103,7 +111,7 @@ def _reduce(parts: Sequence[_Part]) -> RunSummary:
         step_median_ms=float(np.mean([one.median_ms for one in lengths])),
         quantities=sorted([*quantities, *account], key=lambda one: -one.mean_ms),
         n_left_out=n_left_out,
-        verdict=Verdict(said.verdict, said.judged, [*said.ranks], said.operation, said.cost_ms / most),
+        verdict=Verdict(said.verdict, said.judged, [*said.ranks], said.operation, cost_ms),
     )
 
 

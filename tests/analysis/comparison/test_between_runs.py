@@ -1,0 +1,94 @@
+"""The statistics between runs: intervals hold what they promise, and the numbers of runs are those needed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from timing_logger.analysis.comparison.between_runs import (
+    effect_found,
+    runs_needed,
+    shift_between,
+    shown_beyond_chance,
+    spread_of,
+)
+
+RNG = np.random.default_rng(0)
+
+
+def test_the_interval_is_that_of_welch() -> None:
+    a, b = RNG.normal(1.0, 0.1, 5), RNG.normal(0.9, 0.3, 7)
+    found = shift_between(a.tolist(), b.tolist(), confidence=0.95)
+    variances = a.var(ddof=1) / 5, b.var(ddof=1) / 7
+    freedom = sum(variances) ** 2 / (variances[0] ** 2 / 4 + variances[1] ** 2 / 6)
+    half = stats.t.ppf(0.975, freedom) * math.sqrt(sum(variances))
+    assert (found.low, found.high) == pytest.approx((a.mean() - b.mean() - half, a.mean() - b.mean() + half))
+
+
+def test_of_equal_sides_as_few_intervals_exclude_0_as_is_said() -> None:
+    shown = [shift_between(*RNG.normal(0, 1, (2, 5)).tolist(), confidence=0.9).is_shown for _ in range(1000)]
+    assert np.mean(shown) == pytest.approx(0.1, abs=0.03)
+
+
+def test_one_value_is_held_against_the_interval_of_a_further_one_of_the_others() -> None:
+    others = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    found = shift_between([9.0], others, confidence=0.9)
+    half = stats.t.ppf(0.95, 5) * np.std(others, ddof=1) * math.sqrt(1 + 1 / 6)
+    assert (found.low, found.high) == pytest.approx((5.5 - half, 5.5 + half))
+
+
+def test_of_one_value_on_each_side_nothing_is_known_but_their_difference() -> None:
+    found = shift_between([2.0], [1.5])
+    assert (found.estimate, found.low, found.high) == (0.5, -math.inf, math.inf)
+    assert math.isnan(found.p)
+    assert not found.is_shown
+
+
+def test_values_that_never_differ_differ_for_certain_where_they_do() -> None:
+    assert shift_between([2.0] * 3, [1.0] * 3).is_shown
+    assert not shift_between([2.0] * 3, [2.0] * 3).is_shown
+
+
+def test_pairs_are_told_apart_where_what_they_share_is_uneven() -> None:
+    shared = RNG.normal(0, 1, 6)
+    a, b = (shared + 0.1 + RNG.normal(0, 0.01, 6)).tolist(), (shared + RNG.normal(0, 0.01, 6)).tolist()
+    assert shift_between(a, b, paired=True).is_shown
+    assert not shift_between(a, b).is_shown
+
+
+def test_the_number_of_runs_that_is_named_finds_the_effect_nine_times_in_ten() -> None:
+    n = runs_needed(0.05, 0.03, 0.99)
+    assert n is not None
+    found = [
+        shift_between(*(RNG.normal((0.05, 0), 0.03, (n, 2)).T.tolist()), confidence=0.99).is_shown
+        for _ in range(500)
+    ]
+    assert np.mean(found) == pytest.approx(0.9, abs=0.05)
+
+
+def test_the_effect_that_is_said_to_be_found_needs_as_many_runs_as_there_are() -> None:
+    effect = effect_found(0.03, 8, 8, 0.99)
+    assert runs_needed(effect, 0.03, 0.99) == 8
+    assert runs_needed(0.99 * effect, 0.03, 0.99) == 9
+
+
+@pytest.mark.parametrize(("effect", "spread"), [(0.0, 0.1), (0.1, math.nan), (1e-6, 1.0)])
+def test_no_number_is_named_that_nobody_knows_or_makes(effect: float, spread: float) -> None:
+    assert runs_needed(effect, spread, 0.99) is None
+
+
+def test_three_runs_are_the_fewest_that_are_named() -> None:
+    assert runs_needed(1.0, 0.0, 0.99) == runs_needed(1.0, 1e-6, 0.99) == 3
+
+
+def test_of_many_differences_by_chance_next_to_none_are_named() -> None:
+    assert sum(shown_beyond_chance(RNG.uniform(0, 1, 1000).tolist(), 0.05)) <= 1
+    assert shown_beyond_chance([0.001, math.nan, 0.9], 0.05) == [True, False, False]
+
+
+def test_the_spread_is_that_within_sides() -> None:
+    assert spread_of([1.0, 3.0], [101.0, 103.0]) == pytest.approx(math.sqrt(2))
+    assert math.isnan(spread_of([1.0], [2.0]))

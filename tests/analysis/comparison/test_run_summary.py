@@ -1,0 +1,64 @@
+"""The summary of a run goes into JSON and back; and what is no summary is refused, whatever it holds."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from compared_runs import quantity, summary
+from hostile_files import POISON
+
+from timing_logger.analysis.comparison.run_summary import RunSummary, Verdict, summary_from
+from timing_logger.errors import RunSummaryError
+
+WHOLE = summary(
+    1.0, quantity("ALLREDUCE", 1.0, n_bytes=5.0), quantity("own work", 2.0, kind="rank", rank=1),
+    verdict=Verdict("rank", True, [1], "DATA", 3.0), versions={"torch": "2.9"}, hosts=["a"],
+)  # fmt: skip
+
+
+def plain() -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(json.dumps(WHOLE.as_dict()))
+    return content
+
+
+def test_it_goes_into_json_and_back() -> None:
+    assert summary_from(plain()) == WHOLE
+
+
+@pytest.mark.parametrize("name", RunSummary.__dataclass_fields__)
+@pytest.mark.parametrize("value", POISON, ids=lambda value: repr(value)[:20])
+def test_no_value_does_more_than_to_be_refused(name: str, value: object) -> None:
+    content = {**plain(), name: value}
+    try:
+        found = summary_from(content)
+    except RunSummaryError:
+        return
+    assert isinstance(found, RunSummary)
+    assert found.step_mean_ms > 0
+
+
+@pytest.mark.parametrize("value", POISON, ids=lambda value: repr(value)[:20])
+@pytest.mark.parametrize("name", ["mean_ms", "operation", "rank", "n_rows"])
+def test_a_quantity_with_a_value_of_another_type_is_refused(name: str, value: object) -> None:
+    content = plain()
+    content["quantities"][-1][name] = value
+    try:
+        summary_from(content)
+    except RunSummaryError:
+        return
+    assert isinstance(value, (int, float, str, type(None)))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ([], "no JSON object"), ({}, "version"), ({**WHOLE.as_dict(), "schema_version": 2}, "version 2"),
+        ({"schema_version": 1}, "missing"), ({**WHOLE.as_dict(), "step_mean_ms": 0.0}, "no step that takes"),
+        ({**WHOLE.as_dict(), "steps_are": "hops"}, "values that no run has"),
+    ],
+)  # fmt: skip
+def test_what_is_no_summary_is_refused_with_the_reason(content: object, said: str) -> None:
+    with pytest.raises(RunSummaryError, match=said):
+        summary_from(json.loads(json.dumps(content)))

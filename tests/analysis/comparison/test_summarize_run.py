@@ -1,0 +1,164 @@
+"""What is kept of a run: how long its steps are, on what they are spent, and what its sidecars tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from places import ROOT
+from simulated_runs import OPERATIONS_MS, TRANSFER_MS, data_parallel, factors
+
+from timing_logger import read_timings
+from timing_logger.analysis.comparison.run_summary import Quantity, RunSummary
+from timing_logger.analysis.comparison.settings import MOST_LAYERS, MOST_OPERATIONS
+from timing_logger.analysis.comparison.summarize_run import RUN_SUMMARY, summarize_run
+from timing_logger.errors import TableError
+
+STEP_MS = sum(OPERATIONS_MS.values()) + TRANSFER_MS
+
+
+@pytest.fixture(scope="module")
+def sample() -> pd.DataFrame:
+    return read_timings(ROOT / "logs" / "sample")
+
+
+def steady(n_steps: int = 40, n_ranks: int = 2, **fields: Any) -> pd.DataFrame:
+    return data_parallel(factors(n_steps, n_ranks), **fields)
+
+
+def of(found: RunSummary, operation: str, kind: str = "operation", rank: int | None = None) -> Quantity:
+    (one,) = (
+        one for one in found.quantities if (one.kind, one.operation, one.rank) == (kind, operation, rank)
+    )
+    return one
+
+
+def test_a_step_lasts_until_the_next_one_begins() -> None:
+    found = summarize_run(steady())
+    assert (found.step_mean_ms, found.step_median_ms) == pytest.approx((STEP_MS, STEP_MS))
+
+
+def test_the_first_tenth_is_left_out_and_at_most_ten_steps() -> None:
+    of_40, of_300 = summarize_run(steady(40)), summarize_run(steady(300))
+    assert (of_40.n_warm_up, of_40.n_steps) == (4, 36)
+    assert (of_300.n_warm_up, of_300.n_steps) == (10, 290)
+
+
+def test_slow_first_steps_and_what_is_of_no_step_are_not_in_it() -> None:
+    slow = factors(40, 2)
+    slow[:4] *= 50
+    table = data_parallel(slow)
+    set_up = table.iloc[:1].assign(operation="SET_UP", iteration=pd.NA, elapsed_ms=5e3)
+    found = summarize_run(pd.concat([table, set_up], ignore_index=True))
+    assert found.step_mean_ms == pytest.approx(STEP_MS)
+    assert of(found, "FORWARD").mean_ms == pytest.approx(OPERATIONS_MS["FORWARD"])
+    assert "SET_UP" not in [one.operation for one in found.quantities]
+
+
+def test_a_quantity_is_that_of_an_average_rank_in_an_average_step() -> None:
+    uneven = factors(40, 2)
+    uneven[:, 1] = 2.0
+    table = data_parallel(uneven, slow_operations=["FORWARD"])
+    table.loc[table["operation"] == "ALLREDUCE", "message_size_bytes"] = 1000
+    found = summarize_run(table)
+    assert of(found, "FORWARD").mean_ms == pytest.approx(1.5 * OPERATIONS_MS["FORWARD"])
+    assert of(found, "FORWARD").bytes is None
+    assert (of(found, "ALLREDUCE").n_rows, of(found, "ALLREDUCE").bytes) == (1.0, 1000.0)
+
+
+def test_the_median_counts_steps_without_the_operation_as_0() -> None:
+    table = steady()
+    seldom = table[(table["operation"] == "DATA") & (table["iteration"] % 4 == 0)].assign(operation="SAVE")
+    found = of(summarize_run(pd.concat([table, seldom], ignore_index=True)), "SAVE")
+    assert found.median_ms == 0.0
+    assert found.mean_ms == pytest.approx(OPERATIONS_MS["DATA"] / 4, rel=0.1)
+
+
+def test_waits_that_share_an_interval_count_once() -> None:
+    table = steady()
+    twice = table[table["operation"] == "DATA"].assign(operation="WAIT")
+    found = of(summarize_run(pd.concat([table, twice, twice], ignore_index=True)), "WAIT")
+    assert (found.n_rows, found.mean_ms) == (2.0, pytest.approx(OPERATIONS_MS["DATA"]))
+
+
+def test_the_parts_of_the_account_are_the_step() -> None:
+    uneven = factors(60, 4, noise=0.1)
+    found = summarize_run(data_parallel(uneven))
+    parts = [one.mean_ms for one in found.quantities if one.kind == "account"]
+    assert len(parts) == 5
+    assert sum(parts) == pytest.approx(found.step_mean_ms, rel=0.01)
+
+
+def test_the_slow_rank_is_kept(sample: pd.DataFrame) -> None:
+    found = summarize_run(sample)
+    assert found.verdict is not None
+    assert (found.verdict.verdict, found.verdict.ranks, found.verdict.operation) == ("rank", [2], "DATA")
+    slow = of(found, "own work", "rank", 2).mean_ms
+    assert slow > 3 * of(found, "own work", "rank", 0).mean_ms
+
+
+def test_what_sidecars_state_is_kept(sample: pd.DataFrame) -> None:
+    found = summarize_run(sample)
+    assert (found.n_ranks, found.world_size, len(found.hosts)) == (4, 4, 1)
+    assert "python" in found.versions
+    assert found.began_unix_ns is not None
+    assert found.options["record_every_n_steps"] == "1"
+
+
+def test_every_process_for_itself_gives_the_same(sample: pd.DataFrame) -> None:
+    parts = []
+    for rank, rows in sample.groupby("rank"):
+        alone = rows.reset_index(drop=True)
+        alone.attrs["files"] = [file for file in sample.attrs["files"] if file["rank"] == rank]
+        parts.append(RUN_SUMMARY.map(alone))
+    assert RUN_SUMMARY.reduce(parts) == summarize_run(sample)
+
+
+def test_polars_gives_the_same() -> None:
+    table = data_parallel(factors(40, 2, noise=0.05))
+    assert summarize_run(pl.from_pandas(table)) == summarize_run(table)
+
+
+def test_where_only_some_steps_are_recorded_a_step_is_one_iteration() -> None:
+    table = steady(200)
+    found = summarize_run(table[table["iteration"] % 10 == 0].reset_index(drop=True))
+    assert found.n_steps == 18
+    assert found.step_mean_ms == pytest.approx(STEP_MS)
+
+
+def test_rounds_are_steps_where_no_iteration_is_recorded() -> None:
+    table = steady(60).assign(iteration=pd.array([pd.NA] * (60 * 2 * 5), dtype="Int64"))
+    found = summarize_run(table)
+    assert found.steps_are == "rounds"
+    assert found.step_mean_ms == pytest.approx(STEP_MS)
+
+
+def test_a_run_in_which_nothing_repeats_is_one_step() -> None:
+    rows = steady(2, 1)
+    table = rows[rows["operation"] != "ALLREDUCE"].assign(iteration=pd.array([pd.NA] * 8, dtype="Int64"))
+    found = summarize_run(table.reset_index(drop=True))
+    assert (found.steps_are, found.n_steps) == ("run", 1)
+    assert found.step_mean_ms == pytest.approx(2 * STEP_MS)
+
+
+def test_a_run_without_a_step_of_known_length_is_refused() -> None:
+    with pytest.raises(TableError, match="no step has a known length"):
+        summarize_run(steady(1))
+
+
+def test_many_layers_and_operations_stay_few_kilobytes(tmp_path: Path) -> None:
+    table = steady(12, 2)
+    n = len(table)
+    table = table.assign(
+        layer_name=[f"layer{at}" for at in range(n)],
+        operation=np.where(table["operation"] == "DATA", [f"OP{at}" for at in range(n)], table["operation"]),
+    )
+    found = summarize_run(table)
+    kinds = [one.kind for one in found.quantities]
+    assert kinds.count("operation") <= MOST_OPERATIONS
+    assert kinds.count("layer") <= MOST_LAYERS
+    assert found.n_left_out > 0

@@ -1,0 +1,100 @@
+"""The commit that a program is in is that of its repository, as git itself says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from timing_logger.program_commit import program_commit
+
+NAMED = {
+    "GIT_AUTHOR_NAME": "a",
+    "GIT_AUTHOR_EMAIL": "a@b",
+    "GIT_COMMITTER_NAME": "a",
+    "GIT_COMMITTER_EMAIL": "a@b",
+}
+
+
+def git(folder: Path, *arguments: str) -> str:
+    environment = {**os.environ, **NAMED, "GIT_CONFIG_GLOBAL": os.devnull}
+    done = subprocess.run(
+        ["git", *arguments],
+        cwd=folder,
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "repository"
+    (folder / "src").mkdir(parents=True)
+    (folder / "src" / "train.py").write_text("")
+    git(folder, "init", "-q")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "first")
+    monkeypatch.setattr(sys, "argv", [str(folder / "src" / "train.py")])
+    return folder
+
+
+def test_it_is_the_one_that_is_checked_out(repository: Path) -> None:
+    assert program_commit() == git(repository, "rev-parse", "HEAD")
+
+
+def test_it_is_found_without_a_branch(repository: Path) -> None:
+    git(repository, "checkout", "-q", "--detach")
+    assert program_commit() == git(repository, "rev-parse", "HEAD")
+
+
+def test_it_is_found_where_branches_are_packed(repository: Path) -> None:
+    git(repository, "pack-refs", "--all")
+    assert program_commit() == git(repository, "rev-parse", "HEAD")
+
+
+def test_it_is_found_in_another_work_tree(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(repository, "worktree", "add", "-q", "-b", "other", str(tmp_path / "other"))
+    git(tmp_path / "other", "commit", "-q", "--allow-empty", "-m", "second")
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "other" / "src" / "train.py")])
+    assert (
+        program_commit()
+        == git(tmp_path / "other", "rev-parse", "HEAD")
+        != git(repository, "rev-parse", "HEAD")
+    )
+
+
+def test_a_program_without_a_file_is_in_the_current_folder(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["-c"])
+    monkeypatch.chdir(repository / "src")
+    assert program_commit() == git(repository, "rev-parse", "HEAD")
+
+
+@pytest.mark.parametrize(
+    "head", ["", "ref: refs/heads/none", "ref: refs/../../secret", "x" * 40, "ref: /etc/passwd", "\xff\0"]
+)
+def test_of_a_damaged_repository_nothing_is_known(repository: Path, head: str) -> None:
+    (repository / ".git" / "HEAD").write_text(head)
+    assert program_commit() == ""
+
+
+def test_a_fifo_in_its_place_is_not_waited_for(repository: Path) -> None:
+    (repository / ".git" / "HEAD").unlink()
+    os.mkfifo(repository / ".git" / "HEAD")
+    assert program_commit() == ""
+
+
+def test_outside_of_a_repository_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "train.py").write_text("")
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "train.py")])
+    assert program_commit() == ""
