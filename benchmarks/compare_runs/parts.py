@@ -12,7 +12,7 @@ from compare_runs import real, simulated
 from timing_logger.analysis.comparison.run_summary import RunSummary
 
 _WORKERS = 2
-_N_RUNS = {"none": 24, "sleep": 24, "garbage": 8, "bytes": 8, "rank": 8}
+_N_RUNS = {"none": 24, "sleep": 24, "garbage": 5, "bytes": 5, "rank": 5}
 
 
 class Options(NamedTuple):

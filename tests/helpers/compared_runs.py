@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -69,7 +69,3 @@ def write_runs(
         table.loc[table["operation"] == "ALLREDUCE", "message_size_bytes"] = 1_000_000
         made.append(write_table(folder / f"run{place}", table))
     return made
-
-
-def names(paths: Sequence[Path]) -> list[str]:
-    return [str(path) for path in paths]

@@ -12,6 +12,10 @@ from timing_logger.analysis.collectives.messages import message_waits, summarize
 from timing_logger.analysis.collectives.waits import waits
 from timing_logger.analysis.collectives.waits_summary import summarize_waits
 from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.comparison.compare import compare_runs
+from timing_logger.analysis.comparison.result import Comparison
+from timing_logger.analysis.comparison.run_summary import RunSummary
+from timing_logger.analysis.comparison.summarize_run import summarize_run
 from timing_logger.analysis.hangs.diagnosis import hang
 from timing_logger.analysis.hangs.result import RankEnd, RunEnd
 from timing_logger.analysis.operations import (
@@ -45,11 +49,13 @@ from timing_logger.analysis.what_if.what_if import repairs, what_if
 
 __all__ = [
     "COLUMNS_OF",
+    "Comparison",
     "Fix",
     "Gate",
     "Policy",
     "RankEnd",
     "RunEnd",
+    "RunSummary",
     "Slowest",
     "Summary",
     "Suspect",
@@ -61,6 +67,7 @@ __all__ = [
     "base_operation",
     "bus_bytes",
     "compare_counters",
+    "compare_runs",
     "compression",
     "efficiencies",
     "hang",
@@ -81,6 +88,7 @@ __all__ = [
     "summarize_messages",
     "summarize_overlap",
     "summarize_ranks",
+    "summarize_run",
     "summarize_statuses",
     "summarize_waits",
     "synchronises_all_ranks",

@@ -27,6 +27,7 @@ COLUMNS_OF: dict[str, tuple[str, ...]] = {
     "account": (*COLUMNS_OF_COLLECTIVES, *_ON_ONE_AXIS),
     "stragglers": (*COLUMNS_OF_COLLECTIVES, "layer_name", "work", *_ON_ONE_AXIS),
     "hang": (*COLUMNS_OF_COLLECTIVES, "layer_name"),
+    "summarize_run": (*COLUMNS_OF_COLLECTIVES, *_NAMES, "work", *_ON_ONE_AXIS),
 }  # fmt: skip
 """The columns that each analysis needs, by the name of the analysis.
 

@@ -247,5 +247,8 @@ def _side(side: Side) -> dict[str, Any]:
 
 
 def as_part(log_change: float) -> float:
-    """Return a difference of logarithms as a fraction: 0.05 for 5% more."""
-    return math.expm1(min(log_change, 700.0))
+    """Return a difference of logarithms as a fraction: 0.05 for 5% more. What is infinite stays so."""
+    return log_change if math.isinf(log_change) else math.expm1(min(log_change, _MOST_LOG))
+
+
+_MOST_LOG = 700.0  # of which a float has the exponential

@@ -66,7 +66,7 @@ class _Part(NamedTuple):
 
 
 def _map(timings: IntoDataFrame) -> _Part:
-    frame = opened(timings, COLUMNS)
+    frame = opened(timings, COLUMNS_OF["summarize_run"])
     files: list[File] = getattr(timings, "attrs", {}).get("files", [])
     steps = counted_steps(frame)
     rows: Any = taken(frame, frame.columns, steps.rows).to_native()
@@ -185,7 +185,7 @@ def _lost(file: File) -> int:
     return dropped + file.get("bad_lines", 0)
 
 
-COLUMNS = (*dict.fromkeys((*COLUMNS_OF["stragglers"], *COLUMNS_OF["summarize"])),)
-
-RUN_SUMMARY: ByProcess[_Part, RunSummary] = ByProcess(COLUMNS, _map, _reduce, STRAGGLERS.row_bytes)
+RUN_SUMMARY: ByProcess[_Part, RunSummary] = ByProcess(
+    COLUMNS_OF["summarize_run"], _map, _reduce, STRAGGLERS.row_bytes
+)
 """The analysis :func:`summarize_run` in parts."""

@@ -1,0 +1,243 @@
+"""The command compare: verdicts, exit codes, JSON, histories, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compared_runs import write_runs
+from places import ROOT
+from timing_files import record, write_timing_file
+
+from timing_logger.analysis.comparison import between_runs
+from timing_logger.cli import main
+from timing_logger.cli.option_values import CHANGES
+from timing_logger.engine.run_summaries import summaries_of, summary_text
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("runs")
+    longer_ms = {"slower": {"FORWARD": 4.0}}
+    for seed, side in enumerate(("before", "same", "slower")):
+        write_runs(folder / side, 4, noise=0.004, seed=seed, longer_ms=longer_ms.get(side), n_steps=30)
+    return {side: folder / side for side in ("before", "same", "slower")}
+
+
+@pytest.fixture(scope="module")
+def runs(logs: dict[str, Path]) -> dict[str, list[str]]:
+    """Return the runs of each side, as files with their summaries, which are read much faster than
+    folders."""
+    return {side: [kept(folder) for folder in sorted(log.iterdir())] for side, log in logs.items()}
+
+
+def kept(folder: Path) -> str:
+    (found,) = summaries_of([folder])
+    path = folder.parent.parent / f"{folder.parent.name}-{folder.name}.run.json"
+    path.write_text(summary_text(found.summary))
+    return str(path)
+
+
+@pytest.fixture
+def compare(capsys: pytest.CaptureFixture[str]) -> Any:
+    def compared(*arguments: object, exit_code: int = 0, err: str = "") -> str:
+        assert main(["compare", *map(str, arguments)]) == exit_code
+        captured = capsys.readouterr()
+        assert err in captured.err if err else captured.err == ""
+        return re.sub(r"\s+", " ", captured.out)
+
+    return compared
+
+
+def test_a_slower_program_fails_where_that_is_asked_for(compare: Any, runs: dict[str, list[str]]) -> None:
+    arguments = [*runs["slower"], "--against", *runs["before"]]
+    text = compare(*arguments)
+    assert "Verdict: REGRESSED. A step takes 40." in text
+    assert re.search(r" FORWARD takes 1[34]\.\d+ ms in each step against (9|10)\.\d+ ms\.", text)
+    assert compare(*arguments, "--fail-on", "regressed", exit_code=1) == text
+    compare(*arguments, "--fail-on", "regressed", "--max-regression", "20%")
+    compare(*arguments, "--fail-on", "improved,undecided")
+
+
+def test_the_same_program_does_not_fail(compare: Any, runs: dict[str, list[str]]) -> None:
+    text = compare(*runs["same"], "--against", *runs["before"], "--fail-on", "regressed")
+    assert "Verdict: UNDECIDED." in text
+    assert "is excluded" in text
+
+
+def test_a_faster_program_is_called_improved(compare: Any, runs: dict[str, list[str]]) -> None:
+    assert "Verdict: IMPROVED." in compare(*runs["before"], "--against", *runs["slower"])
+
+
+def test_folders_of_folders_count_each(
+    compare: Any, logs: dict[str, Path], runs: dict[str, list[str]]
+) -> None:
+    of_folders = compare(logs["slower"], "--against", logs["before"])
+    assert of_folders.startswith("4 runs of 2 ranks, 27 steps after the first 3 against 4 runs")
+    assert of_folders == compare(*runs["slower"], "--against", *runs["before"])
+
+
+def test_of_single_runs_it_is_told_what_differs_and_nothing_is_decided(
+    compare: Any, runs: dict[str, list[str]]
+) -> None:
+    text = compare(runs["slower"][0], "--against", runs["before"][0], "--fail-on", "regressed")
+    assert "Verdict: UNDECIDED. It takes 3 runs on each side" in text
+    assert re.search(r"FORWARD train 1[34]\.\d+ (9|10)\.\d+ \+[34]\.\d+", text)
+
+
+def test_json_has_the_verdict_and_each_sentence(
+    capsys: pytest.CaptureFixture[str], runs: dict[str, list[str]]
+) -> None:
+    arguments = ["compare", *runs["slower"], "--against", *runs["before"], "--json", "--fail-on", "regressed"]
+    assert main(arguments) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["verdict"], found["basis"], found["order"]) == ("regressed", "step", "in turn")
+    assert 0 < found["step"]["low"] < found["step"]["change"] < found["step"]["high"]
+    assert [cause["kind"] for cause in found["causes"]] == ["work"]
+    assert found["text"][0].startswith("Verdict: REGRESSED.")
+    assert len(found["against"]["runs"]) == 4
+
+
+def test_json_of_single_runs_is_strict(
+    capsys: pytest.CaptureFixture[str], runs: dict[str, list[str]]
+) -> None:
+    assert main(["compare", runs["slower"][0], "--against", runs["before"][0], "--json"]) == 0
+    found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert (found["step"]["low"], found["step"]["p"], found["step"]["runs_needed"]) == (None, None, None)
+
+
+def test_pairs_are_compared_with_each_other(compare: Any, runs: dict[str, list[str]]) -> None:
+    assert ", in pairs." in compare(*runs["slower"], "--against", *runs["before"], "--paired")
+    compare(*runs["slower"][:3], "--against", *runs["before"], "--paired", exit_code=2, err="are no pairs")
+
+
+# -- a history ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def history(compare: Any, runs: dict[str, list[str]], tmp_path: Path) -> Path:
+    folder = tmp_path / "history"
+    for run in [*runs["before"], *runs["same"]]:
+        compare(run, "--history", folder)
+    return folder
+
+
+def test_a_history_begins_with_the_first_runs(
+    compare: Any, runs: dict[str, list[str]], tmp_path: Path
+) -> None:
+    text = compare(*runs["before"], "--history", tmp_path / "new", "--fail-on", "regressed,undecided")
+    assert text.endswith("keeps no runs yet: nothing is compared. 4 runs added. ")
+    assert "it takes 6 to know" in compare(runs["same"][0], "--history", tmp_path / "new")
+
+
+def test_a_slower_run_fails_and_is_not_added(compare: Any, runs: dict[str, list[str]], history: Path) -> None:
+    for _ in range(2):
+        text = compare(runs["slower"][0], "--history", history, "--fail-on", "regressed", exit_code=1)
+        assert "Not added to" in text
+    assert len(list(history.iterdir())) == 8
+
+
+def test_a_slower_run_that_is_accepted_begins_the_history_anew(
+    compare: Any, runs: dict[str, list[str]], history: Path
+) -> None:
+    compare(runs["slower"][0], "--history", history, "--accept")
+    assert len(list(history.iterdir())) == 1
+
+
+def test_an_equal_run_is_added_and_the_oldest_goes(
+    compare: Any, runs: dict[str, list[str]], history: Path
+) -> None:
+    before = sorted(history.iterdir())
+    assert "which keeps 8 now" in compare(runs["before"][0], "--history", history, "--keep", "8")
+    assert sorted(history.iterdir())[:7] == before[1:]
+
+
+def test_a_pull_request_compares_and_adds_nothing(
+    compare: Any, runs: dict[str, list[str]], history: Path
+) -> None:
+    before = sorted(history.iterdir())
+    assert "Not added to" in compare(runs["same"][0], "--history", history, "--no-add")
+    assert sorted(history.iterdir()) == before
+
+
+def test_what_is_damaged_in_a_history_is_told_and_passed_over(
+    compare: Any, runs: dict[str, list[str]], history: Path
+) -> None:
+    (history / "0.run.json").write_text("{}")
+    compare(runs["same"][0], "--history", history, err="0.run.json' holds no summary of a run")
+
+
+# -- what is refused ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "say with what to compare"),
+        (("--against", "x", "--history", "y"), "not both"),
+        (("--against", "x", "--accept"), "are about a history"),
+        (("--history", "y", "--accept", "--no-add"), "leave one away"),
+        (("--history", "y", "--paired"), "--paired is for runs recorded in turn"),
+    ],
+)
+def test_options_that_contradict_are_refused(compare: Any, options: tuple[str, ...], said: str) -> None:
+    compare("x", *options, exit_code=2, err=said)
+
+
+@pytest.mark.parametrize("part", ["5", "1000%", "-1%", "x", "", "1e-3", "nan"])
+def test_a_bound_that_is_no_part_is_refused(part: str, capsys: pytest.CaptureFixture[str]) -> None:
+    if part == "5":  # 500%
+        part = "50"
+    with pytest.raises(SystemExit):
+        main(["compare", "x", "--against", "y", f"--max-regression={part}"])
+    assert "say a percentage" in capsys.readouterr().err
+
+
+def test_a_folder_without_runs_is_refused(compare: Any, tmp_path: Path) -> None:
+    compare(tmp_path, "--against", tmp_path, exit_code=2, err="Name the folder of a run")
+
+
+def test_a_run_without_steps_of_known_length_is_refused(compare: Any, tmp_path: Path) -> None:
+    write_timing_file(tmp_path, 0, [record()])
+    compare(tmp_path, "--against", tmp_path, exit_code=2, err="no step has a known length")
+
+
+def test_without_scipy_the_way_out_is_told(
+    compare: Any, runs: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    for side in (runs["slower"], runs["slower"][:1]):
+        compare(*side, "--against", *runs["before"], exit_code=2, err="pip install 'timing_logger[compare]'")
+
+
+def test_an_old_scipy_is_told_too(
+    compare: Any, runs: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from scipy import stats
+
+    monkeypatch.delattr(stats, "false_discovery_control")
+    arguments = [*runs["slower"], "--against", *runs["before"]]
+    compare(*arguments, exit_code=2, err="pip install 'timing_logger[compare]'")
+    assert between_runs  # the module that says so
+
+
+def test_the_command_knows_the_verdicts_of_comparisons() -> None:
+    from timing_logger.analysis.comparison.result import VERDICTS
+
+    assert CHANGES == VERDICTS
+
+
+def test_scipy_is_not_loaded_before_it_is_needed() -> None:
+    program = (
+        "import sys; from timing_logger.cli.parser import build_parser; import timing_logger.analysis; "
+        "build_parser(); print('scipy' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "False\n"
