@@ -119,7 +119,8 @@ def _info_of(
         closed=True, clock_anchors=[ClockAnchor(begin_ns, begin_ns + process.wall_offset_ns, 0)],
         counters=Counters(len(rows), len(rows), 0, 0), written_bytes=sink.written_bytes, parts=sink.parts,
         last_progress_counter_ns=end_ns, imported=imported, core=f"import {imported.kind}", run_id=run_id,
-        world="", launch_id="", commit="", host=process.host, boot_id=process.clock, pid=process.pid, pid_namespace=0,
+        world="", launch_id="", commit="", host=process.host, boot_id=process.clock, pid=process.pid,
+        pid_namespace=0,
     )  # fmt: skip
 
 
