@@ -11,7 +11,7 @@ from timing_logger.analysis import Fix, WhatIf
 from timing_logger.analysis.step_times.step_times import UNLOGGED
 from timing_logger.record import escape_text
 from timing_logger.report._text_tables import Column, page, paragraph, table_text
-from timing_logger.report._wording import as_tenths, as_word, count, fixed, percent, seconds, size
+from timing_logger.report._wording import as_tenths, as_word, fixed, percent, seconds, size
 from timing_logger.report.why_text import reason
 
 _BEST = (
@@ -123,8 +123,8 @@ def _best(best: pd.DataFrame, width: int) -> Iterator[str]:
     yield table_text(best.assign(between=between), _BEST, width)
     yield from paragraph(
         width,
-        f"The best {count(len(best), 'single repair')}: what the run would gain, and between what a run made "
-        "again would, with 95% confidence. Of all: of what would be gained if all ranks always took what is "
+        "The best single repairs: what the run would gain, and between what a run made again would, with 95% "
+        "confidence. Of all: of what would be gained if all ranks always took what is "
         "usual among their peers, and transfers, too. Repairs may have parts in common.",
     )
 

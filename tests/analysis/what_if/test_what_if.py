@@ -207,3 +207,11 @@ def test_a_polars_table_has_the_same_answers() -> None:
     in_polars = pl.from_pandas(timings)
     assert what_if(in_polars, "rank=2").gain_ms == pytest.approx(what_if(timings, "rank=2").gain_ms)
     assert isinstance(repairs(in_polars), pl.DataFrame)
+
+
+def test_an_operation_is_repaired_by_steps_where_no_communication_is_recorded() -> None:
+    timings = data_parallel(factors(80, 4, 0.02), logged=["DATA", "FORWARD"])
+    late = (timings["rank"] == 2) & (timings["operation"] == "DATA")
+    timings.loc[late, "elapsed_ms"] += 6.0
+    assert what_if(timings, "operation=DATA").gain_ms == pytest.approx(80 * 6.0, rel=0.1)
+    assert set(repairs(timings)["fix"]) == {"rank=2", "operation=DATA"}

@@ -55,7 +55,8 @@ class _Operation(NamedTuple):
 
     Attributes:
         in_steps_ms: by the step that its rows state.
-        in_gaps_ms: by the communication that came next, as that is what it delays.
+        in_gaps_ms: by the communication that came next, as that is what it delays; by the step, too, where no
+            communication is recorded.
     """
 
     in_steps_ms: Floats
@@ -68,6 +69,8 @@ def _of(times: StepTimes, operation: str) -> _Operation:
         timed_ms = sum((times.in_gaps_ms.get(name, nothing_ms) for name in times.operations), nothing_ms)
         return _Operation(nothing_ms, np.maximum(times.gap_ms - timed_ms, 0.0))
     in_steps_ms = times.operation_ms[times.operations.index(operation)]
+    if np.isnan(times.gap_ms).all():
+        return _Operation(in_steps_ms, in_steps_ms)
     return _Operation(in_steps_ms, times.in_gaps_ms.get(operation, nothing_ms))
 
 
