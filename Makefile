@@ -51,7 +51,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Two targets at once would install into one .venv at once.
 .NOTPARALLEL:
-.PHONY: help demo demo-ddp demo-live compare test test-all test-random test-gpu lint bench bench-page bench-analysis bench-causes bench-compare bench-live bench-verdicts bench-what-if \
+.PHONY: help demo demo-ddp demo-live compare test test-all test-random test-gpu lint bench bench-page bench-analysis bench-causes bench-compare bench-import bench-live bench-verdicts bench-what-if \
 	changelog conformance coverage docs faults lock notebook numbers picture sample sanitize sample-compressed test-matrix
 
 help:
@@ -72,6 +72,7 @@ help:
 	@echo "make bench-analysis what reading and analysing costs (BENCH_ARGS='--sizes 10000x1000' for other sizes)"
 	@echo "make bench-causes how often the cause of slowness is told in real jobs (6 hours; BENCH_ARGS='--runs 1' for a glance)"
 	@echo "make bench-compare how right comparisons of runs are (half an hour; BENCH_ARGS=--quick for a glance)"
+	@echo "make bench-import how well imported traces agree with a run that timed itself, and what importing costs"
 	@echo "make bench-live what is told while a run goes on: how soon, how right, at what cost (BENCH_ARGS=--quick for a glance)"
 	@echo "make bench-verdicts how good the verdicts on slow ranks are (1.5 hours; BENCH_ARGS='--quick --seeds 6' for a glance)"
 	@echo "make bench-what-if what a repair gains, foretold and then made (20 minutes; BENCH_ARGS=--quick for a glance)"
@@ -222,6 +223,9 @@ bench-analysis: $(BENCH_ANALYSIS)
 
 bench-causes: $(TEST)
 	@PYTHONPATH=.:benchmarks $(BIN)/python benchmarks/causes.py $(or $(BENCH_ARGS),--write docs/causes.md)
+
+bench-import: $(TEST)
+	@PYTHONPATH=. $(BIN)/python benchmarks/imported_traces.py $(BENCH_ARGS)
 
 bench-live: $(TEST)
 	@PYTHONPATH=. OMP_NUM_THREADS=1 $(BIN)/python benchmarks/live.py $(or $(BENCH_ARGS),--write docs/live.md)

@@ -173,12 +173,12 @@ def _keep_operation(kept: Kept, event: Event, span: Span) -> None:
     elif name.endswith("::wait_tensor"):
         return  # what it waits for tells how long
     elif name.startswith(GLOO):
-        kept.gloo.append(Ran(span, name, event.args))
+        kept.gloo.append(Ran(span, name, _apart(event.args)))
         return
     elif name.startswith("c10d::"):
         kind = COMMUNICATION
         if operation := collective(name):
-            kept.calls.append(Call(span, tid, operation, event.args))
+            kept.calls.append(Call(span, tid, operation, None))
     elif name == _PARAMETERS:
         kind = COMMUNICATION
         _keep_parameters(kept, event, span)
@@ -192,13 +192,13 @@ def _keep_parameters(kept: Kept, event: Event, span: Span) -> None:
     args = event.args
     operation = collective(args.collective) if args is not None else None
     if operation is not None:
-        kept.parameters.append(Call(span, _hashable(event.tid), operation, args))
+        kept.parameters.append(Call(span, _hashable(event.tid), operation, _apart(args)))
 
 
 def _keep_annotation(kept: Kept, event: Event, span: Span) -> None:
     name = event.name
     if name.startswith(GLOO):
-        kept.gloo.append(Ran(span, name, event.args))
+        kept.gloo.append(Ran(span, name, _apart(event.args)))
     elif name.startswith(STEP):
         number = name.removeprefix(STEP)
         if number.isdecimal() and len(number) < 19:
@@ -211,7 +211,7 @@ def _keep_annotation(kept: Kept, event: Event, span: Span) -> None:
 def _keep_kernel(kept: Kept, event: Event, span: Span) -> None:
     args = event.args or Args()
     if is_communication_kernel(event.name) or args.collective is not None:
-        kept.kernels.append(Ran(span, event.name, args))
+        kept.kernels.append(Ran(span, event.name, _apart(args)))
         return
     stream = _hashable(args.device if args.device is not None else event.pid), _hashable(args.stream)
     kernels = kept.streams.get(stream)
@@ -227,12 +227,19 @@ def correlation_of(args: Args) -> int:
 
 
 def _keep_copy(kept: Kept, event: Event, span: Span) -> None:
-    kept.copies.append(Copy(span, event.name, event.args or Args()))
+    kept.copies.append(Copy(span, event.name, _apart(event.args) or Args()))
 
 
 def _keep_launch(kept: Kept, event: Event, span: Span) -> None:
     if event.args is not None and (correlation := correlation_of(event.args)) >= 0:
         kept.launches.add(correlation, span.start_us)
+
+
+def _apart(args: Args | None) -> Args | None:
+    """Return arguments that do not hold the block of the trace that they were decoded from."""
+    if args is not None:
+        args.shapes, args.types = args.shapes.copy(), args.types.copy()
+    return args
 
 
 def _hashable(value: Any) -> Any:
