@@ -64,7 +64,9 @@ def lines(pool: Pool, n_tries: int) -> Iterator[str]:
     yield "|---|---|---|---|---|---|"
     for change, name in (("none", "the same"), ("sleep", "with `time.sleep(0.002)` in each step")):
         found = Counter(map(_called, tries(pool, change, n_tries)))
-        counts = (found[one] for one in ("regressed by step", "regressed by parts", "undecided", "improved"))
+        counts = (
+            found[one] for one in ("regressed by step", "regressed by account", "undecided", "improved")
+        )
         yield f"| {name} | {n_tries} | {' | '.join(map(str, counts))} |"
     yield ""
     step_ms = np.array([run.step_mean_ms for run in pool["none"]])

@@ -87,7 +87,7 @@ def compared(
 ) -> Tried:
     """Compare runs of one program with those of one that takes longer by a part, again and again."""
     rng = np.random.default_rng(
-        [int(1e4 * noise.sigma), int(100 * noise.disturbed), sides[0], int(1e3 * slower)]
+        [int(1e4 * noise.sigma), int(100 * noise.disturbed), sides[0], round(1e3 * abs(slower))]
     )
     n_slower = n_faster = 0
     for _ in range(n_tries):

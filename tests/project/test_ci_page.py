@@ -7,13 +7,15 @@ import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+from compared_runs import write_runs
 from places import ROOT
 
 from timing_logger.cli import main
-from timing_logger.cli.option_values import ENDS, VERDICTS
+from timing_logger.cli.option_values import CHANGES, ENDS, VERDICTS
 from timing_logger.cli.parser import build_parser
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (pip install '.[test]')")
@@ -46,7 +48,9 @@ def test_the_page_shows_commands() -> None:
     assert len(commands()) >= 7
 
 
-@pytest.mark.parametrize(("command", "known"), [("stragglers", VERDICTS), ("hang", ENDS)])
+@pytest.mark.parametrize(
+    ("command", "known"), [("stragglers", VERDICTS), ("hang", ENDS), ("compare", CHANGES)]
+)
 def test_the_page_names_all_that_fail_on_takes(command: str, known: tuple[str, ...]) -> None:
     (cell,) = re.findall(rf"^\| `{command}` \| (.*)\(\[", PAGE, re.MULTILINE)
     assert re.findall(r"`([\w-]+)`", cell) == list(known)
@@ -75,15 +79,18 @@ def test_what_the_page_shows_of_the_json_is_in_it(capsys: pytest.CaptureFixture[
     assert {key: printed[key] for key in shown} == shown
 
 
-@pytest.mark.parametrize(("longer", "code"), [("1.2", 0), ("0.9", 1)])
-def test_the_script_exits_with_1_if_steps_are_longer(longer: str, code: int) -> None:
-    script = block("python").replace("LONGER = 1.2", f"LONGER = {longer}")
-    run = subprocess.run(
-        [sys.executable, "-c", script, SAMPLE, SAMPLE], cwd=ROOT, capture_output=True, text=True, timeout=120,
-        check=False,
-    )  # fmt: skip
-    assert run.returncode == code, run.stderr
-    assert run.stdout.endswith(" ms: 1.00 times as long\n")
+def test_the_script_exits_with_1_if_steps_are_longer(tmp_path: Path) -> None:
+    folders = [
+        ",".join(map(str, write_runs(tmp_path / name, 3, noise=0.001, longer_ms={"FORWARD": longer_ms})))
+        for name, longer_ms in (("before", 0.0), ("same", 0.0), ("after", 5.0))
+    ]
+    before, same, after = folders
+    for side, code in ((same, 0), (after, 1)):
+        run = subprocess.run(
+            [sys.executable, "-c", block("python"), side, before], cwd=ROOT, capture_output=True, text=True,
+            timeout=120, check=False,
+        )  # fmt: skip
+        assert run.returncode == code, run.stderr
 
 
 def test_the_workflow_may_do_no_more_than_read_and_ends() -> None:

@@ -14,7 +14,18 @@ from places import ROOT
 from processes import run_python
 from torch_runner import run_under_torchrun
 
-GUIDES = ("recording", "mpi", "optimizer", "timers", "files", "commands", "events", "dashboards", "ci")
+GUIDES = (
+    "recording",
+    "mpi",
+    "optimizer",
+    "timers",
+    "files",
+    "commands",
+    "events",
+    "dashboards",
+    "ci",
+    "compare",
+)
 TEXTS = {
     page.stem: page.read_text(encoding="utf-8")
     for page in (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in GUIDES))

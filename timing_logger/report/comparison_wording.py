@@ -26,7 +26,7 @@ _PAUSES = {
 
 def verdict_of_comparison(found: Comparison) -> str:
     """Return the verdict with what it rests on: ``Verdict: REGRESSED. A step takes 28.3 ms, ...``"""
-    told = _by_parts(found) if found.basis == "parts" else _by_step(found)
+    told = _by_parts(found) if found.basis == "account" else _by_step(found)
     return f"Verdict: {found.verdict.upper()}. {told}"
 
 

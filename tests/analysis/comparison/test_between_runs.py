@@ -92,3 +92,9 @@ def test_of_many_differences_by_chance_next_to_none_are_named() -> None:
 def test_the_spread_is_that_within_sides() -> None:
     assert spread_of([1.0, 3.0], [101.0, 103.0]) == pytest.approx(math.sqrt(2))
     assert math.isnan(spread_of([1.0], [2.0]))
+
+
+def test_a_side_without_spread_is_compared_without_a_warning(recwarn: pytest.WarningsRecorder) -> None:
+    found = shift_between([2.0, 2.0 + 1e-15, 2.0], [1.0, 1.1, 0.9])
+    assert found.is_shown
+    assert len(recwarn) == 0

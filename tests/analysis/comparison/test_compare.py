@@ -66,7 +66,7 @@ def uneven(n: int, seed: int, **longer_ms: float) -> list:
 
 def test_a_part_that_takes_longer_shows_it_where_the_step_is_too_uneven() -> None:
     found = compare_runs(uneven(5, 1, not_timed=6.0), uneven(5, 2))
-    assert (found.verdict, found.basis) == ("regressed", "parts")
+    assert (found.verdict, found.basis) == ("regressed", "account")
     assert [part.part for part in found.parts if part.is_shown] == ["not timed"]
     assert found.shown_ms == pytest.approx(6.0)
     assert [cause.kind for cause in found.causes] == ["not timed"]

@@ -9,6 +9,7 @@ Welch's t-test, by scipy.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -68,10 +69,14 @@ def shift_between(
         return Shift(estimate, -math.inf, math.inf, math.nan, math.nan)
     if spread <= _ALIKE * max(abs(float(a.mean())), abs(float(b.mean()))):
         return Shift(estimate, estimate, estimate, 1.0 if estimate == 0 else 0.0, 0.0)
-    found = (
-        _stats().ttest_rel(a, b) if paired else _stats().ttest_ind(a, b, equal_var=min(len(a), len(b)) == 1)
-    )
-    interval = found.confidence_interval(confidence)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of a side without any spread: the other has some
+        found = (
+            _stats().ttest_rel(a, b)
+            if paired
+            else _stats().ttest_ind(a, b, equal_var=min(len(a), len(b)) == 1)
+        )
+        interval = found.confidence_interval(confidence)
     return Shift(estimate, float(interval.low), float(interval.high), float(found.pvalue), spread)
 
 

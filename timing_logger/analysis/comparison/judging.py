@@ -62,7 +62,7 @@ def judged(
     share = shown_ms / step.against_ms
     if not time_the_same or shown_ms == 0 or abs(share) < bound or not step.low <= share <= step.high:
         return Found(why="not shown")
-    return Found(_direction(shown_ms), "", "parts", shown_ms)
+    return Found(_direction(shown_ms), "", "account", shown_ms)
 
 
 def time_the_same(differences: Sequence[Difference], step: StepChange) -> bool:

@@ -17,7 +17,7 @@ Why: TypeAlias = Literal["", "few runs", "few batches", "different steps", "not 
 """Why it is undecided: there are too few runs, or too few batches of a history; the steps of the sides are of
 different kinds; the interval includes 0; or it does not, but the change is smaller than the bound."""
 
-Basis: TypeAlias = Literal["", "step", "parts"]
+Basis: TypeAlias = Literal["", "step", "account"]
 
 Order: TypeAlias = Literal["in turn", "after", "before", "unknown"]
 """When the runs of the one side were made: in turn with those of the other, all after these, or all
@@ -94,7 +94,8 @@ class Difference(NamedTuple):
     """What one thing takes on each side, of an average step of an average rank.
 
     Attributes:
-        kind, operation, phase, group, layer, rank: as of :class:`Quantity`.
+        kind, operation, phase, group, layer, rank: as of
+            :class:`timing_logger.analysis.comparison.run_summary.Quantity`.
         n_runs, n_against: in how many runs of each side it occurs.
         ms, against_ms: the means over the runs of each side; 0 where it does not occur.
         shift: their difference in ms, with its interval.
@@ -168,7 +169,7 @@ class Comparison:
         verdict: ``regressed``: a step takes longer, by at least the bound, and its interval excludes 0.
             ``improved``: it takes less. ``undecided``: neither is shown.
         why: why it is undecided; "" if it is not.
-        basis: what shows it: ``step``: the step as a whole. ``parts``: that takes too different times in
+        basis: what shows it: ``step``: the step as a whole. ``account``: that takes too different times in
             equal runs, but some of its parts do not, and do show it. "" if it is undecided.
         step: by how much the step changed.
         parts: by how much its parts did; empty where there are too few runs.
@@ -201,7 +202,7 @@ class Comparison:
     @property
     def shown_ms(self) -> float:
         """By how many ms a step changed, by what the verdict is based on; 0 while it is undecided."""
-        if self.basis == "parts":
+        if self.basis == "account":
             return sum(one.change_ms for one in self.parts if one.is_shown)
         return self.step.ms - self.step.against_ms if self.basis else 0.0
 
@@ -212,7 +213,7 @@ class Comparison:
             "why": self.why,
             "basis": self.basis,
             "step": self.step._asdict(),
-            "parts": [one._asdict() for one in self.parts],
+            "account": [one._asdict() for one in self.parts],
             "bound": self.bound,
             "paired": self.paired,
             "in_batches": self.in_batches,
