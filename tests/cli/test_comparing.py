@@ -172,6 +172,17 @@ def test_what_is_damaged_in_a_history_is_told_and_passed_over(
     compare(runs["same"][0], "--history", history, err="0.run.json' holds no summary of a run")
 
 
+def test_a_run_that_is_there_already_is_neither_compared_with_itself_nor_added_again(
+    compare: Any, runs: dict[str, list[str]], tmp_path: Path
+) -> None:
+    one = json.loads(Path(runs["same"][0]).read_text())
+    (tmp_path / "one.run.json").write_text(json.dumps({**one, "run_id": "a", "began_unix_ns": 1}))
+    for _ in range(2):
+        text = compare(tmp_path / "one.run.json", "--history", tmp_path / "history")
+        assert "nothing is compared" in text
+    assert len(list((tmp_path / "history").iterdir())) == 1
+
+
 # -- what is refused ---------------------------------------------------------------------------------------
 
 

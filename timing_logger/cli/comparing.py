@@ -82,13 +82,17 @@ def _with_history(runs: list[RunSummary], folder: Path, arguments: Namespace) ->
     history = read_history(folder)
     for unusable in history.unusable:
         warnings.warn(unusable, stacklevel=2)
-    found = _compared(runs, history.runs, arguments, in_batches=True) if history.runs else None
+    here = {run.identity for run in runs} - {None}
+    earlier = [run for run in history.runs if run.identity not in here]  # as where a job is tried again
+    found = _compared(runs, earlier, arguments, in_batches=True) if earlier else None
+    known = {run.identity for run in history.runs} - {None}
+    added = [run for run in runs if run.identity not in known]
     is_slower = found is not None and found.verdict == "regressed"
     adds = not arguments.no_add and (arguments.accept or not is_slower)
     kept = len(history.runs)
     if adds:
-        kept = add_to_history(folder, runs, arguments.keep, anew=arguments.accept and is_slower)
+        kept = add_to_history(folder, added, arguments.keep, anew=arguments.accept and is_slower)
     if found is None:
-        return Answer(history_begun_text(str(folder), len(runs), as_json=arguments.json, adds=adds))
-    notes = history_text(str(folder), len(runs), kept, adds=adds, is_slower=is_slower)
+        return Answer(history_begun_text(str(folder), len(added), as_json=arguments.json, adds=adds))
+    notes = history_text(str(folder), len(added), kept, adds=adds, is_slower=is_slower)
     return _answer(found, arguments, notes, tuple(history.unusable))

@@ -45,7 +45,7 @@ def comparison_text(found: Comparison, width: int, *, everything: bool = False) 
         *paragraph(width, verdict_of_comparison(found), *cause_sentences(found)),
         table,
         *paragraph(width, *on_left_out(len(telling), len(shown), "differences", "that are largest")),
-        *paragraph(width, _NOTE if _has_intervals(shown) else _NOTE_WITHOUT),
+        *(paragraph(width, _NOTE if _has_intervals(shown) else _NOTE_WITHOUT) if shown else ()),
     )
 
 

@@ -98,3 +98,8 @@ def test_a_side_without_spread_is_compared_without_a_warning(recwarn: pytest.War
     found = shift_between([2.0, 2.0 + 1e-15, 2.0], [1.0, 1.1, 0.9])
     assert found.is_shown
     assert len(recwarn) == 0
+
+
+def test_the_spread_of_pairs_is_that_of_runs_of_which_each_has_its_own() -> None:
+    a, b = RNG.normal(0, 0.2, (2, 4000))
+    assert shift_between(a.tolist(), b.tolist(), paired=True).spread == pytest.approx(0.2, rel=0.05)

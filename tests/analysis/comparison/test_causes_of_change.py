@@ -84,8 +84,9 @@ def test_a_rank_that_most_runs_of_one_side_name_is_named() -> None:
 
 
 def test_a_rank_that_both_sides_name_is_no_new_cause() -> None:
-    slow = Verdict("rank", True, [1], "DATA", 9.0)
-    found = compare_runs(runs(1, longer(9.0, verdict=slow)), runs(2, longer(0.0, verdict=slow)))
+    slow, slower = (Verdict("rank", True, [1], "DATA", cost_ms) for cost_ms in (9.0, 18.0))
+    found = compare_runs(runs(1, longer(9.0, verdict=slower)), runs(2, longer(0.0, verdict=slow)))
+    assert found.verdict == "regressed"
     assert "rank" not in [cause.kind for cause in found.causes]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -74,8 +75,8 @@ def compare_runs(
         in_batches: whether ``against`` is a history: its batches count as measurements, and ``runs`` as one.
 
     Raises:
-        ConfigurationError: a side has no run; ``max_regression`` is no fraction from 0 to below 10; pairs are
-            asked for of sides of different numbers; or scipy is not installed.
+        ConfigurationError: a side has no run; a run is given twice; ``max_regression`` is no fraction from 0
+            to below 10; pairs are asked for of sides of different numbers; or scipy is not installed.
     """
     _check(runs, against, max_regression, paired=paired, in_batches=in_batches)
     here = Units([list(runs)]) if in_batches else Units.of(runs, in_batches=False)
@@ -106,6 +107,7 @@ def _check(
 ) -> None:
     if not runs or not against:
         raise ConfigurationError("compare: there is no run on one side. Name at least one of each.")
+    _check_distinct([*runs, *against])
     if not 0 <= max_regression < _MOST_BOUND:
         raise ConfigurationError(
             f"max_regression={max_regression!r}: say a part of the step from 0 to {_MOST_BOUND:g}, as 0.05."
@@ -117,6 +119,13 @@ def _check(
 
 
 _MOST_BOUND = 10.0
+
+
+def _check_distinct(runs: Sequence[RunSummary]) -> None:
+    """Check that no run is given twice: what is equal to itself would look sure."""
+    for identity, n in Counter(run.identity for run in runs if run.identity).items():
+        if n > 1:
+            raise ConfigurationError(f"compare: run {identity[0]!r} is given twice. Name each run once.")
 
 
 def _shift_of_step(here: Units, there: Units, *, paired: bool) -> Shift:

@@ -119,6 +119,11 @@ class RunSummary:
     verdict: Verdict | None = None
     batch: str = ""
 
+    @property
+    def identity(self) -> tuple[str, int] | None:
+        """What tells the run from all others; None where its sidecars do not state it."""
+        return (self.run_id, self.began_unix_ns) if self.run_id and self.began_unix_ns is not None else None
+
     def as_dict(self) -> dict[str, Any]:
         """Return the summary as plain values that JSON can hold."""
         plain = asdict(self)
