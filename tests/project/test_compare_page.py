@@ -49,7 +49,7 @@ def test_the_jobs_install_what_compare_needs() -> None:
 
 
 def test_the_page_states_the_numbers_that_decide() -> None:
-    assert f"with {settings.STEP_CONFIDENCE:.0%} confidence" in PAGE
+    assert f"with {settings.STEP_CONFIDENCE:.1%} confidence" in PAGE
     assert f"with {settings.PARTS_CONFIDENCE:.1%} (Bonferroni)" in PAGE
     assert f"It takes {settings.LEAST_BATCHES} of them" in PAGE
     assert f"{settings.MOST_RANKS} or fewer" in PAGE

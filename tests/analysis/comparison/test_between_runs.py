@@ -14,6 +14,7 @@ from timing_logger.analysis.comparison.between_runs import (
     shift_between,
     shown_beyond_chance,
     spread_of,
+    time_shift,
 )
 
 RNG = np.random.default_rng(0)
@@ -103,3 +104,29 @@ def test_a_side_without_spread_is_compared_without_a_warning(recwarn: pytest.War
 def test_the_spread_of_pairs_is_that_of_runs_of_which_each_has_its_own() -> None:
     a, b = RNG.normal(0, 0.2, (2, 4000))
     assert shift_between(a.tolist(), b.tolist(), paired=True).spread == pytest.approx(0.2, rel=0.05)
+
+
+def test_times_that_are_spread_by_a_factor_are_told_apart_by_their_logarithms() -> None:
+    noise = np.exp(RNG.normal(0, 0.3, (2, 5)))
+    ms, against_ms = (4.0 * noise[0]).tolist(), noise[1].tolist()
+    found = time_shift(ms, against_ms, 0.01, confidence=0.999)
+    assert found.shift.is_shown
+    assert not shift_between(ms, against_ms, confidence=0.999).is_shown
+    assert found.shift.low < found.shift.estimate < found.shift.high
+    assert found.shift.estimate == pytest.approx(found.ms - found.against_ms)
+
+
+def test_what_takes_nothing_on_one_side_is_compared_by_its_difference() -> None:
+    found = time_shift([8.0, 9.0, 10.0], [0.0, 0.0, 0.0], 1.0)
+    assert (found.against_ms, found.shift.is_shown) == (0.0, True)
+    assert 0 < found.shift.low < 8.9 < found.shift.high
+    assert not time_shift([0.0, 0.0, 0.01], [0.0, 0.0, 0.0], 1.0).shift.is_shown
+
+
+def test_times_of_single_runs_have_no_interval() -> None:
+    found = time_shift([2.0], [1.0], 0.1)
+    assert (found.shift.estimate, found.shift.low, found.shift.high) == (
+        pytest.approx(1.0),
+        -math.inf,
+        math.inf,
+    )

@@ -12,7 +12,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -78,6 +78,49 @@ def shift_between(
         )
         interval = found.confidence_interval(confidence)
     return Shift(estimate, float(interval.low), float(interval.high), float(found.pvalue), spread)
+
+
+class TimeShift(NamedTuple):
+    """What something takes on both sides, in ms.
+
+    Attributes:
+        ms, against_ms: the means.
+        shift: their difference, with its interval.
+    """
+
+    ms: float
+    against_ms: float
+    shift: Shift
+
+
+def time_shift(
+    ms: Sequence[float],
+    against_ms: Sequence[float],
+    floor_ms: float,
+    *,
+    paired: bool = False,
+    confidence: float = CONFIDENCE,
+) -> TimeShift:
+    """Return by how many ms one thing takes longer, by the logarithms of its times and a floor.
+
+    A busy machine makes times longer by a factor, so that the longer ones are spread more: their logarithms
+    are spread alike. What is far below the floor, or 0, is compared by its differences.
+
+    Args:
+        ms, against_ms: of each run, what it takes in a step, at least 0.
+        floor_ms: is added to each time.
+        paired, confidence: as of :func:`shift_between`.
+    """
+    logs, others = (np.log(np.asarray(side, np.float64) + floor_ms) for side in (ms, against_ms))
+    found = shift_between(logs.tolist(), others.tolist(), paired=paired, confidence=confidence)
+    mean, other = float(np.exp(logs.mean())), float(np.exp(others.mean()))
+    low, high = (
+        end if math.isinf(end) else other * math.expm1(min(end, _MOST_LOG)) for end in (found.low, found.high)
+    )
+    return TimeShift(mean - floor_ms, other - floor_ms, Shift(mean - other, low, high, found.p, found.spread))
+
+
+_MOST_LOG = 700.0  # of which a float has the exponential
 
 
 def spread_of(*sides: Sequence[float] | np.ndarray) -> float:

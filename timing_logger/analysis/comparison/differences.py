@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from timing_logger.analysis.comparison.between_runs import Shift, shift_between, shown_beyond_chance
+from timing_logger.analysis.comparison.between_runs import Shift, shown_beyond_chance, time_shift
 from timing_logger.analysis.comparison.result import Difference, Does
 from timing_logger.analysis.comparison.run_summary import Quantity, RunSummary
-from timing_logger.analysis.comparison.settings import FALSE_DISCOVERIES, LEAST_AMOUNT_CHANGE
+from timing_logger.analysis.comparison.settings import FALSE_DISCOVERIES, FLOOR_SHARE, LEAST_AMOUNT_CHANGE
 
 Members: TypeAlias = Sequence[Sequence[RunSummary]]
 """The runs of each unit of a side."""
@@ -25,8 +25,8 @@ def differences_of(
 ) -> tuple[Difference, ...]:
     """Return what each thing takes on both sides, the largest difference first.
 
-    Their differences are in ms per step, not of logarithms as that of the step: so they add up, and a thing
-    that is not there takes none.
+    Their differences are in ms per step, and not factors as that of the step, since something may not be
+    there on one side.
 
     Args:
         here, there: the units of both sides.
@@ -35,11 +35,21 @@ def differences_of(
     """
     sides = [[[_by_what(run) for run in unit] for unit in side] for side in (here, there)]
     names = dict.fromkeys(what for side in sides for unit in side for run in unit for what in run)
-    found = [_difference(what, *sides, paired=paired, with_intervals=with_intervals) for what in names]
+    floor_ms = floor_of(here, there)
+    found = [
+        _difference(what, *sides, floor_ms=floor_ms, paired=paired, with_intervals=with_intervals)
+        for what in names
+    ]
     named = shown_beyond_chance([one.shift.p for one in found], FALSE_DISCOVERIES) if with_intervals else []
     if named:
         found = [one._replace(is_named=is_named) for one, is_named in zip(found, named, strict=True)]
     return tuple(sorted(found, key=lambda one: -abs(one.shift.estimate)))
+
+
+def floor_of(here: Members, there: Members) -> float:
+    """Return what is added to times before their logarithms are compared: a small part of a step, in ms."""
+    steps_ms = [run.step_mean_ms for side in (here, there) for unit in side for run in unit]
+    return FLOOR_SHARE * float(np.median(steps_ms))
 
 
 def _by_what(run: RunSummary) -> _OfRun:
@@ -51,19 +61,21 @@ def _difference(
     here: Sequence[Sequence[_OfRun]],
     there: Sequence[Sequence[_OfRun]],
     *,
+    floor_ms: float,
     paired: bool,
     with_intervals: bool,
 ) -> Difference:
-    ms, against_ms = (_values(side, what, lambda one: one.mean_ms) for side in (here, there))
+    times = (_values(side, what, lambda one: one.mean_ms) for side in (here, there))
+    took = time_shift(*times, floor_ms, paired=paired)
     shift = (
-        shift_between(ms, against_ms, paired=paired) if with_intervals else _without_interval(ms, against_ms)
+        took.shift if with_intervals else Shift(took.shift.estimate, -math.inf, math.inf, math.nan, math.nan)
     )
     found, others = (_found(side, what) for side in (here, there))
     n_rows, against_rows = (_mean(_values(side, what, lambda one: one.n_rows)) for side in (here, there))
     n_bytes, against_bytes = (_mean_bytes(of) for of in (found, others))
     does = _does(found, others, n_here=sum(map(len, here)), n_there=sum(map(len, there)))
     return Difference(
-        *what, len(found), len(others), _mean(ms), _mean(against_ms), shift, False, does, n_rows,
+        *what, len(found), len(others), took.ms, took.against_ms, shift, False, does, n_rows,
         against_rows, n_bytes, against_bytes,
     )  # fmt: skip
 
@@ -90,10 +102,6 @@ def _apart(here: Sequence[float | None], there: Sequence[float | None]) -> bool:
         return False
     gap = max(min(known) - max(others), min(others) - max(known))
     return gap > LEAST_AMOUNT_CHANGE * max(max(known), max(others))
-
-
-def _without_interval(ms: Sequence[float], against_ms: Sequence[float]) -> Shift:
-    return Shift(_mean(ms) - _mean(against_ms), -math.inf, math.inf, math.nan, math.nan)
 
 
 def _values(side: Sequence[Sequence[_OfRun]], what: What, value: Callable[[Quantity], float]) -> list[float]:

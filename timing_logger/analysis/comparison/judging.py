@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.comparison.between_runs import Shift, shift_between
-from timing_logger.analysis.comparison.differences import Members
+from timing_logger.analysis.comparison.between_runs import Shift, time_shift
+from timing_logger.analysis.comparison.differences import Members, floor_of
 from timing_logger.analysis.comparison.result import (
     Basis,
     ComparisonVerdict,
@@ -88,12 +88,14 @@ def _direction(change: float) -> ComparisonVerdict:
 def parts_of_step(here: Members, there: Members, *, paired: bool) -> tuple[PartChange, ...]:
     """Return by how much each part of the step changed; their intervals hold together."""
     confidence = 1 - (1 - PARTS_CONFIDENCE) / len(PARTS)
-    found = []
+    floor_ms, found = floor_of(here, there), []
     for part in PARTS:
-        ms, against_ms = ([_mean_ms(unit, part) for unit in side] for side in (here, there))
-        shift = shift_between(ms, against_ms, paired=paired, confidence=confidence)
-        means = float(np.mean(ms)), float(np.mean(against_ms))
-        found.append(PartChange(part, *means, shift.estimate, shift.low, shift.high, shift.is_shown))
+        times = ([_mean_ms(unit, part) for unit in side] for side in (here, there))
+        took = time_shift(*times, floor_ms, paired=paired, confidence=confidence)
+        shift = took.shift
+        found.append(
+            PartChange(part, took.ms, took.against_ms, shift.estimate, shift.low, shift.high, shift.is_shown)
+        )
     return tuple(found)
 
 

@@ -6,12 +6,13 @@ WARM_UP_SHARE, MOST_WARM_UP = 0.1, 10
 """The first tenth of the steps is left out, at most ten: a program allocates, compiles and connects in these,
 and what it does once is not to be spread over a run of any length."""
 
-STEP_CONFIDENCE = 0.99
-"""Of the interval of the step. Of equal programs, one comparison in 200 then shows a slowdown of the step."""
+STEP_CONFIDENCE = 0.995
+"""Of the interval of the step. Of equal programs, one comparison in 400 then shows a slowdown of the step."""
 
 PARTS_CONFIDENCE = 0.995
-"""Of the intervals of the parts of a step, all together (Bonferroni). With those of the step, fewer than one
-in 100 comparisons of equal programs are called slower, which a gate in each pull request needs."""
+"""Of the intervals of the parts of a step, all together (Bonferroni). With that of the step, one comparison
+of equal programs in 200 is called slower: a gate that is asked in each pull request may not be wrong more
+often."""
 
 CONFIDENCE = 0.99
 """Of the interval of each further difference, which explains and decides nothing."""
@@ -46,6 +47,10 @@ MOST_OPERATIONS, MOST_LAYERS = 40, 40
 
 LEAST_AMOUNT_CHANGE = 0.005
 """Bytes and counts of an average step that differ by less may do so by where the recorded steps end."""
+
+FLOOR_SHARE = 0.01
+"""Times below 1% of a step are compared as if they were added to that: of what takes next to nothing, twice
+as much is next to nothing, too."""
 
 VISIBLE_SHARE = 0.1
 """What explains less than a tenth of a change is not named as its cause."""
