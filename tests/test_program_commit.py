@@ -80,6 +80,13 @@ def test_a_program_without_a_file_is_in_the_current_folder(
     assert program_commit() == git(repository, "rev-parse", "HEAD")
 
 
+def test_no_file_outside_of_the_repository_is_read(repository: Path) -> None:
+    (repository / "secret").write_text("a" * 40)
+    for name in ("../secret", "refs/../../secret", f"{repository}/secret"):
+        (repository / ".git" / "HEAD").write_text(f"ref: {name}")
+        assert program_commit() == ""
+
+
 @pytest.mark.parametrize(
     "head", ["", "ref: refs/heads/none", "ref: refs/../../secret", "x" * 40, "ref: /etc/passwd", "\xff\0"]
 )

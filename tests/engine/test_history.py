@@ -68,3 +68,8 @@ def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
         add_to_history(tmp_path / "file", [summary()], 5)
     with pytest.raises(LogPathError, match="history"):
         read_history(tmp_path / "file")
+
+
+def test_what_a_killed_process_had_begun_to_write_is_no_run(tmp_path: Path) -> None:
+    (tmp_path / ".123.00-1.run.json").write_text("{")
+    assert read_history(tmp_path) == ([], [])

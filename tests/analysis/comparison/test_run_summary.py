@@ -62,3 +62,12 @@ def test_a_quantity_with_a_value_of_another_type_is_refused(name: str, value: ob
 def test_what_is_no_summary_is_refused_with_the_reason(content: object, said: str) -> None:
     with pytest.raises(RunSummaryError, match=said):
         summary_from(json.loads(json.dumps(content)))
+
+
+@pytest.mark.parametrize("name", ["mean_ms", "median_ms", "n_rows", "bytes"])
+@pytest.mark.parametrize("value", [-1.0, 1e300])
+def test_a_quantity_that_no_run_has_is_refused(name: str, value: float) -> None:
+    content = plain()
+    content["quantities"][0][name] = value
+    with pytest.raises(RunSummaryError, match="values that no run has"):
+        summary_from(content)
