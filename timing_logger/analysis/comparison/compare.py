@@ -142,8 +142,8 @@ def _step_change(here: Units, there: Units, shift: Shift, max_regression: float)
     wanted = max(abs(shift.estimate), math.log1p(max_regression or settings.LEAST_CHANGE))
     finds = effect_found(shift.spread, len(here), len(there), settings.STEP_CONFIDENCE)
     return StepChange(
-        ms, against_ms, *map(as_part, (shift.estimate, shift.low, shift.high)), shift.p, shift.spread,
-        as_part(finds), runs_needed(wanted, shift.spread, settings.STEP_CONFIDENCE),
+        ms, against_ms, as_part(shift.estimate), as_part(shift.low), as_part(shift.high), shift.p,
+        shift.spread, as_part(finds), runs_needed(wanted, shift.spread, settings.STEP_CONFIDENCE),
     )  # fmt: skip
 
 

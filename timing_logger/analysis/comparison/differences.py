@@ -65,8 +65,8 @@ def _difference(
     paired: bool,
     with_intervals: bool,
 ) -> Difference:
-    times = (_values(side, what, lambda one: one.mean_ms) for side in (here, there))
-    took = time_shift(*times, floor_ms, paired=paired)
+    ms, against_ms = (_values(side, what, lambda one: one.mean_ms) for side in (here, there))
+    took = time_shift(ms, against_ms, floor_ms, paired=paired)
     shift = (
         took.shift if with_intervals else Shift(took.shift.estimate, -math.inf, math.inf, math.nan, math.nan)
     )

@@ -90,8 +90,8 @@ def parts_of_step(here: Members, there: Members, *, paired: bool) -> tuple[PartC
     confidence = 1 - (1 - PARTS_CONFIDENCE) / len(PARTS)
     floor_ms, found = floor_of(here, there), []
     for part in PARTS:
-        times = ([_mean_ms(unit, part) for unit in side] for side in (here, there))
-        took = time_shift(*times, floor_ms, paired=paired, confidence=confidence)
+        ms, against_ms = ([_mean_ms(unit, part) for unit in side] for side in (here, there))
+        took = time_shift(ms, against_ms, floor_ms, paired=paired, confidence=confidence)
         shift = took.shift
         found.append(
             PartChange(part, took.ms, took.against_ms, shift.estimate, shift.low, shift.high, shift.is_shown)
