@@ -110,6 +110,18 @@ def test_work_of_a_device_belongs_to_the_step_that_launched_it(tmp_path: Path) -
     assert (row["iteration"], row["stream"], row["clock"]) == (5, "cuda:1/7", "device")
 
 
+def test_kernels_of_a_step_that_follow_each_other_closely_are_one_row(tmp_path: Path) -> None:
+    begins = (110, 125, 160, 205)  # 5 us and 25 us apart, and in another step
+    rows = of_events(
+        tmp_path,
+        x("ProfilerStep#0", "user_annotation", 77, 100, 95),
+        x("ProfilerStep#1", "user_annotation", 77, 195, 100),
+        *(x("gemm", "kernel", 7, at, 10 if at < 160 else 40, device=0, stream=7) for at in begins),
+    )
+    lasts_us = (rows["elapsed_ms"] * 1e3).round().astype(int)
+    assert list(zip(rows["iteration"], lasts_us, strict=True)) == [(0, 25), (0, 40), (1, 40)]
+
+
 def test_copies_have_their_direction_and_bytes(tmp_path: Path) -> None:
     names = [
         "Memcpy HtoD (Pageable -> Device)",
