@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from benchmark_outputs import OSU
+from inspector_dumps import write_dumps
 from places import ROOT
 from step_logs import step_records, write_json_lines
 
@@ -81,3 +82,15 @@ def test_bandwidth_says_where_the_benchmark_measured_nothing_of_the_run(
     expected.write_text("# OSU MPI Scatter Latency Test v7.5\n1024 3.0\n")
     assert main(["bandwidth", str(SAMPLE), "--expected", str(expected)]) == 0
     assert "Nothing here is an operation and a size that the OSU" in plain(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("question", ["stragglers", "summary"])
+def test_of_a_source_without_instants_no_step_is_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], question: str
+) -> None:
+    for verbose in (True, False):
+        dumps = write_dumps(tmp_path / f"dumps{verbose}", 1, verbose=verbose)
+        assert main(["import", "inspector", str(dumps), "-o", str(tmp_path / f"out{verbose}")]) == 0
+        capsys.readouterr()
+        assert main([question, str(tmp_path / f"out{verbose}")]) == 0
+        assert (" step: " in capsys.readouterr().out) == verbose

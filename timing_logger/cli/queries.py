@@ -81,6 +81,12 @@ class QueryResult(NamedTuple):
         said = different_runs_text(different_runs(self.files), terminal_width())
         return f"\n{said}" if said else ""
 
+    def tells(self, name: str) -> bool:
+        """Tell whether the sources of all files tell something, by its name in ``run_info.NOT_TOLD``."""
+        from timing_logger.analysis.files import not_told
+
+        return all(name not in names for names in not_told(self.files).values())
+
     def not_told(self, *concerning: str) -> str:
         """The note on what the sources of imported files do not tell; "" if there is nothing.
 

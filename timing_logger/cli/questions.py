@@ -84,7 +84,8 @@ def _summary(arguments: Namespace) -> Answer:
         return Answer(summary_json(result.answer, code_of(arguments, asked, result.query)))
     result = run_query(arguments, SUMMARY_AND_STEP)
     summary, named, step = result.answer
-    shown = step and shown_of(arguments, step, named, result.query)
+    drawn = step if result.tells("instants") else None
+    shown = drawn and shown_of(arguments, drawn, named, result.query)
     shares = ranks_out_of_rows(summary.account)
     code = code_out_of_rows(shares, code_of(arguments, shares, result.query))
     text = summary_text(summary, terminal_width(), step=shown, code=code, everything=arguments.all)
@@ -115,7 +116,8 @@ def _stragglers(arguments: Namespace) -> Answer:
     code = code_of(arguments, ranks_to_ask_about(verdict), result.query)
     if arguments.json:
         return Answer(verdict_json(verdict, slow, code), exit_code)
-    shown = step and shown_of(arguments, step, verdict.ranks_to_look_at, result.query)
+    drawn = step if result.tells("instants") else None
+    shown = drawn and shown_of(arguments, drawn, verdict.ranks_to_look_at, result.query)
     text = stragglers_text(
         verdict, slow, terminal_width(), step=shown, code=code_of_verdict(verdict, code), why=arguments.why,
         everything=arguments.all,
