@@ -6,7 +6,6 @@ from timing_logger.report.change_text import change_text
 from timing_logger.report.comparison_text import comparison_text
 from timing_logger.report.evidence_text import evidence_sentences
 from timing_logger.report.hang_text import hang_text
-from timing_logger.report.history_text import history_begun_text, history_text
 from timing_logger.report.json import (
     comparison_json,
     hang_json,
@@ -47,8 +46,6 @@ __all__ = [
     "evidence_sentences",
     "hang_json",
     "hang_text",
-    "history_begun_text",
-    "history_text",
     "inline",
     "not_told_text",
     "overlap_text",
