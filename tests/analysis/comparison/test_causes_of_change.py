@@ -10,6 +10,7 @@ from compared_runs import PARTS_MS, quantity, summary
 from timing_logger.analysis.comparison.compare import compare_runs
 from timing_logger.analysis.comparison.result import Comparison, NewCause
 from timing_logger.analysis.comparison.run_summary import Quantity, RunSummary, Verdict
+from timing_logger.analysis.comparison.settings import MOST_OPERATIONS
 
 
 def runs(seed: int, of_run: Callable[[float], RunSummary], n: int = 5) -> list[RunSummary]:
@@ -115,3 +116,18 @@ def test_more_bytes_are_told_of_single_runs_too() -> None:
         [summary(1.0, quantity("ALLREDUCE", 9.0, n_bytes=1e6))],
     )
     assert (found.verdict, [cause.kind for cause in found.causes]) == ("undecided", ["bytes"])
+
+
+def test_what_was_not_kept_as_it_takes_little_is_not_gone() -> None:
+    others = [quantity(f"OP{at}", 3.0) for at in range(MOST_OPERATIONS)]
+    small, large = quantity("SMALL", 2.0), quantity("LARGE", 4.0)
+    with_them = [summary(1.0, small, large)] * 3
+    assert [
+        cause.operation
+        for cause in compare_runs([summary(1.0, *others)] * 3, with_them).causes
+        if cause.kind == "gone"
+    ] == ["LARGE"]
+    assert {cause.operation for cause in compare_runs([summary()] * 3, with_them).causes} == {
+        "SMALL",
+        "LARGE",
+    }

@@ -11,7 +11,13 @@ import numpy as np
 from timing_logger.analysis.comparison.between_runs import Shift, shown_beyond_chance, time_shift
 from timing_logger.analysis.comparison.result import Difference, Does
 from timing_logger.analysis.comparison.run_summary import Quantity, RunSummary
-from timing_logger.analysis.comparison.settings import FALSE_DISCOVERIES, FLOOR_SHARE, LEAST_AMOUNT_CHANGE
+from timing_logger.analysis.comparison.settings import (
+    FALSE_DISCOVERIES,
+    FLOOR_SHARE,
+    LEAST_AMOUNT_CHANGE,
+    MOST_LAYERS,
+    MOST_OPERATIONS,
+)
 
 Members: TypeAlias = Sequence[Sequence[RunSummary]]
 """The runs of each unit of a side."""
@@ -73,7 +79,7 @@ def _difference(
     found, others = (_found(side, what) for side in (here, there))
     n_rows, against_rows = (_mean(_values(side, what, lambda one: one.n_rows)) for side in (here, there))
     n_bytes, against_bytes = (_mean_bytes(of) for of in (found, others))
-    does = _does(found, others, n_here=sum(map(len, here)), n_there=sum(map(len, there)))
+    does = _does(found, others, here, there)
     return Difference(
         *what, len(found), len(others), took.ms, took.against_ms, shift, False, does, n_rows,
         against_rows, n_bytes, against_bytes,
@@ -84,15 +90,36 @@ def _found(side: Sequence[Sequence[_OfRun]], what: What) -> list[Quantity]:
     return [run[what] for unit in side for run in unit if what in run]
 
 
-def _does(found: Sequence[Quantity], others: Sequence[Quantity], *, n_here: int, n_there: int) -> Does:
+def _does(
+    found: Sequence[Quantity],
+    others: Sequence[Quantity],
+    here: Sequence[Sequence[_OfRun]],
+    there: Sequence[Sequence[_OfRun]],
+) -> Does:
     """Return what is done otherwise in every run of one side than in any of the other."""
-    if not found or not others:
-        return (
-            ("new" if len(found) == n_here else "") if found else ("gone" if len(others) == n_there else "")
-        )
+    if not others:
+        return "new" if _only(found, here, there) else ""
+    if not found:
+        return "gone" if _only(others, there, here) else ""
     if _apart([one.bytes for one in found], [one.bytes for one in others]):
         return "bytes"
     return "count" if _apart([one.n_rows for one in found], [one.n_rows for one in others]) else ""
+
+
+def _only(
+    found: Sequence[Quantity], here: Sequence[Sequence[_OfRun]], there: Sequence[Sequence[_OfRun]]
+) -> bool:
+    """Tell whether all runs of a side have a thing, and all of the other would have kept it if they had
+    it."""
+    if len(found) < sum(map(len, here)):
+        return False
+    kind = found[0].kind
+    kept = [[one.mean_ms for one in run.values() if one.kind == kind] for unit in there for run in unit]
+    least_ms = max((min(ms) for ms in kept if len(ms) >= _MOST_KEPT.get(kind, len(ms) + 1)), default=0.0)
+    return _mean([one.mean_ms for one in found]) > least_ms
+
+
+_MOST_KEPT = {"operation": MOST_OPERATIONS, "layer": MOST_LAYERS}
 
 
 def _apart(here: Sequence[float | None], there: Sequence[float | None]) -> bool:
