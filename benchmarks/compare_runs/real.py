@@ -59,21 +59,36 @@ def _record(folder: Path, change: str) -> None:
 
 
 def lines(pool: Pool, n_tries: int) -> Iterator[str]:
-    """Yield how often a change is called one, of real runs drawn from the pool, five against five."""
-    yield "| program | tries | slower, by the step | by its parts | undecided | faster |"
-    yield "|---|---|---|---|---|---|"
+    """Yield how often a change is called one, of five real runs against five."""
+    yield "| program | runs | comparisons | slower, by the step | by its parts | undecided | faster |"
+    yield "|---|---|---|---|---|---|---|"
     for change, name in (("none", "the same"), ("sleep", "with `time.sleep(0.002)` in each step")):
-        found = Counter(map(_called, tries(pool, change, n_tries)))
-        counts = (
-            found[one] for one in ("regressed by step", "regressed by account", "undecided", "improved")
-        )
-        yield f"| {name} | {n_tries} | {' | '.join(map(str, counts))} |"
+        for how, found in (
+            ("as recorded, in turn", list(in_turn(pool, change))),
+            ("drawn from all", list(tries(pool, change, n_tries))),
+        ):
+            called = Counter(map(_called, found))
+            kinds = "regressed by step", "regressed by account", "undecided", "improved"
+            counts = " | ".join(str(called[kind]) for kind in kinds)
+            yield f"| {name} | {how} | {len(found)} | {counts} |"
     yield ""
     step_ms = np.array([run.step_mean_ms for run in pool["none"]])
     yield (
-        f"Drawn from {len(pool['none'])} and {len(pool['sleep'])} runs of {RANKS} ranks, recorded in turn. A "
-        f"step takes {np.median(step_ms):.0f} ms; equal runs lie {np.log(step_ms).std(ddof=1):.0%} apart."
+        f"Of {len(pool['none'])} and {len(pool['sleep'])} runs of {RANKS} ranks, recorded in turn. A step takes "
+        f"{np.median(step_ms):.0f} ms; equal runs lie {np.log(step_ms).std(ddof=1):.0%} apart."
     )
+
+
+def in_turn(pool: Pool, change: str) -> Iterator[Comparison]:
+    """Yield comparisons of five runs with the five that were recorded beside them, from each run on."""
+    before, runs = pool["none"], pool[change]
+    if change == "none":  # every other run is of the one side
+        for first in range(len(before) - 2 * _SIDE + 1):
+            both = before[first : first + 2 * _SIDE]
+            yield compare_runs(both[1::2], both[::2])
+        return
+    for first in range(min(len(before), len(runs)) - _SIDE + 1):
+        yield compare_runs(runs[first : first + _SIDE], before[first : first + _SIDE])
 
 
 def _called(found: Comparison) -> str:

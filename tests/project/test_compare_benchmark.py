@@ -70,3 +70,15 @@ def test_the_table_of_causes_counts_what_is_named() -> None:
 def test_every_part_has_a_place_in_the_page_and_every_change_is_tried() -> None:
     assert re.findall(r"<!-- made: (\w+) -->", PAGE) == list(PARTS)
     assert set(real._NAMED) | {"none", "sleep"} == set(CHANGES)
+
+
+def test_runs_that_were_recorded_in_turn_are_compared_as_they_were() -> None:
+    pool = {
+        name: [summary(1 + 0.001 * at, run_id=f"{name}{at}", began_unix_ns=at) for at in range(12)]
+        for name in ("none", "sleep")
+    }
+    same, other = (list(real.in_turn(pool, change)) for change in ("none", "sleep"))
+    assert (len(same), len(other)) == (3, 8)
+    assert [run.run_id for run in same[0].here.runs] == ["none1", "none3", "none5", "none7", "none9"]
+    assert [run.run_id for run in other[1].here.runs] == [f"sleep{at}" for at in range(1, 6)]
+    assert [run.run_id for run in other[1].against.runs] == [f"none{at}" for at in range(1, 6)]
