@@ -74,8 +74,8 @@ def lines(pool: Pool, n_tries: int) -> Iterator[str]:
     yield ""
     step_ms = np.array([run.step_mean_ms for run in pool["none"]])
     yield (
-        f"Of {len(pool['none'])} and {len(pool['sleep'])} runs of {RANKS} ranks, recorded in turn. A step takes "
-        f"{np.median(step_ms):.0f} ms; equal runs lie {np.log(step_ms).std(ddof=1):.0%} apart."
+        f"Of {len(pool['none'])} and {len(pool['sleep'])} runs of {RANKS} ranks, recorded in turn. A step "
+        f"takes {np.median(step_ms):.0f} ms; equal runs lie {np.log(step_ms).std(ddof=1):.0%} apart."
     )
 
 
