@@ -36,6 +36,7 @@ SHARES: Mapping[str, Mapping[Stage, float]] = {
         "waits": (0.5, 4.1, 2.0),
         "bandwidth": (0.5, 2.2, 0.6),
         "overlap": (0.5, 3.0, 0.9),
+        "what-if": (0.5, 3.8, 9.0),
         "compression": (0.5, 2.5, 0.5),
         "compare": (0.5, 4.5, 6.0),
         "report": (0.5, 9.5, 10.3, 1.0),
