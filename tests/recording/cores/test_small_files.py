@@ -27,8 +27,8 @@ def test_each_file_has_its_content_and_one_that_cannot_be_read_has_none(
 
 @contextmanager
 def other_program() -> Iterator[int]:
-    """Have a Python wait that has imported nothing; yield its number."""
-    program = "print(flush=True); input()"
+    """Have a Python wait that has a hundred pieces of memory; yield its number."""
+    program = "import mmap; kept = [mmap.mmap(-1, 1) for _ in range(100)]; print(flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
