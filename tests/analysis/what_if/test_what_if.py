@@ -120,6 +120,15 @@ def test_repairs_are_made_together() -> None:
     assert both.slowest is None
 
 
+def test_operations_that_are_all_slow_for_a_time_gain_together_what_that_costs() -> None:
+    slow = {name: ms.copy() for name, ms in times_ms().items()}
+    for its_ms in slow.values():
+        its_ms[50:] *= 1.5
+    timings = of_operations(slow)
+    answer = what_if(timings, *(f"operation={name}" for name in slow))
+    assert off(answer, timings) < 0.01
+
+
 def test_a_healthy_run_gains_nothing_by_any_repair() -> None:
     assert len(repairs(of_operations(times_ms()))) == 0
 

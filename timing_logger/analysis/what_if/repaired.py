@@ -53,16 +53,17 @@ class Repairing:
         Raises:
             FixError: the run tells nothing of what one of them names.
         """
-        found = self._as_recorded
+        found, times = self._as_recorded, self.case.times
         for fix in fixes:
             if fix.kind in ("rank", "host", "cause") and (slowed := self._slowed(fix)):
                 found = found._replace(slowed=(*found.slowed, *slowed))
             elif fix.kind in ("transfers", "bytes", "bucket", "group"):
                 found = found._replace(transfers_s=self._other_transfers_s(fix, found))
             else:
-                longer = times_as_long(self.case.times, self._times_with(fix))
-                found = found._replace(quicker=found.quicker * longer)
-        return found
+                times = self._times_with(fix, times)
+        if times is self.case.times:
+            return found
+        return found._replace(quicker=times_as_long(self.case.times, times))
 
     def gains(self, repairs: Sequence[Repair], *, beside: Repair | None = None) -> list[Gain]:
         """Return by how much the run would be shorter with each repair than with another, or with none."""
@@ -126,18 +127,18 @@ class Repairing:
         slow = self._judgement.slow
         return tuple(Slowed(self.column_of(rank), slow.get(rank, self._steps)) for rank in cause.ranks)
 
-    def _times_with(self, fix: Fix) -> StepTimes:
-        times = self.case.times
+    def _times_with(self, fix: Fix, times: StepTimes) -> StepTimes:
+        case = self.case.with_times(times)
         if fix.kind == "work":
             if not times.workload.is_known:
                 raise FixError(f"{fix}: no row states how much there was to do (work=)")
-            return at_equal_work(self.case, equal_shares)
+            return at_equal_work(case, equal_shares)
         if fix.kind == "cause":
             return times.without_pauses(fix.value)
         known = operations_of(times)
         if fix.value not in known:
             raise FixError(f"{fix}: no such operation is recorded; {_listed_or(known, 'none is')}")
-        return without(times, fix.value) if fix.kind == "without" else with_usual(self.case, fix.value)
+        return without(times, fix.value) if fix.kind == "without" else with_usual(case, fix.value)
 
     @property
     def may_change_transfers(self) -> bool:

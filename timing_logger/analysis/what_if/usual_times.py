@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.series.change_points import change_points
 from timing_logger.analysis.series.noise import usual_of
 from timing_logger.analysis.series.peers import log_ratios, peer_medians, row_medians
 from timing_logger.analysis.step_times.step_times import UNLOGGED, StepTimes
@@ -30,16 +32,17 @@ def with_usual(case: Case, operation: str) -> StepTimes:
     """Return the times of a run in which an operation takes what is usual.
 
     Where a rank takes longer than its peers in the same step, in more steps than chance explains, it takes
-    what they do; where they do without, it takes nothing. Steps in which the typical rank takes far longer
-    than in the quicker half of its steps take as long as those.
+    what they do; where they do without, it takes nothing. Where the typical rank takes longer for a stretch
+    of steps than in its quickest one, or far longer in a single step than in others, it takes as long as
+    then.
     """
     its = _of(case.times, operation)
-    return _with_less(case.times, *(np.maximum(ms - _usual_ms(case, ms), 0.0) for ms in its))
+    return _with_less(case.times, operation, *(np.maximum(ms - _usual_ms(case, ms), 0.0) for ms in its))
 
 
 def without(times: StepTimes, operation: str) -> StepTimes:
     """Return the times of a run without an operation."""
-    return _with_less(times, *_of(times, operation))
+    return _with_less(times, operation, *_of(times, operation))
 
 
 def is_slow_somewhere(case: Case) -> Iterator[str]:
@@ -92,24 +95,45 @@ def _like_peers(its_ms: Floats, policy: Policy) -> Floats:
 
 
 def _longer_together(its_ms: Floats, policy: Policy) -> Floats:
-    """Return for each step how much longer than usual the typical rank takes, as a logarithm; mostly 0."""
+    """Return for each step how much longer than usual the typical rank takes, as a logarithm; mostly 0.
+
+    That is a stretch whose level is above that of the quickest one, or a single step far above the others.
+    """
     typical_ms = row_medians(its_ms)
     known = np.flatnonzero(typical_ms > 0)
     found = np.zeros(len(its_ms))
     if len(known):
         series = np.log(typical_ms[known])
-        usual, sigma = usual_of(series)
-        least = max(-float(np.log(policy.flagged_score)), policy.min_z * sigma)
-        is_longer = series - usual >= least
-        others = float(np.median(series[~is_longer]))  # what `usual_of` finds is a little off
-        found[known] = np.where(is_longer, series - others, 0.0)
+        longer = _stretches_above(series, policy)
+        found[known] = longer + _steps_above(series - longer, policy)
     return found
 
 
-def _with_less(times: StepTimes, less_in_steps_ms: Floats, less_in_gaps_ms: Floats) -> StepTimes:
-    """Return the same times with less own work."""
+def _stretches_above(series: Floats, policy: Policy) -> Floats:
+    cap, least_gap = -float(np.log(policy.flagged_score)), -float(np.log(1 - policy.min_score_gap))
+    changes = change_points(series, policy.change_search, cap=cap, min_sigma=policy.min_noise_sigma)
+    spans = list(pairwise([0, *changes, len(series)]))
+    levels = np.array([np.median(series[begin:end]) for begin, end in spans])
+    above = levels - levels.min()
+    return np.repeat(np.where(above >= least_gap, above, 0.0), [end - begin for begin, end in spans])
+
+
+def _steps_above(series: Floats, policy: Policy) -> Floats:
+    usual, sigma = usual_of(series)
+    is_longer = series - usual >= max(-float(np.log(policy.flagged_score)), policy.min_z * sigma)
+    others = float(np.median(series[~is_longer]))  # what `usual_of` finds is a little off
+    return np.where(is_longer, series - others, 0.0)
+
+
+def _with_less(
+    times: StepTimes, operation: str, less_in_steps_ms: Floats, less_in_gaps_ms: Floats
+) -> StepTimes:
+    """Return the same times with less of an operation."""
     self_ms, gap_ms = (
         np.maximum(its_ms - np.nan_to_num(less_ms), _LEAST_LEFT * its_ms)
         for its_ms, less_ms in ((times.self_ms, less_in_steps_ms), (times.gap_ms, less_in_gaps_ms))
     )
-    return replace(times, self_ms=self_ms, gap_ms=gap_ms)
+    operation_ms = times.operation_ms.copy()
+    if operation in times.operations:
+        operation_ms[times.operations.index(operation)] -= less_in_steps_ms
+    return replace(times, operation_ms=operation_ms, self_ms=self_ms, gap_ms=gap_ms)
