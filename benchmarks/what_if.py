@@ -27,7 +27,7 @@ def _simulated(quick: bool) -> Iterator[str]:
 
 
 def _real(quick: bool) -> Iterator[str]:
-    yield from prediction.lines(list(real.predictions(1 if quick else 10)))
+    yield from prediction.lines(list(real.predictions(1 if quick else 5)))
 
 
 PARTS: dict[str, Callable[[bool], Iterator[str]]] = {"simulated": _simulated, "real": _real}
