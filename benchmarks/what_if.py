@@ -41,16 +41,18 @@ def main() -> None:
     parser.add_argument("--only", default="", metavar="REGEX", help=f"of {', '.join(PARTS)}")
     parser.add_argument("--write", type=Path, metavar="FILE", help="the page whose tables are made anew")
     options = parser.parse_args()
-    for name in PARTS:
-        if re.search(options.only, name):
-            began_s, lines = time.perf_counter(), []
-            print(f"== {name}", flush=True)
-            for line in PARTS[name](options.quick):
-                print(line, flush=True)
-                lines.append(line)
-            print(f"   {time.perf_counter() - began_s:.0f} s", flush=True)
-            if options.write:
-                page.write(options.write, {name: lines})
+    chosen = [name for name in PARTS if re.search(options.only, name)]
+    if not chosen:
+        parser.error(f"no part matches {options.only!r}: there are {', '.join(PARTS)}")
+    for name in chosen:
+        began_s, lines = time.perf_counter(), []
+        print(f"== {name}", flush=True)
+        for line in PARTS[name](options.quick):
+            print(line, flush=True)
+            lines.append(line)
+        print(f"   {time.perf_counter() - began_s:.0f} s", flush=True)
+        if options.write:
+            page.write(options.write, {name: lines})
 
 
 if __name__ == "__main__":
