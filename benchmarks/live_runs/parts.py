@@ -57,7 +57,9 @@ def _busy(quick: bool) -> Iterator[str]:
 def _cost(quick: bool) -> Iterator[str]:
     pairs = 1 if quick else 12
     yield from training_cost.lines(
-        [training_cost.measure(training, 2, pairs) for training in training_cost.TRAININGS]
+        training_cost.measure(training, 2, pairs, apart)
+        for apart in (False, True)
+        for training in training_cost.TRAININGS
     )
 
 

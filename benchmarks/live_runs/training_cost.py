@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,6 +46,7 @@ class Measured(NamedTuple):
 
     Attributes:
         n_ranks: the number of ranks.
+        apart: whether the monitor has a processor to itself, and the ranks share another one.
         n_pairs: how many pairs of turns there were.
         step_ms: how long a step takes without a monitor: the median of the turns.
         longer: the ratio of the mean steps of two turns, less one.
@@ -53,6 +54,7 @@ class Measured(NamedTuple):
     """
 
     n_ranks: int
+    apart: bool
     n_pairs: int
     step_ms: float
     longer: Estimate
@@ -66,19 +68,24 @@ class Result(NamedTuple):
     monitor_s: float
 
 
-def measure(training: Training, n_ranks: int, pairs: int) -> Measured:
-    """Train on so many ranks; the monitor is stopped in every other turn, and goes on in the next."""
+def measure(training: Training, n_ranks: int, pairs: int, apart: bool) -> Measured:
+    """Train on so many ranks; the monitor is stopped in every other turn, and goes on in the next.
+
+    With ``apart`` all ranks are on the first processor, and the monitor is on the second.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        arguments = (n_ranks, folder, training, pairs)
+        arguments = (n_ranks, folder, training, pairs, apart)
         torch.multiprocessing.spawn(_train, args=arguments, nprocs=n_ranks)
         result: Result = torch.load(Path(folder, "result"), weights_only=False)
     ratios = [a / b - 1 for a, b in zip(result.step_ms[WITH], result.step_ms[WITHOUT], strict=True)]
     share = result.monitor_s / (pairs * TURN_S)
     step_ms = float(torch.tensor(result.step_ms[WITHOUT]).median())
-    return Measured(n_ranks, pairs, step_ms, estimate(ratios), share)
+    return Measured(n_ranks, apart, pairs, step_ms, estimate(ratios), share)
 
 
-def _train(rank: int, n_ranks: int, folder: str, training: Training, pairs: int) -> None:
+def _train(rank: int, n_ranks: int, folder: str, training: Training, pairs: int, apart: bool) -> None:
+    if apart:
+        os.sched_setaffinity(0, {0})
     torch.set_num_threads(1)
     if platform.system() == "Linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
@@ -89,7 +96,7 @@ def _train(rank: int, n_ranks: int, folder: str, training: Training, pairs: int)
             "gloo", timing_logger=logger, store=store, rank=rank, world_size=n_ranks
         )
         step = _steps(training, logger)
-        turns = _Turns(rows, step, pairs)
+        turns = _Turns(rows, step, pairs, apart)
         result = turns.led() if rank == 0 else turns.followed()
         if result is not None:
             torch.save(result, Path(folder, "result"))
@@ -122,8 +129,8 @@ def _steps(training: Training, logger: TimingLogger) -> Callable[[], None]:
 class _Turns:
     """Turns of training, whose number of steps the first rank tells the others."""
 
-    def __init__(self, rows: Path, step: Callable[[], None], pairs: int) -> None:
-        self._rows, self._step, self._pairs = rows, step, pairs
+    def __init__(self, rows: Path, step: Callable[[], None], pairs: int, apart: bool) -> None:
+        self._rows, self._step, self._pairs, self._apart = rows, step, pairs, apart
 
     def led(self) -> Result:
         """Measure, as the first rank."""
@@ -133,6 +140,8 @@ class _Turns:
         pid, generator = _monitor_pid(), random.Random(0)
         found: dict[str, list[float]] = {WITH: [], WITHOUT: []}
         self._turn(n_steps)  # in which the monitor starts
+        if self._apart:
+            _move_to_the_second_processor(pid)
         cpu_s = _cpu_s(pid)
         for _ in range(self._pairs):
             for kind in shuffled((WITH, WITHOUT), generator):
@@ -176,20 +185,25 @@ def _monitor_pid() -> int:
     return int(listed.stdout)
 
 
+def _move_to_the_second_processor(pid: int) -> None:
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        os.sched_setaffinity(int(thread.name), {1})
+
+
 def _cpu_s(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def lines(found: Sequence[Measured]) -> Iterator[str]:
+def lines(found: Iterable[Measured]) -> Iterator[str]:
     """Yield a table of what monitors cost."""
     yield f"On {os.cpu_count()} cores, turns of {TURN_S:g} s; the {METHOD.replace('differences', 'ratios')}."
     yield ""
-    yield "| ranks | step, ms | pairs | a step takes longer, % (95% interval) | the monitor's core, % |"
-    yield "|---|---|---|---|---|"
+    yield "| ranks | the monitor | step, ms | pairs | a step takes longer, % (95% interval) | the monitor's core, % |"
+    yield "|---|---|---|---|---|---|"
     for one in found:
         longer, share = one.longer.in_units_of(0.01), 100 * one.monitor_share
         yield (
-            f"| {one.n_ranks} | {one.step_ms:.1f} | {one.n_pairs} "
+            f"| {one.n_ranks} | {'has a core' if one.apart else 'has no core'} | {one.step_ms:.1f} | {one.n_pairs} "
             f"| {longer.median:+.1f} ({longer.low:+.1f} to {longer.high:+.1f}) | {share:.1f} |"
         )
