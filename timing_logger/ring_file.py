@@ -1,6 +1,6 @@
 """The file that holds a logger's records until they are written: its layout, and how it is read.
 
-The native core writes it (``ring.h`` in its ``csrc``); both have the places of the columns from
+The native core writes it (``ring.h`` in ``csrc``); both have the places of the columns from
 ``record.py``. It is mapped into memory, so it holds every record whose call has returned, however the process
 ends. Its writer keeps it locked (``flock``); who gets the lock knows that the writer is gone. It can be read
 while its writer lives.
@@ -21,8 +21,8 @@ from timing_logger.run_info import GroupProgress
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-MAGIC = int.from_bytes(b"TLGRING3", "little")
-_HEADER = struct.Struct("=Q6IQ3q6Q2q3072s")
+MAGIC = int.from_bytes(b"TLGRING4", "little")
+_HEADER = struct.Struct("=Q6IQ3q4Q2q3072s")
 _LISTS = 2  # of where the process stands
 _NAME_WORDS = -(-len(TEXTS) // 4)
 _SLOT_WORDS = 5 + len(NUMBERS) + _NAME_WORDS
@@ -42,14 +42,15 @@ MOST_BYTES = 2**28
 """Twice the largest ring: what is larger is none."""
 
 _MOST_SLOTS = MOST_RECORDS + 2**14  # a ring has some more than its queue holds, for what is being written
-_MOST_NAMES = 2**16  # a record has 16 bits for the number of each
+_MOST_NAMES = 2**14
+_MOST_BEHIND = 4096  # by how many records the header's ``head`` may be late: one for each thread that puts some
 _MOST_NAME_BYTES = 2**24
 
 _FIRST_REAL = 12
 HAS_END = 1 << 24
 IS_GROUP = 1 << 25
 ELSEWHERE = 1 << 26
-_LENGTH = struct.Struct("=I")
+_PLACE = struct.Struct("=2I")  # of a name: where it begins in the area of names, and its length
 
 Part: TypeAlias = Callable[[int, int], bytes]
 """Returns so many bytes from a position in the file on; fewer where it ends."""
@@ -122,12 +123,12 @@ def ring_in(part: Part, size: int) -> Ring:
     """
     header = _header(part(0, _HEADER.size))
     _check(header, size)
-    names = list(_names(part, header))
-    noted = _whole(_noted(part, header), len(names))
+    names = _names(part, header)
+    noted = _whole(_noted(part, header), names)
     is_group = noted["has"] & IS_GROUP != 0
-    entered = _whole(_slots(part, header.first_open, header.open_bytes // SLOT_BYTES), len(names))
+    entered = _whole(_slots(part, header.first_open, header.open_bytes // SLOT_BYTES), names)
     waiting = _waiting(part, header)
-    held = _whole(waiting, len(names), first=header.released)
+    held = _whole(waiting, names, first=header.released)
     plain = held[held["has"] & ELSEWHERE == 0]
     return Ring(
         timing_file=header.timing_file,
@@ -160,8 +161,6 @@ class RingHeader(NamedTuple):
     head: int
     taken: int
     released: int
-    n_names: int
-    names_used: int
     standing: int
     looked_ns: int
     progressed_ns: int
@@ -204,23 +203,22 @@ def _check(header: RingHeader, size: int) -> None:
     end = header.first_slot + header.slots * SLOT_BYTES
     if header.slot_bytes != SLOT_BYTES or not header.slots or end > size:
         raise NotARing("it is shorter than its header says")
-    if header.slots > _MOST_SLOTS or header.n_names > _MOST_NAMES or header.names_bytes > _MOST_NAME_BYTES:
+    if header.slots > _MOST_SLOTS or header.names_bytes > _MOST_NAME_BYTES:
         raise NotARing("it states more records or names than any ring holds")
     if not header.released <= header.head <= header.released + header.slots or header.head >= 2**63:
         raise NotARing("its positions contradict each other")
 
 
-def _names(part: Part, header: RingHeader) -> Iterator[str]:
-    area = part(header.header_bytes, min(header.names_used, header.names_bytes))
-    at = 0
-    for _ in range(header.n_names):
-        if at + _LENGTH.size > len(area):
-            return
-        (length,) = _LENGTH.unpack_from(area, at)
-        at += _LENGTH.size + length
-        if at > len(area):
-            return
-        yield unescape_text(area[at - length : at].decode(errors="replace"))
+def _names(part: Part, header: RingHeader) -> dict[int, str]:
+    """Return the names by number, as far as they are whole: no record has another one."""
+    area = part(header.header_bytes, header.names_bytes)
+    n_names = min(_MOST_NAMES, len(area) // _PLACE.size)
+    places = enumerate(_PLACE.iter_unpack(area[: n_names * _PLACE.size]))
+    return {
+        number: unescape_text(area[at : at + length].decode(errors="replace"))
+        for number, (at, length) in places
+        if 0 < at <= len(area) - length
+    }
 
 
 def _slots(part: Part, first: int, count: int) -> npt.NDArray[Any]:
@@ -241,15 +239,19 @@ def _waiting(part: Part, header: RingHeader) -> npt.NDArray[Any]:
     """Return the slots of the records that were not known to be written, from the oldest on."""
     import numpy as np
 
-    count, at = header.head - header.released, header.released % header.slots
+    stated, at = header.head - header.released, header.released % header.slots
+    count = min(stated + _MOST_BEHIND, header.slots)
     before_the_end = min(count, header.slots - at)
-    return np.concatenate([
+    found = np.concatenate([
         _slots(part, header.first_slot + at * SLOT_BYTES, before_the_end),
         _slots(part, header.first_slot, count - before_the_end),
     ])  # fmt: skip
+    tickets = np.arange(header.head, header.head + len(found) - stated, dtype=np.uint64) + np.uint64(1)
+    newer = np.flatnonzero(found["ticket"][stated:] == tickets)
+    return found[: stated + (int(newer[-1]) + 1 if len(newer) else 0)]
 
 
-def _whole(slots: npt.NDArray[Any], n_names: int, first: int = 0) -> npt.NDArray[Any]:
+def _whole(slots: npt.NDArray[Any], names: dict[int, str], first: int = 0) -> npt.NDArray[Any]:
     """Return the slots, at positions from ``first`` on, that are complete and hold what was put into them."""
     import numpy as np
 
@@ -260,13 +262,15 @@ def _whole(slots: npt.NDArray[Any], n_names: int, first: int = 0) -> npt.NDArray
         factors = odd * (2 * np.arange(2, 2 + words.shape[1], dtype=np.uint64) + np.uint64(1))
         sums = (words * factors).sum(axis=1, dtype=np.uint64)
         sums = (sums ^ (sums >> np.uint64(32))) + positions + np.uint64(1)
-    known = (slots["names"] < n_names).all(axis=1) | (slots["has"] & ELSEWHERE != 0)
+    is_name = np.zeros(2**16, np.bool_)
+    is_name[list(names)] = True
+    known = is_name[slots["names"][:, : len(TEXTS)]].all(axis=1) | (slots["has"] & ELSEWHERE != 0)
     as_put = (slots["ticket"] == positions + np.uint64(1)) & (slots["checksum"] == sums)
     whole: npt.NDArray[Any] = slots[as_put & known]
     return whole
 
 
-def _records(slots: npt.NDArray[Any], names: list[str]) -> list[RawRecord]:
+def _records(slots: npt.NDArray[Any], names: dict[int, str]) -> list[RawRecord]:
     """Return the records in whole slots. Column by column: a field of one slot costs a microsecond."""
     has = slots["has"].tolist()
     ends = [end if bits & HAS_END else None for end, bits in zip(slots["end_ns"].tolist(), has, strict=True)]

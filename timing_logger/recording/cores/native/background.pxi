@@ -59,8 +59,8 @@ cdef class BackgroundSpan(Span):
         if type(self.caller.channel) is Channel:
             self.channel = <Channel> self.caller.channel
             self.put_into(&fields, self.operation, self.start, -1, OK_, self.thread)
-            if self.channel.ring.n_free_open > RING_KEPT_OPEN and self.channel.pack(&slot, &fields):
-                self.entry = ring_enter(&self.channel.ring, &slot)
+            if self.channel.pack(&slot, &fields):
+                self.entry = ring_enter(&self.channel.ring, &slot, RING_KEPT_OPEN)
         return 0
 
     cdef bint claimed(self) except -1:

@@ -17,10 +17,9 @@ cdef class Channel:
         self.ring.descriptor = -1
         self.names = Names()
         self.elsewhere = {}
-        failed = ring_open(&self.ring, NULL, <uint64_t> capacity + CHUNK)
+        failed = ring_open(&self.ring, NULL, capacity)
         if failed:
             raise MemoryError(f"no memory for {capacity} records")
-        self.ring.capacity = capacity
         follow_ring(&self.ring)
 
     def __dealloc__(self):
@@ -45,8 +44,7 @@ cdef class Channel:
         memset(&ring, 0, sizeof(ring))
         if len(of) >= RING_PATH_BYTES:
             raise OSError(36, "the path of the timing file is too long", timing_file)
-        ring.capacity = self.ring.capacity if capacity is None else capacity
-        failed = ring_open(&ring, name, ring.capacity + CHUNK)
+        failed = ring_open(&ring, name, self.ring.capacity if capacity is None else capacity)
         if failed:
             raise OSError(failed, os.strerror(failed), path)
         ring.header.started_unix_ns = started_unix_ns
@@ -74,20 +72,17 @@ cdef class Channel:
     def put(self, record):
         """Queue ``record``, or count it as overflowed. Never blocks or raises."""
         cdef Slot slot
-        cdef bint is_packed = self.packed(&slot, record) # which may let another thread put meanwhile
-        if is_packed:
-            ring_put_or_count(&self.ring, &slot)
-        elif ring_is_full(&self.ring):
-            self.ring.n_overflows += 1
+        if self.packed(&slot, record):
+            ring_put(&self.ring, &slot)
         else:
             self.put_elsewhere(record)
 
     cdef inline bint put_fields(self, const Fields *fields) except -1:
         """Queue a record, or count it as overflowed; return False, and do neither, if no slot can hold it."""
         cdef Slot slot
-        if not self.pack(&slot, fields): # which may let another thread put meanwhile
+        if not self.pack(&slot, fields):
             return False
-        ring_put_or_count(&self.ring, &slot)
+        ring_put(&self.ring, &slot)
         return True
 
     def note_standing(self, open_records, groups, int64_t now_ns, int64_t progressed_ns):
@@ -111,14 +106,19 @@ cdef class Channel:
 
     def count_overflow(self):
         """Count a record that is not put."""
-        self.ring.n_overflows += 1
+        ring_count_overflow(&self.ring)
 
     cdef int put_elsewhere(self, record) except -1:
         cdef Slot slot
+        cdef uint64_t position = ring_claim(&self.ring)
+        if position == RING_FULL:
+            return 0
         memset(&slot, 0, sizeof(slot))
         slot.has = ELSEWHERE
-        self.elsewhere[self.ring.head] = record
-        ring_put(&self.ring, &slot)
+        try:
+            self.elsewhere[position] = record
+        finally: # a slot that was claimed must be filled: without its record it counts as unreadable
+            ring_fill(&self.ring, position, &slot)
         return 0
 
     cdef bint packed(self, Slot *slot, record) except -1:
@@ -167,7 +167,7 @@ cdef class Channel:
         if number < 0:
             return False
         slot.names[which] = self.last_number[which] = <uint16_t> number
-        self.last[which] = self.names.address[number] # which lives on, as `text` may not
+        self.last[which] = self.names.text(number) # which lives on, as `text` may not
         return True
 
     # -- taking ---------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ cdef class Channel:
     def take(self, uint64_t limit):
         """Remove and return the oldest records, at most ``limit``."""
         cdef uint64_t first = self.ring.taken
-        cdef uint64_t count = min(limit, self.ring.head - first)
+        cdef uint64_t count = min(limit, ring_n_ready(&self.ring))
         cdef uint64_t i
         records = []
         for i in range(first, first + count):
@@ -190,12 +190,13 @@ cdef class Channel:
     def take_packed(self, uint64_t limit):
         """Remove and return the oldest records as a batch that knows its lines, or as a list if some are odd."""
         cdef uint64_t first = self.ring.taken, n_odd = 0, i
-        cdef uint64_t count = min(<uint64_t> limit, self.most_in_batch(), self.ring.head - first)
+        cdef uint64_t count = min(<uint64_t> limit, self.most_in_batch(), ring_n_ready(&self.ring))
         cdef uint64_t first_odd = count
+        cdef const NameTable *names = &self.names.table
         cdef Batch batch
         with nogil:
             for i in range(count):
-                if ring_is_elsewhere(&self.ring, first + i) or not ring_is_readable(&self.ring, first + i):
+                if ring_is_elsewhere(&self.ring, first + i) or not names_read(names, &self.ring, first + i):
                     n_odd += 1
                     first_odd = min(first_odd, i)
         if first_odd == 0 or n_odd * 16 > count:
@@ -222,7 +223,7 @@ cdef class Channel:
         cdef OpenFile file
         cdef int64_t done_ns
         cdef uint64_t count, batch = self.most_in_batch()
-        cdef size_t n_buffer = csv_most_bytes(&self.names.cells, batch)
+        cdef size_t n_buffer = csv_most_bytes(&self.names.table, batch)
         cdef char *buffer = <char *> malloc(n_buffer)
         if buffer == NULL:
             raise MemoryError
@@ -230,31 +231,28 @@ cdef class Channel:
         self.ring.header.wall_offset_ns = wall_offset_ns = max(wall_offset_ns, NS_PER_S)
         with nogil:
             count = write_oldest(
-                &self.ring, &self.names.cells, &file, wall_offset_ns, longest_ns, batch, buffer, n_buffer
+                &self.ring, &self.names.table, &file, wall_offset_ns, longest_ns, batch, buffer, n_buffer
             )
             free(buffer)
             done_ns = perf_counter_ns()
         return count, file.n_bytes, bool(file.is_torn), done_ns
 
     cdef inline uint64_t most_in_batch(self):
-        return min(<uint64_t> CHUNK, max(MOST_BYTES // csv_most_bytes(&self.names.cells, 1), <uint64_t> 1))
-
-    cdef inline Slot *slot_at(self, uint64_t position):
-        return &self.ring.slots[position % self.ring.n_slots]
+        return min(<uint64_t> RING_BATCH, max(MOST_BYTES // csv_most_bytes(&self.names.table, 1), <uint64_t> 1))
 
     cdef object record_at(self, uint64_t position):
         """Return a record that was put; None if its slot does not hold it any more."""
-        cdef Slot *slot = self.slot_at(position)
+        cdef const Slot *slot = ring_slot(&self.ring, position)
         cdef Fields fields
         cdef int which
         cdef list numbers # which hold what the fields point to
-        if not ring_is_readable(&self.ring, position):
+        if not names_read(&self.names.table, &self.ring, position):
             return None
         if ring_is_elsewhere(&self.ring, position):
             return self.elsewhere.get(position)
         numbers = [_number_in(slot, which) for which in range(N_NUMBERS)]
         for which in range(N_NAMES):
-            fields.names[which] = PyTuple_GET_ITEM(self.names.kept[slot.names[which]], 0)
+            fields.names[which] = self.names.text(slot.names[which])
         for which in range(N_NUMBERS):
             fields.numbers[which] = <PyObject *> numbers[which]
         return raw_record(&fields, slot.start_ns, slot.end_ns if slot.has & HAS_END else None, None)
@@ -264,7 +262,7 @@ cdef class Channel:
     @property
     def oldest(self):
         """The oldest record that waits; None if none does."""
-        return self.record_at(self.ring.taken) if self.ring.taken < self.ring.head else None
+        return self.record_at(self.ring.taken) if ring_n_ready(&self.ring) else None
 
     @property
     def lacks_names(self):
@@ -273,7 +271,7 @@ cdef class Channel:
 
     def close(self):
         """Let every record put from now on overflow; records that wait can still be taken."""
-        self.ring.capacity = 0
+        ring_shut(&self.ring)
 
     def remove_file(self):
         """Remove the file that backs the channel, if there is one: all that it held is written."""
@@ -301,7 +299,7 @@ cdef class Channel:
         )
 
     def __len__(self):
-        return self.ring.head - self.ring.taken
+        return ring_n_ready(&self.ring)
 
 
 cdef inline bint _number(Slot *slot, int which, PyObject *value) except -1:
@@ -398,7 +396,7 @@ cdef class Batch:
 
     def csv_lines(self, int64_t wall_offset_ns):
         """Return the lines of the records, as ``format_records`` has them, encoded."""
-        cdef size_t most = csv_most_bytes(&self.channel.names.cells, self.count)
+        cdef size_t most = csv_most_bytes(&self.channel.names.table, self.count)
         cdef PyObject *lines = PyBytes_FromStringAndSize(NULL, most)
         cdef char *out
         cdef size_t n_bytes
@@ -407,7 +405,7 @@ cdef class Batch:
         out = PyBytes_AS_STRING(<object> lines)
         self.channel.ring.header.wall_offset_ns = wall_offset_ns = max(wall_offset_ns, NS_PER_S)
         with nogil:
-            n_bytes = csv_lines(&self.channel.ring, &self.channel.names.cells, self.first, self.count,
+            n_bytes = csv_lines(&self.channel.ring, &self.channel.names.table, self.first, self.count,
                                 wall_offset_ns, out)
         _PyBytes_Resize(&lines, n_bytes)
         cut = <object> lines

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True, binding=True
 """The classes of the Python core, in C: see timing_logger/recording/cores/python/calls.py for what each means.
 
-A record is packed into a slot of a ring (csrc/ring.h), and its line is written from there without the
+A record is packed into a slot of a ring (ring.h in timing_logger/csrc), and its line is written from there without the
 interpreter's lock. What no slot can hold as it is (a number of NumPy, an interval of a device, metadata) is
 kept as a tuple, and its slot says so: one order, and one path for what is odd.
 """
@@ -29,9 +29,10 @@ from timing_logger.recording.cores.no_span import NO_SPAN as _NO_SPAN
 from timing_logger.recording.cores.protocols import has_ended
 from timing_logger.recording.spellings import one_value
 
-cdef extern from "csrc/ring.h" nogil:
+cdef extern from "ring.h" nogil:
     enum: N_NAMES, N_NUMBERS, NAME_WORDS, HAS_END, ELSEWHERE, RING_MOST_NAMES, RING_PATH_BYTES, RING_MAGIC
-    enum: RING_MOST_STANDING, RING_KEPT_OPEN, IS_GROUP
+    enum: RING_MOST_STANDING, RING_KEPT_OPEN, RING_BATCH, IS_GROUP
+    const uint64_t RING_FULL
     const uint32_t RECORD_LAYOUT, AMOUNTS
     uint32_t HAS(int which)
     uint32_t IS_REAL(int which)
@@ -53,55 +54,61 @@ cdef extern from "csrc/ring.h" nogil:
 
     ctypedef struct Ring:
         Header *header
-        Slot *slots
-        uint64_t n_slots
         uint64_t capacity
+        uint64_t room
         uint64_t head
         uint64_t taken
         uint64_t n_overflows
         uint64_t n_unreadable
-        int n_free_open
         int descriptor
 
-    int ring_open(Ring *ring, const char *path, uint64_t n_slots)
+    int ring_open(Ring *ring, const char *path, uint64_t capacity)
     int ring_is_at(const Ring *ring, const char *path)
     int ring_renew(Ring *ring, const char *path)
+    void ring_shut(Ring *ring)
     void ring_release(Ring *ring)
     void ring_touch_ahead(Ring *ring)
     int ring_abandon(Ring *ring)
     void ring_move(Ring *to, const Ring *source)
     void ring_close(Ring *ring)
-    int ring_add_name(Ring *ring, const char *utf8, size_t n_bytes)
     void ring_note_standing(Ring *ring, const Slot *entries, uint64_t n_entries, int64_t now_ns, int64_t progressed_ns)
-    bint ring_is_full(const Ring *ring)
+    uint64_t ring_claim(Ring *ring)
+    void ring_fill(Ring *ring, uint64_t position, const Slot *record)
     void ring_put(Ring *ring, const Slot *record)
-    void ring_put_or_count(Ring *ring, const Slot *record)
+    void ring_count_overflow(Ring *ring)
+    uint64_t ring_n_ready(Ring *ring)
     void ring_take(Ring *ring, uint64_t n_records)
-    bint ring_is_readable(const Ring *ring, uint64_t position)
+    Slot *ring_slot(const Ring *ring, uint64_t position)
     bint ring_is_elsewhere(const Ring *ring, uint64_t position)
-    Slot *ring_enter(Ring *ring, const Slot *call)
+    Slot *ring_enter(Ring *ring, const Slot *call, int n_kept)
     void ring_leave(Ring *ring, Slot *entry)
 
-cdef extern from "csrc/forks.h" nogil:
+cdef extern from "forks.h" nogil:
     int leave_rings_in_children()
     void follow_ring(Ring *ring)
     void forget_ring(Ring *ring)
 
-cdef extern from "csrc/csv_lines.h" nogil:
+cdef extern from "names.h" nogil:
     ctypedef struct Cell:
         const char *text
         uint32_t n_bytes
 
-    ctypedef struct Cells:
-        Cell *plain
-        Cell *upper
+    ctypedef struct NameTable "Names":
+        pass
 
-    void csv_note_cells(Cells *cells, int number)
-    size_t csv_most_bytes(const Cells *cells, size_t n_records)
-    size_t csv_lines(const Ring *ring, const Cells *cells, uint64_t first, size_t n_records,
+    int names_open(NameTable *names)
+    void names_close(NameTable *names)
+    int names_add(NameTable *names, const Ring *ring, const char *stored, size_t n_bytes, Cell plain, Cell upper)
+    void names_note_seen(NameTable *names, const void *text, int number)
+    int names_seen(const NameTable *names, const void *text)
+    bint names_read(const NameTable *names, const Ring *ring, uint64_t position)
+
+cdef extern from "csv_lines.h" nogil:
+    size_t csv_most_bytes(const NameTable *names, size_t n_records)
+    size_t csv_lines(const Ring *ring, const NameTable *names, uint64_t first, size_t n_records,
                      int64_t wall_offset_ns, char *out)
 
-cdef extern from "csrc/writing.h" nogil:
+cdef extern from "writing.h" nogil:
     ctypedef struct OpenFile:
         int descriptor
         uint64_t device
@@ -109,10 +116,10 @@ cdef extern from "csrc/writing.h" nogil:
         uint64_t n_bytes
         bint is_torn
 
-    uint64_t write_oldest(Ring *ring, const Cells *cells, OpenFile *file, int64_t wall_offset_ns, int64_t longest_ns,
-                          uint64_t n_batch, char *buffer, size_t n_buffer)
+    uint64_t write_oldest(Ring *ring, const NameTable *names, OpenFile *file, int64_t wall_offset_ns,
+                          int64_t longest_ns, uint64_t n_batch, char *buffer, size_t n_buffer)
 
-cdef extern from "csrc/clock.h" nogil:
+cdef extern from "clock.h" nogil:
     int64_t perf_counter_ns()
 
 cdef extern from "csrc/this_thread.h":
@@ -144,10 +151,7 @@ ctypedef struct Fields: # of a record, while others hold the objects
     int64_t start_ns, end_ns # an end of -1 is none
 
 cdef enum:
-    CHUNK = 8192 # the most records of a batch ...
-    MOST_BYTES = 1 << 24 # ... and bytes of its lines
-    SEEN_BITS = 15
-    SEEN = 1 << SEEN_BITS # twice the most names
+    MOST_BYTES = 1 << 24 # of the lines of a batch
     DEEPEST = 1000 # the most open calls of one thread that are followed, in case blocks are entered and never left
 
 cdef int64_t LAST_INSTANT_NS = 2 ** 62

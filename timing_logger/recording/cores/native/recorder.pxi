@@ -139,7 +139,7 @@ cdef class RecordingCalls:
         span.start = perf_counter_ns()
         if channel is not None:
             slot.start_ns = span.start
-            entry = ring_enter(&channel.ring, &slot)
+            entry = ring_enter(&channel.ring, &slot, 0)
             span.is_in_ring = entry != NULL
         try:
             begun = call(*args)
@@ -158,7 +158,7 @@ cdef class RecordingCalls:
         if recording and channel is not None and span.caller is caller: # else the logger was closed meanwhile
             slot.end_ns = span.end
             slot.has |= HAS_END
-            ring_put_or_count(&channel.ring, &slot)
+            ring_put(&channel.ring, &slot)
         elif recording:
             span.put(operation, span.start, span.end, OK_, span.thread)
         return begun

@@ -19,7 +19,7 @@ typedef struct {
  * has no line in the ring, at an error, if the file is not as it was left, and after `longest_ns`.
  * A batch has n_batch records, or fewer if their lines might not fit into the buffer. Returns how many records were
  * written; the file's n_bytes and is_torn are those after them. */
-uint64_t write_oldest(Ring *ring, const Cells *cells, OpenFile *file, int64_t wall_offset_ns, int64_t longest_ns,
+uint64_t write_oldest(Ring *ring, const Names *names, OpenFile *file, int64_t wall_offset_ns, int64_t longest_ns,
                       uint64_t n_batch, char *buffer, size_t n_buffer);
 
 #endif

@@ -5,8 +5,10 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "descriptors.h"
 
 #ifndef MAP_POPULATE
@@ -21,6 +23,16 @@ enum {
     FIRST_OPEN = FIRST_STANDING + 2 * RING_MOST_STANDING * sizeof(Slot),
     FIRST_SLOT = FIRST_OPEN + RING_MOST_OPEN * sizeof(Slot)
 };
+
+#define RENEWED_WITHIN_NS 100000000LL /* how long records are waited for that threads are putting */
+
+static size_t whole_bytes(const Ring *ring) { return ring->n_slots * sizeof *ring->whole; }
+
+static void *own_memory(size_t n_bytes)
+{
+    /* Of a long queue, only what waits needs memory. */
+    return mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
 
 static void let_go(Ring *ring)
 {
@@ -57,50 +69,74 @@ static void note_file(Ring *ring, int descriptor)
     }
 }
 
-int ring_open(Ring *ring, const char *path, uint64_t n_slots)
+/* Maps so many bytes, of a new file if there is a path. Returns NULL at an error, which is then in errno. */
+static char *mapped(const char *path, size_t n_bytes, int *descriptor)
 {
-    if (n_slots > RING_MOST_SLOTS)
-        return ENOMEM;
-    size_t n_bytes = FIRST_SLOT + n_slots * sizeof(Slot);
-    int descriptor = -1;
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE; /* of a long queue, only what waits needs memory */
-    if (path != NULL) {
-        int failed = create(path, n_bytes, &descriptor);
-        if (failed)
-            return failed;
-        flags = MAP_SHARED | MAP_POPULATE;
+    char *memory;
+    *descriptor = -1;
+    if (path == NULL) {
+        memory = own_memory(n_bytes);
+        return memory == MAP_FAILED ? NULL : memory;
     }
-    char *memory = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, flags, descriptor, 0);
-    if (memory == MAP_FAILED) {
-        int failed = errno;
-        if (path != NULL) {
-            unlink(path);
-            close(descriptor);
-        }
-        return failed;
-    }
+    if ((errno = create(path, n_bytes, descriptor)) != 0)
+        return NULL;
+    memory = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, *descriptor, 0);
+    if (memory != MAP_FAILED)
+        return memory;
+    int failed = errno;
+    unlink(path);
+    close(*descriptor);
+    errno = failed;
+    return NULL;
+}
+
+static void lay_out(Ring *ring, char *memory)
+{
     ring->header = (Header *)memory;
     ring->names = memory + RING_HEADER_BYTES;
     ring->standing[0] = (Slot *)(memory + FIRST_STANDING);
     ring->standing[1] = ring->standing[0] + RING_MOST_STANDING;
     ring->open = (Slot *)(memory + FIRST_OPEN);
-    for (ring->n_free_open = 0; ring->n_free_open < RING_MOST_OPEN; ring->n_free_open++)
-        ring->free_open[ring->n_free_open] = (uint8_t)(RING_MOST_OPEN - 1 - ring->n_free_open);
     ring->slots = (Slot *)(memory + FIRST_SLOT);
-    ring->n_slots = n_slots;
-    ring->head = ring->taken = ring->released = ring->next = ring->n_overflows = ring->n_unreadable = 0;
-    ring->touched = 0;
-    ring->n_names = ring->names_used = ring->valid_standing = 0;
-    ring->mapped_bytes = n_bytes;
-    note_file(ring, descriptor);
+    for (int i = 0; i < RING_OPEN_WORDS; i++)
+        ring->free_open[i] = UINT64_MAX >> (i + 1 < RING_OPEN_WORDS ? 0 : 64 * RING_OPEN_WORDS - RING_MOST_OPEN);
+}
+
+static void describe(const Ring *ring)
+{
     ring->header->header_bytes = RING_HEADER_BYTES;
     ring->header->names_bytes = RING_NAMES_BYTES;
     ring->header->standing_bytes = FIRST_OPEN - FIRST_STANDING;
     ring->header->open_bytes = FIRST_SLOT - FIRST_OPEN;
     ring->header->slot_bytes = sizeof(Slot);
     ring->header->layout = RECORD_LAYOUT; /* of which columns the slots are */
-    ring->header->slots = n_slots;
+    ring->header->slots = ring->n_slots;
     ring->header->pid = getpid();
+}
+
+int ring_open(Ring *ring, const char *path, uint64_t capacity)
+{
+    int descriptor;
+    uint64_t n_slots = (capacity + RING_BATCH) | 1; /* odd: the low bits of a slot's tickets differ from lap to lap */
+    if (capacity > RING_MOST_SLOTS)
+        return ENOMEM;
+    size_t n_bytes = FIRST_SLOT + n_slots * sizeof(Slot);
+    char *memory = mapped(path, n_bytes, &descriptor);
+    if (memory == NULL)
+        return errno;
+    *ring = (Ring){.n_slots = n_slots, .capacity = capacity, .room = capacity, .mapped_bytes = n_bytes};
+    ring->whole = own_memory(whole_bytes(ring));
+    if (ring->whole == MAP_FAILED) {
+        munmap(memory, n_bytes);
+        if (path != NULL) {
+            unlink(path);
+            close(descriptor);
+        }
+        return ENOMEM;
+    }
+    lay_out(ring, memory);
+    note_file(ring, descriptor);
+    describe(ring);
     return 0;
 }
 
@@ -121,7 +157,33 @@ static int copy_to(int descriptor, const char *from, size_t n_bytes)
     return 0;
 }
 
-int ring_renew(Ring *ring, const char *path)
+static void let_in(Ring *ring)
+{
+    __atomic_store_n(&ring->room, ring->capacity, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&ring->is_closed, __ATOMIC_SEQ_CST))
+        __atomic_store_n(&ring->room, 0, __ATOMIC_SEQ_CST);
+}
+
+void ring_shut(Ring *ring)
+{
+    __atomic_store_n(&ring->is_closed, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&ring->room, 0, __ATOMIC_SEQ_CST);
+}
+
+/* Whether all records that threads were putting are whole: none is let in. */
+static int is_at_rest(Ring *ring)
+{
+    const struct timespec moment = {0, 100000};
+    int64_t until_ns = perf_counter_ns() + RENEWED_WITHIN_NS;
+    while (ring->taken + ring_n_ready(ring) != __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE)) {
+        if (perf_counter_ns() > until_ns)
+            return 0;
+        nanosleep(&moment, NULL);
+    }
+    return 1;
+}
+
+static int renew_at_rest(Ring *ring, const char *path)
 {
     int descriptor;
     int failed = create(path, ring->mapped_bytes, &descriptor);
@@ -141,14 +203,37 @@ int ring_renew(Ring *ring, const char *path)
     return 0;
 }
 
+int ring_renew(Ring *ring, const char *path)
+{
+    __atomic_store_n(&ring->room, 0, __ATOMIC_SEQ_CST);
+    int failed = is_at_rest(ring) ? renew_at_rest(ring, path) : EAGAIN;
+    let_in(ring);
+    return failed;
+}
+
+uint64_t ring_n_ready(Ring *ring)
+{
+    uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
+    uint64_t known = __atomic_load_n(&ring->ready, __ATOMIC_ACQUIRE), ready = known;
+    uint64_t place = ready % ring->n_slots;
+    while (ready < head && __atomic_load_n(&ring->whole[place], __ATOMIC_ACQUIRE) == (uint32_t)(ready + 1)) {
+        ready++;
+        place = place + 1 < ring->n_slots ? place + 1 : 0;
+    }
+    while (known < ready && !__atomic_compare_exchange_n(&ring->ready, &known, ready, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        ;
+    int64_t n_ready = (int64_t)(ready - __atomic_load_n(&ring->taken, __ATOMIC_ACQUIRE));
+    return n_ready > 0 ? (uint64_t)n_ready : 0; /* another thread may have taken them meanwhile */
+}
+
 void ring_release(Ring *ring)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    /* Newer records may be in released slots already: not in those from this position on, a page before it included. */
-    uint64_t oldest_free = ring->head + page / sizeof(Slot) - ring->n_slots;
+    /* Newer records may come into released slots at any moment: not into those of the last batch, its first page aside. */
+    uint64_t in_batch = RING_BATCH - page / sizeof(Slot);
     uint64_t from = ring->released;
-    if (ring->head + page / sizeof(Slot) > ring->n_slots && from < oldest_free)
-        from = oldest_free < ring->taken ? oldest_free : ring->taken;
+    if (ring->taken > in_batch && from < ring->taken - in_batch)
+        from = ring->taken - in_batch;
     uint64_t first = from % ring->n_slots;
     uint64_t count = ring->taken - from;
     ring->header->released = ring->released = ring->taken;
@@ -184,8 +269,8 @@ void ring_touch_ahead(Ring *ring)
 
 int ring_abandon(Ring *ring)
 {
-    ring->capacity = 0;
-    ring->taken = ring->head;
+    ring_shut(ring);
+    ring->taken = ring->ready = ring->head;
     if (ring->header == NULL || ring->descriptor < 0)
         return 0;
     let_go(ring);
@@ -207,23 +292,9 @@ void ring_close(Ring *ring)
     if (ring->header == NULL)
         return;
     munmap(ring->header, ring->mapped_bytes);
+    munmap(ring->whole, whole_bytes(ring));
     let_go(ring);
     ring->header = NULL;
-}
-
-int ring_add_name(Ring *ring, const char *utf8, size_t n_bytes)
-{
-    uint32_t length = (uint32_t)n_bytes;
-    if (ring->n_names >= RING_MOST_NAMES || ring->names_used + sizeof length + n_bytes > RING_NAMES_BYTES)
-        return -1;
-    char *entry = ring->names + ring->names_used;
-    memcpy(entry, &length, sizeof length);
-    memcpy(entry + sizeof length, utf8, n_bytes);
-    ring->header->names_used = ring->names_used += sizeof length + n_bytes;
-    uint64_t n_names = ring->n_names + 1;
-    __atomic_store_n(&ring->n_names, n_names, __ATOMIC_RELEASE); /* the flush thread reads it without the lock */
-    __atomic_store_n(&ring->header->n_names, n_names, __ATOMIC_RELEASE);
-    return 0;
 }
 
 void ring_note_standing(Ring *ring, const Slot *entries, uint64_t n_entries, int64_t now_ns, int64_t progressed_ns)

@@ -8,10 +8,10 @@
 #include "clock.h"
 
 /* How many of the oldest records, n_most at most, have a line in the ring. */
-static uint64_t n_plain(const Ring *ring, uint64_t n_most)
+static uint64_t n_plain(const Names *names, const Ring *ring, uint64_t n_most)
 {
     uint64_t first = ring->taken, n = 0;
-    while (n < n_most && ring_is_readable(ring, first + n) && !ring_is_elsewhere(ring, first + n))
+    while (n < n_most && names_read(names, ring, first + n) && !ring_is_elsewhere(ring, first + n))
         n++;
     return n;
 }
@@ -55,19 +55,19 @@ static uint64_t part_that_stays(OpenFile *file, const char *bytes, size_t n_byte
     return n_lines(bytes, n_bytes);
 }
 
-uint64_t write_oldest(Ring *ring, const Cells *cells, OpenFile *file, int64_t wall_offset_ns, int64_t longest_ns,
+uint64_t write_oldest(Ring *ring, const Names *names, OpenFile *file, int64_t wall_offset_ns, int64_t longest_ns,
                       uint64_t n_batch, char *buffer, size_t n_buffer)
 {
     int64_t until_ns = perf_counter_ns() + longest_ns;
     uint64_t n_written = 0;
     do {
-        uint64_t n_waiting = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE) - ring->taken;
-        uint64_t n_fitting = n_buffer / csv_most_bytes(cells, 1); /* new names may be longer than all before */
+        uint64_t n_waiting = ring_n_ready(ring);
+        uint64_t n_fitting = n_buffer / csv_most_bytes(names, 1); /* new names may be longer than all before */
         uint64_t n_most = n_fitting < n_batch ? n_fitting : n_batch;
-        uint64_t n = n_plain(ring, n_waiting < n_most ? n_waiting : n_most);
+        uint64_t n = n_plain(names, ring, n_waiting < n_most ? n_waiting : n_most);
         if (n == 0 || !is_as_it_was_left(file))
             break;
-        size_t n_bytes = csv_lines(ring, cells, ring->taken, n, wall_offset_ns, buffer);
+        size_t n_bytes = csv_lines(ring, names, ring->taken, n, wall_offset_ns, buffer);
         size_t done = written(file->descriptor, buffer, n_bytes);
         if (done == n_bytes)
             file->n_bytes += n_bytes;
