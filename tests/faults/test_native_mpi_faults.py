@@ -9,6 +9,8 @@ import pytest
 from native_jobs import RUN, Jobs, compiled, needs_compiler, rows_of
 from processes import run_job
 
+from timing_logger.reading.recovery import recover
+
 pytestmark = needs_compiler
 
 
@@ -178,9 +180,29 @@ def test_spawned_processes_are_another_world_of_the_run(
         assert len(own) == (5 if one["world"] == "" else 7)
 
 
-def test_the_sidecar_says_what_recorded_and_that_a_kill_loses_rows(jobs: Jobs) -> None:
+def test_the_sidecar_says_what_recorded_and_that_a_kill_loses_nothing(jobs: Jobs) -> None:
     jobs.timed("leaves", "--quiet")
     sidecar = jobs.sidecar()
     assert sidecar["core"] == "native-mpi"
-    assert sidecar["crash_protection"]["on"] is False
-    assert "quarter of a second" in sidecar["crash_protection"]["reason"]
+    assert sidecar["crash_protection"]["on"] is True
+    assert not Path(sidecar["ring_path"]).exists(), "the ring of a program that has ended well"
+
+
+def test_what_a_killed_rank_had_called_is_in_its_file_afterwards_with_the_call_it_was_in(
+    jobs: Jobs,
+) -> None:
+    assert jobs.timed("is_killed_in_a_call", "--quiet").returncode != 0
+    recover(jobs.folder)
+    rows = jobs.rows()
+    assert [(row[0], row[-1]) for row in rows] == [("BARRIER", "ok")] * 1000 + [("RECV", "inflight")]
+    assert [int(row[4]) for row in rows[:-1]] == list(range(1000))
+    assert jobs.sidecar()["killed"] is True
+    assert recover(jobs.folder) == []
+
+
+def test_more_communicators_than_the_ring_has_names_have_all_their_rows(jobs: Jobs) -> None:
+    assert jobs.timed("makes_20000_communicators", "--quiet").returncode == 0
+    groups = [row[2] for row in jobs.rows() if row[0] == "BARRIER"]
+    assert len(groups) == len(set(groups)) == 20_000
+    assert sum(counters(jobs)[1:]) == counters(jobs)[0]
+    assert counters(jobs)[2] == 0

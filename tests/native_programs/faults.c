@@ -127,6 +127,31 @@ static void limits_the_size_of_files(void)
     rows(20000);
 }
 
+static void kill_by_handler(int number)
+{
+    (void) number;
+    raise(SIGKILL);
+}
+
+static void is_killed_in_a_call(void)
+{
+    rows(1000);
+    alarm(1);
+    signal(SIGALRM, kill_by_handler);
+    int value;
+    MPI_Recv(&value, 1, MPI_INT, 0, 7, MPI_COMM_SELF, MPI_STATUS_IGNORE);
+}
+
+static void makes_20000_communicators(void)
+{
+    for (int i = 0; i < 20000; i++) {
+        MPI_Comm made;
+        MPI_Comm_dup(MPI_COMM_SELF, &made);
+        MPI_Barrier(made);
+        MPI_Comm_free(&made);
+    }
+}
+
 static void leaves(void)
 {
     rows(500);
@@ -222,7 +247,9 @@ int main(int argc, char **argv)
         {"closes", closes}, {"closes_and_takes_all_numbers", closes_and_takes_all_numbers}, {"unlinks", unlinks},
         {"unlinks_at_the_end", unlinks_at_the_end}, {"moves", moves}, {"replaces", replaces}, {"cuts", cuts},
         {"removes_the_folder", removes_the_folder}, {"floods", floods},
-        {"limits_the_size_of_files", limits_the_size_of_files}, {"leaves", leaves}, {"aborts", aborts},
+        {"limits_the_size_of_files", limits_the_size_of_files}, {"leaves", leaves},
+        {"is_killed_in_a_call", is_killed_in_a_call}, {"makes_20000_communicators", makes_20000_communicators},
+        {"aborts", aborts},
         {"fails", fails}, {"leaves_in_a_handler", leaves_in_a_handler}, {"forks_in_c", forks_in_c},
         {"leaves_while_threads_call", leaves_while_threads_call},
     };

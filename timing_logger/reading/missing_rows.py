@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from timing_logger.owned_files import open_owned
-from timing_logger.record import HEADER, RawRecord, format_records
+from timing_logger.record import HEADER, RawRecord, format_records, unescape_text
 from timing_logger.ring_file import Ring
 
 _END_OF_TORN = b"\0\n"
@@ -34,10 +34,10 @@ def write_missing(parts: Sequence[Path], owner: int, ring: Ring) -> int:
         OSError: a part is another user's, or no file, or the file system's error.
     """
     lines = _lines([*ring.records, *ring.open_calls], ring.wall_offset_ns)
-    there = Counter(map(_without_timestamp, _last_lines(parts, owner, sum(map(len, lines)) + _SLACK_BYTES)))
+    there = Counter(map(_key, _last_lines(parts, owner, sum(map(len, lines)) + _SLACK_BYTES)))
     missing = []
     for line in lines:
-        key = _without_timestamp(line[:-1])
+        key = _key(line[:-1])
         if there[key]:
             there[key] -= 1
         else:
@@ -64,9 +64,16 @@ def _last_lines(parts: Sequence[Path], owner: int, n_bytes: int) -> Iterator[byt
             return
 
 
-def _without_timestamp(line: bytes) -> bytes:
-    """Return the line without the wall clock, which may have been another one when the process wrote it."""
-    return line.partition(b",")[2]
+def _key(line: bytes) -> bytes:
+    """Return what tells a line from others, whoever wrote it.
+
+    That is the line without the wall clock, which may have been another one when the process wrote it, and
+    without escapes: the library for --native-mpi escapes more than this package does.
+    """
+    key = line.partition(b",")[2]
+    if b"\\" not in key:
+        return key
+    return unescape_text(key.decode(errors="surrogateescape")).encode(errors="surrogatepass")
 
 
 def _append(path: Path, owner: int, lines: Sequence[bytes]) -> None:

@@ -100,7 +100,8 @@ def _build(compiler: list[str], texts: dict[str, str], path: Path) -> None:
             for name, text in texts.items():
                 Path(folder, name).write_text(text)
             draft = Path(folder, "library.so")
-            files = [*sorted(map(str, _SOURCES.glob("*.c"))), str(Path(folder, "wrappers.c"))]
+            sources = [*sorted(_SOURCES.glob("*.c")), *sorted(_SHARED.glob("*.c"))]
+            files = [*map(str, sources), str(Path(folder, "wrappers.c"))]
             include = [f"-I{path}" for path in (folder, _SOURCES, _SHARED)]
             _run([*compiler, *_FLAGS, *include, *files, "-o", str(draft), "-ldl"])
             draft.replace(path)

@@ -170,12 +170,18 @@ void enter(struct call *call)
     thread->inside = true;
     call->start_ns = now_ns();
     atomic_store_explicit(&thread->since_ns, call->start_ns, memory_order_release);
+    if (!atomic_load_explicit(&paused, memory_order_relaxed)) {
+        struct row row = row_of(call, call->operation, call->start_ns, BLANK, "inflight", call->thread);
+        thread->entry = enter_ring(&row, false);
+    }
 }
 
 int64_t leave_silently(void)
 {
     int64_t end_ns = now_ns();
     struct thread *thread = this_thread;
+    leave_ring(thread->entry);
+    thread->entry = NULL;
     atomic_store_explicit(&thread->since_ns, 0, memory_order_release);
     thread->inside = false;
     return end_ns;
@@ -277,12 +283,19 @@ struct call *wait_call(const struct call *of)
     return call;
 }
 
+struct row row_of(const struct call *call, const char *operation, int64_t start_ns, int64_t end_ns,
+                  const char *status, const char *thread)
+{
+    return (struct row){start_ns, end_ns, call->bytes, call->seq, operation, status, thread, call->group, call->peer};
+}
+
 void write_row(const struct call *call, const char *operation, int64_t start_ns, int64_t end_ns,
                const char *status, const char *thread)
 {
     if (atomic_load_explicit(&paused, memory_order_relaxed))
         return;
-    put(&(struct row){start_ns, end_ns, call->bytes, call->seq, operation, status, thread, call->group, call->peer});
+    struct row row = row_of(call, operation, start_ns, end_ns, status, thread);
+    put(&row);
 }
 
 /* -- what is not timed ----------------------------------------------------------------------------------------- */

@@ -7,24 +7,19 @@
 
 #define MOST_CHARACTERS 1024 /* as MAX_TEXT_CHARS in record.py */
 
-/* A name as a cell of CSV that stays one line and runs as no formula: timing_logger.record.escape_text, except that
-   what is not ASCII is escaped as well, which readers undo alike. A name of many ranks is cut. */
-char *cell_of(const char *name)
+/* The name, as timing_logger.cells.escape_text has it, except that what is not ASCII is escaped as well, which readers
+   undo alike. A name of many ranks is cut. */
+static char *escaped(const char *name)
 {
     int n_characters = 0;
-    char *cell = malloc(10 * strlen(name) + 10), *out = cell;
-    bool quotes = strpbrk(name, ",\"") != NULL;
-    if (quotes)
-        *out++ = '"';
+    char *text = malloc(10 * strlen(name) + 10), *out = text;
     for (const unsigned char *at = (const unsigned char *) name; *at; at++) {
         if (++n_characters == MOST_CHARACTERS) {
             out += sprintf(out, "\\u2026");
             break;
         }
         bool leads = at == (const unsigned char *) name && strchr("=+-@", *at) != NULL;
-        if (*at == '"') {
-            *out++ = '"', *out++ = '"';
-        } else if (*at == '\\' || leads) {
+        if (*at == '\\' || leads) {
             *out++ = '\\', *out++ = *at;
         } else if (*at >= 0x20 && *at < 0x7f) {
             *out++ = *at;
@@ -37,8 +32,29 @@ char *cell_of(const char *name)
             out += sprintf(out, code < 0x10000 ? "\\u%04x" : "\\U%08x", (unsigned) code);
         }
     }
+    *out = 0;
+    return text;
+}
+
+static char *quoted(const char *text)
+{
+    char *cell = malloc(2 * strlen(text) + 3), *out = cell;
+    bool quotes = strpbrk(text, ",\"") != NULL;
+    if (quotes)
+        *out++ = '"';
+    for (; *text; text++) {
+        if (*text == '"')
+            *out++ = '"';
+        *out++ = *text;
+    }
     if (quotes)
         *out++ = '"';
     *out = 0;
     return cell;
+}
+
+struct cell cell_of(const char *name)
+{
+    char *text = escaped(name);
+    return (struct cell){text, quoted(text)};
 }

@@ -10,6 +10,7 @@
 
 static int keyval;
 static struct group *groups;
+static _Atomic(struct group *) to_free;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int forget_group(MPI_Comm comm, int key, void *group, void *extra)
@@ -147,7 +148,7 @@ static char *members_name(MPI_Comm comm, bool is_inter)
     return is_after(own, others) ? ranks_name(others, own, "") : ranks_name(own, others, "");
 }
 
-static char *name_of(MPI_Comm comm, bool is_inter)
+static struct cell name_of(MPI_Comm comm, bool is_inter)
 {
     char given[MPI_MAX_OBJECT_NAME + 1] = "";
     int length = 0;
@@ -158,9 +159,16 @@ static char *name_of(MPI_Comm comm, bool is_inter)
     char *only = unique(name, &number);
     pthread_mutex_unlock(&lock);
     free(name);
-    char *cell = cell_of(only);
+    struct cell cell = cell_of(only);
     free(only);
     return cell;
+}
+
+static void set_name(struct group *group, struct cell name)
+{
+    group->text = name.text;
+    group->cell = name.quoted;
+    group->number = number_of_cell(name.text, name.quoted);
 }
 
 /* -- groups ------------------------------------------------------------------------------------------------------ */
@@ -177,7 +185,7 @@ static struct group *made(MPI_Comm comm)
     group->size = group->own_size + remote;
     group->blocks = is_inter ? remote : group->own_size;
     group->neighbors = -1;
-    group->cell = name_of(comm, is_inter);
+    set_name(group, name_of(comm, is_inter));
     group->users = 1;
     pthread_mutex_lock(&lock);
     group->next = groups;
@@ -208,18 +216,21 @@ void rename_group(MPI_Comm comm)
         return;
     int is_inter = 0;
     real.Comm_test_inter((word) comm, (word) &is_inter);
-    group->cell = name_of(comm, is_inter); /* a reader may still hold the old one */
+    set_name(group, name_of(comm, is_inter)); /* a reader may still hold the old one */
 }
 
 void keep_group(struct group *group) { group->users++; }
 
 void drop_group(struct group *group)
 {
-    if (--group->users == 0)
-        put_last(group); /* rows of it may still be on their way */
+    if (--group->users > 0)
+        return;
+    group->next_to_free = to_free;
+    while (!atomic_compare_exchange_weak(&to_free, &group->next_to_free, group))
+        ;
 }
 
-void free_group(struct group *group)
+static void free_group(struct group *group)
 {
     pthread_mutex_lock(&lock);
     for (struct group **at = &groups; *at != NULL; at = &(*at)->next)
@@ -228,9 +239,20 @@ void free_group(struct group *group)
             break;
         }
     pthread_mutex_unlock(&lock);
-    free(group->cell);
+    if (group->number < 0) { /* else the lines of its rows need them */
+        free(group->text);
+        free(group->cell);
+    }
     free((void *) group->messages);
     free(group);
+}
+
+void free_groups(void)
+{
+    for (struct group *group = atomic_exchange(&to_free, NULL), *next; group != NULL; group = next) {
+        next = group->next_to_free;
+        free_group(group);
+    }
 }
 
 void for_each_group(void (*tell)(const struct group *, void *), void *context)
@@ -264,7 +286,7 @@ static struct group *idle_group(const char *text)
 {
     struct group *first = NULL;
     for (struct group *group = groups; group != NULL; group = group->next)
-        if (group->idle && strcmp(group->text, text) == 0 && (first == NULL || group->number < first->number))
+        if (group->idle && strcmp(group->ranks, text) == 0 && (first == NULL || group->nth < first->nth))
             first = group;
     return first;
 }
@@ -279,9 +301,9 @@ static struct group *taken(char *text, int size)
         return group;
     }
     group = calloc(1, sizeof *group);
-    *group = (struct group){.size = size, .own_size = size, .blocks = size, .neighbors = -1, .users = 1, .text = text};
-    char *only = unique(text, &group->number);
-    group->cell = cell_of(only);
+    *group = (struct group){.size = size, .own_size = size, .blocks = size, .neighbors = -1, .users = 1, .ranks = text};
+    char *only = unique(text, &group->nth);
+    set_name(group, cell_of(only));
     free(only);
     group->next = groups;
     groups = group;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "event.h"
+#include "part.h"
 #include "waits.h"
 
 #define INTERVAL_NS 250000000
@@ -31,6 +32,7 @@ static void write_to_the_end(void)
         static int64_t told_ns;
         wait_for_rows(INTERVAL_NS);
         write_rows();
+        free_groups();
         look_for_hangs();
         if (now_ns() - told_ns > SIDECAR_EVERY_NS || (!has_rows && written > 0)) {
             has_rows = written > 0;
@@ -50,6 +52,8 @@ static void *write_on(void *unused)
     write_to_the_end();
     write_sidecar(ends_closed ? CLOSED : ENDED);
     close_file();
+    if (ends_closed && written + n_dropped() == n_accepted())
+        end_rows();
     tell_change(&is_over);
     return NULL;
 }
@@ -77,6 +81,7 @@ static void stop_in_child(void)
 void begin_timing(void)
 {
     const char *folder = getenv("TIMING_LOGGER_NATIVE_MPI");
+    char path[PART_PATH_BYTES + 80];
     int rank, size;
     if (recording || folder == NULL || real.unfit)
         return;
@@ -86,8 +91,9 @@ void begin_timing(void)
     bool has_file = create_file(folder, rank);
     if (has_file)
         begin_sidecar(folder, rank, size);
-    if (!has_file || !start_thread(&writer, write_on)) {
-        note_problem("No timing file could be made in the log folder, or no thread that writes it.");
+    path_of_file(path, sizeof path);
+    if (!has_file || !begin_rows(path, sidecar_anchor()) || !start_thread(&writer, write_on)) {
+        note_problem("No timing file could be made in the log folder, or there was no memory or no thread for it.");
         return;
     }
     of_process = getpid();

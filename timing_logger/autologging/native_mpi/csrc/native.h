@@ -1,4 +1,4 @@
-/* What the files of this library share: a call goes from wrappers.c to calls.c, as a row into ring.c, and from
+/* What the files of this library share: a call goes from wrappers.c to calls.c, as a row into rows.c, and from
    there to output.c, which the writer thread of lifecycle.c calls. */
 #ifndef NATIVE_H
 #define NATIVE_H
@@ -14,6 +14,11 @@
 typedef intptr_t word;
 
 #include "real.h"
+
+/* An instant on both clocks: that of the rows, and the wall clock. */
+struct anchor {
+    int64_t counter_ns, unix_ns, uncertainty_ns;
+};
 
 #define BLANK INT64_MIN /* a number that the row does not state */
 #define NOBODY (-1)     /* MPI_PROC_NULL, or no such parameter */
@@ -58,7 +63,9 @@ bool is_fortran_ignored(word status);
 /* -- groups.c: communicators, windows and files ----------------------------------------------------------------------------- */
 
 struct group {
-    char *cell;        /* its name, as a cell of CSV */
+    char *text;        /* its name, escaped */
+    char *cell;        /* the same as a cell of CSV */
+    int number;        /* the name's number in the ring; -1 if there was no room for it */
     int size;          /* the ranks of both groups of an intercommunicator */
     int rank;          /* this process's */
     int own_size;      /* the ranks of this process's group */
@@ -67,10 +74,10 @@ struct group {
     atomic_long collectives;
     _Atomic(atomic_long *) messages; /* to each rank, then from each rank */
     atomic_int users;  /* the communicator, and the operations that are under way */
-    char *text;        /* of a window or file: its name without the number */
-    int number;        /* which of this name it is */
+    char *ranks;       /* of a window or file: its name without the number behind it */
+    int nth;           /* which of this name it is */
     bool idle;         /* no window or file has it now */
-    struct group *next;
+    struct group *next, *next_to_free;
 };
 
 void begin_groups(void);
@@ -79,7 +86,6 @@ struct group *group_of(MPI_Comm comm);
 void rename_group(MPI_Comm comm);
 void keep_group(struct group *group);
 void drop_group(struct group *group);
-void free_group(struct group *group);
 int neighbors(struct group *group, MPI_Comm comm);
 int64_t next_message(struct group *group, int to, int from);
 /* A window's or file's group is named after its ranks: "ranks 0-3 file". The next file of the same ranks takes over
@@ -91,6 +97,8 @@ struct group *group_of_handle(enum kind kind, word handle);
 void handle_ends(enum kind kind, word handle);
 /* Leave the name to the next window or file. */
 void leave_idle(struct group *group);
+/* Free the groups that nobody uses any more: called by the writer, which may look at any group. */
+void free_groups(void);
 /* Call `tell` for each live group, under the lock of their list. */
 void for_each_group(void (*tell)(const struct group *, void *), void *context);
 
@@ -106,6 +114,7 @@ struct call {
 
 struct thread {
     const char *cell;       /* its name, as a cell of CSV */
+    void *entry;            /* of its call in the ring; NULL if there is none */
     struct call call;       /* the one that it is in; MPI's own calls in it are not timed */
     atomic_long since_ns;   /* when it began; 0 outside of any */
     bool inside;
@@ -146,6 +155,8 @@ void write_abort(MPI_Comm comm);
 struct call *wait_call(const struct call *of);
 void write_row(const struct call *call, const char *operation, int64_t start_ns, int64_t end_ns,
                const char *status, const char *thread);
+struct row row_of(const struct call *call, const char *operation, int64_t start_ns, int64_t end_ns,
+                  const char *status, const char *thread);
 const char *status_name(int code);
 int64_t bytes(int64_t count, MPI_Datatype datatype);
 int64_t count_at(word counts, int i, int count_bytes);
@@ -169,7 +180,7 @@ void for_each_request(void (*tell)(const struct call *, void *), int64_t before_
 void forget(MPI_Request request);
 void cancelled(MPI_Request request);
 
-/* -- ring.c: rows on their way to the writer ------------------------------------------------------------------ */
+/* -- rows.c: rows on their way to the writer ------------------------------------------------------------------ */
 
 struct row {
     int64_t start_ns, end_ns, bytes, seq;
@@ -178,19 +189,37 @@ struct row {
     int peer;
 };
 
+/* Make the ring of this process, of which the first timing file is this one; false if there is no memory. */
+bool begin_rows(const char *timing_file, struct anchor started);
+/* Remove its file: all that it held is written. */
+void end_rows(void);
+/* The path of its file; "" if there is none. */
+const char *ring_path(void);
+/* The number of a name, which is escaped, and of its cell; both stay. -1 if there is no room for it. */
+int number_of_cell(const char *text, const char *quoted);
 void put(const struct row *row);
-/* Put what the writer frees after all rows that were put before. */
-void put_last(struct group *group);
-bool take(struct row *row);
+/* Put a call that begins into the ring's list of open calls, which may leave room for others. */
+void *enter_ring(const struct row *row, bool leaves_room);
+void leave_ring(void *entry);
+/* Take the oldest rows as lines into so much room, and move `*out` behind these. Returns how many lines there are. */
+enum { NO_ROWS = -1, NO_ROOM = -2 };
+int take_lines(char **out, size_t room, int64_t wall_offset_ns);
+/* What was taken is in a file. */
+void release_rows(void);
+/* Have the ring say where the process stands. */
+void note_standing(int64_t now_ns, int64_t progressed_ns);
 void wait_for_rows(int64_t timeout_ns);
 void wake_writer(void);
-extern atomic_long accepted, dropped;
+int64_t n_accepted(void);
+int64_t n_dropped(void);
 
 /* -- output.c: the timing file -------------------------------------------------------------------------------- */
 
 struct part;
 /* Create the first free file of this rank; false if there is none. */
 bool create_file(const char *folder, int rank);
+/* Where the first part of it is. */
+void path_of_file(char *path, size_t room);
 /* Write all rows that are there; false if that is not possible for now. */
 bool write_rows(void);
 void close_file(void);
@@ -200,7 +229,11 @@ extern char file_name[64], last_error[256]; /* the name of the first part */
 
 /* -- cells.c ------------------------------------------------------------------------------------------------------ */
 
-char *cell_of(const char *name);
+/* A name, escaped, and as a cell of CSV. */
+struct cell {
+    char *text, *quoted;
+};
+struct cell cell_of(const char *name);
 
 /* -- lifecycle.c -------------------------------------------------------------------------------------------------- */
 
@@ -223,6 +256,9 @@ const char *world(void); /* "" for the ranks that were started first */
 void begin_sidecar(const char *folder, int rank, int world_size);
 /* ENDED: what is not written by now never is, and the program did not come to its own end. CLOSED: it did. */
 enum state { RUNNING, ENDED, CLOSED };
+/* How many collectives were begun and completed in each group where there were any. */
+void for_each_standing(void (*tell)(const struct group *, int64_t issued, int64_t completed, void *), void *context);
+struct anchor sidecar_anchor(void);
 void write_sidecar(enum state state);
 void sidecar_name(char *name, size_t room);
 /* Whether the file names of this process are another's by now. */
@@ -233,9 +269,6 @@ void move_sidecar(void);
 void look_for_hangs(void);
 /* Write a row about each call that was open before, unless there is one. */
 void write_open_calls(int64_t before_ns);
-struct anchor {
-    int64_t counter_ns, unix_ns, uncertainty_ns;
-};
 struct anchor read_anchor(void);
 
 #endif

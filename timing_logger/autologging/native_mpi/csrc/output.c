@@ -7,12 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "csv_line.h"
 #include "native.h"
 #include "part.h"
 
 #define BUFFER_BYTES (1 << 18)
-#define LONGEST_LINE (1 << 14)
 #define MOST_INCARNATIONS 10000
 
 atomic_long written, lost;
@@ -67,6 +65,11 @@ static struct part *first_free(int from)
             return made;
     }
     return NULL;
+}
+
+void path_of_file(char *path, size_t room)
+{
+    snprintf(path, room, "%s/%s", folder, file_name);
 }
 
 bool create_file(const char *log_dir, int rank)
@@ -187,6 +190,7 @@ static bool flush_buffer(void)
         written += rows_filled;
         filled = rows_filled = 0;
         is_torn = false;
+        release_rows();
         progress++;
         return true;
     }
@@ -215,47 +219,29 @@ void for_each_part(void (*tell)(const struct part *, void *), void *context)
         tell(part, context);
 }
 
-static Cell cell(const char *text) { return (Cell){text, (uint32_t) strlen(text)}; }
-
-static char *line(char *out, const struct row *row)
+/* The wall clock may be set while the program runs. */
+static int64_t wall_offset_ns(void)
 {
-    static WholeSecond second = {.unix_s = -1};
-    const int64_t numbers[N_NUMBERS] = {[MESSAGE_SIZE_BYTES] = row->bytes, [GROUP_SIZE] = row->group->size, [SEQ] = row->seq,
-                                        [PEER] = row->peer};
-    const Cell blank = {"", 0}, host = {"host", 4}, operation = cell(row->operation), group = cell(row->group->cell),
-               thread = cell(row->thread), status = cell(row->status);
-    uint32_t has = HAS(GROUP_SIZE) | (row->bytes != BLANK ? HAS(MESSAGE_SIZE_BYTES) : 0) |
-                   (row->seq != BLANK ? HAS(SEQ) : 0) | (row->peer >= 0 ? HAS(PEER) : 0) |
-                   (row->end_ns != BLANK ? HAS_END : 0);
-    CsvRow values = {row->start_ns, row->end_ns, numbers, has, {NULL}};
-    for (int which = 0; which < N_NAMES; which++)
-        values.cells[which] = &blank;
-    values.cells[OPERATION] = &operation;
-    values.cells[CLOCK] = &host;
-    values.cells[GROUP] = &group;
-    values.cells[THREAD] = &thread;
-    values.cells[STATUS] = &status;
-    return csv_line(out, &second, anchor.unix_ns - anchor.counter_ns, &values);
+    struct anchor now = read_anchor();
+    int64_t moved_ns = (now.unix_ns - now.counter_ns) - (anchor.unix_ns - anchor.counter_ns);
+    if (moved_ns > 1000000 || moved_ns < -1000000)
+        anchor = now;
+    return anchor.unix_ns - anchor.counter_ns;
 }
 
 bool write_rows(void)
 {
-    struct row row;
-    struct anchor now = read_anchor();
-    int64_t moved_ns = (now.unix_ns - now.counter_ns) - (anchor.unix_ns - anchor.counter_ns);
-    if (moved_ns > 1000000 || moved_ns < -1000000) /* the wall clock was set */
-        anchor = now;
+    int64_t offset_ns = wall_offset_ns();
     for (;;) {
-        if (filled > BUFFER_BYTES - LONGEST_LINE && !flush_buffer())
+        char *end = buffer + filled;
+        int n_lines = take_lines(&end, (size_t) (BUFFER_BYTES - filled), offset_ns);
+        if (n_lines == NO_ROOM && !flush_buffer())
             return false;
-        if (!take(&row))
-            break;
-        if (row.operation == NULL) {
-            free_group(row.group);
-            continue;
+        if (n_lines == NO_ROWS)
+            return flush_buffer();
+        if (n_lines >= 0) {
+            filled = (int) (end - buffer);
+            rows_filled += n_lines;
         }
-        filled = line(buffer + filled, &row) - buffer;
-        rows_filled++;
     }
-    return flush_buffer();
 }

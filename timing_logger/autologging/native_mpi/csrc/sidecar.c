@@ -84,6 +84,8 @@ static unsigned long long pid_namespace(void)
     return stat("/proc/self/ns/pid", &about) == 0 ? about.st_ino : 0;
 }
 
+struct anchor sidecar_anchor(void) { return first_anchor; }
+
 void begin_sidecar(const char *folder, int rank, int world_size)
 {
     int length;
@@ -139,16 +141,14 @@ static void number_or_null(FILE *file, const char *key, int64_t value)
         fprintf(file, "\"%s\": %lld, ", key, (long long) value);
 }
 
-/* The name that a reader makes of the cell. */
-static void name_of_cell(FILE *file, const char *cell)
+/* A name that is escaped as in a cell. */
+static void name_in_json(FILE *file, const char *text)
 {
-    bool is_quoted = *cell == '"';
     fputc('"', file);
-    for (const char *at = cell + is_quoted; *at && !(is_quoted && at[1] == 0); at++) {
-        if (at[0] == '"' && at[1] == '"')
-            at++;
-        if (at[0] == '\\' && at[1] == 'u') { /* JSON writes these alike */
-            fputc('\\', file);
+    for (const char *at = text; *at; at++) {
+        if (at[0] == '\\' && (at[1] == 'u' || at[1] == 'U')) { /* JSON writes the first alike */
+            fputs(at[1] == 'u' ? "\\" : "?", file);
+            at += at[1] == 'u' ? 0 : 9;
             continue;
         }
         if (at[0] == '\\')
@@ -168,7 +168,7 @@ static void tell_open_call(const struct call *call, void *context)
     FILE *file = list->file;
     fprintf(file, "%s{\"thread\": \"%s\", \"operation\": \"%s\", \"layer_name\": \"\", \"iteration\": null, "
             "\"epoch\": null, \"group\": ", list->n > 1 ? ",\n  " : "\n  ", call->thread, call->operation);
-    name_of_cell(file, call->group->cell);
+    name_in_json(file, call->group->text);
     fputs(", ", file);
     number_or_null(file, "group_size", call->group->size);
     number_or_null(file, "seq", call->seq);
@@ -189,18 +189,36 @@ static void look_for_first_open(const struct call *call, void *context)
         first->seq = call->seq;
 }
 
-static void tell_group(const struct group *group, void *context)
+struct standing_told {
+    void (*tell)(const struct group *, int64_t, int64_t, void *);
+    void *context;
+};
+
+static void look_at_group(const struct group *group, void *context)
 {
-    struct list *list = context;
+    struct standing_told *told = context;
     struct first_open first = {group, group->collectives};
-    if (group->collectives == 0)
+    int64_t n_issued = group->collectives;
+    if (n_issued == 0)
         return;
     for_each_thread(look_for_first_open, INT64_MAX, &first);
     for_each_request(look_for_first_open, INT64_MAX, &first);
+    told->tell(group, n_issued, first.seq, told->context);
+}
+
+void for_each_standing(void (*tell)(const struct group *, int64_t issued, int64_t completed, void *), void *context)
+{
+    struct standing_told told = {tell, context};
+    for_each_group(look_at_group, &told);
+}
+
+static void tell_group(const struct group *group, int64_t issued, int64_t completed, void *context)
+{
+    struct list *list = context;
     fputs(list->n++ ? ",\n  {\"group\": " : "\n  {\"group\": ", list->file);
-    name_of_cell(list->file, group->cell);
-    fprintf(list->file, ", \"size\": %d, \"issued\": %ld, \"completed\": %lld}", group->size, group->collectives,
-            (long long) first.seq);
+    name_in_json(list->file, group->text);
+    fprintf(list->file, ", \"size\": %d, \"issued\": %lld, \"completed\": %lld}", group->size, (long long) issued,
+            (long long) completed);
 }
 
 static void tell_anchor(FILE *file, struct anchor anchor)
@@ -221,7 +239,7 @@ static void add_bytes(const struct part *part, void *sum) { *(int64_t *) sum += 
 
 static void tell_rows(FILE *file, enum state state)
 {
-    int64_t taken = accepted, in_files = written, gone = state == RUNNING ? dropped + lost : taken - in_files;
+    int64_t taken = n_accepted(), in_files = written, gone = state == RUNNING ? n_dropped() + lost : taken - in_files;
     int64_t n_bytes = 0;
     struct list parts = {file, 0};
     for_each_part(add_bytes, &n_bytes);
@@ -239,7 +257,7 @@ static void tell_calls(FILE *file, int64_t now_ns)
     for_each_thread(tell_open_call, now_ns - hang_after_ns, &calls);
     for_each_request(tell_open_call, now_ns - hang_after_ns, &calls);
     fputs("],\n \"groups\": [", file);
-    for_each_group(tell_group, &groups);
+    for_each_standing(tell_group, &groups);
     fprintf(file, "],\n \"last_progress_counter_ns\": %lld,\n", (long long) progress_ns);
 }
 
@@ -257,8 +275,13 @@ static void tell_all(FILE *file, enum state state)
     fprintf(file, " \"rank\": %d,\n \"incarnation\": %d,\n \"world_size\": %d,\n", of_rank, incarnation, of_world);
     fprintf(file, " \"labels\": {},\n \"options\": {\"hang_after\": %g},\n", hang_after_ns / 1e9);
     named(file, "core", "native-mpi");
-    fputs(" \"crash_protection\": {\"on\": false, \"reason\": \"--native-mpi writes rows after a quarter of a second at "
-          "most, and a kill loses those in between\"},\n", file);
+    if (ring_path()[0]) {
+        fputs(" \"crash_protection\": {\"on\": true, \"reason\": \"\"},\n", file);
+        named(file, "ring_path", ring_path());
+    } else {
+        fputs(" \"crash_protection\": {\"on\": false, \"reason\": \"neither /dev/shm nor the folder for temporary files is in "
+              "memory and has room for 80 MB\"},\n", file);
+    }
     named(file, "run_id", run_id());
     named(file, "launch_id", launch_id());
     named(file, "world", world());
@@ -358,14 +381,15 @@ void write_open_calls(int64_t before_ns)
 
 void look_for_hangs(void)
 {
-    int64_t now = now_ns(), taken = accepted;
+    int64_t now = now_ns(), taken = n_accepted();
     if (taken != seen) {
         seen = taken;
         progress_ns = now;
     }
+    note_standing(now, progress_ns);
     write_open_calls(now - hang_after_ns);
-    if (accepted != taken) { /* a row that tells of a hang is no progress */
-        seen = accepted;
+    if (n_accepted() != taken) { /* a row that tells of a hang is no progress */
+        seen = n_accepted();
         write_sidecar(RUNNING);
     }
 }
