@@ -282,11 +282,11 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     ),
     Campaign(
         "killed-queue",
-        "P5: with the native core, every record whose call returned is in the file once after a recovery",
+        "P5: with a writer in C, every record whose call returned is in the file once after a recovery",
         "SIGKILL at random instants from the start on, at 1,000 or 100,000 records/s",
         kills.recoveries,
         True,
-        native_mpi="it promises no recovery: the rows of the last quarter of a second are lost",
+        native_mpi=native_mpi.kills_fast,
     ),
     Campaign(
         "pairs",

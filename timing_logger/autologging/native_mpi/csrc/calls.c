@@ -170,18 +170,12 @@ void enter(struct call *call)
     thread->inside = true;
     call->start_ns = now_ns();
     atomic_store_explicit(&thread->since_ns, call->start_ns, memory_order_release);
-    if (!atomic_load_explicit(&paused, memory_order_relaxed)) {
-        struct row row = row_of(call, call->operation, call->start_ns, BLANK, "inflight", call->thread);
-        thread->entry = enter_ring(&row, false);
-    }
 }
 
 int64_t leave_silently(void)
 {
     int64_t end_ns = now_ns();
     struct thread *thread = this_thread;
-    leave_ring(thread->entry);
-    thread->entry = NULL;
     atomic_store_explicit(&thread->since_ns, 0, memory_order_release);
     thread->inside = false;
     return end_ns;

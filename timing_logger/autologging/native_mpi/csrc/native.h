@@ -114,7 +114,6 @@ struct call {
 
 struct thread {
     const char *cell;       /* its name, as a cell of CSV */
-    void *entry;            /* of its call in the ring; NULL if there is none */
     struct call call;       /* the one that it is in; MPI's own calls in it are not timed */
     atomic_long since_ns;   /* when it began; 0 outside of any */
     bool inside;
@@ -198,9 +197,6 @@ const char *ring_path(void);
 /* The number of a name, which is escaped, and of its cell; both stay. -1 if there is no room for it. */
 int number_of_cell(const char *text, const char *quoted);
 void put(const struct row *row);
-/* Put a call that begins into the ring's list of open calls, which may leave room for others. */
-void *enter_ring(const struct row *row, bool leaves_room);
-void leave_ring(void *entry);
 /* Take the oldest rows as lines into so much room, and move `*out` behind these. Returns how many lines there are. */
 enum { NO_ROWS = -1, NO_ROOM = -2 };
 int take_lines(char **out, size_t room, int64_t wall_offset_ns);

@@ -23,6 +23,42 @@ static Names names;
 static char path[256];
 static atomic_int calls; /* for the writer */
 static atomic_long damaged;
+static Slot all_blank; /* what all rows have alike */
+
+/* -- names ---------------------------------------------------------------------------------------------------------- */
+
+static Cell cell(const char *text) { return (Cell){text, (uint32_t) strlen(text)}; }
+
+/* The number of a text that stays where it is, and is a cell as it is; -1 if there is no room for it. */
+static int number_of(const char *text)
+{
+    int number = names_seen(&names, text);
+    if (number >= 0)
+        return number;
+    number = names_add(&names, &ring, text, strlen(text), cell(text), cell(text));
+    if (number >= 0)
+        names_note_seen(&names, text, number);
+    return number;
+}
+
+/* The same for texts of one column, which mostly is that of the row before. */
+static int number_in(int which, const char *text)
+{
+    static __thread struct {
+        const char *text;
+        int number;
+    } last[N_NAMES] __attribute__((tls_model("initial-exec")));
+    if (last[which].text != text) {
+        last[which].number = number_of(text);
+        last[which].text = text;
+    }
+    return last[which].number;
+}
+
+int number_of_cell(const char *text, const char *quoted)
+{
+    return names_add(&names, &ring, text, strlen(text), cell(quoted), cell(quoted));
+}
 
 /* -- the ring ----------------------------------------------------------------------------------------------------- */
 
@@ -50,11 +86,20 @@ static bool open_in_memory(void)
     return false;
 }
 
+static void fill_blank_slot(void)
+{
+    int blank = number_of("");
+    for (int which = 0; which < N_NAMES; which++)
+        all_blank.names[which] = (uint16_t) blank;
+    all_blank.names[CLOCK] = (uint16_t) number_of("host");
+}
+
 bool begin_rows(const char *timing_file, struct anchor started)
 {
     if (names_open(&names) || (!open_in_memory() && ring_open(&ring, NULL, MOST_WAITING)) || leave_rings_in_children())
         return false;
     follow_ring(&ring);
+    fill_blank_slot();
     snprintf(ring.header->path, sizeof ring.header->path, "%s", timing_file);
     ring.header->started_unix_ns = started.unix_ns;
     ring.header->wall_offset_ns = started.unix_ns - started.counter_ns;
@@ -68,27 +113,6 @@ void end_rows(void)
 {
     if (path[0] && ring_is_at(&ring, path))
         unlink(path);
-}
-
-/* -- names ---------------------------------------------------------------------------------------------------------- */
-
-static Cell cell(const char *text) { return (Cell){text, (uint32_t) strlen(text)}; }
-
-/* The number of a text that stays where it is, and is a cell as it is; -1 if there is no room for it. */
-static int number_of(const char *text)
-{
-    int number = names_seen(&names, text);
-    if (number >= 0)
-        return number;
-    number = names_add(&names, &ring, text, strlen(text), cell(text), cell(text));
-    if (number >= 0)
-        names_note_seen(&names, text, number);
-    return number;
-}
-
-int number_of_cell(const char *text, const char *quoted)
-{
-    return names_add(&names, &ring, text, strlen(text), cell(quoted), cell(quoted));
 }
 
 /* -- putting -------------------------------------------------------------------------------------------------------- */
@@ -112,12 +136,12 @@ static void number(Slot *slot, int which, int64_t value)
 /* Whether a slot can hold the row, with which it is filled. */
 static bool packed(Slot *slot, const struct row *row)
 {
-    static const char blank[] = "", host[] = "host";
-    const int names_of_row[] = {[OPERATION] = number_of(row->operation), [CLOCK] = number_of(host),
-                                [GROUP] = row->group->number, [THREAD] = number_of(row->thread),
-                                [STATUS] = number_of(row->status), [N_NAMES] = number_of(blank)};
-    bool has_all = names_of_row[N_NAMES] >= 0;
-    *slot = (Slot){.start_ns = row->start_ns, .end_ns = row->end_ns, .has = row->end_ns == BLANK ? 0 : HAS_END};
+    int operation = number_in(OPERATION, row->operation), thread = number_in(THREAD, row->thread),
+        status = number_in(STATUS, row->status), group = row->group->number;
+    *slot = all_blank;
+    slot->start_ns = row->start_ns;
+    slot->end_ns = row->end_ns;
+    slot->has = row->end_ns == BLANK ? 0 : HAS_END;
     number(slot, GROUP_SIZE, row->group->size);
     if (row->bytes != BLANK)
         number(slot, MESSAGE_SIZE_BYTES, row->bytes);
@@ -125,13 +149,11 @@ static bool packed(Slot *slot, const struct row *row)
         number(slot, SEQ, row->seq);
     if (row->peer >= 0)
         number(slot, PEER, row->peer);
-    for (int which = 0; which < N_NAMES; which++) {
-        bool is_stated = which == OPERATION || which == CLOCK || which == GROUP || which == THREAD || which == STATUS;
-        int name = names_of_row[is_stated ? which : N_NAMES];
-        has_all &= name >= 0;
-        slot->names[which] = (uint16_t) name;
-    }
-    return has_all;
+    slot->names[OPERATION] = (uint16_t) operation;
+    slot->names[GROUP] = (uint16_t) group;
+    slot->names[THREAD] = (uint16_t) thread;
+    slot->names[STATUS] = (uint16_t) status;
+    return operation >= 0 && thread >= 0 && status >= 0 && group >= 0;
 }
 
 static void fill_elsewhere(uint64_t position, const struct row *row)
@@ -159,18 +181,6 @@ void put(const struct row *row)
         fill_elsewhere(position, row);
     if (position % (MOST_WAITING / 4) == 0)
         wake_writer();
-}
-
-void *enter_ring(const struct row *row, bool leaves_room)
-{
-    Slot slot;
-    return packed(&slot, row) ? ring_enter(&ring, &slot, leaves_room ? RING_KEPT_OPEN : 0) : NULL;
-}
-
-void leave_ring(void *entry)
-{
-    if (entry != NULL)
-        ring_leave(&ring, entry);
 }
 
 int64_t n_accepted(void)
@@ -293,6 +303,7 @@ void note_standing(int64_t now_ns, int64_t progressed_ns)
     static struct standing_list list;
     list.n = 0;
     for_each_standing(note_group, &list);
+    for_each_thread(note_call, now_ns, &list);
     for_each_request(note_call, now_ns, &list);
     ring_note_standing(&ring, list.entries, list.n, now_ns, progressed_ns);
 }
