@@ -158,7 +158,7 @@ class RingHeader(NamedTuple):
     started_unix_ns: int
     wall_offset_ns: int
     pid: int
-    head: int
+    head: int  # as last stated by a thread: it may lag
     taken: int
     released: int
     standing: int
@@ -193,6 +193,8 @@ def _header(content: bytes) -> RingHeader:
     header = RingHeader._make(_HEADER.unpack_from(content))
     if header.magic != MAGIC:
         raise NotARing("it does not begin as one")
+    if header.head < header.released <= header.head + _MOST_BEHIND:
+        header = header._replace(head=header.released)
     return header
 
 

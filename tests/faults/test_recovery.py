@@ -32,13 +32,14 @@ from timing_logger.reading.living import lives
 from timing_logger.reading.recovery import recover
 from timing_logger.recording import ring as backing
 from timing_logger.recording.cores import chosen as core
+from timing_logger.recording.left_rings import remove_left_rings
 from timing_logger.ring_file import SLOT_BYTES
 from timing_logger.run_info import read_sidecar
 
 pytestmark = pytest.mark.skipif(core.NAME != "native", reason="the Python core has no ring")
 
 FILE = "timing-rank0.csv"
-NAMES_BYTES_AT = 8 + 4
+NAMES_BYTES_AT, HEAD_AT, RELEASED_AT = 8 + 4, 64, 80
 """Where the header states the number of names and of their bytes."""
 
 LEFT = """
@@ -548,6 +549,36 @@ def test_whether_a_process_of_another_container_lives_is_not_known(tmp_path: Pat
     assert sidecar is not None
     assert lives({**sidecar, "pid_namespace": 1}) is None
     assert lives({**sidecar, "host": "elsewhere"}) is None
+
+
+# -- several threads put records, and each states how far it came --------------------------------------------
+
+
+@pytest.mark.parametrize("lag", [1, 7, 100])
+def test_records_beyond_what_the_last_thread_stated_are_recovered(tmp_path: Path, lag: int) -> None:
+    logs = leave(tmp_path)
+    (ring,) = rings(tmp_path)
+    state(ring, HEAD_AT, 100 - lag)
+    recover(logs)
+    assert iterations(logs) == list(map(str, range(100)))
+
+
+@pytest.mark.parametrize("lag", [0, 1])
+def test_a_ring_is_kept_for_a_record_that_no_thread_stated_in_its_header(tmp_path: Path, lag: int) -> None:
+    logs = leave(tmp_path)
+    (ring,) = rings(tmp_path)
+    state(ring, HEAD_AT, 99 - lag)
+    state(ring, RELEASED_AT, 99)
+    remove_left_rings(tmp_path)
+    assert rings(tmp_path) == [ring]
+    recover(logs)
+    assert iterations(logs)[:1] == ["99"]
+
+
+def state(ring: Path, at: int, value: int) -> None:
+    content = bytearray(ring.read_bytes())
+    struct.pack_into("=Q", content, at, value)
+    ring.write_bytes(content)
 
 
 # -- what is no ring of ours may be as large as it likes ----------------------------------------------------

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from timing_logger.dead_rings import header_of, locked, mark_killed, opened_ring
-from timing_logger.ring_file import read_ring, ring_header
+from timing_logger.ring_file import Ring, read_ring, ring_header
 from timing_logger.run_info import parts_of, read_sidecar, sidecar_path
 
 _MOST_SECONDS = 0.5
@@ -60,13 +60,17 @@ def _is_needed_no_more(path: Path) -> bool:
         return _is_in_the_file(descriptor, path, timing_file)
 
 
+def _tells_more(ring: Ring) -> bool:
+    return bool(ring.records or ring.open_calls or ring.elsewhere or ring.damaged)
+
+
 def _is_in_the_file(descriptor: int, path: Path, timing_file: Path) -> bool:
     """Tell whether the files of a process tell all that its ring does. Have them say that it was killed."""
     sidecar = read_sidecar(timing_file)
     if sidecar is None:
         return False
     header = header_of(descriptor, path, timing_file, sidecar)
-    if header.released != header.head or (ring := read_ring(descriptor)).open_calls:
+    if header.released != header.head or _tells_more(ring := read_ring(descriptor)):
         return False
     if not sidecar.get("killed"):
         mark_killed(sidecar_path(timing_file), ring)
