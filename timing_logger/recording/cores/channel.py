@@ -11,7 +11,7 @@ import operator
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from timing_logger.record import RawRecord
@@ -137,13 +137,25 @@ class Channel:
 
 
 class AtomicCounter:
-    """A counter without a lock: advancing a range iterator is one step of the interpreter."""
+    """A counter without a lock: each thread advances a range iterator of its own, in one step.
+
+    One step, as a signal handler may count in the midst of anything; of its own, as without the global lock two
+    threads that advance one iterator may count once.
+    """
 
     def __init__(self) -> None:
-        self._tickets = iter(range(sys.maxsize))
-        self.increment = self._tickets.__next__
+        self._own = threading.local()
+        self._all: list[Iterator[int]] = []
+
+    def increment(self) -> None:
+        """Count once more."""
+        tickets: Iterator[int] | None = getattr(self._own, "tickets", None)
+        if tickets is None:
+            self._own.tickets = tickets = iter(range(sys.maxsize))
+            self._all.append(tickets)
+        next(tickets)
 
     @property
     def value(self) -> int:
         """How often it was counted so far."""
-        return sys.maxsize - operator.length_hint(self._tickets)
+        return sum(sys.maxsize - operator.length_hint(tickets) for tickets in tuple(self._all))

@@ -10,8 +10,7 @@ cdef class Channel:
     cdef Names names
     cdef dict elsewhere # what no slot can hold, by position
     cdef object path
-    cdef PyObject *last[N_NAMES] # of each column
-    cdef uint16_t last_number[N_NAMES]
+    cdef uint64_t last[N_NAMES] # of each column: the text's address, and behind it in 16 bits its number
 
     def __cinit__(self, capacity):
         self.ring.descriptor = -1
@@ -135,6 +134,7 @@ cdef class Channel:
     cdef inline bint pack(self, Slot *slot, const Fields *fields) except -1:
         """Fill a slot, and return whether it can hold the record."""
         cdef int which
+        cdef uint64_t last
         slot.has = HAS_END if fields.end_ns >= 0 else 0
         slot.zero = 0
         if fields.start_ns < 0 or fields.end_ns > LAST_INSTANT_NS or -1 < fields.end_ns < fields.start_ns:
@@ -147,8 +147,9 @@ cdef class Channel:
         for which in range(N_NAMES, 4 * NAME_WORDS): # they are in the checksum
             slot.names[which] = 0
         for which in range(N_NAMES):
-            if fields.names[which] == self.last[which]: # most columns have the same text in row after row
-                slot.names[which] = self.last_number[which]
+            last = self.last[which]
+            if last >> 16 == <uint64_t> <uintptr_t> fields.names[which]: # mostly: the same text in row after row
+                slot.names[which] = <uint16_t> last
             elif not self.name(slot, which, fields.names[which]):
                 return False
         return True
@@ -166,8 +167,9 @@ cdef class Channel:
         cdef int number = self.names.number(&self.ring, <object> text)
         if number < 0:
             return False
-        slot.names[which] = self.last_number[which] = <uint16_t> number
-        self.last[which] = self.names.text(number) # which lives on, as `text` may not
+        slot.names[which] = <uint16_t> number
+        # Of the text that the number was given to, which lives on, as `text` may not.
+        self.last[which] = <uint64_t> <uintptr_t> self.names.text(number) << 16 | <uint64_t> number
         return True
 
     # -- taking ---------------------------------------------------------------------------------------
