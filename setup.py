@@ -77,7 +77,11 @@ setup(
     else [
         Extension(
             "timing_logger.recording.cores.native.core",
-            sources=[f"{NATIVE}/core.pyx", *sorted(glob(f"{NATIVE}/csrc/*.c")), *sorted(glob(f"{SHARED}/*.c"))],
+            sources=[
+                f"{NATIVE}/core.pyx",
+                *sorted(glob(f"{NATIVE}/csrc/*.c")),
+                *sorted(glob(f"{SHARED}/*.c")),
+            ],
             depends=[
                 *glob(f"{NATIVE}/*.pxi"),
                 f"{NATIVE}/columns.h",

@@ -43,7 +43,9 @@ MOST_BYTES = 2**28
 
 _MOST_SLOTS = MOST_RECORDS + 2**14  # a ring has some more than its queue holds, for what is being written
 _MOST_NAMES = 2**14
-_MOST_BEHIND = 4096  # by how many records the header's ``head`` may be late: one for each thread that puts some
+_MOST_BEHIND = (
+    4096  # by how many records the header's ``head`` may be late: one for each thread that puts some
+)
 _MOST_NAME_BYTES = 2**24
 
 _FIRST_REAL = 12

@@ -16,7 +16,9 @@ OFFSET_NS = 10**18
 
 
 def of_group(group: str, seq: int = 0) -> tuple[Any, ...]:
-    return tuple(Record(0, 0, "", "BARRIER", "", None, 10, 20, "host", group, 4, seq, None, "MainThread", "ok"))
+    return tuple(
+        Record(0, 0, "", "BARRIER", "", None, 10, 20, "host", group, 4, seq, None, "MainThread", "ok")
+    )
 
 
 def left(*records: tuple[Any, ...]) -> Ring:

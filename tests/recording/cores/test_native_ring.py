@@ -53,7 +53,7 @@ def files(folder: Path) -> tuple[Path, Path, Path]:
 def in_file(path: Path) -> list[tuple[int, int, str]]:
     """Return thread, number and operation of each row of a file, of which the last may be torn."""
     lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-    rows = [row for row in csv.reader(line for line in lines if line.endswith("\n"))]
+    rows = list(csv.reader(line for line in lines if line.endswith("\n")))
     assert {len(row) for row in rows} <= {len(COLUMNS)}
     peer, iteration, operation = (COLUMNS.index(name) for name in ("peer", "iteration", "operation"))
     return [(int(row[peer]), int(row[iteration]), row[operation]) for row in rows]
@@ -71,7 +71,11 @@ def assert_each_once_and_in_order(rows: Iterable[tuple[int, int, str]]) -> None:
 
 def said_by(command: list[Any], **environment: str) -> list[int]:
     done = subprocess.run(
-        list(map(str, command)), capture_output=True, text=True, timeout=120, env={**os.environ, **environment}
+        list(map(str, command)),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, **environment},
     )
     assert (done.returncode, done.stderr) == (0, "")
     return [int(number) for number in re.findall(r"\d+", done.stdout)]

@@ -139,8 +139,8 @@ class Channel:
 class AtomicCounter:
     """A counter without a lock: each thread advances a range iterator of its own, in one step.
 
-    One step, as a signal handler may count in the midst of anything; of its own, as without the global lock two
-    threads that advance one iterator may count once.
+    One step, as a signal handler may count in the midst of anything; of its own, as without the global lock
+    two threads that advance one iterator may count once.
     """
 
     def __init__(self) -> None:
