@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import logging
+import shutil
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from misbehaving_sinks import FullDiskSink, PoisonedSink
+from places import ROOT
 from processes import rows, run_python
 from sidecars import sidecar_when
 from slow import examples
@@ -48,6 +52,46 @@ def test_sixteen_threads_into_a_small_queue_are_accounted_for_to_the_last_record
     assert stats.pending == 0
     assert stats.written == len(rows(logger.path))
     assert json.loads(sidecar_path(logger.path).read_text())["counters"] == stats._asdict()
+
+
+WITHOUT_THE_GLOBAL_LOCK = """
+import sys, threading
+from timing_logger import TimingLogger
+assert not sys._is_gil_enabled()
+logger = TimingLogger(0, sys.argv[1], maxsize=int(sys.argv[2]))
+start = threading.Barrier(64)
+def record(thread):
+    start.wait()
+    for i in range(300):
+        with logger.record_mpi_operation("A", thread, iteration=i):
+            pass
+threads = [threading.Thread(target=record, args=(thread,)) for thread in range(64)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+logger.close()
+assert not sys._is_gil_enabled()
+assert logger.stats.accepted == 64 * 300 == logger.stats.written + logger.stats.dropped, logger.stats
+"""
+
+
+@pytest.mark.parametrize("maxsize", [100, 100_000])
+def test_64_threads_without_the_global_lock_are_accounted_for_to_the_last_record(
+    tmp_path: Path, maxsize: int
+) -> None:
+    python = next(filter(None, map(shutil.which, ("python3.14t", "python3.13t"))), None)
+    if python is None:
+        pytest.skip("no free-threaded Python")
+    command = [python, "-c", WITHOUT_THE_GLOBAL_LOCK, tmp_path, maxsize]
+    subprocess.run(list(map(str, command)), cwd=ROOT, check=True, timeout=60)
+    content = list(csv.DictReader((tmp_path / "timing-rank0.csv").read_text().splitlines()))
+    found = [(row["message_size_bytes"], int(row["iteration"])) for row in content]
+    assert len(found) == len(set(found))
+    assert maxsize == 100 or len(found) == 64 * 300
+    for thread in range(64):
+        numbers = [number for of, number in found if of == str(thread)]
+        assert numbers == sorted(numbers)
 
 
 def test_drops_are_logged_once_and_stand_in_the_sidecar_before_the_end(
