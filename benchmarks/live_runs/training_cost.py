@@ -199,11 +199,13 @@ def lines(found: Iterable[Measured]) -> Iterator[str]:
     """Yield a table of what monitors cost."""
     yield f"On {os.cpu_count()} cores, turns of {TURN_S:g} s; the {METHOD.replace('differences', 'ratios')}."
     yield ""
-    yield "| ranks | the monitor | step, ms | pairs | a step takes longer, % (95% interval) | the monitor's core, % |"
+    longer = "a step takes longer, % (95% interval)"
+    yield f"| ranks | the monitor | step, ms | pairs | {longer} | the monitor's core, % |"
     yield "|---|---|---|---|---|---|"
     for one in found:
-        longer, share = one.longer.in_units_of(0.01), 100 * one.monitor_share
+        ratio, share = one.longer.in_units_of(0.01), 100 * one.monitor_share
+        core = "has a core" if one.apart else "has no core"
         yield (
-            f"| {one.n_ranks} | {'has a core' if one.apart else 'has no core'} | {one.step_ms:.1f} | {one.n_pairs} "
-            f"| {longer.median:+.1f} ({longer.low:+.1f} to {longer.high:+.1f}) | {share:.1f} |"
+            f"| {one.n_ranks} | {core} | {one.step_ms:.1f} | {one.n_pairs} "
+            f"| {ratio.median:+.1f} ({ratio.low:+.1f} to {ratio.high:+.1f}) | {share:.1f} |"
         )
