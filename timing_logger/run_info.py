@@ -12,6 +12,7 @@ import os
 import re
 import stat
 import sys
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -460,12 +461,14 @@ class ImportedFrom(NamedTuple):
         left_out: how many of their records could not be used, by the reason in words; records without a rank
             are told of in the sidecar of the lowest.
         not_told: what files of this kind do not tell, by the names of :data:`NOT_TOLD`.
+        goes_on: whether the import followed files that grow, and had not ended when this was written.
     """
 
     kind: str
     files: list[str]
     left_out: dict[str, int]
     not_told: list[str]
+    goes_on: bool = False
 
 
 NOT_TOLD: dict[str, str] = {
@@ -480,6 +483,11 @@ NOT_TOLD: dict[str, str] = {
     "end": "how the run ended",
 }
 """What a source may not tell, by name: the column, or the rows, that are then not there."""
+
+
+def in_order_of_not_told(names: Collection[str]) -> list[str]:
+    """Return those of the names that :data:`NOT_TOLD` has, in its order."""
+    return [name for name in NOT_TOLD if name in names]
 
 
 @dataclass(slots=True, kw_only=True)

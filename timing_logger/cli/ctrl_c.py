@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -54,6 +54,27 @@ def raised() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, _on_interrupt)
+
+
+@contextmanager
+def noted() -> Iterator[Callable[[], bool]]:
+    """Yield a function that tells whether SIGINT or SIGTERM came during the block, which they do not end.
+
+    It is for a command that goes on until it is told to end. A second Ctrl-C ends it at once.
+    """
+    came: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if came and number == signal.SIGINT:
+            end_process()
+        came.append(number)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(came)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _on_interrupt(number: int, frame: FrameType | None) -> None:

@@ -4,23 +4,46 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
+from timing_logger.cli import option_values
+from timing_logger.cli.ctrl_c import noted
 from timing_logger.cli.queries import Answer, terminal_width
 from timing_logger.cli.questions import Option, option
+from timing_logger.cli.stderr import say
 from timing_logger.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from timing_logger.importing.imported import Imported
+    from timing_logger.importing.until import Until
 
 
 def _steps(arguments: Namespace) -> Imported:
-    from timing_logger.importing.steps import StepColumns, import_steps
+    from timing_logger.importing.followed_steps import follow_steps
+    from timing_logger.importing.step_columns import StepColumns
+    from timing_logger.importing.steps import import_steps
 
     given = {name: value for name in _OF_STEPS if (value := getattr(arguments, name)) not in (None, False)}
     if "phases" in given:
         given["phases"] = [name.strip() for name in given["phases"].split(",") if name.strip()]
-    return import_steps(arguments.paths, arguments.output, StepColumns(**given))
+    columns = StepColumns(**given)
+    if not arguments.follow:
+        return import_steps(arguments.paths, arguments.output, columns)
+    return _followed(arguments, partial(follow_steps, arguments.paths, arguments.output, columns))
+
+
+def _followed(arguments: Namespace, follow: Callable[[Until, Callable[[str], None]], Imported]) -> Imported:
+    """Follow sources until they are idle, or Ctrl-C or SIGTERM comes."""
+    from timing_logger.importing.until import Until
+
+    until_idle = f", or until nothing is added for {arguments.until_idle:g} s" if arguments.until_idle else ""
+    say(
+        f"following {' '.join(arguments.paths)} until Ctrl-C{until_idle}. Meanwhile: timing-logger watch "
+        f"{arguments.output}"
+    )
+    with noted() as is_stopped:
+        return follow(Until(arguments.until_idle, is_stopped), say)
 
 
 def _kineto(arguments: Namespace) -> Imported:
@@ -56,6 +79,12 @@ _KINDS: Mapping[str, Callable[[Namespace], Imported]] = {
     "steps": _steps,
 }
 
+_COMPLETE: Mapping[str, str] = {
+    "kineto": "torch.profiler writes a trace at its end",
+    "otf2": "Score-P writes an archive at the end of the run",
+}
+"""Why files of some kinds do not grow."""
+
 _OPTIONS_OF: Mapping[str, tuple[str, ...]] = {"steps": _OF_STEPS}
 
 OPTIONS: tuple[Option, ...] = (
@@ -64,6 +93,14 @@ OPTIONS: tuple[Option, ...] = (
     option(
         "-o", "--output", metavar="LOGDIR", required=True,
         help="the folder to make; it may be there if it is empty"
+    ),
+    option(
+        "--follow", action="store_true",
+        help="inspector, steps: go on while the files grow and new ones come, until Ctrl-C or SIGTERM",
+    ),
+    option(
+        "--until-idle", type=option_values.seconds, metavar="S",
+        help="with --follow: end once nothing was added for S seconds",
     ),
     option("--rank", metavar="COL", help="steps: the column of the rank (rank); else the file name tells it"),
     option(
@@ -92,6 +129,7 @@ def import_logs(arguments: Namespace) -> Answer:
     from timing_logger.report.imported_text import imported_text
 
     _refuse_options_of_others(arguments)
+    _refuse_to_follow(arguments)
     made = _KINDS[arguments.kind](arguments)
     return Answer(imported_text(made, arguments.kind, terminal_width()))
 
@@ -105,3 +143,13 @@ def _refuse_options_of_others(arguments: Namespace) -> None:
                 raise ConfigurationError(
                     f"--{shown} is for import {kind}, and this is {arguments.kind}. Leave it away."
                 )
+
+
+def _refuse_to_follow(arguments: Namespace) -> None:
+    if arguments.until_idle is not None and not arguments.follow:
+        raise ConfigurationError("--until-idle says when --follow ends: give that, too.")
+    if arguments.follow and arguments.kind in _COMPLETE:
+        raise ConfigurationError(
+            f"--follow is for files that grow, and {_COMPLETE[arguments.kind]}. Import them without --follow "
+            "when they are there."
+        )

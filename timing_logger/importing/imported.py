@@ -19,6 +19,12 @@ class LeftOut(Counter[str]):
         """Count records; beyond :data:`MOST_REASONS` reasons, under one for all others."""
         self[reason if reason in self or len(self) < MOST_REASONS else OTHER] += n_records
 
+    @property
+    def briefly(self) -> str:
+        """The commonest reasons as they stand at the end of a sentence; "" without any."""
+        told = "; ".join(f"{n}: {reason}" for reason, n in self.most_common(3))
+        return f": {told}" if told else ""
+
 
 class Imported(NamedTuple):
     """The result of an import.

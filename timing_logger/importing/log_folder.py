@@ -1,4 +1,4 @@
-"""Write timing files with their sidecars into a folder that appears whole, or not at all.
+"""Write timing files with their sidecars, and a folder of them that appears whole, or not at all.
 
 The lines are those of the sink that loggers write with, and the sidecar is that of a closed logger.
 """
@@ -17,7 +17,14 @@ from timing_logger.errors import LogPathError
 from timing_logger.interrupts import held_back, undone_by
 from timing_logger.reading.atomic_files import made_folder
 from timing_logger.record import END, START, RawRecord
-from timing_logger.run_info import NOT_TOLD, ClockAnchor, Counters, ImportedFrom, RunInfo, sidecar_path
+from timing_logger.run_info import (
+    ClockAnchor,
+    Counters,
+    ImportedFrom,
+    RunInfo,
+    in_order_of_not_told,
+    sidecar_path,
+)
 from timing_logger.sinks.csv import CsvSink
 
 _ROWS_AT_A_TIME = 2**14
@@ -45,6 +52,83 @@ class Process(NamedTuple):
     pid: int = 0
 
 
+class TimingFileOfRank:
+    """The timing file of a rank, with its sidecar.
+
+    Args:
+        folder: where it is made.
+        process: the process of the rank.
+
+    Attributes:
+        sources: the files that its rows were made from.
+        n_rows: the number of its rows.
+    """
+
+    def __init__(self, folder: Path, process: Process) -> None:
+        self.sources: dict[Path, None] = {}
+        self.n_rows = 0
+        self._process = process
+        self._sink = CsvSink(folder, process.rank)
+        self._begin_ns = self._end_ns = 0
+
+    @property
+    def newest_unix_ns(self) -> int:
+        """When the last row to end ended, in Unix time in ns."""
+        return self._end_ns + self._process.wall_offset_ns
+
+    def append(self, rows: Sequence[RawRecord], *sources: Path) -> None:
+        """Append rows, with start and end in ns, made from these files."""
+        self.sources.update(dict.fromkeys(sources))
+        for first in range(0, len(rows), _ROWS_AT_A_TIME):
+            self._sink.write(rows[first : first + _ROWS_AT_A_TIME], self._process.wall_offset_ns)
+        if rows:
+            if not self.n_rows:  # later rows may begin earlier, and a process does not
+                self._begin_ns = min(row[START] for row in rows)
+            self._end_ns = max(self._end_ns, *(row[END] or row[START] for row in rows))
+            self.n_rows += len(rows)
+
+    def describe(self, imported: ImportedFrom, run_id: str, seen_unix_ns: int | None = None) -> None:
+        """Write the sidecar, or replace it.
+
+        Args:
+            imported: what the rows were made from.
+            run_id: names the run.
+            seen_unix_ns: the moment, in Unix time in ns, if more rows may come; None if the file is complete.
+        """
+        info = self._info(imported, run_id, seen_unix_ns)
+        path = sidecar_path(self._sink.path)
+        draft = path.with_name(f".{os.getpid()}.{path.name}")
+        draft.write_text(info.to_json(), encoding="utf-8")
+        os.replace(draft, path)
+
+    def remove(self) -> None:
+        """Remove the file and its sidecar."""
+        self.close()
+        for part in self._sink.parts:
+            self._sink.path.with_name(part.file).unlink(missing_ok=True)
+        sidecar_path(self._sink.path).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._sink.close()
+
+    def _info(self, imported: ImportedFrom, run_id: str, seen_unix_ns: int | None) -> RunInfo:
+        process, sink = self._process, self._sink
+        begin_ns, lost = self._begin_ns, self._sink.lost
+        return RunInfo(
+            file=sink.path.name, rank=process.rank, incarnation=sink.incarnation,
+            world_size=process.world_size, labels={}, options={},
+            started_unix_ns=begin_ns + process.wall_offset_ns,
+            updated_unix_ns=self.newest_unix_ns if seen_unix_ns is None else seen_unix_ns,
+            closed=seen_unix_ns is None,
+            clock_anchors=[ClockAnchor(begin_ns, begin_ns + process.wall_offset_ns, 0)],
+            counters=Counters(self.n_rows, self.n_rows - lost, lost, 0), written_bytes=sink.written_bytes,
+            parts=sink.parts, last_progress_counter_ns=self._end_ns, imported=imported,
+            core=f"import {imported.kind}", run_id=run_id, world="", launch_id="", commit="",
+            host=process.host, boot_id=process.clock, pid=process.pid, pid_namespace=0,
+        )  # fmt: skip
+
+
 class LogFolder:
     """A folder that is being written: one timing file for each rank."""
 
@@ -63,7 +147,7 @@ class LogFolder:
     @property
     def not_told(self) -> list[str]:
         """What the source of any rank does not tell, in the order of ``run_info.NOT_TOLD``."""
-        return [name for name in NOT_TOLD if name in self._not_told]
+        return in_order_of_not_told(self._not_told)
 
     def add(
         self,
@@ -82,46 +166,22 @@ class LogFolder:
             left_out: how many records of these could not be used, by reason.
             not_told: what they do not tell, by the names of ``run_info.NOT_TOLD``.
         """
-        in_order = sorted(rows, key=_start_of)
-        sink = CsvSink(self._folder, process.rank)
+        file = TimingFileOfRank(self._folder, process)
         try:
-            for first in range(0, len(in_order), _ROWS_AT_A_TIME):
-                sink.write(in_order[first : first + _ROWS_AT_A_TIME], process.wall_offset_ns)
+            file.append(sorted(rows, key=_start_of), *files)
         finally:
-            sink.close()
-        imported = ImportedFrom(
-            self._kind,
-            [file.name for file in files],
-            dict(left_out),
-            [name for name in NOT_TOLD if name in not_told],
-        )
-        info = _info_of(sink, process, in_order, imported, self._run_id)
-        sidecar_path(sink.path).write_text(info.to_json(), encoding="utf-8")
+            file.close()
+        names = [source.name for source in files]
+        imported = ImportedFrom(self._kind, names, dict(left_out), in_order_of_not_told(not_told))
+        file.describe(imported, self._run_id)
         self._not_told.update(not_told)
         self.ranks.append(process.rank)
-        self.n_rows += len(in_order)
+        self.n_rows += file.n_rows
 
 
 def _start_of(row: RawRecord) -> int:
     start: int = row[START]
     return start
-
-
-def _info_of(
-    sink: CsvSink, process: Process, rows: Sequence[RawRecord], imported: ImportedFrom, run_id: str
-) -> RunInfo:
-    begin_ns = rows[0][START] if rows else 0
-    end_ns = max((row[END] or row[START] for row in rows), default=0)
-    return RunInfo(
-        file=sink.path.name, rank=process.rank, incarnation=sink.incarnation,
-        world_size=process.world_size, labels={}, options={},
-        started_unix_ns=begin_ns + process.wall_offset_ns, updated_unix_ns=end_ns + process.wall_offset_ns,
-        closed=True, clock_anchors=[ClockAnchor(begin_ns, begin_ns + process.wall_offset_ns, 0)],
-        counters=Counters(len(rows), len(rows), 0, 0), written_bytes=sink.written_bytes, parts=sink.parts,
-        last_progress_counter_ns=end_ns, imported=imported, core=f"import {imported.kind}", run_id=run_id,
-        world="", launch_id="", commit="", host=process.host, boot_id=process.clock, pid=process.pid,
-        pid_namespace=0,
-    )  # fmt: skip
 
 
 @contextmanager
@@ -138,7 +198,7 @@ def new_log_folder(output: str | os.PathLike[str], kind: str) -> Iterator[LogFol
         LogPathError: there is something at the path already, or it cannot be made.
     """
     target = Path(output).absolute()
-    _refuse(target)
+    refuse(target)
     with made_folder(target.parent):
         draft = target.with_name(f".{os.getpid()}.{target.name}")
         with undone_by(partial(shutil.rmtree, draft, ignore_errors=True)):
@@ -162,7 +222,12 @@ def _made(draft: Path) -> None:
     draft.mkdir()
 
 
-def _refuse(target: Path) -> None:
+def refuse(target: Path) -> None:
+    """Refuse a path for a new folder at which there is something.
+
+    Raises:
+        LogPathError: there is.
+    """
     if target.is_dir() and not target.is_symlink():
         if any(target.iterdir()):
             raise LogPathError(

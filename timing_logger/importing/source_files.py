@@ -14,16 +14,12 @@ from typing import IO, Any, TypeAlias, cast
 
 from timing_logger.errors import ConfigurationError, NotImportableError
 from timing_logger.importing.imported import LeftOut
+from timing_logger.importing.lines import Lines
 
 AnyPath: TypeAlias = "str | os.PathLike[str]"
 
-MOST_LINE_BYTES = 2**20
-"""The longest line that is read; a line of a log has some hundred bytes."""
-
 _GZIP, _ZSTANDARD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _COMPRESSED = (".gz", ".zst")
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
-_BOM = b"\xef\xbb\xbf"
 
 DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 """What reading a compressed file may raise that is cut or damaged, beside :class:`DamagedError`."""
@@ -51,8 +47,8 @@ def files_at(paths: AnyPath | Sequence[AnyPath], endings: Sequence[str]) -> list
 
 def _files_of(path: AnyPath, endings: Sequence[str]) -> list[Path]:
     named = Path(path)
+    found = _found_at(path, endings)
     if named.is_dir():
-        found = sorted(one for one in named.iterdir() if one.is_file() and _ends_in(one.name, endings))
         if not found:
             wanted = ", ".join(f"*{ending}" for ending in endings)
             raise NotImportableError(
@@ -64,10 +60,23 @@ def _files_of(path: AnyPath, endings: Sequence[str]) -> list[Path]:
         if not named.is_file():
             raise NotImportableError(f"paths: {str(named)!r} is no regular file. Name files or folders.")
         return [named]
-    found = [Path(one) for one in sorted(glob.glob(str(path), recursive=True)) if Path(one).is_file()]
     if not found:
         raise NotImportableError(f"paths: nothing is at {str(path)!r}. Name a file, a folder or a pattern.")
     return found
+
+
+def files_now(paths: Sequence[AnyPath], endings: Sequence[str]) -> list[Path]:
+    """Return the files that are named, as :func:`files_at` does; none where a path leads to none yet."""
+    return sorted({file for path in paths for file in _found_at(path, endings)})
+
+
+def _found_at(path: AnyPath, endings: Sequence[str]) -> list[Path]:
+    named = Path(path)
+    if named.is_dir():
+        return sorted(one for one in named.iterdir() if one.is_file() and _ends_in(one.name, endings))
+    if os.path.lexists(named):
+        return [named] if named.is_file() else []
+    return [Path(one) for one in sorted(glob.glob(str(path), recursive=True)) if Path(one).is_file()]
 
 
 def _ends_in(name: str, endings: Sequence[str]) -> bool:
@@ -78,6 +87,11 @@ def plain_name(name: str) -> str:
     """Return the name of a file in lower case, without the ending of its compression."""
     name = name.lower()
     return name.removesuffix(next((end for end in _COMPRESSED if name.endswith(end)), ""))
+
+
+def is_compressed(head: bytes) -> bool:
+    """Tell whether the first four bytes of a file say that it is compressed."""
+    return head.startswith((_GZIP, _ZSTANDARD))
 
 
 @contextmanager
@@ -160,42 +174,12 @@ def lines_of(path: Path, left_out: LeftOut) -> Iterator[str]:
     Raises:
         NotImportableError: the file is UTF-16.
     """
+    lines = Lines(str(path), left_out)
     with opened(path) as file:
-        first = True
-        for line in _byte_lines(file, left_out):
-            if first and line.startswith(_UTF16):
-                raise NotImportableError(f"paths: {str(path)!r} is UTF-16. Save it as UTF-8.")
-            text = _decoded(line.removeprefix(_BOM) if first else line, left_out)
-            first = False
-            if text and not text.isspace():
-                yield text
-
-
-def _decoded(line: bytes, left_out: LeftOut) -> str:
-    try:
-        return line.decode()
-    except UnicodeDecodeError:
-        left_out.add("a line that is no UTF-8")
-        return ""
-
-
-def _byte_lines(file: IO[bytes], left_out: LeftOut) -> Iterator[bytes]:
-    rest, is_too_long = b"", False
-    try:
-        for block in blocks_of(file, 2**18):
-            *lines, rest = (rest + block).split(b"\n")
-            for line in lines:
-                if is_too_long or len(line) > MOST_LINE_BYTES:
-                    left_out.add("a line of more than 1 MiB")
-                else:
-                    yield line.rstrip(b"\r")
-                is_too_long = False
-            if len(rest) > MOST_LINE_BYTES:
-                rest, is_too_long = b"", True
-    except DamagedError:
-        left_out.add("the end of a compressed file that is cut or damaged")
-        return
-    if is_too_long:
-        left_out.add("a line of more than 1 MiB")
-    elif rest:
-        yield rest
+        try:
+            for block in blocks_of(file, 2**18):
+                yield from lines.of(block)
+        except DamagedError:
+            left_out.add("the end of a compressed file that is cut or damaged")
+            return
+    yield from lines.rest()

@@ -5,15 +5,15 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timezone
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from timing_logger.errors import NotImportableError
 from timing_logger.importing.imported import LeftOut
-from timing_logger.importing.source_files import MOST_LINE_BYTES, lines_of, plain_name
+from timing_logger.importing.lines import MOST_LINE_BYTES
+from timing_logger.importing.source_files import lines_of, plain_name
 
 Cells: TypeAlias = Mapping[str, Any]
 
@@ -30,45 +30,75 @@ def records_of(path: Path, left_out: LeftOut) -> Iterator[Cells]:
 
     A file whose first line begins with a brace has a JSON object in each line; others are CSV with a header.
     """
-    lines = lines_of(path, left_out)
-    first = next(lines, None)
-    if first is None:
-        return
-    is_json = first.lstrip().startswith("{")
-    yield from (_json_records if is_json else _csv_records)(path, chain([first], lines), left_out)
-
-
-def _json_records(_: Path, lines: Iterable[str], left_out: LeftOut) -> Iterator[Cells]:
-    for line in lines:
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            left_out.add("a line that is no JSON")
-            continue
-        if isinstance(record, dict):
+    records = StepRecords(path, left_out)
+    for line in lines_of(path, left_out):
+        record = records.of(line)
+        if record is not None:
             yield record
-        else:
-            left_out.add("a line that is no JSON object")
 
 
-def _csv_records(path: Path, lines: Iterator[str], left_out: LeftOut) -> Iterator[Cells]:
-    header = next(lines)
-    separator = "\t" if plain_name(path.name).endswith(".tsv") else _separator_of(header)
-    csv.field_size_limit(MOST_LINE_BYTES)
-    names = [name.strip() for name in next(csv.reader([header], delimiter=separator))]
-    rows = csv.reader(lines, delimiter=separator)
-    while True:
+class StepRecords:
+    """The records of the lines of one file, which are taken one after the other.
+
+    Args:
+        path: the file, whose name may tell what separates cells.
+        left_out: where lines are counted that are no records.
+    """
+
+    def __init__(self, path: Path, left_out: LeftOut) -> None:
+        self._path, self._left_out = path, left_out
+        self._of: Callable[[str], Cells | str] | None = None
+
+    def of(self, line: str) -> Cells | None:
+        """Return the record in the next line; None if it is a header, or counted as none."""
+        if self._of is None:
+            if not line.lstrip().startswith("{"):
+                self._of = _CsvLines(line, self._path)
+                return None
+            self._of = _json_record
+        record = self._of(line)
+        if not isinstance(record, str):
+            return record
+        if record:
+            self._left_out.add(record)
+        return None
+
+
+def _json_record(line: str) -> Cells | str:
+    """Return the record in a line; if it holds none, what it is instead."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return "a line that is no JSON"
+    return record if isinstance(record, dict) else "a line that is no JSON object"
+
+
+class _CsvLines:
+    """The records of lines of CSV, by their header. No cell goes on in another line."""
+
+    def __init__(self, header: str, path: Path) -> None:
+        self._separator = "\t" if plain_name(path.name).endswith(".tsv") else _separator_of(header)
+        csv.field_size_limit(MOST_LINE_BYTES)
+        self._names = [name.strip() for name in self._cells(header)]
+
+    def __call__(self, line: str) -> Cells | str:
+        """Return the record in a line; if it holds none, what it is instead, or "" for a further header."""
         try:
-            row = next(rows)
-        except StopIteration:
-            return
+            row = self._cells(line)
         except csv.Error:
-            left_out.add("a line that is no CSV")
-            continue
-        if len(row) != len(names):
-            left_out.add("a line that has not as many cells as the header")
-        elif row != names:  # a logger that was restarted writes its header again
-            yield dict(zip(names, row, strict=True))
+            return "a line that is no CSV"
+        if len(row) != len(self._names):
+            return "a line that has not as many cells as the header"
+        if row == self._names:  # a logger that was restarted writes its header again
+            return ""
+        return dict(zip(self._names, row, strict=True))
+
+    def _cells(self, line: str) -> list[str]:
+        rows = csv.reader([line, ""], delimiter=self._separator)
+        row = next(rows)
+        if rows.line_num > 1:
+            raise csv.Error("a quoted cell without its end")
+        return row
 
 
 def _separator_of(header: str) -> str:

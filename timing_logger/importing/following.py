@@ -1,0 +1,247 @@
+"""Import what sources grow by, again and again, until it is stopped or nothing more comes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from timing_logger.errors import NotImportableError
+from timing_logger.importing.growing_files import GrowingFile, GrowingFiles, many_files
+from timing_logger.importing.growing_folder import GrowingFolder
+from timing_logger.importing.imported import Imported, LeftOut
+from timing_logger.importing.lines import Lines
+from timing_logger.importing.source_files import AnyPath
+from timing_logger.importing.until import Until
+
+CUT = "a last line without its end"
+"""Why a line is left out that may go on: half a number is a number, too."""
+
+_MOST_PASSES = 3
+"""What files grow by while they are read again may be reason to do so once more; the next look does."""
+
+
+class LinesOfFile(Protocol):
+    """Takes the lines of one file, from its beginning on."""
+
+    def take(self, lines: Iterable[str]) -> None:
+        """Take the next lines, and append what they say to the timing files.
+
+        Raises:
+            NotImportableError: the file is none of this kind.
+        """
+        ...
+
+
+class Kind(Protocol):
+    """What is followed: it makes rows of lines.
+
+    Attributes:
+        left_out: how many records could not be used, by reason.
+        not_told: what the source does not tell, by the names of ``run_info.NOT_TOLD``.
+        notes: what else there is to know, a sentence each.
+        must_begin_anew: whether the rows that are written are called otherwise by what was read since.
+    """
+
+    left_out: LeftOut
+    must_begin_anew: bool
+
+    @property
+    def not_told(self) -> list[str]:
+        """As said above."""
+        ...
+
+    @property
+    def notes(self) -> list[str]:
+        """As said above."""
+        ...
+
+    def opened(self, path: Path) -> LinesOfFile:
+        """Return what takes the lines of a file."""
+        ...
+
+    def begin_anew(self) -> None:
+        """Forget the rows that were made: all files are read from their beginnings."""
+        ...
+
+
+class _Reading(NamedTuple):
+    lines: Lines
+    taker: LinesOfFile
+
+
+class Following:
+    """An import that goes on.
+
+    Args:
+        files: what is followed.
+        kind: makes rows of their lines.
+        folder: where the rows go.
+        tell: is told what becomes of files, a sentence each.
+        is_stopped: whether no further block is to be read.
+    """
+
+    def __init__(
+        self,
+        files: GrowingFiles,
+        kind: Kind,
+        folder: GrowingFolder,
+        tell: Callable[[str], None] = lambda said: None,
+        is_stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._files, self._kind, self._folder = files, kind, folder
+        self._tell, self._is_stopped = tell, is_stopped
+        self._readings: dict[GrowingFile, _Reading] = {}
+        self._is_first = True
+
+    def look(self) -> bool:
+        """Import what was added since the last look, and tell whether anything was."""
+        grew = self._read_all(self._is_stopped)
+        for _ in range(_MOST_PASSES):
+            if self._kind.must_begin_anew:
+                self._begin_anew()
+        self._folder.refresh(self._kind.left_out, self._kind.not_told)
+        return grew
+
+    def end(self, *, is_finished: bool) -> None:
+        """Import last lines without an end, if the sources are finished, and close the timing files."""
+        for file, reading in self._readings.items():
+            if is_finished:
+                self._take(file, reading, reading.lines.rest())
+            elif reading.lines.has_rest:
+                self._kind.left_out.add(CUT)
+        self._folder.close(self._kind.left_out, self._kind.not_told)
+
+    def _begin_anew(self) -> None:
+        """Read all files again from their beginnings, also when stopped: nothing of them is written yet."""
+        self._kind.begin_anew()
+        self._folder.clear()
+        self._readings.clear()
+        for file in self._files.look():
+            file.begin_anew()
+        self._read_all(lambda: False)
+
+    def _read_all(self, is_stopped: Callable[[], bool]) -> bool:
+        grew = False
+        files = self._files.look()
+        for file in self._readings.keys() - set(files):  # it has no name any more, and was finished
+            reading = self._readings.pop(file)
+            reading.taker.take(reading.lines.rest())
+        for file in files:
+            if is_stopped():
+                break
+            grew = self._read(file, is_stopped) or grew
+        self._is_first = self._is_first and not grew
+        return grew
+
+    def _read(self, file: GrowingFile, is_stopped: Callable[[], bool]) -> bool:
+        if not file.has_changed():
+            return False
+        if file.was_cut():
+            self._tell(f"{file.path}: was emptied or written anew, and is read from its beginning.")
+            self._drop(file)
+            file.begin_anew()
+        grew = False
+        for block in file.blocks():
+            reading = self._readings.get(file) or self._begin(file)
+            if reading is None or not self._take(file, reading, reading.lines.of(block)):
+                return True
+            grew = True
+            if is_stopped():
+                break
+        return grew
+
+    def _drop(self, file: GrowingFile) -> None:
+        """Forget how far a file was read; the line that it ended in is lost."""
+        if self._readings.pop(file).lines.has_rest:
+            self._kind.left_out.add(CUT)
+
+    def _begin(self, file: GrowingFile) -> _Reading | None:
+        if file.is_compressed():
+            self._files.leave_out(file, "is compressed, which no file is that grows, and is left out.")
+            return None
+        lines = Lines(str(file.path), self._kind.left_out)
+        self._readings[file] = _Reading(lines, self._kind.opened(file.path))
+        return self._readings[file]
+
+    def _take(self, file: GrowingFile, reading: _Reading, lines: Iterator[str]) -> bool:
+        """Take lines; a file that is of another kind is refused at the first look, and later left out."""
+        try:
+            reading.taker.take(lines)
+        except NotImportableError as error:
+            if self._is_first:
+                raise
+            self._files.leave_out(file, f"is left out. {error}")
+            del self._readings[file]
+            return False
+        return True
+
+
+class Sources(NamedTuple):
+    """What is imported.
+
+    Attributes:
+        paths: files, folders or patterns.
+        endings: how the names end of those that count in a folder.
+        kind: the kind of the import.
+    """
+
+    paths: AnyPath | Sequence[AnyPath]
+    endings: Sequence[str]
+    kind: str
+
+
+def follow(
+    sources: Sources,
+    output: AnyPath,
+    make: Callable[[GrowingFolder], Kind],
+    until: Until,
+    tell: Callable[[str], None],
+) -> Imported:
+    """Import what sources hold and grow by, until that is to end.
+
+    Args:
+        sources: what is imported.
+        output: the folder to make; it may exist if it is empty.
+        make: returns what makes rows, and appends them to the folder.
+        until: when it ends.
+        tell: is told what becomes of files, a sentence each.
+
+    Raises:
+        NotImportableError: what is there at first is none of this kind, or no record could be used.
+        LogPathError: the output exists already and is not empty, or cannot be made.
+        TooLargeError: there are more files than may be open at a time.
+        ConfigurationError: nothing ends it.
+    """
+    until = until.checked()
+    folder = GrowingFolder(output, sources.kind)
+    kind = make(folder)
+    files = GrowingFiles(sources.paths, sources.endings, folder.path, tell)
+    one = Following(files, kind, folder, tell, lambda: until.is_now)
+    is_finished = False
+    try:
+        with many_files():
+            is_finished = _until_its_end(one, until)
+    finally:
+        one.end(is_finished=is_finished)
+        n_files = len(files)
+        files.close()
+    if not folder.ranks:
+        raise NotImportableError(
+            f"paths: no record of {sources.kind} could be read from {n_files} files"
+            f"{kind.left_out.briefly}. Nothing was made."
+        )
+    return Imported(Path(output), folder.ranks, folder.n_rows, dict(kind.left_out), kind.not_told, kind.notes)
+
+
+def _until_its_end(one: Following, until: Until) -> bool:
+    """Look again and again; return whether the sources came to their end, as far as that can be known."""
+    grew_s = time.monotonic()
+    while not until.is_now:
+        if one.look():
+            grew_s = time.monotonic()
+        elif until.idle_s is not None and time.monotonic() - grew_s >= until.idle_s:
+            return True
+        until.wait()
+    return False

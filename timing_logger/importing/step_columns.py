@@ -1,0 +1,194 @@
+"""Which columns of a log of step times say what, and what a record says by them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from timing_logger.errors import ConfigurationError, NotImportableError
+from timing_logger.importing.step_records import (
+    Cells,
+    Unusable,
+    amount,
+    cell,
+    duration_ns,
+    has,
+    require,
+    unix_ns,
+    whole,
+)
+from timing_logger.run_info import MAX_RANK
+
+_MOST_INTEGER = 2**62
+_MS_PER_S = 1e3
+_RANK_IN_NAME = r"rank[-_.]?(\d+)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepColumns:
+    """Which columns of a log of step times say what. In JSON a name may lead into objects: ``perf.step_s``.
+
+    Attributes:
+        rank: the rank; "" if the name of each file says it.
+        rank_in_name: if there is no column for the rank: a regular expression with one group, which is the
+            rank in the name of a file.
+        step: the number of the step.
+        epoch: the epoch; "" for none.
+        seconds, ms: the duration of the step, in s or ms: one of them, or neither if there are phases.
+        phases: durations of parts of the step, in the order in which they follow each other, in the unit of
+            the step: each becomes an operation of that name, in upper case.
+        rest: the operation of what no phase covers of the step; "" for none. It often holds the wait for
+            other ranks.
+        time: the instant at the end of the step; "" if none is logged.
+        time_is_start: whether that is the instant at its start instead.
+        work: how much the step processed, such as tokens; "" for none.
+    """
+
+    rank: str = "rank"
+    rank_in_name: str = _RANK_IN_NAME
+    step: str = "step"
+    epoch: str = ""
+    seconds: str = ""
+    ms: str = ""
+    phases: Sequence[str] = ()
+    rest: str = ""
+    time: str = ""
+    time_is_start: bool = False
+    work: str = ""
+
+    def __post_init__(self) -> None:
+        if self.seconds and self.ms:
+            raise ConfigurationError("seconds and ms: both name the duration of the step. Give one.")
+        if not (self.seconds or self.ms or self.phases):
+            raise ConfigurationError(
+                "seconds: nothing names the duration of a step. Give the column with seconds or ms, or "
+                "phases."
+            )
+        if self.rest and not (self.phases and self.duration):
+            raise ConfigurationError("rest: it needs phases, and the duration of the step. Give both.")
+        try:
+            n_groups = re.compile(self.rank_in_name).groups
+        except re.error as error:
+            raise ConfigurationError(f"rank_in_name={self.rank_in_name!r}: {error}.") from None
+        if n_groups != 1:
+            raise ConfigurationError(
+                f"rank_in_name={self.rank_in_name!r} must have one group: the rank, as in {_RANK_IN_NAME!r}."
+            )
+
+    @property
+    def duration(self) -> str:
+        """The column with the duration of the step; "" if only phases are known."""
+        return self.seconds or self.ms
+
+    @property
+    def units_per_s(self) -> float:
+        """How many units of the durations a second has."""
+        return _MS_PER_S if self.ms else 1.0
+
+    @property
+    def needed(self) -> list[str]:
+        """The columns that each record must have."""
+        return [name for name in (self.step, self.duration, self.time, *self.phases) if name]
+
+    @property
+    def not_told(self) -> list[str]:
+        """What such a log does not tell, by the names of ``run_info.NOT_TOLD``."""
+        return ["communication", "waits", *([] if self.time else ["instants"]), "clocks", "end"]
+
+
+class _Step(NamedTuple):
+    """A step of a rank: -1 stands for what is not known."""
+
+    number: int
+    epoch: int
+    end_ns: int
+    work: float
+    lasts_ns: int
+    phases_ns: tuple[int, ...]
+
+
+class StepOfRank(NamedTuple):
+    """A step of a rank: -1 stands for what is not known.
+
+    Attributes:
+        number, epoch: of the step.
+        end_ns: the instant that is logged, in Unix time in ns.
+        work: how much it processed.
+        lasts_ns: how long it took, in ns.
+        phases_ns: how long each of its parts did, in ns.
+    """
+
+    number: int
+    epoch: int
+    end_ns: int
+    work: float
+    lasts_ns: int
+    phases_ns: tuple[int, ...]
+
+
+class StepsOfFile:
+    """The steps that the records of one file say.
+
+    Args:
+        path: the file, whose name may tell the rank.
+        columns: which columns say what.
+    """
+
+    def __init__(self, path: Path, columns: StepColumns) -> None:
+        self._path, self._columns = path, columns
+        self._rank = _rank_in(path, columns)
+        self._is_checked = False
+
+    def of(self, record: Cells) -> tuple[int, StepOfRank]:
+        """Return the rank and the step of a record.
+
+        Raises:
+            Unusable: the record lacks something, or has something else there.
+            NotImportableError: it is the first, and the file has no such columns.
+        """
+        if not self._is_checked:
+            self._check(record)
+            self._is_checked = True
+        return self._rank_of(record), _step_of(record, self._columns)
+
+    def _check(self, record: Cells) -> None:
+        require(self._path, record, self._columns.needed)
+        if self._rank is None and not (self._columns.rank and has(record, self._columns.rank)):
+            known = ", ".join(map(repr, list(record)[:20]))
+            raise NotImportableError(
+                f"paths: nothing tells the rank of {str(self._path)!r}: it has no column "
+                f"{self._columns.rank!r}, and its name has no {self._columns.rank_in_name!r}. Name the "
+                f"column of the rank ({known}), or the pattern in the file name."
+            )
+
+    def _rank_of(self, record: Cells) -> int:
+        if self._columns.rank and (self._rank is None or has(record, self._columns.rank)):
+            return whole(cell(record, self._columns.rank), MAX_RANK)
+        if self._rank is None:
+            raise Unusable("a record without a rank")
+        return self._rank
+
+
+def _rank_in(path: Path, columns: StepColumns) -> int | None:
+    found = re.findall(columns.rank_in_name, path.name, re.IGNORECASE)
+    number = found[-1] if found else ""
+    return int(number) if number.isdecimal() and len(number) < 10 and int(number) <= MAX_RANK else None
+
+
+def _step_of(record: Cells, columns: StepColumns) -> StepOfRank:
+    def number(name: str) -> int:
+        return whole(cell(record, name), _MOST_INTEGER) if name and has(record, name) else -1
+
+    phases_ns = tuple(duration_ns(cell(record, name), columns.units_per_s) for name in columns.phases)
+    stated = duration_ns(cell(record, columns.duration), columns.units_per_s) if columns.duration else 0
+    return StepOfRank(
+        number=whole(cell(record, columns.step), _MOST_INTEGER),
+        epoch=number(columns.epoch),
+        end_ns=unix_ns(cell(record, columns.time)) if columns.time else -1,
+        work=amount(cell(record, columns.work)) if columns.work and has(record, columns.work) else -1.0,
+        lasts_ns=max(stated, sum(phases_ns)),
+        phases_ns=phases_ns,
+    )
