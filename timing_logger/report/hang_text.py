@@ -16,18 +16,21 @@ _RANKS = (
     Column("ended_s", "ended s before", as_tenths), Column("at", "at", as_word),
 )  # fmt: skip
 
+_WITHOUT_RANKS = ("ended", "failed", "unknown")
+"""The states of a run of which single ranks say nothing more."""
+
 
 def hang_text(end: RunEnd, width: int, *, everything: bool = False) -> str:
     """Return the report on the end of a run, whose first sentence names the ranks and the operation.
 
     Times count back from the run's last sign of life. Of many ranks some are shown, if not ``everything`` is.
     """
-    if end.state == "unknown":
+    if end.state == "unknown" and not end.sentences:
         return page(
             *paragraph(width, "No sidecar tells whether the run came to its end, and no row is open.")
         )
     most = len(end.ranks) if everything else MOST_LINES
-    shown = [] if end.state in ("ended", "failed") else [_row(end, rank) for rank in _of_interest(end, most)]
+    shown = [] if end.state in _WITHOUT_RANKS else [_row(end, rank) for rank in _of_interest(end, most)]
     n_ranks = len(end.ranks) if shown else 0
     return page(
         *paragraph(width, *end.sentences),

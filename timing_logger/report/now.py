@@ -102,12 +102,12 @@ def _how_it_is(snapshot: Snapshot, state: State) -> str:
     since = f"{_silent_s(snapshot.ranks):.0f} s"
     if state == "runs" and _silent_s(snapshot.ranks) >= _QUIET_S:
         return f"Running, without a new row for {since}"
-    failed = snapshot.end.state == "failed"
+    over = {"failed": "The run ended after a collective had failed", "unknown": "The import has ended"}
     return {
         "runs": "Running",
         "hangs": "It hangs",
         "silent": f"No sign of life for {since}",
-        "over": "The run ended after a collective had failed" if failed else "The run ended",
+        "over": over.get(snapshot.end.state, "The run ended"),
     }[state]
 
 

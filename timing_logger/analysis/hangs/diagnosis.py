@@ -20,6 +20,7 @@ from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.files import File
 from timing_logger.analysis.hangs import stalls
 from timing_logger.analysis.hangs.fates import fates_of
+from timing_logger.analysis.hangs.imported_ends import as_far_as_told, doubts_the_end
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.analysis.hangs.open_calls import Ending, ending_of, rows_by_rank
 from timing_logger.analysis.hangs.result import RankEnd, RunEnd, RunState
@@ -73,6 +74,8 @@ def run_end_of(
     end = replace(_end_of(ending, world_size, mixed, now_unix_s), fates=fates_of(ending))
     if lacks and end.state == "ended":
         end = replace(end, state="unfinished")
+    if doubts_the_end(words):
+        return as_far_as_told(say(end), words)
     earlier = None if _lives(ending, now_unix_s) else _stood_still(rows, words, world_size, mixed)
     if earlier is None:
         return say(end)
@@ -223,12 +226,17 @@ def _rank_end(
         layer_name="" if last is None else str(last["layer_name"]),
         iteration=None if last is None or math.isnan(last["iteration"]) else int(last["iteration"]),
         status="" if last is None else str(last["status"]),
-        ended_s=None if last is None else ending.before_the_end_s(float(last["ended_s"])),
+        ended_s=None if last is None else _ended_s(ending, one, float(last["ended_s"])),
         busy_with=str(busy["operation"].iloc[-1]) if len(busy) else "",
         busy_s=ending.before_the_end_s(float(busy["began_s"].iloc[-1])) if len(busy) else None,
         idle_stack=one.idle_stack,
         signal=one.signal,
     )
+
+
+def _ended_s(ending: Ending, one: LastWords, ended_unix_s: float) -> float | None:
+    """Return when a row ended, in s before the last sign of life; None if no instant is known."""
+    return None if "instants" in one.not_told else ending.before_the_end_s(ended_unix_s)
 
 
 # -- from parts --------------------------------------------------------------------------------------

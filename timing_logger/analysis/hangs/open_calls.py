@@ -222,7 +222,10 @@ def _last_signs_s(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> dict[in
     found: dict[int, float] = {}
     latest = rows.groupby("rank")[["began_s", "ended_s"]].max().max(axis=1)
     for rank, one in words.items():
-        instants = [float(latest[rank])] if rank in latest.index and latest[rank] == latest[rank] else []
+        has_instants = (
+            rank in latest.index and latest[rank] == latest[rank] and "instants" not in one.not_told
+        )
+        instants = [float(latest[rank])] if has_instants else []
         if is_mapped and one.updated_ns is not None:
             instants.append(one.updated_ns / NS_PER_S)
         if instants:

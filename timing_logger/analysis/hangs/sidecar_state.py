@@ -88,6 +88,8 @@ class LastWords:
             unknown.
         idle_stack: the stack of the main thread, innermost frame first, if it recorded nothing for long.
         host: name of the host; "" if unknown.
+        not_told: what the source of an import does not tell, by the names of ``run_info.NOT_TOLD``.
+        goes_on: whether an import writes the file, and had not ended.
     """
 
     rank: int
@@ -110,6 +112,8 @@ class LastWords:
     progressed_counter_ns: int | None = None
     idle_stack: tuple[str, ...] = ()
     host: str = ""
+    not_told: frozenset[str] = frozenset()
+    goes_on: bool = False
 
     def progress_in(self, group: str, size: int | None) -> Progress:
         """Return the progress in a group; none, if the process is in no such group.
@@ -163,7 +167,13 @@ def _words_of(file: File) -> LastWords:
         progressed_counter_ns=sidecar.get("last_progress_counter_ns"),
         idle_stack=tuple(sidecar.get("idle_stack", [])),
         host=_text(sidecar.get("host")),
+        not_told=frozenset(_imported(sidecar).get("not_told", ())),
+        goes_on=_imported(sidecar).get("goes_on") is True,
     )
+
+
+def _imported(sidecar: Mapping[str, Any]) -> Mapping[str, Any]:
+    return sidecar.get("imported") or {}
 
 
 def _hang_after_s(stated: Any) -> float:

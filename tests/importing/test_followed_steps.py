@@ -1,0 +1,295 @@
+"""Step times that grow become timing files that grow, with the rows of one import of the complete files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from growing_sources import Act, Followed, followed
+from step_logs import RANKS, STEPS, step_records, write_json_lines
+
+from timing_logger import read_timings
+from timing_logger.analysis import hang, stragglers
+from timing_logger.errors import LogPathError, NotImportableError
+from timing_logger.importing import StepColumns, follow_steps, import_steps
+from timing_logger.run_info import read_sidecar
+
+COLUMNS = StepColumns(seconds="perf.step_s", phases=["data", "forward"], time="ended")
+OF_CSV = StepColumns(ms="ms", phases=["data", "forward"], rest="other", epoch="epoch", work="tokens")
+ONE_RANK = StepColumns(seconds="s")
+
+
+def follow(source: Path, columns: StepColumns, *acts: Act, stops: bool = False) -> Followed:
+    """Follow a source into ``out`` beside it."""
+    return followed(partial(follow_steps, source, source.parent / "out", columns), *acts, stops=stops)
+
+
+def added(path: Path, content: bytes) -> Act:
+    def add() -> None:
+        with path.open("ab") as file:
+            file.write(content)
+
+    return add
+
+
+def line(step: int, rank: int = 0) -> bytes:
+    return b'{"rank": %d, "step": %d, "s": 0.5}\n' % (rank, step)
+
+
+def steps_in(folder: Path) -> list[int]:
+    return read_timings(folder).iteration.tolist()
+
+
+def compared(folder: Path, *, by_instants: bool) -> pd.DataFrame:
+    """Return the rows of a folder in Unix time; from the first of each rank, if no instant is known."""
+    rows = read_timings(folder)
+    began_s = {
+        file["rank"]: file["wall_minus_counter_s"] if by_instants else -first
+        for file in rows.attrs["files"]
+        for first in [rows.start_counter[rows["rank"] == file["rank"]].min()]
+    }
+    moved_s = rows["rank"].map(began_s)
+    rows["start_s"] = (rows.start_counter + moved_s).round(6)
+    kept = ["rank", "start_s", "iteration", "epoch", "operation", "elapsed_ms", "work", "status"]
+    return pd.DataFrame(rows[kept].sort_values(kept[:5], ignore_index=True))
+
+
+def pieces(drawn: random.Random, files: dict[Path, bytes]) -> list[Act]:
+    """Return acts that write files bit by bit, in an order by chance, each cut anywhere."""
+    left = {path: memoryview(content) for path, content in files.items()}
+    acts: list[Act] = []
+    while left:
+        path = drawn.choice(sorted(left))
+        n = min(len(left[path]), drawn.choice([1, 3, 40, 500, 20_000]))
+        acts.append(added(path, bytes(left[path][:n])))
+        left[path] = left[path][n:]
+        if not left[path]:
+            del left[path]
+    return acts
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_is_written_when_the_rows_are_those_of_one_import_of_all(tmp_path: Path, seed: int) -> None:
+    drawn = random.Random(seed)
+    folder, is_csv = tmp_path / "logs", seed % 2 == 1
+    folder.mkdir()
+    files = (csv_files if is_csv else json_files)(drawn, folder)
+    columns = OF_CSV if is_csv else COLUMNS
+    made = follow(folder, columns, *pieces(drawn, files)).made
+    whole = import_steps(folder, tmp_path / "whole", columns)
+    assert (made.ranks, made.rows, made.left_out) == (whole.ranks, whole.rows, whole.left_out)
+    pd.testing.assert_frame_equal(
+        compared(tmp_path / "out", by_instants=not is_csv),
+        compared(tmp_path / "whole", by_instants=not is_csv),
+    )
+
+
+def json_files(drawn: random.Random, folder: Path) -> dict[Path, bytes]:
+    """Return logs of JSON in which ranks share files, some lines are none, and the last may have no end."""
+    lines: dict[Path, list[bytes]] = {folder / name: [] for name in ("a.jsonl", "b.log", "c.ndjson")}
+    for record in step_records():
+        path = folder / ("a.jsonl" if record["rank"] < 2 else "b.log" if record["rank"] == 2 else "c.ndjson")
+        lines[path].append(json.dumps(record).encode())
+        if drawn.random() < 0.05:
+            lines[path].append(drawn.choice([b"", b"no JSON", b"[1]", b'{"step": 3}', b"\xff\xfe", b"  \r"]))
+    end = drawn.choice([b"", b"\n"])
+    return {path: b"\n".join(its) + end for path, its in lines.items()}
+
+
+def csv_files(drawn: random.Random, folder: Path) -> dict[Path, bytes]:
+    """Return logs of CSV, one for each rank, with a mark before, Windows' line ends and a second header."""
+    files = {}
+    for rank in range(3):
+        head = b"step;epoch;ms;data;forward;tokens"
+        lines = [b"\xef\xbb\xbf" + head]
+        for step in range(40):
+            lines.append(
+                b"%d;%d;%d;%d;12.5;4096" % (step, step // 20, drawn.randint(40, 60), drawn.randint(5, 9))
+            )
+            if drawn.random() < 0.1:
+                lines.append(drawn.choice([head, b"1;2", b'"1;2;3;4;5;6', b"", b"a;b;c;d;e;f"]))
+        files[folder / f"train-rank{rank}.csv"] = b"\r\n".join(lines) + b"\r\n"
+    return files
+
+
+def test_while_it_grows_the_slow_rank_is_named_and_the_run_is_said_to_go_on_and_not_to_have_ended(
+    tmp_path: Path,
+) -> None:
+    log = write_json_lines(tmp_path / "train.jsonl", step_records())
+    seen = []
+
+    def look() -> None:
+        rows = read_timings(tmp_path / "out")
+        seen.append((stragglers(rows).ranks, hang(rows, now_unix_s=_newest_s(tmp_path / "out"))))
+
+    follow(log, COLUMNS, look)
+    [(ranks, end)] = seen
+    assert (ranks, end.state) == ((2,), "running")
+    assert "is not told by what it was imported from" in end.sentences[0]
+
+
+def _newest_s(folder: Path) -> float:
+    sidecar = read_sidecar(folder / "timing-rank0.csv")
+    assert sidecar is not None
+    return float(sidecar["updated_unix_ns"]) / 1e9 + 1.0
+
+
+def test_of_an_import_that_was_killed_nobody_is_said_to_be_killed_and_nothing_to_hang(tmp_path: Path) -> None:
+    log = write_json_lines(tmp_path / "train.jsonl", step_records())
+    seen = []
+
+    def look() -> None:
+        rows = read_timings(tmp_path / "out")
+        seen.append(hang(rows, now_unix_s=_newest_s(tmp_path / "out") + 3600.0))
+
+    follow(log, COLUMNS, look)
+    assert (seen[0].state, seen[0].gone, seen[0].culprits) == ("unknown", (), ())
+    assert "had not ended when it was last heard of" in seen[0].sentences[0]
+
+
+def test_an_import_that_was_stopped_closes_its_files_and_does_not_say_how_the_run_ended(
+    tmp_path: Path,
+) -> None:
+    log = write_json_lines(tmp_path / "train.jsonl", step_records())
+    follow(log, COLUMNS, stops=True)
+    rows = read_timings(tmp_path / "out")
+    sidecars = [file["sidecar"] for file in rows.attrs["files"]]
+    assert [(one["closed"], one["imported"]["goes_on"]) for one in sidecars] == [(True, False)] * RANKS
+    assert hang(rows).state == "unknown"
+
+
+def test_a_rank_that_has_no_new_rows_for_long_is_not_taken_for_gone(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    write_json_lines(folder / "old.jsonl", [{"rank": 0, "step": 1, "s": 0.5, "at": 1_770_388_245}])
+    write_json_lines(folder / "new.jsonl", [{"rank": 1, "step": 1, "s": 0.5, "at": 1_770_398_245}])
+    ends = []
+    columns = StepColumns(seconds="s", time="at")
+    follow(
+        folder, columns, lambda: ends.append(hang(read_timings(tmp_path / "out"), now_unix_s=1_795_000_000.0))
+    )
+    assert (ends[0].state, ends[0].gone) == ("running", ())
+
+
+def test_a_file_that_comes_later_and_a_rank_that_comes_later_are_read(tmp_path: Path) -> None:
+    made = follow(
+        tmp_path / "*.jsonl", ONE_RANK, added(tmp_path / "a.jsonl", line(1)),
+        added(tmp_path / "b.jsonl", line(1, rank=5)), added(tmp_path / "a.jsonl", line(2)),
+    ).made  # fmt: skip
+    assert (made.ranks, made.rows) == ([0, 5], 3)
+
+
+def test_of_a_file_that_is_emptied_and_written_anew_all_is_read_and_that_is_said(tmp_path: Path) -> None:
+    log = tmp_path / "train.jsonl"
+    log.write_bytes(line(1) + line(2))
+    said = follow(log, ONE_RANK, lambda: log.write_bytes(line(3)), added(log, line(4))).said
+    assert steps_in(tmp_path / "out") == [1, 2, 3, 4]
+    assert ["was emptied or written anew" in one for one in said] == [True]
+
+
+def test_a_file_that_is_emptied_and_at_once_is_as_long_as_before_is_noticed(tmp_path: Path) -> None:
+    log = tmp_path / "train.jsonl"
+    log.write_bytes(line(1) + line(2))
+    follow(log, ONE_RANK, lambda: log.write_bytes(line(3) + line(4) + line(5)))
+    assert steps_in(tmp_path / "out") == [1, 2, 3, 4, 5]
+
+
+def test_of_a_file_that_is_renamed_while_it_is_written_every_line_is_read_once(tmp_path: Path) -> None:
+    log, rotated = tmp_path / "train.jsonl", tmp_path / "train.1.jsonl"
+    log.write_bytes(line(1))
+
+    def rotate() -> None:
+        added(log, line(2))()
+        log.rename(rotated)
+        log.write_bytes(line(4))
+
+    follow(tmp_path / "train*.jsonl", ONE_RANK, rotate, added(rotated, line(3)), added(log, line(5)))
+    assert sorted(steps_in(tmp_path / "out")) == [1, 2, 3, 4, 5]
+
+
+def test_what_was_added_to_a_file_before_it_lost_its_name_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "train.jsonl"
+    log.write_bytes(line(1))
+
+    def replace() -> None:
+        added(log, line(2))()
+        log.unlink()
+        log.write_bytes(line(3))
+
+    follow(log, ONE_RANK, replace)
+    assert steps_in(tmp_path / "out") == [1, 2, 3]
+
+
+def test_a_number_that_may_go_on_is_left_out_where_the_import_is_stopped(tmp_path: Path) -> None:
+    log = tmp_path / "train.csv"
+    log.write_bytes(b"rank,step,s\n0,1,0.5\n0,2,0.2")
+    made = follow(log, ONE_RANK, stops=True).made
+    assert (made.rows, made.left_out) == (1, {"a last line without its end": 1})
+
+
+def test_a_compressed_file_is_left_out_and_that_is_said(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(line(1))
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(line(2)))
+    found = follow(tmp_path / "*.jsonl*", ONE_RANK, added(tmp_path / "a.jsonl", line(3)))
+    assert (found.made.rows, ["is compressed" in one for one in found.said]) == (2, [True])
+
+
+def test_what_it_makes_is_no_source_of_its_own(tmp_path: Path) -> None:
+    log = tmp_path / "train.csv"
+    log.write_bytes(b"rank,step,s,iteration\n0,1,0.5,1\n")
+    columns = StepColumns(seconds="s")
+    made = followed(
+        partial(follow_steps, tmp_path / "**" / "*.csv", tmp_path / "out", columns),
+        lambda: None,
+        lambda: None,
+    ).made
+    assert made.rows == 1
+
+
+def test_a_file_of_another_kind_is_refused_at_first_and_left_out_later(tmp_path: Path) -> None:
+    other = b'{"note": "no step"}\n'
+    (tmp_path / "a.jsonl").write_bytes(other)
+    with pytest.raises(NotImportableError, match="no column 'step'"):
+        follow(tmp_path / "*.jsonl", ONE_RANK)
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "a.jsonl").write_bytes(line(1))
+    found = follow(
+        tmp_path / "*.jsonl",
+        ONE_RANK,
+        added(tmp_path / "b.jsonl", other),
+        added(tmp_path / "a.jsonl", line(2)),
+    )
+    assert (found.made.rows, ["is left out" in one for one in found.said]) == (2, [True])
+
+
+def test_a_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:
+    log = write_json_lines(tmp_path / "train.jsonl", step_records())
+    follow(log, COLUMNS)
+    with pytest.raises(LogPathError, match="is not empty"):
+        follow(log, COLUMNS)
+
+
+def test_where_nothing_comes_nothing_is_made(tmp_path: Path) -> None:
+    with pytest.raises(NotImportableError, match="no record of steps could be read from 0 files"):
+        follow(tmp_path / "logs" / "*.jsonl", ONE_RANK)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_source_that_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.jsonl")
+    (tmp_path / "b.jsonl").write_bytes(line(1))
+    assert follow(tmp_path / "*.jsonl", ONE_RANK).made.rows == 1
+
+
+def test_an_import_ends_once_nothing_was_added_for_long_enough(tmp_path: Path) -> None:
+    from timing_logger.importing import Until
+
+    log = write_json_lines(tmp_path / "train.jsonl", step_records())
+    made = follow_steps(log, tmp_path / "out", COLUMNS, Until(idle_s=0.05, interval_s=0.01))
+    assert made.rows == 2 * RANKS * STEPS
