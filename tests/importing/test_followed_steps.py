@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from growing_sources import Act, Followed, followed
+from growing_sources import Act, Followed, added, followed, pieces, rows_by_rank
 from step_logs import RANKS, STEPS, step_records, write_json_lines
 
 from timing_logger import read_timings
@@ -30,14 +30,6 @@ def follow(source: Path, columns: StepColumns, *acts: Act, stops: bool = False) 
     return followed(partial(follow_steps, source, source.parent / "out", columns), *acts, stops=stops)
 
 
-def added(path: Path, content: bytes) -> Act:
-    def add() -> None:
-        with path.open("ab") as file:
-            file.write(content)
-
-    return add
-
-
 def line(step: int, rank: int = 0) -> bytes:
     return b'{"rank": %d, "step": %d, "s": 0.5}\n' % (rank, step)
 
@@ -47,31 +39,7 @@ def steps_in(folder: Path) -> list[int]:
 
 
 def compared(folder: Path, *, by_instants: bool) -> pd.DataFrame:
-    """Return the rows of a folder in Unix time; from the first of each rank, if no instant is known."""
-    rows = read_timings(folder)
-    began_s = {
-        file["rank"]: file["wall_minus_counter_s"] if by_instants else -first
-        for file in rows.attrs["files"]
-        for first in [rows.start_counter[rows["rank"] == file["rank"]].min()]
-    }
-    moved_s = rows["rank"].map(began_s)
-    rows["start_s"] = (rows.start_counter + moved_s).round(6)
-    kept = ["rank", "start_s", "iteration", "epoch", "operation", "elapsed_ms", "work", "status"]
-    return pd.DataFrame(rows[kept].sort_values(kept[:5], ignore_index=True))
-
-
-def pieces(drawn: random.Random, files: dict[Path, bytes]) -> list[Act]:
-    """Return acts that write files bit by bit, in an order by chance, each cut anywhere."""
-    left = {path: memoryview(content) for path, content in files.items()}
-    acts: list[Act] = []
-    while left:
-        path = drawn.choice(sorted(left))
-        n = min(len(left[path]), drawn.choice([1, 3, 40, 500, 20_000]))
-        acts.append(added(path, bytes(left[path][:n])))
-        left[path] = left[path][n:]
-        if not left[path]:
-            del left[path]
-    return acts
+    return rows_by_rank(folder, by_instants=by_instants, columns=["iteration", "epoch", "work"])
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -179,6 +179,6 @@ def test_what_is_no_dump_is_refused(tmp_path: Path) -> None:
 def test_more_records_than_fit_into_memory_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timing_logger.importing.inspector_records.MOST_RECORDS", 10)
+    monkeypatch.setattr("timing_logger.importing.inspector.MOST_RECORDS", 10)
     with pytest.raises(TooLargeError, match="more than 10 records"):
         import_inspector(write_dumps(tmp_path / "dumps", None), tmp_path / "out")

@@ -53,9 +53,12 @@ def _kineto(arguments: Namespace) -> Imported:
 
 
 def _inspector(arguments: Namespace) -> Imported:
+    from timing_logger.importing.followed_inspector import follow_inspector
     from timing_logger.importing.inspector import import_inspector
 
-    return import_inspector(arguments.paths, arguments.output)
+    if not arguments.follow:
+        return import_inspector(arguments.paths, arguments.output)
+    return _followed(arguments, partial(follow_inspector, arguments.paths, arguments.output))
 
 
 def _otf2(arguments: Namespace) -> Imported:

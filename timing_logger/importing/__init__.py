@@ -1,6 +1,7 @@
 """Make timing files from what other tools have recorded, so that all analyses and reports can read it."""
 
 from timing_logger.importing.benchmarks import read_benchmark
+from timing_logger.importing.followed_inspector import follow_inspector
 from timing_logger.importing.followed_steps import follow_steps
 from timing_logger.importing.imported import Imported
 from timing_logger.importing.inspector import import_inspector
@@ -14,6 +15,7 @@ __all__ = [
     "Imported",
     "StepColumns",
     "Until",
+    "follow_inspector",
     "follow_steps",
     "import_inspector",
     "import_kineto",

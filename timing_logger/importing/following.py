@@ -66,6 +66,10 @@ class Kind(Protocol):
         ...
 
 
+class CannotGoOn(Exception):
+    """The whole import cannot go on, for the error that is its argument."""
+
+
 class _Reading(NamedTuple):
     lines: Lines
     taker: LinesOfFile
@@ -223,6 +227,8 @@ def follow(
     try:
         with many_files():
             is_finished = _until_its_end(one, until)
+    except CannotGoOn as error:
+        raise error.args[0] from None
     finally:
         one.end(is_finished=is_finished)
         n_files = len(files)

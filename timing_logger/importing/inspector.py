@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from array import array
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from timing_logger.errors import NotImportableError
-from timing_logger.importing.imported import Imported
-from timing_logger.importing.inspector_records import (
-    OPERATIONS,
-    ROOTED,
-    Communicator,
-    Dumps,
-    Operation,
-    Process,
-)
+from timing_logger.errors import NotImportableError, TooLargeError
+from timing_logger.importing.imported import Imported, LeftOut
+from timing_logger.importing.inspector_facts import Facts, Naming
+from timing_logger.importing.inspector_records import Operation, Process, Records
+from timing_logger.importing.inspector_rows import RowsOfRun
 from timing_logger.importing.log_folder import LogFolder, new_log_folder
-from timing_logger.importing.log_folder import Process as Described
-from timing_logger.importing.source_files import AnyPath, files_at
+from timing_logger.importing.source_files import AnyPath, files_at, lines_of
 from timing_logger.progress import each
-from timing_logger.record import DEVICE_CLOCK, OK, RawRecord
 
-_ENDINGS = (".log", ".jsonl", ".json")
-_NS_PER_US, _NS_PER_S = 1000, 10**9
-_BEFORE_S = 10**6
-_UNNAMED = ("", "unknown")
+MOST_RECORDS = 5 * 10**6
+"""Records of all ranks together, of which each takes 80 bytes while it is held."""
+
+ENDINGS = (".log", ".jsonl", ".json")
+"""How the names of files end that count in a folder."""
+
+OF_SEVERAL = "an operation of one of several ranks of a process"
 
 
 def import_inspector(paths: AnyPath | Sequence[AnyPath], output: AnyPath) -> Imported:
@@ -45,8 +42,8 @@ def import_inspector(paths: AnyPath | Sequence[AnyPath], output: AnyPath) -> Imp
         LogPathError: the output exists already and is not empty, or cannot be made.
         ConfigurationError: a file is compressed with Zstandard, and nothing installed reads that.
     """
-    files = files_at(paths, _ENDINGS)
-    dumps = Dumps()
+    files = files_at(paths, ENDINGS)
+    dumps = _Dumps()
     for path in each("reading", files):
         dumps.read(path)
     if not dumps.n_records:
@@ -54,124 +51,70 @@ def import_inspector(paths: AnyPath | Sequence[AnyPath], output: AnyPath) -> Imp
             f"paths: no record of NCCL Inspector could be read from {len(files)} files, such as "
             f"{str(files[0])!r}. Its dumps are lines of JSON; set NCCL_INSPECTOR_PROM_DUMP=0 for them."
         )
+    naming = dumps.facts.naming()
     with new_log_folder(output, "inspector") as folder:
-        notes = _Run(dumps).write(folder)
+        notes = _write(folder, dumps, naming)
     return Imported(
         Path(output), sorted(folder.ranks), folder.n_rows, dict(dumps.left_out), folder.not_told, notes
     )
 
 
-class _Run:
-    """The run that dumps are of: its ranks, and the names of its groups."""
+class _Dumps:
+    """All records of all processes, as numbers of equal width."""
 
-    def __init__(self, dumps: Dumps) -> None:
-        self._dumps = dumps
-        self._communicators = list(dumps.communicators)
-        self._world = _world_of(dumps)
-        kinds: dict[int, set[int]] = defaultdict(set)
-        starts = []
-        for process in dumps.processes:
-            for operation in dumps.operations_of(process):
-                starts.append(operation.start_us)
-                if operation.peer < 0:
-                    kinds[operation.communicator].add(operation.function)
-        self._has_several_kinds = {at for at, functions in kinds.items() if len(functions) > 1}
-        self._has_roots = any(at in ROOTED for functions in kinds.values() for at in functions)
-        known = [start for start in starts if start >= 0]
-        self._has_instants = len(known) == len(starts)
-        first_us = min(known, default=0) if self._has_instants else 0
-        self._origin_ns = max(0, first_us * _NS_PER_US // _NS_PER_S - _BEFORE_S) * _NS_PER_S
+    def __init__(self) -> None:
+        self.left_out = LeftOut()
+        self.processes: dict[Process, array[int]] = {}
+        self.files: dict[Process, dict[Path, None]] = {}
+        self.n_records = 0
+        self._records = Records(self.left_out)
+        self.facts = Facts(self._records.communicators)
 
-    def write(self, folder: LogFolder) -> list[str]:
-        """Write a timing file for each rank, and return what there is to know."""
-        of_ranks = self._operations_by_rank()
-        not_told = self._not_told()
-        left_out = self._dumps.left_out
-        for rank in sorted(of_ranks):
-            process, operations = of_ranks[rank]
-            described = Described(
-                rank, self._communicators[self._world].size, process.host,
-                f"inspector {process.host}" if self._has_instants else "", self._origin_ns, process.pid,
-            )  # fmt: skip
-            files = list(self._dumps.files[process])
-            folder.add(described, list(self._rows_of(operations)), files, left_out, not_told)
-            left_out = type(left_out)()  # told of once
-        return _notes(of_ranks)
-
-    def _not_told(self) -> set[str]:
-        found = {"own work", "end", *(() if self._has_instants else ("instants", "clocks"))}
-        return {*found, "peers"} if self._has_roots else found
-
-    def _operations_by_rank(self) -> dict[int, tuple[Process, list[Operation]]]:
-        """Return the process and the operations of each rank; a process of several is told apart by them."""
-        found: dict[int, tuple[Process, list[Operation]]] = {}
-        further = self._communicators[self._world].size
-        for process in self._dumps.processes:
-            operations = list(self._dumps.operations_of(process))
-            ranks = {one.rank for one in operations if one.communicator == self._world}
-            if len(ranks) > 1:
-                for one in operations:
-                    if one.communicator == self._world:
-                        found.setdefault(one.rank, (process, []))[1].append(one)
-                    else:
-                        self._dumps.left_out.add("an operation of one of several ranks of a process")
+    def read(self, path: Path) -> None:
+        """Add the records of a file."""
+        for line in lines_of(path, self.left_out):
+            found = self._records.of(line)
+            if found is None:
                 continue
-            rank = ranks.pop() if ranks else further
-            further += rank == further
-            if rank in found:
-                raise NotImportableError(
-                    f"paths: two processes are rank {rank} of the largest communicator. Import one run at a "
-                    "time."
+            self.n_records += 1
+            if self.n_records > MOST_RECORDS:
+                raise TooLargeError(
+                    f"paths: there are more than {MOST_RECORDS} records. Import the dumps of a shorter time."
                 )
-            found[rank] = process, operations
-        return found
+            process, operation = found
+            self.facts.note(process, operation)
+            self.processes.setdefault(process, array("q")).extend(operation)
+            self.files.setdefault(process, {})[path] = None
 
-    def _rows_of(self, operations: Sequence[Operation]) -> Iterator[RawRecord]:
-        at_us = _BEFORE_S * 10**6
-        for one in operations:
-            if self._has_instants:
-                at_us = one.start_us - self._origin_ns // _NS_PER_US
-            yield self._row(one, at_us * _NS_PER_US)
-            at_us += one.lasts_us
-
-    def _row(self, one: Operation, start_ns: int) -> RawRecord:
-        communicator = self._communicators[one.communicator]
-        group = _name_of(communicator)
-        if one.communicator in self._has_several_kinds and one.peer < 0:
-            group += f" {one.nccl_function}"
-        is_message = one.number < 0
-        return (
-            None, None, "", OPERATIONS[one.nccl_function], "", one.n_bytes, start_ns,
-            start_ns + one.lasts_us * _NS_PER_US, DEVICE_CLOCK, group, communicator.size,
-            None if is_message else one.number, one.peer if is_message else None, f"stream of {group}", OK,
-        )  # fmt: skip
+    def operations_of(self, process: Process) -> Iterator[Operation]:
+        """Yield the operations of a process, in the order in which it dumped them."""
+        numbers, width = self.processes[process], len(Operation._fields)
+        for first in range(0, len(numbers), width):
+            yield Operation(*numbers[first : first + width])
 
 
-def _name_of(communicator: Communicator) -> str:
-    kind = "communicator" if communicator.name in _UNNAMED else communicator.name
-    return f"{kind} {communicator.id}"
-
-
-def _world_of(dumps: Dumps) -> int:
-    """Return the communicator that tells the ranks: the largest, and of several the one with most records."""
-    used: Counter[int] = Counter()
+def _write(folder: LogFolder, dumps: _Dumps, naming: Naming) -> list[str]:
+    """Write a timing file for each rank, and return what there is to know."""
+    rows = RowsOfRun(naming)
+    process_of = {rank: process for process, ranks in naming.ranks.items() for rank in ranks}
+    of_process: dict[Process, dict[int, list[Operation]]] = {}
     for process in dumps.processes:
-        used.update(one.communicator for one in dumps.operations_of(process))
-    sizes = [communicator.size for communicator in dumps.communicators]
-    return max(used, key=lambda at: (sizes[at], used[at]))
+        of_process[process] = _by_rank(dumps, process, naming)
+    left_out = dumps.left_out
+    for rank, process in sorted(process_of.items()):
+        made = [rows.of(rank, one) for one in of_process[process].pop(rank)]
+        files = list(dumps.files[process])
+        folder.add(rows.process(process, rank), made, files, left_out, naming.not_told)
+        left_out = LeftOut()  # told of once
+    return rows.notes
 
 
-def _notes(of_ranks: dict[int, tuple[Process, list[Operation]]]) -> list[str]:
-    missing = 0
-    for _, operations in of_ranks.values():
-        numbers: dict[tuple[int, int], set[int]] = defaultdict(set)
-        for one in operations:
-            if one.number >= 0:
-                numbers[one.communicator, one.function].add(one.number)
-        missing += sum(max(found) - min(found) + 1 - len(found) for found in numbers.values())
-    if not missing:
-        return []
-    return [
-        f"By their numbers, {missing:,} parts of collectives are not in the dumps: those of few bytes "
-        "(NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES), and those that the Inspector dropped."
-    ]
+def _by_rank(dumps: _Dumps, process: Process, naming: Naming) -> dict[int, list[Operation]]:
+    found: dict[int, list[Operation]] = defaultdict(list)
+    for one in dumps.operations_of(process):
+        rank = naming.rank_of(process, one)
+        if rank is None:
+            dumps.left_out.add(OF_SEVERAL)
+        else:
+            found[rank].append(one)
+    return found

@@ -6,21 +6,13 @@ The format is that of ``inspector_output_format_version`` v4.0, which NCCL 2.28 
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
 
-from timing_logger.errors import TooLargeError
 from timing_logger.importing.imported import LeftOut
-from timing_logger.importing.source_files import lines_of
 from timing_logger.run_info import MAX_RANK
-
-MOST_RECORDS = 5 * 10**6
-"""Records of all ranks together, of which each takes 80 bytes while it is held."""
 
 OPERATIONS: Mapping[str, str] = {
     "AllReduce": "ALLREDUCE", "AllGather": "ALLGATHER", "AllGatherV": "ALLGATHERV",
@@ -127,52 +119,33 @@ class Operation(NamedTuple):
         return _FUNCTIONS[self.function]
 
 
-@dataclass
-class Dumps:
-    """All records of all processes, as numbers of equal width."""
+class Records:
+    """The records of lines, which are taken one after the other.
 
-    communicators: dict[Communicator, int] = field(default_factory=dict)
-    processes: dict[Process, array[int]] = field(default_factory=dict)
-    files: dict[Process, dict[Path, None]] = field(default_factory=dict)
-    left_out: LeftOut = field(default_factory=LeftOut)
-    n_records: int = 0
+    Args:
+        left_out: where lines are counted that are no records.
 
-    def read(self, path: Path) -> None:
-        """Add the records of a file.
+    Attributes:
+        communicators: those that were named, each with its number.
+    """
 
-        Raises:
-            TooLargeError: there are more than :data:`MOST_RECORDS`.
-        """
-        decoder = msgspec.json.Decoder(_Line)
-        for line in lines_of(path, self.left_out):
-            try:
-                found = decoder.decode(line)
-            except msgspec.ValidationError:
-                self.left_out.add("a record of which a field lacks, or has another type")
-                continue
-            except (msgspec.DecodeError, RecursionError):
-                self.left_out.add("a line that is no JSON")
-                continue
-            self._add(found, path)
+    def __init__(self, left_out: LeftOut) -> None:
+        self.communicators: dict[Communicator, int] = {}
+        self._left_out = left_out
+        self._decoder = msgspec.json.Decoder(_Line)
 
-    def operations_of(self, process: Process) -> Iterator[Operation]:
-        """Yield the operations of a process, in the order in which it dumped them."""
-        numbers, width = self.processes[process], len(Operation._fields)
-        for first in range(0, len(numbers), width):
-            yield Operation(*numbers[first : first + width])
-
-    def _add(self, line: _Line, path: Path) -> None:
-        operation = self._operation(line)
-        if operation is None:
-            return
-        self.n_records += 1
-        if self.n_records > MOST_RECORDS:
-            raise TooLargeError(
-                f"paths: there are more than {MOST_RECORDS} records. Import the dumps of a shorter time."
-            )
-        process = Process(line.metadata.hostname, line.metadata.pid)
-        self.processes.setdefault(process, array("q")).extend(operation)
-        self.files.setdefault(process, {})[path] = None
+    def of(self, line: str) -> tuple[Process, Operation] | None:
+        """Return whose operation a line is, and what it says of it; None, and counted, if it says nothing."""
+        try:
+            found = self._decoder.decode(line)
+        except msgspec.ValidationError:
+            self._left_out.add("a record of which a field lacks, or has another type")
+            return None
+        except (msgspec.DecodeError, RecursionError):
+            self._left_out.add("a line that is no JSON")
+            return None
+        operation = self._operation(found)
+        return operation and (Process(found.metadata.hostname, found.metadata.pid), operation)
 
     def _operation(self, line: _Line) -> Operation | None:
         """Return the operation of a record; None, and counted, if its numbers are impossible."""
@@ -186,17 +159,17 @@ class Dumps:
             n_bytes, lasts_us = message.p2p_msg_size_bytes, message.p2p_exec_time_us
             at = message.event_trace_ts
         else:
-            self.left_out.add("a record with neither a collective nor a message")
+            self._left_out.add("a record with neither a collective nor a message")
             return None
         if function not in OPERATIONS:
-            self.left_out.add("an operation of an unknown kind")
+            self._left_out.add("an operation of an unknown kind")
             return None
         if function in _SENDS_A_PIECE_TO_EACH:
             n_bytes *= header.n_ranks
         numbers = (sn + (message is not None), n_bytes, lasts_us, line.metadata.pid)
         is_rank = 0 <= header.rank < header.n_ranks <= MAX_RANK and -1 <= peer < header.n_ranks
         if not (is_rank and all(0 <= number < _LATEST_US for number in numbers)):
-            self.left_out.add("a record with impossible numbers")
+            self._left_out.add("a record with impossible numbers")
             return None
         known = self.communicators.setdefault(
             Communicator(header.id, header.comm_name, header.n_ranks), len(self.communicators)
