@@ -261,3 +261,23 @@ def test_an_import_ends_once_nothing_was_added_for_long_enough(tmp_path: Path) -
     log = write_json_lines(tmp_path / "train.jsonl", step_records())
     made = follow_steps(log, tmp_path / "out", COLUMNS, Until(idle_s=0.05, interval_s=0.01))
     assert made.rows == 2 * RANKS * STEPS
+
+
+def test_watch_sees_all_ranks_of_a_log_without_instants_though_the_rows_of_a_slow_one_run_ahead(
+    tmp_path: Path,
+) -> None:
+    from timing_logger.engine.live import Watcher
+
+    lines = [
+        b'{"rank": %d, "step": %d, "data": %f}\n' % (rank, step, 0.2 if rank == 2 else 0.1)
+        for step in range(400)
+        for rank in range(4)
+    ]
+    log = tmp_path / "train.jsonl"
+    log.write_bytes(b"".join(lines[:800]))
+    watcher, seen = Watcher(tmp_path / "out", window_s=1.0), []
+    acts: list[Act] = [lambda: seen.append(watcher.snapshot())]
+    follow(log, StepColumns(phases=["data"]), *acts, added(log, b"".join(lines[800:])), *acts)
+    verdicts = [(one.verdict.verdict, one.verdict.ranks, one.end.state, one.is_over) for one in seen]
+    assert verdicts == [("rank", (2,), "running", False)] * 2
+    assert [now.iteration for now in seen[1].ranks] == [399] * 4

@@ -17,7 +17,7 @@ from timing_logger.reading.alignment import Alignment
 
 
 def on_one_axis(
-    digests: Sequence[Digest], reports: Reports, clocks: Sequence[Alignment], since_unix_s: float
+    digests: Sequence[Digest], reports: Reports, clocks: Sequence[Alignment], since_unix_s: Floats
 ) -> RowArrays:
     """Return the rows of a window, those of each process together and in order, on one axis.
 
@@ -25,7 +25,7 @@ def on_one_axis(
         digests: those of the window, those of a source in their order.
         reports: what they say of processes.
         clocks: those of the processes that count; the rows of others are left out.
-        since_unix_s: when the window begins, in seconds since 1970.
+        since_unix_s: when the window begins for each of these processes, in seconds since 1970.
 
     Returns:
         The rows of the steps that all digests have, with ``ADDED``.
@@ -41,8 +41,8 @@ def on_one_axis(
         np.column_stack([reports.part, reports.rank, reports.incarnation]),
     )
     process = np.append(reports.process, -1)[report]
-    since_s = since_unix_s - np.append(reports.wall_offset_s, np.nan)
-    chosen = np.flatnonzero((process >= 0) & ~(starts_s < since_s[report]))
+    since_s = np.append(since_unix_s, np.nan)[process] - np.append(reports.wall_offset_s, np.nan)[report]
+    chosen = np.flatnonzero((process >= 0) & ~(starts_s < since_s))
     chosen = chosen[np.argsort(process[chosen], kind="stable")]
     return _with_axis(RowArrays.joined(parts, chosen), process[chosen], clocks)
 

@@ -88,6 +88,11 @@ class Reports(NamedTuple):
         rows, iterations = (sums(of[own], process, n_processes) for of in (self.n_rows, self.n_iterations))
         return Counted(rows, iterations, last_s - first_s)
 
+    def newest_unix_s(self, n_processes: int) -> Floats:
+        """Return when the newest row of each process that counts ended, in s since 1970; NaN without any."""
+        own = self.process >= 0
+        return greatest_of_each((self.until_s + self.wall_offset_s)[own], self.process[own], n_processes)
+
 
 class Counted(NamedTuple):
     """What processes recorded in a window; one entry per process.

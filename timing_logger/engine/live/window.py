@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from timing_logger.analysis.stragglers.coinciding.search import HostCounters
+from timing_logger.analysis.table_types import Floats
 from timing_logger.engine.live.counter_rows import CounterRows
 from timing_logger.engine.live.digest import Digest, Process
 from timing_logger.engine.live.one_axis import on_one_axis
@@ -79,7 +80,8 @@ class Window:
         kept = list(chain.from_iterable(self._digests.values()))
         reports = Reports.of(kept, told)
         clocks = alignments([(TimingFile(*one.key[:2]), one.sidecar or None) for one in processes])
-        timings = on_one_axis([one.digest for one in kept], reports, clocks, since_unix_s).table()
+        begins = _begins(processes, reports.newest_unix_s(len(processes)), since_unix_s)
+        timings = on_one_axis([one.digest for one in kept], reports, clocks, begins).table()
         timings.attrs["files"] = SharedFacts(
             {"rank": one.rank, "incarnation": one.incarnation, "sidecar": one.sidecar or None}
             for one in processes
@@ -114,6 +116,20 @@ class Window:
         every = max((one.digest.every for one in kept), default=1)
         least = max(LEAST_STEPS, LEAST_CHOSEN * every)
         return newest_unix_s - max(self._window_s, min(least * step_s, _LONGEST_S))
+
+
+def _begins(processes: Sequence[Process], newest_unix_s: Floats, since_unix_s: float) -> Floats:
+    """Return when the window begins for each process, in seconds since 1970.
+
+    Where an import knows no instants, rows follow each other without gaps, and those of a rank with longer
+    ones run ahead: the window then lies as far back from the newest row of each.
+    """
+    begins = np.full(len(processes), since_unix_s)
+    told = [(one.sidecar.get("imported") or {}).get("not_told", ()) for one in processes]
+    without = np.array(["instants" in names for names in told], np.bool_)
+    if without.any():
+        begins[without] -= np.fmax.reduce(newest_unix_s, initial=-np.inf) - newest_unix_s[without]
+    return begins
 
 
 def _counters(
