@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 from benchmark_outputs import OSU
 from inspector_dumps import write_dumps
 from places import ROOT
-from step_logs import step_records, write_json_lines
+from processes import INTERRUPTIBLE_CLI
+from step_logs import RANKS, STEPS, step_records, write_json_lines
 
 from timing_logger.cli import main
 
+LIMIT_S = 60.0
 SAMPLE = ROOT / "logs" / "sample"
 
 
@@ -94,3 +100,73 @@ def test_of_a_source_without_instants_no_step_is_drawn(
         capsys.readouterr()
         assert main([question, str(tmp_path / f"out{verbose}")]) == 0
         assert (" step: " in capsys.readouterr().out) == verbose
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_a_log_is_followed_until_a_signal_comes_and_its_rows_are_there_meanwhile(
+    tmp_path: Path, number: signal.Signals, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [
+        sys.executable,
+        "-c",
+        INTERRUPTIBLE_CLI,
+        *steps(tmp_path, "--phases", "data,forward", "--follow"),
+    ]
+    following = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(tmp_path / "out" / f"timing-rank{RANKS - 1}.meta.json", following)
+    assert main(["hang", str(tmp_path / "out")]) == 0
+    assert "The import goes on, and follows what grows." in capsys.readouterr().out
+    following.send_signal(number)
+    out, errors = following.communicate(timeout=LIMIT_S)
+    assert following.returncode == 0
+    assert f"{2 * RANKS * STEPS} rows of 4 ranks, from steps." in plain(out)
+    assert "following " in errors
+    assert main(["hang", str(tmp_path / "out")]) == 0
+    assert "How the run ended is not told by what it was imported from." in plain(capsys.readouterr().out)
+
+
+def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+    """Wait until a process has made a file."""
+    deadline_s = time.monotonic() + LIMIT_S
+    while not path.exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def test_a_log_is_followed_until_nothing_is_added(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(steps(tmp_path, "--follow", "--until-idle", "0.1")) == 0
+    assert f"{RANKS * STEPS} rows of 4 ranks, from steps." in plain(capsys.readouterr().out)
+
+
+def test_dumps_are_followed_until_nothing_is_added(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dumps = write_dumps(tmp_path / "dumps", 1)
+    command = [
+        "import",
+        "inspector",
+        str(dumps),
+        "-o",
+        str(tmp_path / "out"),
+        "--follow",
+        "--until-idle",
+        "0.1",
+    ]
+    assert main(command) == 0
+    assert "240 rows of 4 ranks, from inspector." in plain(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("kind", ["kineto", "otf2"])
+def test_what_is_written_at_the_end_of_a_run_is_not_followed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    assert main(["import", kind, "x", "-o", str(tmp_path / "out"), "--follow"]) == 2
+    assert "--follow is for files that grow, and" in capsys.readouterr().err
+
+
+def test_an_end_of_following_without_it_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(steps(tmp_path, "--until-idle", "3")) == 2
+    assert "--until-idle says when --follow ends" in capsys.readouterr().err
