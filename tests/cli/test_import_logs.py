@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -16,6 +17,11 @@ from processes import INTERRUPTIBLE_CLI
 from step_logs import RANKS, STEPS, step_records, write_json_lines
 
 from timing_logger.cli import main
+from timing_logger.cli.questions import QUESTIONS as COMMANDS
+from timing_logger.report.not_told import NEEDED_BY
+from timing_logger.run_info import NOT_TOLD
+
+QUESTIONS = [command.name for command in COMMANDS]
 
 LIMIT_S = 60.0
 SAMPLE = ROOT / "logs" / "sample"
@@ -40,16 +46,62 @@ def test_what_was_made_and_left_out_and_is_not_told_is_said(
     assert "2 records were left out of the import: 2 for a line that is no JSON." in said
 
 
-@pytest.mark.parametrize("question", ["stragglers", "waits", "bandwidth", "overlap", "summary", "hang"])
+ASKED = (*QUESTIONS, "summary --by", "report", "trace", "compare", "watch")
+
+
+def asked(tmp_path: Path, question: str) -> list[str]:
+    """Return the command that asks a question about what was imported."""
+    out = str(tmp_path / "out")
+    further = {
+        "summary --by": ["summary", out, "--by", "rank"],
+        "report": ["report", out, "-o", str(tmp_path / "page.html")],
+        "trace": ["trace", out, "-o", str(tmp_path / "trace.json")],
+        "compare": ["compare", out, "--against", str(SAMPLE)],
+        "watch": ["watch", out, "--once"],
+    }
+    return further.get(question, [question, out])
+
+
+@pytest.mark.parametrize("question", ASKED)
 def test_an_answer_says_what_it_would_need_that_the_source_does_not_tell(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], question: str
 ) -> None:
     main(steps(tmp_path))
     capsys.readouterr()
-    assert main([question, str(tmp_path / "out")]) == 0
+    assert main(asked(tmp_path, question)) == 0
     assert "Imported (steps), from what does not tell the operations in which" in plain(
         capsys.readouterr().out
     )
+
+
+@pytest.mark.parametrize("question", [one for one in ASKED if one not in ("report", "trace", "watch")])
+def test_json_has_the_same_under_one_key(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], question: str
+) -> None:
+    main(steps(tmp_path))
+    capsys.readouterr()
+    assert main([*asked(tmp_path, question), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["not_told"]
+    assert told[0] == {"kind": "steps", "name": "communication", "text": NOT_TOLD["communication"]}
+    assert [one["name"] for one in told] == [
+        name
+        for name in ("communication", "waits", "instants", "clocks", "end")
+        if name in NEEDED_BY[question]
+    ]
+
+
+def test_of_a_run_that_recorded_itself_nothing_is_said_to_be_not_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["waits", str(SAMPLE), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["not_told"] == []
+    assert main(["waits", str(SAMPLE)]) == 0
+    assert "Imported" not in capsys.readouterr().out
+
+
+def test_for_each_answer_and_each_thing_that_may_not_be_told_it_is_stated_who_needs_it() -> None:
+    assert {*NEEDED_BY} == {*ASKED}
+    assert {name for names in NEEDED_BY.values() for name in names} == {*NOT_TOLD}
 
 
 def test_the_page_says_it_too(tmp_path: Path) -> None:

@@ -49,24 +49,27 @@ def report(arguments: Namespace) -> Answer:
     if arguments.open:
         webbrowser.open(Path(arguments.output).absolute().as_uri())
     said = f"{arguments.output}: {_size_of(arguments.output)}. It opens in a browser, also offline.\n"
-    return Answer(said + QueryResult(query, result).how)
+    asked = QueryResult(query, result)
+    return Answer(said + asked.not_told_text("report").removeprefix("\n") + asked.how)
 
 
 def trace(arguments: Namespace) -> Answer:
     """Write the trace for Perfetto."""
-    from timing_logger.analysis.files import unread_files
+    from timing_logger.analysis.files import not_told, unread_files
     from timing_logger.reading.host_rows import host_counters_of
-    from timing_logger.report import clocks_text
+    from timing_logger.report import clocks_text, not_told_text
     from timing_logger.report.trace import write_trace_of_files
 
     query = selected_rows(arguments, None)
     counts = write_trace_of_files(
         query, arguments.output, host=host_counters_of(query.files), progress=progress_callback("writing")
     )
+    files = unread_files(query.files)
     return Answer(
         f"{arguments.output}: {counts.spans} spans and {counts.flows} flows of {counts.processes} processes, "
         f"{_size_of(arguments.output)}. Open it at ui.perfetto.dev, which keeps it in the browser.\n"
-        + clocks_text(unread_files(query.files), terminal_width())
+        + clocks_text(files, terminal_width())
+        + not_told_text("trace", not_told(files), terminal_width())
     )
 
 

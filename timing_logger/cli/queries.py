@@ -87,16 +87,24 @@ class QueryResult(NamedTuple):
 
         return all(name not in names for names in not_told(self.files).values())
 
-    def not_told(self, *concerning: str) -> str:
+    def not_told_text(self, answer: str) -> str:
         """The note on what the sources of imported files do not tell; "" if there is nothing.
 
         Args:
-            concerning: the names of ``run_info.NOT_TOLD`` that the answer needs.
+            answer: which answer would need it, by ``report.not_told.NEEDED_BY``.
         """
+        from timing_logger.analysis.files import not_told
         from timing_logger.report import not_told_text
 
-        said = not_told_text(self.files, concerning, terminal_width())
+        said = not_told_text(answer, not_told(self.files), terminal_width())
         return f"\n{said}" if said else ""
+
+    def not_told(self, answer: str) -> list[dict[str, str]]:
+        """The same for JSON."""
+        from timing_logger.analysis.files import not_told
+        from timing_logger.report import not_told_values
+
+        return not_told_values(answer, not_told(self.files))
 
     @property
     def clocks(self) -> str:

@@ -98,10 +98,9 @@ def _totals(arguments: Namespace) -> Answer:
 
     result = run_query(arguments, totals_by(arguments.by))
     if arguments.json:
-        return Answer(rows_json(operations=result.answer))
-    return Answer(
-        totals_text(result.answer, arguments.by, terminal_width(), everything=arguments.all) + result.how
-    )
+        return Answer(rows_json(not_told=result.not_told("summary --by"), operations=result.answer))
+    text = totals_text(result.answer, arguments.by, terminal_width(), everything=arguments.all)
+    return Answer(text + result.not_told_text("summary --by") + result.how)
 
 
 def _stragglers(arguments: Namespace) -> Answer:
@@ -115,16 +114,14 @@ def _stragglers(arguments: Namespace) -> Answer:
     exit_code = BAD_NEWS if said & {*arguments.fail_on} else 0
     code = code_of(arguments, ranks_to_ask_about(verdict), result.query)
     if arguments.json:
-        return Answer(verdict_json(verdict, slow, code), exit_code)
+        return Answer(verdict_json(verdict, slow, code, not_told=result.not_told("stragglers")), exit_code)
     drawn = step if result.tells("instants") else None
     shown = drawn and shown_of(arguments, drawn, verdict.ranks_to_look_at, result.query)
     text = stragglers_text(
         verdict, slow, terminal_width(), step=shown, code=code_of_verdict(verdict, code), why=arguments.why,
         everything=arguments.all,
     )  # fmt: skip
-    return Answer(
-        text + result.not_told("communication", "waits", "own work", "groups") + result.how, exit_code
-    )
+    return Answer(text + result.not_told_text("stragglers") + result.how, exit_code)
 
 
 def _hang(arguments: Namespace) -> Answer:
@@ -135,9 +132,9 @@ def _hang(arguments: Namespace) -> Answer:
     end = result.answer
     exit_code = BAD_NEWS if end.state in arguments.fail_on else 0
     if arguments.json:
-        return Answer(hang_json(end), exit_code)
+        return Answer(hang_json(end, not_told=result.not_told("hang")), exit_code)
     text = hang_text(end, terminal_width(), everything=arguments.all)
-    return Answer(text + result.not_told("communication", "end") + result.how, exit_code)
+    return Answer(text + result.not_told_text("hang") + result.how, exit_code)
 
 
 def _waits(arguments: Namespace) -> Answer:
@@ -149,11 +146,16 @@ def _waits(arguments: Namespace) -> Answer:
     result = run_query(arguments, ACCOUNT, WAITS, MESSAGES)
     account, (totals, states, flawed), messages = result.answers
     if arguments.json:
-        return Answer(rows_json(account=account, waits=totals, messages=messages, flawed_collectives=flawed))
+        return Answer(
+            rows_json(
+                not_told=result.not_told("waits"), account=account, waits=totals, messages=messages,
+                flawed_collectives=flawed,
+            )
+        )  # fmt: skip
     width = terminal_width()
     by_operation = waits_text(totals, messages, states, width, everything=arguments.all)
     said = [account_text(account, width, everything=arguments.all), by_operation]
-    lacking = result.not_told("communication", "waits", "clocks", "groups", "peers", "own work")
+    lacking = result.not_told_text("waits")
     return Answer("\n".join(filter(None, said)) + result.mixture + result.clocks + lacking + result.how)
 
 
@@ -167,12 +169,11 @@ def _bandwidth(arguments: Namespace) -> Answer:
     result = run_query(arguments, BANDWIDTH)
     found = with_expectation(result.answer, benchmark) if benchmark else result.answer
     if arguments.json:
-        return Answer(rows_json(bandwidth=found))
+        return Answer(rows_json(not_told=result.not_told("bandwidth"), bandwidth=found))
     text = bandwidth_text(
         found, terminal_width(), everything=arguments.all, benchmark=benchmark.name if benchmark else ""
     )
-    lacking = result.not_told("communication", "sizes", "groups", "peers")
-    return Answer(text + result.mixture + lacking + result.how)
+    return Answer(text + result.mixture + result.not_told_text("bandwidth") + result.how)
 
 
 def _overlap(arguments: Namespace) -> Answer:
@@ -183,10 +184,9 @@ def _overlap(arguments: Namespace) -> Answer:
     steps, whole = result.answers
     found = steps if arguments.by == "iteration" else summarize_overlap(steps)
     if arguments.json:
-        return Answer(rows_json(overlap=found, efficiencies=whole))
+        return Answer(rows_json(not_told=result.not_told("overlap"), overlap=found, efficiencies=whole))
     text = overlap_text(found, whole, terminal_width(), everything=arguments.all)
-    lacking = result.not_told("communication", "waits", "own work")
-    return Answer(text + result.mixture + lacking + result.how)
+    return Answer(text + result.mixture + result.not_told_text("overlap") + result.how)
 
 
 def _compression(arguments: Namespace) -> Answer:
@@ -197,8 +197,9 @@ def _compression(arguments: Namespace) -> Answer:
     dense = run_query_on(arguments.dense, arguments, DENSE_TIMES) if arguments.dense else None
     result = run_query(arguments, compression_against(dense))
     if arguments.json:
-        return Answer(rows_json(compression=result.answer))
-    return Answer(compression_text(result.answer, terminal_width()) + result.how)
+        return Answer(rows_json(not_told=result.not_told("compression"), compression=result.answer))
+    text = compression_text(result.answer, terminal_width())
+    return Answer(text + result.not_told_text("compression") + result.how)
 
 
 def _what_if(arguments: Namespace) -> Answer:
@@ -210,9 +211,9 @@ def _what_if(arguments: Namespace) -> Answer:
     result = run_query_beside_host(arguments, partial(repaired_beside, arguments.fix))
     answer, best, transfers = result.answer
     if arguments.json:
-        return Answer(what_if_json(answer, best, transfers))
+        return Answer(what_if_json(answer, best, transfers, not_told=result.not_told("what-if")))
     text = what_if_text(answer, best, transfers, terminal_width())
-    return Answer(text + result.mixture + result.how)
+    return Answer(text + result.mixture + result.not_told_text("what-if") + result.how)
 
 
 # -- the table -------------------------------------------------------------------------------------------

@@ -15,13 +15,13 @@ from timing_logger.report.json import (
     what_if_json,
 )
 from timing_logger.report.live import snapshot_text
+from timing_logger.report.not_told import not_told_text, not_told_values
 from timing_logger.report.notebook import inline
 from timing_logger.report.question_text import (
     bandwidth_text,
     clocks_text,
     compression_text,
     different_runs_text,
-    not_told_text,
     overlap_text,
     reading_text,
     totals_text,
@@ -48,6 +48,7 @@ __all__ = [
     "hang_text",
     "inline",
     "not_told_text",
+    "not_told_values",
     "overlap_text",
     "reading_text",
     "rows_json",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias, cast
 
@@ -17,7 +17,7 @@ from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.record import escape_text
 from timing_logger.report._limits import MOST_LINES
 from timing_logger.report._wording import count, quoted
-from timing_logger.run_info import NOT_TOLD
+from timing_logger.report.not_told import not_told_sentences
 
 _MOST_REASONS = 5
 
@@ -39,7 +39,7 @@ def diagnostics(summary: Summary, *, everything: bool = True) -> Iterable[str]:
         everything: whether each file has sentences of its own, however many there are.
     """
     yield from on_different_runs(summary.different_runs)
-    yield from on_not_told(summary.files)
+    yield from not_told_sentences("summary", not_told(summary.files))
     yield from on_left_out_of_imports(summary.files)
     lacks = lacking(summary.files)
     for said in filter(None, (lacking_in_words(lacks), lacking_in_words(lacks, by_choice=True))):
@@ -92,18 +92,6 @@ def on_different_runs(why: str) -> Iterable[str]:
         )
 
 
-def on_not_told(files: Iterable[File], concerning: Collection[str] = tuple(NOT_TOLD)) -> Iterable[str]:
-    """Yield a sentence for each kind of imported files on what these do not tell.
-
-    Args:
-        files: ``attrs["files"]`` of the table of timings.
-        concerning: the names of ``run_info.NOT_TOLD`` that the answer needs.
-    """
-    for kind, names in not_told(files).items():
-        if lacking_here := [NOT_TOLD[name] for name in names if name in concerning]:
-            yield f"Imported ({escape_text(kind)}), from what does not tell {listed(lacking_here)}."
-
-
 def on_left_out_of_imports(files: Iterable[File]) -> Iterable[str]:
     """Yield a sentence on the records that could not be imported, if there are any."""
     counts: Counter[str] = Counter()
@@ -125,11 +113,6 @@ def left_out_in_words(left_out: Mapping[str, int]) -> str:
     total = sum(left_out.values())
     were = "was" if total == 1 else "were"
     return f"{count(total, 'record')} {were} left out of the import: {'; '.join(told)}."
-
-
-def listed(texts: Sequence[str]) -> str:
-    """Return texts as a list in a sentence."""
-    return texts[0] if len(texts) == 1 else f"{'; '.join(texts[:-1])}; or {texts[-1]}"
 
 
 def on_overlap(overlap: pd.DataFrame) -> Iterable[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from timing_logger.record import escape_text
 
@@ -82,3 +83,8 @@ def as_gb_per_s(value: float) -> str:
 
 def as_word(value: object) -> str:
     return escape_text(str(value))
+
+
+def listed(texts: Sequence[str]) -> str:
+    """Return texts as a list in a sentence, of which any may be meant."""
+    return texts[0] if len(texts) == 1 else f"{'; '.join(texts[:-1])}; or {texts[-1]}"

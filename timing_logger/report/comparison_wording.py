@@ -12,6 +12,7 @@ from timing_logger.analysis.step_times.step_times import UNLOGGED
 from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.record import COMPILE, GC, GRAPH_CAPTURE, IMPORT, escape_text
 from timing_logger.report._wording import as_duration, count, quoted, size
+from timing_logger.report.not_told import not_told_sentences
 
 _SURE = f"{100 * STEP_CONFIDENCE:g}% sure"
 _STEP_OF = {"iterations": "A step", "rounds": "A round", "run": "The run"}
@@ -147,6 +148,7 @@ def what_is_compared(found: Comparison) -> Iterator[str]:
     lost = sum(run.n_lost for side in (found.here, found.against) for run in side.runs)
     if lost:
         yield f"{count(lost, 'record')} of these runs were lost or could not be read."
+    yield from not_told_sentences("compare", found.not_told)
 
 
 def _unlike(one: Unlike) -> str:

@@ -6,15 +6,20 @@ import json
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict
+from typing import TypeAlias
 
 import pandas as pd
 
 from timing_logger.analysis import RunEnd, Summary, Verdict, WhatIf
 from timing_logger.analysis.comparison.result import Comparison
+from timing_logger.analysis.files import not_told as not_told_by
 from timing_logger.analysis.stragglers.facts import plain_fact
 from timing_logger.report.comparison_wording import cause_sentences, verdict_of_comparison, what_is_compared
 from timing_logger.report.evidence_text import sentence
+from timing_logger.report.not_told import not_told_values
 from timing_logger.report.why_text import reason
+
+NotToldValues: TypeAlias = "list[dict[str, str]]"
 
 
 def summary_json(summary: Summary, code: pd.DataFrame | None = None) -> str:
@@ -24,7 +29,8 @@ def summary_json(summary: Summary, code: pd.DataFrame | None = None) -> str:
     analyses with these names, row by row. ``files`` and ``left_out`` are those of ``read_timings``, without
     the sidecars. ``different_runs`` is the reason why the files seem to be of different runs, or "". ``end``
     is what ``hang`` returns about the end of the run. ``code`` has the rows of ``sampled_code`` of the ranks
-    that spent most of their time in no row, as far as these are given.
+    that spent most of their time in no row, as far as these are given. ``not_told`` has what the source of an
+    imported run does not tell, as of :func:`rows_json`.
     """
     files = [{key: value for key, value in file.items() if key != "sidecar"} for file in summary.files]
     content = {
@@ -39,32 +45,50 @@ def summary_json(summary: Summary, code: pd.DataFrame | None = None) -> str:
         "end": summary.end.as_dict(),
         "account": summary.account.to_dict("records"),
         "code": _rows(code),
+        "not_told": not_told_values("summary", not_told_by(summary.files)),
     }
     return _dumped(content)
 
 
-def verdict_json(verdict: Verdict, windows: pd.DataFrame, code: pd.DataFrame | None = None) -> str:
+def verdict_json(
+    verdict: Verdict,
+    windows: pd.DataFrame,
+    code: pd.DataFrame | None = None,
+    *,
+    not_told: NotToldValues | None = None,
+) -> str:
     """Return one JSON object: the content of ``Verdict.as_dict``, and the rows of ``windows``.
 
     ``code`` has the rows of ``sampled_code`` of the ranks that the verdict names, as far as these are given.
 
-    Each fact has its sentence, as ``text``.
+    Each fact has its sentence, as ``text``. ``not_told`` is as of :func:`rows_json`.
     """
     told = {
         "why": verdict.why and {**plain_fact(verdict.why), "text": reason(verdict.why)},
         "evidence": [{**plain_fact(fact), "text": sentence(fact)} for fact in verdict.evidence],
     }
-    return _dumped({**verdict.as_dict(), **told, "windows": windows.to_dict("records"), "code": _rows(code)})
+    content = {**verdict.as_dict(), **told, "windows": windows.to_dict("records"), "code": _rows(code)}
+    return _dumped({**content, **_lacking(not_told)})
+
+
+def _lacking(not_told: NotToldValues | None) -> dict[str, NotToldValues]:
+    return {} if not_told is None else {"not_told": not_told}
 
 
 def _rows(table: pd.DataFrame | None) -> list[dict[Hashable, object]]:
     return [] if table is None else table.to_dict("records")
 
 
-def what_if_json(answer: WhatIf | None, best: pd.DataFrame, transfers: pd.DataFrame) -> str:
+def what_if_json(
+    answer: WhatIf | None,
+    best: pd.DataFrame,
+    transfers: pd.DataFrame,
+    *,
+    not_told: NotToldValues | None = None,
+) -> str:
     """Return one JSON object: ``answer``, what was asked for, or null; and the rows of both tables.
 
-    ``fixes`` of the answer are texts, as ``--fix`` takes them.
+    ``fixes`` of the answer are texts, as ``--fix`` takes them. ``not_told`` is as of :func:`rows_json`.
     """
     why = answer and answer.why_unjudged
     told = answer and {
@@ -74,26 +98,36 @@ def what_if_json(answer: WhatIf | None, best: pd.DataFrame, transfers: pd.DataFr
     }
     return _dumped({
         "answer": told, "repairs": best.to_dict("records"), "transfers": transfers.to_dict("records"),
+        **_lacking(not_told),
     })  # fmt: skip
 
 
-def hang_json(end: RunEnd) -> str:
-    """Return one JSON object with the content of ``RunEnd.as_dict``."""
-    return _dumped(end.as_dict())
+def hang_json(end: RunEnd, *, not_told: NotToldValues | None = None) -> str:
+    """Return one JSON object with the content of ``RunEnd.as_dict``; ``not_told`` as of :func:`rows_json`."""
+    return _dumped({**end.as_dict(), **_lacking(not_told)})
 
 
-def rows_json(**tables: pd.DataFrame) -> str:
-    """Return one JSON object with the rows of each table under the table's name."""
-    return _dumped({name: table.to_dict("records") for name, table in tables.items()})
+def rows_json(*, not_told: NotToldValues | None = None, **tables: pd.DataFrame) -> str:
+    """Return one JSON object with the rows of each table under the table's name.
+
+    Args:
+        not_told: what the source of an imported run does not tell and the answer would need, as
+            :func:`not_told_values` returns it; None to leave it away.
+        tables: by their names.
+    """
+    rows = {name: table.to_dict("records") for name, table in tables.items()}
+    return _dumped({**rows, **_lacking(not_told)})
 
 
 def comparison_json(found: Comparison, unusable: Sequence[str] = ()) -> str:
     """Return one JSON object: the content of ``Comparison.as_dict``, with sentences as ``text``.
 
-    ``unusable`` has what could not be used of a history, in words.
+    ``unusable`` has what could not be used of a history, in words. ``not_told`` has what the sources of
+    imported runs do not tell, as of :func:`rows_json`.
     """
+    lacking = not_told_values("compare", found.not_told)
     text = {"text": [verdict_of_comparison(found), *cause_sentences(found), *what_is_compared(found)]}
-    return _dumped({**found.as_dict(), **text, "unusable": list(unusable)})
+    return _dumped({**found.as_dict(), **text, "unusable": list(unusable), "not_told": lacking})
 
 
 def strict_json(value: object) -> str:

@@ -45,7 +45,7 @@ def snapshot_text(
     return page(
         wrapped(f"{now.headline}; the last {snapshot.window_s:.0f} s of the run", width),
         drawn(table, width),
-        _lines([*left_out, *now.hangs, now.verdict, now.waits], width),
+        _lines([*left_out, *now.hangs, now.verdict, now.waits, *now.not_told], width),
         _lines(["Changes:", *map(change_text, changes[-MOST_CHANGES:])] if changes else [], width),
     )
 

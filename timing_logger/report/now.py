@@ -10,9 +10,11 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from timing_logger.analysis.files import not_told
 from timing_logger.analysis.stragglers.rank_facts import FewSteps
 from timing_logger.report._limits import MOST_LINES
 from timing_logger.report._wording import count, fixed, percent
+from timing_logger.report.not_told import not_told_sentences
 from timing_logger.report.verdict_wording import verdict_sentence
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ class Now(NamedTuple):
         verdict: who is slow, in what.
         waits: who waits, and for which part of the time; "" if that is not known, or ``hangs`` says it.
         hangs: sentences on what hangs, or may be about to; none where nothing does.
+        not_told: sentences on what the source of an imported run does not tell; none of other runs.
     """
 
     state: State
@@ -45,6 +48,7 @@ class Now(NamedTuple):
     verdict: str
     waits: str
     hangs: tuple[str, ...]
+    not_told: tuple[str, ...]
 
 
 def now_of(snapshot: Snapshot) -> Now:
@@ -57,6 +61,7 @@ def now_of(snapshot: Snapshot) -> Now:
         verdict=_verdict(snapshot),
         waits="" if state == "hangs" else _waits(snapshot.ranks),
         hangs=_on_the_end(snapshot),
+        not_told=tuple(not_told_sentences("watch", not_told(snapshot.files))),
     )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
 from timing_logger.analysis.files import File
-from timing_logger.report._diagnostics import on_different_runs, on_not_told, on_overlap, on_problems
+from timing_logger.report._diagnostics import on_different_runs, on_overlap, on_problems
 from timing_logger.report._limits import MOST_LINES, MOST_SETS, ends_and_middle, on_left_out, worst_of
 from timing_logger.report._text_tables import Column, page, paragraph, table_text, wrapped
 from timing_logger.report._wording import (
@@ -350,12 +350,6 @@ def different_runs_text(why: str, width: int) -> str:
 def clocks_text(files: Iterable[File], width: int) -> str:
     """Return warnings about clocks that were stepped and about implausible sidecars; "" if there are none."""
     said = list(on_problems(files))
-    return page(*paragraph(width, *said)) if said else ""
-
-
-def not_told_text(files: Iterable[File], concerning: Collection[str], width: int) -> str:
-    """Return what the sources of imported files do not tell that an answer needs; "" if there is nothing."""
-    said = list(on_not_told(files, concerning))
     return page(*paragraph(width, *said)) if said else ""
 
 

@@ -206,6 +206,15 @@ class Comparison:
             return sum(one.change_ms for one in self.parts if one.is_shown)
         return self.step.ms - self.step.against_ms if self.basis else 0.0
 
+    @property
+    def not_told(self) -> dict[str, list[str]]:
+        """What the sources of imported runs do not tell, as of ``RunSummary``."""
+        found: dict[str, dict[str, None]] = {}
+        for run in (*self.here.runs, *self.against.runs):
+            for kind, names in run.not_told.items():
+                found.setdefault(kind, {}).update(dict.fromkeys(names))
+        return {kind: [*names] for kind, names in found.items()}
+
     def as_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values; what is infinite or unknown is so here, too."""
         return {

@@ -88,6 +88,8 @@ class RunSummary:
         steps_are: what a step is.
         n_steps: how many steps count, of the rank that has most.
         n_warm_up: how many steps before those were left out, see ``warm_up.py``.
+        not_told: what the sources of imported files do not tell, by the kind of the import and the names of
+            ``run_info.NOT_TOLD``.
         n_lost: records that a logger counted as dropped, and lines that were not read.
         step_mean_ms, step_median_ms: how long a step takes: mean and median over steps, averaged over ranks.
             For ``run`` it is the wall time.
@@ -111,6 +113,7 @@ class RunSummary:
     steps_are: str = "iterations"
     n_steps: int = 0
     n_warm_up: int = 0
+    not_told: dict[str, list[str]] = field(default_factory=dict)
     n_lost: int = 0
     step_mean_ms: float = 0.0
     step_median_ms: float = 0.0

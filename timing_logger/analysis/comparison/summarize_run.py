@@ -17,7 +17,7 @@ from timing_logger.analysis.comparison.counted_steps import StepLength, counted_
 from timing_logger.analysis.comparison.quantities import SpentByProcess, joined_quantities, spent_in
 from timing_logger.analysis.comparison.run_summary import OF_RANK, Quantity, RunSummary, Verdict
 from timing_logger.analysis.comparison.settings import MOST_RANKS
-from timing_logger.analysis.files import File, SidecarContent, sidecar_of
+from timing_logger.analysis.files import File, SidecarContent, not_told, sidecar_of
 from timing_logger.analysis.stragglers.verdict import JudgementPart, map_judgement, reduce_judgement
 from timing_logger.analysis.stragglers.windows import STRAGGLERS
 from timing_logger.analysis.tables import opened, taken
@@ -159,6 +159,7 @@ def _facts(files: Sequence[File]) -> dict[str, Any]:
         "versions": _of_all(one.get("versions") for one in sidecars),
         "commit": commits.pop() if len(commits) == 1 else "",
         "options": _of_all(map(_options, sidecars)),
+        "not_told": not_told(files),
         "n_lost": sum(_lost(file) for file in files),
     }
 

@@ -17,7 +17,7 @@ from timing_logger.report.html._packing import as_script_data
 from timing_logger.report.html._tables import Shown, Table
 from timing_logger.report.html.page import rendered, sections, surroundings
 from timing_logger.report.live import WORST, table_of_ranks
-from timing_logger.report.now import MOST_CHANGES, now_of, worst_first
+from timing_logger.report.now import MOST_CHANGES, Now, now_of, worst_first
 
 if TYPE_CHECKING:
     from timing_logger.engine.changes import Change
@@ -59,6 +59,7 @@ class Head(NamedTuple):
         verdict, waits: who is slow and who waits, in sentences.
         whether_it_hangs: the answer to that.
         hangs: what hangs, or may be about to, in sentences.
+        not_told: what the source of an imported run does not tell, in sentences.
         changes: the latest first.
         ranks: the worst first.
     """
@@ -71,6 +72,7 @@ class Head(NamedTuple):
     waits: str = ""
     whether_it_hangs: str = ""
     hangs: tuple[str, ...] = ()
+    not_told: tuple[str, ...] = ()
     changes: tuple[ChangeLine, ...] = ()
     ranks: Table = Table("", [], [], "")
 
@@ -85,8 +87,9 @@ def head_of(snapshot: Snapshot, changes: Sequence[Change]) -> Head:
         window=f"{snapshot.window_s:.0f} s",
         verdict=capital(now.verdict.removeprefix("Verdict: ")),
         waits=now.waits,
-        whether_it_hangs=_SEE_ABOVE if now.hangs and now.state == "runs" else _WHETHER_IT_HANGS[now.state],
+        whether_it_hangs=_whether_it_hangs(now),
         hangs=now.hangs,
+        not_told=now.not_told,
         changes=tuple(lines[: -MOST_CHANGES - 1 : -1]),
         ranks=_ranks(snapshot),
     )
@@ -99,6 +102,13 @@ _WHETHER_IT_HANGS = {
     "over": "No, it is over.",
 }
 _SEE_ABOVE = "Not yet, but see above."
+_NOT_TOLD = "Not as far as that is told."
+
+
+def _whether_it_hangs(now: Now) -> str:
+    if now.not_told and now.state != "hangs":
+        return _NOT_TOLD
+    return _SEE_ABOVE if now.hangs and now.state == "runs" else _WHETHER_IT_HANGS[now.state]
 
 
 def _ranks(snapshot: Snapshot) -> Table:

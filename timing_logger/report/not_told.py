@@ -1,0 +1,68 @@
+"""What the sources of imported runs do not tell and an answer would need: in words, and as plain values.
+
+Each answer names here what it needs, whether it is read by a person or by a program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from timing_logger.record import escape_text
+from timing_logger.report._text_tables import page, paragraph
+from timing_logger.report._wording import listed
+from timing_logger.run_info import NOT_TOLD
+
+NEEDED_BY: Mapping[str, tuple[str, ...]] = {
+    "summary": tuple(NOT_TOLD),
+    "summary --by": ("communication", "waits", "groups", "sizes", "own work"),
+    "stragglers": ("communication", "waits", "groups", "own work"),
+    "hang": ("communication", "instants", "groups", "peers", "end"),
+    "waits": ("communication", "waits", "instants", "clocks", "groups", "peers", "own work"),
+    "bandwidth": ("communication", "groups", "peers", "sizes"),
+    "overlap": ("communication", "waits", "instants", "own work"),
+    "what-if": ("communication", "waits", "instants", "groups", "peers", "sizes", "own work"),
+    "compression": ("communication", "sizes"),
+    "compare": ("communication", "waits", "groups", "sizes", "own work"),
+    "report": tuple(NOT_TOLD),
+    "trace": ("communication", "instants", "clocks", "groups", "peers", "own work"),
+    "watch": ("communication", "waits", "groups", "own work", "end"),
+}
+"""What each answer needs, by the command that gives it and the names of ``run_info.NOT_TOLD``."""
+
+NotTold = Mapping[str, Sequence[str]]
+"""What sources do not tell, by the kind of the import and the names of ``run_info.NOT_TOLD``."""
+
+
+def lacking_for(answer: str, not_told: NotTold) -> dict[str, list[str]]:
+    """Return what an answer needs and sources do not tell, by the kind of the import.
+
+    Args:
+        answer: a key of :data:`NEEDED_BY`.
+        not_told: what sources do not tell.
+    """
+    needed = NEEDED_BY[answer]
+    found = {kind: [name for name in NOT_TOLD if name in names and name in needed]
+             for kind, names in not_told.items()}  # fmt: skip
+    return {kind: names for kind, names in found.items() if names}
+
+
+def not_told_sentences(answer: str, not_told: NotTold) -> Iterable[str]:
+    """Yield a sentence for each kind of import on what it does not tell that an answer needs."""
+    for kind, names in lacking_for(answer, not_told).items():
+        told = listed([NOT_TOLD[name] for name in names])
+        yield f"Imported ({escape_text(kind)}), from what does not tell {told}."
+
+
+def not_told_text(answer: str, not_told: NotTold, width: int) -> str:
+    """Return these sentences as text; "" if there are none."""
+    said = list(not_told_sentences(answer, not_told))
+    return page(*paragraph(width, *said)) if said else ""
+
+
+def not_told_values(answer: str, not_told: NotTold) -> list[dict[str, str]]:
+    """Return the same as plain values: for each thing ``kind``, ``name`` and ``text``."""
+    return [
+        {"kind": kind, "name": name, "text": NOT_TOLD[name]}
+        for kind, names in lacking_for(answer, not_told).items()
+        for name in names
+    ]
