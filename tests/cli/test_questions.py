@@ -155,7 +155,7 @@ def test_overlap_is_per_rank_or_per_iteration(ask: Any, healthy: Path) -> None:
 
 def test_where_nothing_is_compressed_that_is_said(ask: Any, healthy: Path) -> None:
     assert "Nothing is compressed" in ask("compression", healthy)
-    assert json.loads(ask("compression", healthy, "--json")) == {"compression": []}
+    assert json.loads(ask("compression", healthy, "--json")) == {"compression": [], "not_told": []}
 
 
 def test_totals_are_by_whatever_is_asked_for(ask: Any, healthy: Path) -> None:

@@ -35,17 +35,19 @@ _CONVERTED = {"parquet": "timings-parquet", "csv": "timings.csv", "jsonl": "timi
 
 def report(arguments: Namespace) -> Answer:
     """Write the HTML report."""
+    from timing_logger.importing.benchmarks import read_benchmark
     from timing_logger.reading.host_rows import host_counters_of, host_counters_of_each
     from timing_logger.report._host_rates import HostTable
     from timing_logger.report.html._findings import findings_in_files
     from timing_logger.report.html.page import write_findings
 
+    benchmark = read_benchmark(arguments.expected) if arguments.expected else None
     query = selected_rows(arguments, None)
     with cluster_of(arguments) as workers:
         findings, result = findings_in_files(query, workers, partial(host_counters_of, query.files))
     begin("writing", 1)
     hosts = (HostTable(table) for table in host_counters_of_each(query.files) if len(table))
-    write_findings(findings, arguments.output, hosts)
+    write_findings(findings.beside(benchmark), arguments.output, hosts)
     if arguments.open:
         webbrowser.open(Path(arguments.output).absolute().as_uri())
     said = f"{arguments.output}: {_size_of(arguments.output)}. It opens in a browser, also offline.\n"

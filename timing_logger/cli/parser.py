@@ -21,7 +21,7 @@ from timing_logger.cli import commands, comparing, import_logs, launch, option_v
 from timing_logger.cli.colours import print_in_colour
 from timing_logger.cli.default_folder import FOLDERS, name_folder
 from timing_logger.cli.queries import Answer
-from timing_logger.cli.questions import QUESTIONS, Command, option
+from timing_logger.cli.questions import EXPECTED, QUESTIONS, Command, option
 from timing_logger.cli.shown_progress import shown
 from timing_logger.cli.stderr import say
 from timing_logger.errors import TimingLoggerError
@@ -276,6 +276,7 @@ _COMMANDS = (
             option(
                 "-o", "--output", default="report.html", metavar="FILE", help="what to write (report.html)"
             ),
+            EXPECTED,
             option("--open", action="store_true", help="open the page in a browser"),
         ],
     ),

@@ -66,6 +66,12 @@ def _all(what: str) -> Option:
     return option("--all", action="store_true", help=f"show all {what}, however many")
 
 
+EXPECTED = option(
+    "--expected", metavar="FILE",
+    help="also the share of what a benchmark reached, by its output: nccl-tests, OSU or IMB",
+)  # fmt: skip
+
+
 # -- how each is answered --------------------------------------------------------------------------------
 # What analyses and reports need is imported where it is asked for: help and completion stay quick.
 
@@ -275,10 +281,7 @@ QUESTIONS = (
         _bandwidth,
         [
             _all("groups"),
-            option(
-                "--expected", metavar="FILE",
-                help="also the share of what a benchmark reached, by its output: nccl-tests, OSU or IMB",
-            ),
+            EXPECTED,
         ],
     ),
     Command(

@@ -88,13 +88,18 @@ def bandwidth_text(
             *on_left_out(len(bandwidth), len(shown), "rows", SLOWEST_FOR_THEIR_SIZE),
             "Medians; algbw and busbw as nccl-tests defines them (1 GB is 1e9 bytes), from the time that a "
             "rank spent, and from the transfer, which leaves out the wait for the last to arrive.",
-            *_on_expectation(bandwidth, benchmark),
+            *on_expectation(bandwidth, benchmark),
         ),
     )
 
 
-def _on_expectation(bandwidth: pd.DataFrame, benchmark: str) -> Iterable[str]:
-    """Yield how much of what a benchmark reached the rows reached in which most time was spent."""
+def on_expectation(bandwidth: pd.DataFrame, benchmark: str) -> Iterable[str]:
+    """Yield how much of what a benchmark reached the rows reached in which most time was spent.
+
+    Args:
+        bandwidth: what ``analysis.bandwidth`` returned, with the columns of ``with_expectation``.
+        benchmark: the name of the benchmark; "" if there is none.
+    """
     if not benchmark:
         return
     known = bandwidth[bandwidth["share_of_expected"].notna()]

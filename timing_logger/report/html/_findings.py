@@ -11,6 +11,7 @@ import pandas as pd
 
 from timing_logger.analysis import Summary, Verdict
 from timing_logger.analysis.analysis import ByProcess
+from timing_logger.analysis.collectives.expected import Benchmark, with_expectation
 from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.ranks.overlap import OVERLAP, OverlapPart
 from timing_logger.analysis.ranks.overview import SummaryPart, map_summary, reduce_summary
@@ -91,11 +92,20 @@ class Findings(Collectives, Processes):
     Attributes:
         shown: what is shown of ``step``.
         code: sentences on the code that ran, as far as it was sampled.
+        benchmark: the name of the benchmark that ``bandwidth`` is held against; "" if there is none.
     """
 
     timeline: Timeline
     shown: ShownStep | None
     code: list[str]
+    benchmark: str = ""
+
+    def beside(self, benchmark: Benchmark | None) -> Findings:
+        """Return the findings with what a benchmark reached beside the bandwidths, if there is one."""
+        if benchmark is None:
+            return self
+        held = with_expectation(self.bandwidth, benchmark)
+        return replace(self, bandwidth=held, benchmark=benchmark.name)
 
     @classmethod
     def of(

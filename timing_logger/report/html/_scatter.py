@@ -14,7 +14,7 @@ import pandas as pd
 from timing_logger.analysis.table_types import Record
 from timing_logger.record import escape_text
 from timing_logger.report._limits import POINTS_OF_MANY
-from timing_logger.report._wording import count, size
+from timing_logger.report._wording import count, percent, size
 from timing_logger.report.html._crowd import Crowd
 from timing_logger.report.html._tables import (
     Column,
@@ -26,7 +26,7 @@ from timing_logger.report.html._tables import (
     table_of,
     text,
 )
-from timing_logger.report.question_text import SLOWEST_FOR_THEIR_SIZE, of_the_fastest
+from timing_logger.report.question_text import SLOWEST_FOR_THEIR_SIZE, of_the_fastest, on_expectation
 
 LEFT, TOP, RIGHT, BOTTOM = 0.0, 14.0, 100.0, 320.0
 
@@ -60,7 +60,8 @@ class Scatter(NamedTuple):
     """Everything that the template draws; there are no points if no busbw is known.
 
     ``brief`` is a sentence in place of the chart where one row or none has a bandwidth; else "". ``left_out``
-    is a sentence on points that are not drawn; "" if all are.
+    is a sentence on points that are not drawn; "" if all are. ``expected`` has sentences on how much the run
+    reached of what a benchmark did; none without one.
     """
 
     operations: list[str]
@@ -71,6 +72,7 @@ class Scatter(NamedTuple):
     table: Table
     brief: str = ""
     left_out: str = ""
+    expected: Sequence[str] = ()
 
 
 class _Axis(NamedTuple):
@@ -95,7 +97,8 @@ class _Axis(NamedTuple):
         return [10.0**power for power in range(self.low, self.high + 1)]
 
 
-def bandwidth_chart(bandwidth: pd.DataFrame, crowd: Crowd) -> Scatter:
+def bandwidth_chart(bandwidth: pd.DataFrame, crowd: Crowd, benchmark: str = "") -> Scatter:
+    """Return what is drawn of ``analysis.bandwidth``; with a benchmark it has what that reached beside it."""
     rows = bandwidth.to_dict("records")
     speeds: list[_Speed] = [
         (row, row[name], name != "busbw_gb_per_s")
@@ -104,8 +107,9 @@ def bandwidth_chart(bandwidth: pd.DataFrame, crowd: Crowd) -> Scatter:
         if row[name] > 0 and row["message_size_bytes"] > 0
     ]
     drawn_table = _table(bandwidth, crowd)
+    expected = list(on_expectation(bandwidth, benchmark))
     if not speeds or len(rows) == 1:
-        return Scatter([], [], [], [], [], drawn_table, _brief(rows))
+        return Scatter([], [], [], [], [], drawn_table, _brief(rows), expected=expected)
     left_out = ""
     if crowd.is_many and len(speeds) > POINTS_OF_MANY:
         left_out = _on_points_left_out(len(speeds))
@@ -116,7 +120,8 @@ def bandwidth_chart(bandwidth: pd.DataFrame, crowd: Crowd) -> Scatter:
     points = [
         Point(
             x_axis.at(row["message_size_bytes"]), y_axis.at(speed),
-            operations.index(row["operation"]) % N_SHAPES, is_transfer, _says(row, speed, is_transfer),
+            operations.index(row["operation"]) % N_SHAPES, is_transfer,
+            _says(row, speed, is_transfer) + _of_expected(row, speed, benchmark),
         )
         for row, speed, is_transfer in speeds
     ]  # fmt: skip
@@ -128,6 +133,7 @@ def bandwidth_chart(bandwidth: pd.DataFrame, crowd: Crowd) -> Scatter:
         [Tick(y_axis.at(value), _plain(value)) for value in y_axis.decades],
         drawn_table,
         left_out=left_out,
+        expected=expected,
     )
 
 
@@ -184,6 +190,12 @@ def _says(row: Record, speed: float, is_transfer: bool) -> str:
     return f"{_of(row)}: busbw {significant(speed)} GB/s by {time}, {count(row['count'], 'row')}"
 
 
+def _of_expected(row: Record, speed: float, benchmark: str) -> str:
+    """Return, for a tooltip, how much of what a benchmark reached a speed is; "" if that is not known."""
+    expected = row["expected_busbw_gb_per_s"] if benchmark else math.nan
+    return "" if math.isnan(expected) else f", {speed / expected:.0%} of what {benchmark} reached"
+
+
 def _ceiling(size_classes: Sequence[float], points: Sequence[Point]) -> list[tuple[float, float]]:
     """Return the fastest point of each size class, of any operation and group."""
     fastest: dict[float, Point] = {}
@@ -191,6 +203,12 @@ def _ceiling(size_classes: Sequence[float], points: Sequence[Point]) -> list[tup
         if size_class not in fastest or point.y < fastest[size_class].y:
             fastest[size_class] = point
     return sorted((point.x, point.y) for point in fastest.values())
+
+
+_EXPECTED = {
+    "share_of_expected": Column("of expected", percent),
+    "expected_busbw_gb_per_s": Column("expected busbw GB/s", significant),
+}
 
 
 def _table(bandwidth: pd.DataFrame, crowd: Crowd) -> Table:
@@ -202,6 +220,7 @@ def _table(bandwidth: pd.DataFrame, crowd: Crowd) -> Table:
         "group_size": Column("ranks", integer),
         "count": Column("rows", integer),
         "message_size_bytes": Column("bytes", byte_size),
+        **(_EXPECTED if "share_of_expected" in bandwidth else {}),
         "time_ms": Column("time ms", decimals(3)),
         "algbw_gb_per_s": Column("algbw GB/s", significant),
         "busbw_gb_per_s": Column("busbw GB/s", significant),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pandas as pd
 
+from timing_logger.analysis.collectives.expected import Benchmark
 from timing_logger.errors import ConfigurationError
 from timing_logger.reading.atomic_files import draft_of
 from timing_logger.report._host_rates import HostTable, host_tables
@@ -43,11 +44,12 @@ def write_report(
     *,
     host: pd.DataFrame | None = None,
     stacks: pd.DataFrame | None = None,
+    expected: Benchmark | None = None,
 ) -> None:
     """Write :func:`report_html` to a file, which is replaced if it exists.
 
     Args:
-        timings, host, stacks: as for :func:`report_html`.
+        timings, host, stacks, expected: as for :func:`report_html`.
         path: the file.
 
     Raises:
@@ -55,7 +57,7 @@ def write_report(
         LogPathError: the file cannot be written, or must not be replaced: a folder, a device, a timing file.
             An existing file is then unchanged.
     """
-    write_findings(Findings.of(timings, host, stacks), path, host_tables(host))
+    write_findings(Findings.of(timings, host, stacks).beside(expected), path, host_tables(host))
 
 
 def write_findings(findings: Findings, path: AnyPath, hosts: Iterable[HostTable] = ()) -> None:
@@ -72,7 +74,11 @@ def write_findings(findings: Findings, path: AnyPath, hosts: Iterable[HostTable]
 
 
 def report_html(
-    timings: pd.DataFrame, *, host: pd.DataFrame | None = None, stacks: pd.DataFrame | None = None
+    timings: pd.DataFrame,
+    *,
+    host: pd.DataFrame | None = None,
+    stacks: pd.DataFrame | None = None,
+    expected: Benchmark | None = None,
 ) -> str:
     """Return the report of a run as one HTML document without references to other documents.
 
@@ -88,11 +94,13 @@ def report_html(
             may have held ranks up, under the heatmap; under the timeline the counters that vary most.
         stacks: what ``read_stack_samples`` returns: which code the named ranks ran, and those that spent much
             time in no row.
+        expected: what ``importing.read_benchmark`` returns: beside the bandwidths, the share of it that the
+            run reached.
 
     Raises:
         ConfigurationError: Jinja2 is not installed.
     """
-    return _page(Findings.of(timings, host, stacks), host_tables(host))
+    return _page(Findings.of(timings, host, stacks).beside(expected), host_tables(host))
 
 
 def _page(findings: Findings, hosts: Iterable[HostTable]) -> str:
@@ -136,7 +144,7 @@ def sections(findings: Findings, hosts: Iterable[HostTable]) -> tuple[dict[str, 
         "causes": causes,
         "account": account_chart(findings),
         "operations": operation_charts(findings),
-        "bandwidth": bandwidth_chart(findings.bandwidth, findings.crowd),
+        "bandwidth": bandwidth_chart(findings.bandwidth, findings.crowd, findings.benchmark),
         "overlap": overlap_chart(findings.overlap, findings.crowd),
         "compression": compression_chart(findings.compression),
         "timeline": findings.timeline,
