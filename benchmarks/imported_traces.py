@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,7 @@ ROOT = Path(__file__).parent.parent
 PROGRAM = ROOT / "tests" / "torch_programs" / "profiled_ddp.py"
 NEAR_MS = 0.2
 _LIMIT_S = 400
+_MB_OF_RUN = 200.0
 
 
 class Cost(NamedTuple):
@@ -74,9 +76,13 @@ def compared(folder: Path, slow_rank: int, ranks: int) -> str:
     )
 
 
-def enlarged(trace: Path, mb: float, into: Path) -> None:
-    """Write a trace with the events of another again and again, each time later, until it has so many MB."""
+def enlarged(trace: Path, mb: float, into: Path, rank: int = 0, ranks: int = 2) -> None:
+    """Write a trace with the events of another again and again, each time later, until it has so many MB.
+
+    It says that it is of ``rank`` in a run of ``ranks``.
+    """
     content = json.loads(trace.read_text())
+    content["distributedInfo"].update(rank=rank, world_size=ranks)
     events = [event for event in content.pop("traceEvents") if event["ph"] == "X" and event["cat"] != "Trace"]
     begin = min(event["ts"] for event in events)
     length = max(event["ts"] + event["dur"] for event in events) - begin + 1
@@ -95,20 +101,37 @@ def enlarged(trace: Path, mb: float, into: Path) -> None:
         file.write("\n  ]\n}\n")
 
 
-def cost_of(trace: Path, output: Path) -> Cost:
-    """Import a trace in a process of its own."""
+def cost_of(traces: Path, output: Path) -> Cost:
+    """Import a trace, or a folder of these as one run, in a process of its own; its children count, too."""
     program = (
         "import resource, sys, time; from timing_logger.importing import import_kineto; "
-        "t = time.monotonic(); import_kineto(sys.argv[1], sys.argv[2]); "
-        "own = resource.getrusage(resource.RUSAGE_SELF); "
-        "print(time.monotonic() - t, own.ru_utime + own.ru_stime, own.ru_maxrss)"
+        "t = time.monotonic(); import_kineto(sys.argv[1], sys.argv[2]); wall_s = time.monotonic() - t; "
+        "all = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]; "
+        "print(wall_s, sum(one.ru_utime + one.ru_stime for one in all), sum(one.ru_maxrss for one in all))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, str(trace), str(output)], check=True, capture_output=True, text=True,
+        [sys.executable, "-c", program, str(traces), str(output)], check=True, capture_output=True, text=True,
         timeout=_LIMIT_S,
     )  # fmt: skip
     wall_s, cpu_s, peak_kb = map(float, done.stdout.split())
-    return Cost(trace.stat().st_size / 1e6, cpu_s, wall_s, peak_kb * 1024 / 1e6)
+    files = [traces] if traces.is_file() else [*traces.iterdir()]
+    return Cost(sum(file.stat().st_size for file in files) / 1e6, cpu_s, wall_s, peak_kb * 1024 / 1e6)
+
+
+def cost_of_run(made_from: Path, folder: Path, n_traces: int, mb: float) -> str:
+    """Import large traces of as many ranks as one run, and return in words what each cost."""
+    traces = folder / "traces of a run"
+    traces.mkdir()
+    files = sorted(made_from.glob("rank*.json"))
+    for rank in range(n_traces):
+        enlarged(files[rank % len(files)], mb, traces / f"rank{rank}.json", rank, n_traces)
+    cost = cost_of(traces, folder / "out of a run")
+    shutil.rmtree(traces)
+    return (
+        f"{n_traces} traces of {cost.mb / n_traces:.0f} MB as one run: {cost.cpu_s / n_traces:.1f} s of a "
+        f"core and {cost.wall_s / n_traces:.1f} s by the clock for each ({cost.wall_s:.0f} s for all), "
+        f"{cost.peak_mb:.0f} MB of memory; load {os.getloadavg()[0]:.1f}"
+    )
 
 
 def main() -> None:
@@ -116,13 +139,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mb", type=float, nargs="*", default=[200.0, 1000.0], help="sizes of traces")
     parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--traces", type=int, default=8, help="how many are imported as one run; 0 for none")
+    parser.add_argument("--only-run", action="store_true", help="only import those")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         for name, slow_rank in (("slow", arguments.ranks - 1), ("healthy", -1)):
-            (folder / name).mkdir()
-            print(compared(folder / name, slow_rank, arguments.ranks), flush=True)
-        for mb in arguments.mb:
+            if name == "slow" or not arguments.only_run:
+                (folder / name).mkdir()
+                print(compared(folder / name, slow_rank, arguments.ranks), flush=True)
+        if arguments.traces:
+            print(cost_of_run(folder / "slow" / "traces", folder, arguments.traces, _MB_OF_RUN), flush=True)
+        for mb in [] if arguments.only_run else arguments.mb:
             trace = folder / "rank0.json"
             enlarged(folder / "slow" / "traces" / "rank0.json", mb, trace)
             cost = cost_of(trace, folder / f"out{mb:g}")

@@ -194,6 +194,30 @@ def test_what_was_added_to_a_file_before_it_lost_its_name_is_read(tmp_path: Path
     assert steps_in(tmp_path / "out") == [1, 2, 3]
 
 
+TABLE = [b"rank,step,s\n", *(b"0,%d,0.5\n" % step for step in range(200))]
+
+
+@pytest.mark.parametrize("how", ["emptied", "half written", "replaced", "replaced by half", "replaced twice"])
+def test_of_a_table_that_is_saved_again_with_more_lines_only_these_are_read(tmp_path: Path, how: str) -> None:
+    log, other = tmp_path / "train.csv", tmp_path / "draft"
+    log.write_bytes(b"".join(TABLE[:150]))
+
+    def replace(n_lines: int) -> None:
+        other.write_bytes(b"".join(TABLE[:n_lines]))
+        other.replace(log)
+
+    acts: dict[str, list[Act]] = {
+        "emptied": [lambda: log.write_bytes(b""), lambda: log.write_bytes(b"".join(TABLE))],
+        "half written": [lambda: log.write_bytes(b"".join(TABLE[:70])), added(log, b"".join(TABLE[70:]))],
+        "replaced": [lambda: replace(len(TABLE))],
+        "replaced by half": [lambda: replace(70), added(log, b"".join(TABLE[70:]))],
+        "replaced twice": [lambda: replace(70), lambda: replace(160), lambda: replace(len(TABLE))],
+    }
+    found = follow(log, ONE_RANK, *acts[how])
+    assert steps_in(tmp_path / "out") == [*range(200)]
+    assert found.said == []
+
+
 def test_a_number_that_may_go_on_is_left_out_where_the_import_is_stopped(tmp_path: Path) -> None:
     log = tmp_path / "train.csv"
     log.write_bytes(b"rank,step,s\n0,1,0.5\n0,2,0.2")

@@ -142,10 +142,16 @@ class Following:
     def _read(self, file: GrowingFile, is_stopped: Callable[[], bool]) -> bool:
         if not file.has_changed():
             return False
-        if file.was_cut():
+        before = file.replaces
+        standing = file.standing()
+        if standing == "unclear":
+            return False
+        if standing == "is another" and file in self._readings:
             self._tell(f"{file.path}: was emptied or written anew, and is read from its beginning.")
             self._drop(file)
-            file.begin_anew()
+        elif standing == "repeats" and before in self._readings:
+            self._readings[file] = self._readings.pop(before)
+            self._files.leave_out(before, "")
         grew = False
         for block in file.blocks():
             reading = self._readings.get(file) or self._begin(file)

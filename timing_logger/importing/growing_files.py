@@ -13,28 +13,55 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from timing_logger.errors import TooLargeError
 from timing_logger.importing.source_files import AnyPath, files_now, is_compressed
 
 _BLOCK_BYTES = 2**18
-_HEAD_BYTES = 4  # tell what is compressed
-_COMPARED_BYTES = 256
+_MAGIC_BYTES = 4  # tell what is compressed
+_HEAD_BYTES, _BEFORE_BYTES = 1024, 256  # tell one content from another: more than a header, and some lines
 _LOOKS_WITHOUT_NAME = 60
+
+
+class _Content(NamedTuple):
+    """What a file held up to a position: how it began, and what came last before the position."""
+
+    head: bytes = b""
+    offset: int = 0
+    before: bytes = b""
+
+    def followed_by(self, block: bytes) -> _Content:
+        return _Content(
+            self.head if len(self.head) >= _HEAD_BYTES else (self.head + block)[:_HEAD_BYTES],
+            self.offset + len(block),
+            (self.before + block)[-_BEFORE_BYTES:],
+        )
+
+
+Standing = Literal["goes on", "repeats", "unclear", "is another"]
+"""How what a file holds stands to what was read under its name: more was added; it holds the same and maybe
+more, written anew, as a table is that is saved again and again; so far it may; or it does not."""
 
 
 class GrowingFile:
     """A file from the position up to which it was read.
 
-    Attributes:
+    Args:
         path: its latest name.
-        n_looks_without_name: for how many looks it had none and did not grow.
+        descriptor: it, opened.
+        replaces: the file that had the name before.
+
+    Attributes:
+        n_looks_without_name: for how many looks it had no name, and did not grow.
     """
 
-    def __init__(self, path: Path, descriptor: int) -> None:
-        self.path = path
+    def __init__(self, path: Path, descriptor: int, replaces: GrowingFile | None = None) -> None:
+        self.path, self.replaces = path, replaces
         self.n_looks_without_name = 0
-        self._descriptor, self._offset, self._before = descriptor, 0, b""
+        self._descriptor = descriptor
+        self._read = _Content()
+        self._earlier: _Content | None = None
         self._state = (0, 0)
 
     def blocks(self) -> Iterator[bytes]:
@@ -42,31 +69,55 @@ class GrowingFile:
         about = os.fstat(self._descriptor)
         self._state = about.st_size, about.st_mtime_ns
         while block := self._next_block():
-            self._offset += len(block)
-            self._before = (self._before + block)[-_COMPARED_BYTES:]
+            self._read = self._read.followed_by(block)
             yield block
 
     def _next_block(self) -> bytes:
-        block = os.pread(self._descriptor, _BLOCK_BYTES, self._offset)
-        return b"" if not self._offset and len(block) < _HEAD_BYTES else block
+        block = os.pread(self._descriptor, _BLOCK_BYTES, self._read.offset)
+        return b"" if not self._read.offset and len(block) < _MAGIC_BYTES else block
 
     def has_changed(self) -> bool:
         """Tell whether it was written to since it was read."""
         about = os.fstat(self._descriptor)
         return (about.st_size, about.st_mtime_ns) != self._state
 
-    def was_cut(self) -> bool:
-        """Tell whether it no longer holds what was read of it: it was emptied, and may be written anew."""
-        before = os.pread(self._descriptor, len(self._before), self._offset - len(self._before))
-        return before != self._before
+    def standing(self) -> Standing:
+        """Tell how what it holds stands to what was read under its name; it is read on accordingly."""
+        earlier = self.replaces._read if self.replaces is not None else self._earlier
+        if earlier is None and self._holds_before(self._read):
+            return "goes on"
+        earlier = earlier or self._read
+        if not earlier.head.startswith(os.pread(self._descriptor, len(earlier.head), 0)):
+            return self._is_another()
+        if os.fstat(self._descriptor).st_size < earlier.offset:
+            self._earlier = earlier
+            return "unclear"
+        if not self._holds_before(earlier):
+            return self._is_another()
+        self._read, self._earlier, self.replaces = earlier, None, None
+        return "repeats"
+
+    def _is_another(self) -> Standing:
+        self.replaces = None
+        self.begin_anew()
+        return "is another"
+
+    @property
+    def last_read(self) -> GrowingFile:
+        """The file of this name of which something was read: this one, or the one that it replaces."""
+        return self.replaces if self.replaces is not None and not self._read.offset else self
+
+    def _holds_before(self, content: _Content) -> bool:
+        n_bytes = len(content.before)
+        return os.pread(self._descriptor, n_bytes, content.offset - n_bytes) == content.before
 
     def begin_anew(self) -> None:
         """Have it read from its beginning."""
-        self._offset, self._before, self._state = 0, b"", (0, 0)
+        self._read, self._earlier, self._state = _Content(), None, (0, 0)
 
     def is_compressed(self) -> bool:
         """Tell whether its first bytes say so."""
-        return is_compressed(os.pread(self._descriptor, _HEAD_BYTES, 0))
+        return is_compressed(os.pread(self._descriptor, _MAGIC_BYTES, 0))
 
     def close(self) -> None:
         """Close it."""
@@ -91,7 +142,7 @@ class GrowingFiles:
         tell: Callable[[str], None],
     ) -> None:
         self._paths: list[AnyPath] = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-        self._endings, self._output, self._tell = endings, output.absolute(), tell
+        self._endings, self._output, self._tell = endings, Path(os.path.realpath(output)), tell
         self._files: dict[tuple[int, int], GrowingFile] = {}
         self._left_out: set[tuple[int, int]] = set()
 
@@ -102,17 +153,18 @@ class GrowingFiles:
         """Find new files, and return all: first those that lost their name, then in the order of names."""
         named = self._named()
         self._left_out &= named.keys()
+        without = {file.path: file for key, file in self._files.items() if key not in named}
         for key, path in named.items():
             if key in self._files:
                 self._files[key].path = path
+                self._files[key].n_looks_without_name = 0
             elif key not in self._left_out:
-                self._open(key, path)
-        for key, file in list(self._files.items()):
-            if key in named:
-                file.n_looks_without_name = 0
-            elif self._is_over(file):
+                self._open(key, path, without.get(path))
+        awaited = {file.replaces for file in self._files.values()}
+        for file in without.values():
+            if file not in awaited and self._is_over(file):
                 self.leave_out(file, "")
-        return sorted(self._files.values(), key=lambda file: (file.n_looks_without_name == 0, file.path))
+        return sorted(self._files.values(), key=lambda file: (file not in without.values(), file.path))
 
     def leave_out(self, file: GrowingFile, why: str) -> None:
         """Follow a file no longer, and tell why, unless that is ""."""
@@ -134,11 +186,11 @@ class GrowingFiles:
         for path in files_now(self._paths, self._endings):
             with suppress(OSError):
                 about = path.stat()
-                if stat.S_ISREG(about.st_mode) and path.absolute().parent != self._output:
+                if stat.S_ISREG(about.st_mode) and Path(os.path.realpath(path.parent)) != self._output:
                     found.setdefault((about.st_dev, about.st_ino), path)
         return found
 
-    def _open(self, key: tuple[int, int], path: Path) -> None:
+    def _open(self, key: tuple[int, int], path: Path, replaces: GrowingFile | None) -> None:
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
@@ -153,7 +205,7 @@ class GrowingFiles:
             return
         about = os.fstat(descriptor)
         if (about.st_dev, about.st_ino) == key:
-            self._files[key] = GrowingFile(path, descriptor)
+            self._files[key] = GrowingFile(path, descriptor, replaces and replaces.last_read)
         else:  # it was replaced this moment: the next look finds it
             os.close(descriptor)
 
