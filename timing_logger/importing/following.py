@@ -244,7 +244,8 @@ def follow(
             f"paths: no record of {sources.kind} could be read from {n_files} files"
             f"{kind.left_out.briefly}. Nothing was made."
         )
-    return Imported(Path(output), folder.ranks, folder.n_rows, dict(kind.left_out), kind.not_told, kind.notes)
+    notes = [*kind.notes, *folder.notes]
+    return Imported(Path(output), folder.ranks, folder.n_rows, dict(kind.left_out), kind.not_told, notes)
 
 
 def _until_its_end(one: Following, until: Until) -> bool:

@@ -55,6 +55,12 @@ class GrowingFolder:
         """The ranks that have a timing file, ascending."""
         return sorted(self._files)
 
+    @property
+    def notes(self) -> list[str]:
+        """What became of rows that were written, if somebody changed the files: a sentence, or none."""
+        lost = sum(file.n_lost for file in self._files.values())
+        return [f"{lost:,} rows that had been written are in no file any more."] if lost else []
+
     def append(self, process: Process, rows: Sequence[RawRecord], source: Path) -> None:
         """Append rows to the timing file of a rank.
 
@@ -99,7 +105,7 @@ class GrowingFolder:
 
     def _describe(self, left_out: Mapping[str, int], not_told: Collection[str], *, is_closed: bool) -> None:
         # All are as new: that a rank has no new rows does not tell that its process is gone.
-        newest_ns = max((file.newest_unix_ns for file in self._files.values()), default=0)
+        newest_ns = 0 if "instants" in not_told else self._newest_unix_ns()
         seen_ns = None if is_closed else max(time.time_ns(), newest_ns)
         for rank in self.ranks:
             file = self._files[rank]
@@ -109,3 +115,7 @@ class GrowingFolder:
                 self._kind, names, of_all, in_order_of_not_told(not_told), goes_on=not is_closed
             )
             file.describe(imported, self._run_id, seen_ns)
+
+    def _newest_unix_ns(self) -> int:
+        """Return when the newest row ended, by clocks that may be ahead of that of this host."""
+        return max((file.newest_unix_ns for file in self._files.values()), default=0)

@@ -76,6 +76,11 @@ class TimingFileOfRank:
         """When the last row to end ended, in Unix time in ns."""
         return self._end_ns + self._process.wall_offset_ns
 
+    @property
+    def n_lost(self) -> int:
+        """The number of rows that were written, and that somebody has removed."""
+        return self._sink.lost
+
     def append(self, rows: Sequence[RawRecord], *sources: Path) -> None:
         """Append rows, with start and end in ns, made from these files."""
         self.sources.update(dict.fromkeys(sources))
