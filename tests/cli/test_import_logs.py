@@ -18,6 +18,8 @@ from step_logs import RANKS, STEPS, step_records, write_json_lines
 
 from timing_logger.cli import main
 from timing_logger.cli.questions import QUESTIONS as COMMANDS
+from timing_logger.engine.live import Watcher
+from timing_logger.report.html.live_page import head_html, head_of
 from timing_logger.report.not_told import NEEDED_BY
 from timing_logger.run_info import NOT_TOLD
 
@@ -104,6 +106,25 @@ def test_for_each_answer_and_each_thing_that_may_not_be_told_it_is_stated_who_ne
     assert {name for names in NEEDED_BY.values() for name in names} == {*NOT_TOLD}
 
 
+def test_the_page_over_an_import_that_goes_on_does_not_say_that_nothing_hangs(tmp_path: Path) -> None:
+    main(steps(tmp_path))
+    head = head_of(Watcher(tmp_path / "out").snapshot(), [])
+    assert head.whether_it_hangs == "Not as far as that is told."
+    assert "Imported (steps), from what does not tell" in head_html(head, 1.8e9, 1.8e9)
+
+
+def test_the_end_of_an_import_is_not_that_of_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(steps(tmp_path))
+    capsys.readouterr()
+    assert main(["hang", str(tmp_path / "out"), "--json"]) == 0
+    end = json.loads(capsys.readouterr().out)
+    assert (end["state"], end["ended"], end["fates"]) == ("unknown", False, [])
+    assert main(["watch", str(tmp_path / "out"), "--once"]) == 0
+    assert capsys.readouterr().out.startswith("The import has ended: 4 ranks")
+
+
 def test_the_page_says_it_too(tmp_path: Path) -> None:
     main(steps(tmp_path))
     assert main(["report", str(tmp_path / "out"), "-o", str(tmp_path / "page.html")]) == 0
@@ -131,6 +152,19 @@ def test_bandwidth_says_how_much_of_what_a_benchmark_reached_it_is(
     said = plain(capsys.readouterr().out)
     assert "of expected" in said
     assert "% of what the OSU benchmarks reached at this size." in said
+
+
+def test_the_page_has_it_beside_the_bandwidths(tmp_path: Path) -> None:
+    expected = tmp_path / "osu.txt"
+    expected.write_text(OSU)
+    page = tmp_path / "page.html"
+    assert main(["report", str(SAMPLE), "--expected", str(expected), "-o", str(page)]) == 0
+    text = page.read_text()
+    assert "% of what the OSU benchmarks reached at this size." in text
+    assert "of expected</th>" in text
+    assert "% of what the OSU benchmarks reached</title>" in text
+    assert main(["report", str(SAMPLE), "-o", str(page)]) == 0
+    assert "of expected" not in page.read_text()
 
 
 def test_bandwidth_says_where_the_benchmark_measured_nothing_of_the_run(

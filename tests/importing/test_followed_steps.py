@@ -194,6 +194,18 @@ def test_what_was_added_to_a_file_before_it_lost_its_name_is_read(tmp_path: Path
     assert steps_in(tmp_path / "out") == [1, 2, 3]
 
 
+def test_what_is_added_to_a_file_that_has_no_name_any_more_is_read(tmp_path: Path) -> None:
+    log, other = tmp_path / "train.jsonl", tmp_path / "train.jsonl.1"
+    log.write_bytes(line(1))
+
+    def rotate() -> None:
+        added(log, line(2))()
+        log.rename(other)
+
+    follow(tmp_path / "*.jsonl", ONE_RANK, rotate, added(other, line(3)))
+    assert steps_in(tmp_path / "out") == [1, 2, 3]
+
+
 TABLE = [b"rank,step,s\n", *(b"0,%d,0.5\n" % step for step in range(200))]
 
 
@@ -235,13 +247,9 @@ def test_a_compressed_file_is_left_out_and_that_is_said(tmp_path: Path) -> None:
 def test_what_it_makes_is_no_source_of_its_own(tmp_path: Path) -> None:
     log = tmp_path / "train.csv"
     log.write_bytes(b"rank,step,s,iteration\n0,1,0.5,1\n")
-    columns = StepColumns(seconds="s")
-    made = followed(
-        partial(follow_steps, tmp_path / "**" / "*.csv", tmp_path / "out", columns),
-        lambda: None,
-        lambda: None,
-    ).made
-    assert made.rows == 1
+    pattern = tmp_path / "**" / "*.csv"
+    found = followed(partial(follow_steps, pattern, tmp_path / "out", ONE_RANK), lambda: None)
+    assert (found.made.rows, found.said) == (1, [])
 
 
 def test_a_file_of_another_kind_is_refused_at_first_and_left_out_later(tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ class Following:
         except NotImportableError as error:
             if self._is_first:
                 raise
-            self._files.leave_out(file, f"is left out. {error}")
+            self._files.leave_out(file, f"is left out: {str(error).removeprefix('paths: ')}")
             del self._readings[file]
             return False
         return True
