@@ -178,7 +178,7 @@ def test_json_holds_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     found = json.loads(printed(capsys, write_run(tmp_path, late=2), "--json"), parse_constant=refuse)
     assert set(found) == {
         "operations", "ranks", "spread", "statuses", "counters", "files", "left_out", "different_runs",
-        "end", "account", "code",
+        "end", "account", "code", "not_told",
     }  # fmt: skip
     assert [row["rank"] for row in found["ranks"]] == [0, 1, 2, 3]
     assert [(row["operation"], row["rank"]) for row in found["operations"][:2]] == [

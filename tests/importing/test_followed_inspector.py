@@ -94,6 +94,21 @@ def test_a_larger_communicator_that_comes_late_tells_the_ranks_of_all_rows(tmp_p
     assert seen == [[1], [3]]
 
 
+def test_a_last_line_without_an_end_counts_where_nothing_more_comes(tmp_path: Path) -> None:
+    folder = tmp_path / "dumps"
+    only = as_lines([line(2, collective(0, 900, FIRST_US))]).rstrip()
+    assert follow(folder, added(folder / "2.log", only)).made.ranks == [2]
+
+
+def test_a_file_that_is_no_dump_is_left_out_with_what_was_counted(tmp_path: Path) -> None:
+    folder = tmp_path / "dumps"
+    dump, other = (
+        added(folder / "0.log", as_lines(records_of(0, None))),
+        added(folder / "x.log", b"text\n" * 3),
+    )
+    assert follow(folder, dump, other).made.left_out == {"a line that is no JSON": 3}
+
+
 def test_two_processes_that_are_one_rank_end_the_import_with_what_was_there_before(tmp_path: Path) -> None:
     folder = tmp_path / "dumps"
     again = line(0, collective(0, 900, FIRST_US), pid=7)

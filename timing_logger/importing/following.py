@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -102,20 +103,34 @@ class Following:
     def look(self) -> bool:
         """Import what was added since the last look, and tell whether anything was."""
         grew = self._read_all(self._is_stopped)
-        for _ in range(_MOST_PASSES):
-            if self._kind.must_begin_anew:
-                self._begin_anew()
+        self._settle(lambda: None)
         self._folder.refresh(self._kind.left_out, self._kind.not_told)
         return grew
 
-    def end(self, *, is_finished: bool) -> None:
-        """Import last lines without an end, if the sources are finished, and close the timing files."""
-        for file, reading in self._readings.items():
-            if is_finished:
-                self._take(file, reading, reading.lines.rest())
-            elif reading.lines.has_rest:
-                self._kind.left_out.add(CUT)
+    def finish(self, *, is_finished: bool) -> None:
+        """Import last lines without an end, if the sources are finished; else they are left out."""
+        if is_finished:
+            self._take_rests()
+            self._settle(self._take_rests)
+        else:
+            n_cut = sum(reading.lines.has_rest for reading in self._readings.values())
+            if n_cut:
+                self._kind.left_out.add(CUT, n_cut)
+
+    def close(self) -> None:
+        """Close the timing files, and say that they are complete."""
         self._folder.close(self._kind.left_out, self._kind.not_told)
+
+    def _take_rests(self) -> None:
+        for file, reading in list(self._readings.items()):
+            self._take(file, reading, reading.lines.rest())
+
+    def _settle(self, and_then: Callable[[], None]) -> None:
+        """Write all rows anew, if they are called otherwise by what was read since."""
+        for _ in range(_MOST_PASSES):
+            if self._kind.must_begin_anew:
+                self._begin_anew()
+                and_then()
 
     def _begin_anew(self) -> None:
         """Read all files again from their beginnings, also when stopped: nothing of them is written yet."""
@@ -131,7 +146,8 @@ class Following:
         files = self._files.look()
         for file in self._readings.keys() - set(files):  # it has no name any more, and was finished
             reading = self._readings.pop(file)
-            reading.taker.take(reading.lines.rest())
+            with suppress(NotImportableError):
+                reading.taker.take(reading.lines.rest())
         for file in files:
             if is_stopped():
                 break
@@ -158,6 +174,7 @@ class Following:
             if reading is None or not self._take(file, reading, reading.lines.of(block)):
                 return True
             grew = True
+            self._folder.refresh(self._kind.left_out, self._kind.not_told)
             if is_stopped():
                 break
         return grew
@@ -229,14 +246,13 @@ def follow(
     kind = make(folder)
     files = GrowingFiles(sources.paths, sources.endings, folder.path, tell)
     one = Following(files, kind, folder, tell, lambda: until.is_now)
-    is_finished = False
     try:
         with many_files():
-            is_finished = _until_its_end(one, until)
+            one.finish(is_finished=_until_its_end(one, until))
     except CannotGoOn as error:
         raise error.args[0] from None
     finally:
-        one.end(is_finished=is_finished)
+        one.close()
         n_files = len(files)
         files.close()
     if not folder.ranks:
