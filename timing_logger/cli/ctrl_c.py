@@ -60,7 +60,8 @@ def raised() -> Iterator[None]:
 def noted() -> Iterator[Callable[[], bool]]:
     """Yield a function that tells whether SIGINT or SIGTERM came during the block, which they do not end.
 
-    It is for a command that goes on until it is told to end. A second Ctrl-C ends it at once.
+    It is for a command that goes on until it is told to end. A second Ctrl-C ends it at once. A signal that
+    was ignored, as Ctrl-C is by what a script starts in the background, still is.
     """
     came: list[int] = []
 
@@ -69,7 +70,8 @@ def noted() -> Iterator[Callable[[], bool]]:
             end_process()
         came.append(number)
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    heard = [one for one in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(one) != signal.SIG_IGN]
+    before = {number: signal.signal(number, note) for number in heard}
     try:
         yield lambda: bool(came)
     finally:
