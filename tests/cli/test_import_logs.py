@@ -92,6 +92,20 @@ def test_json_has_the_same_under_one_key(
     ]
 
 
+def test_of_a_source_without_instants_no_wall_time_is_accounted_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for verbose in (True, False):
+        dumps = write_dumps(tmp_path / f"dumps{verbose}", 1, verbose=verbose)
+        out = str(tmp_path / f"out{verbose}")
+        assert main(["import", "inspector", str(dumps), "-o", out]) == 0
+        capsys.readouterr()
+        assert main(["waits", out, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert bool(found["account"]) == verbose
+        assert found["waits"]
+
+
 def test_of_a_run_that_recorded_itself_nothing_is_said_to_be_not_told(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
