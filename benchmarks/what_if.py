@@ -8,15 +8,10 @@ Run: python benchmarks/what_if.py [--quick] [--only REGEX] [--write docs/what-if
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
-import os
-import re
-import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
-from live_runs import page
+from _tables_of_page import measure, parser_of
 from what_if_runs import prediction, real, simulated
 
 
@@ -34,27 +29,9 @@ PARTS: dict[str, Callable[[bool], Iterator[str]]] = {"simulated": _simulated, "r
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="few runs of each kind: three minutes")
-    parser.add_argument("--only", default="", metavar="REGEX", help=f"of {', '.join(PARTS)}")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="the page whose tables are made anew")
-    options = parser.parse_args()
-    chosen = [name for name in PARTS if re.search(options.only, name)]
-    if not chosen:
-        parser.error(f"no part matches {options.only!r}: there are {', '.join(PARTS)}")
-    for name in chosen:
-        began_s, lines = time.perf_counter(), []
-        print(f"== {name}", flush=True)
-        for line in PARTS[name](options.quick):
-            print(line, flush=True)
-            lines.append(line)
-        print(f"   {time.perf_counter() - began_s:.0f} s", flush=True)
-        if options.write:
-            page.write(options.write, {name: lines})
+    parser = parser_of(__doc__, "few runs of each kind: three minutes")
+    measure(parser, {name: lambda asked, part=part: part(asked.quick) for name, part in PARTS.items()})
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
     main()

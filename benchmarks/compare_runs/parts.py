@@ -8,10 +8,11 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from compare_runs import real, simulated
+from compare_runs import jobs, real, simulated
 from timing_logger.analysis.comparison.run_summary import RunSummary
 
 _WORKERS = 2
+_N_JOBS, _QUICK_JOBS = 50, 2
 _N_RUNS = {"none": 24, "sleep": 24, "garbage": 5, "bytes": 5, "rank": 5}
 
 
@@ -48,6 +49,10 @@ def _causes(options: Options) -> Iterator[str]:
     yield from real.lines_of_causes(_recorded(options), options.n_tries // 10)
 
 
+def _jobs(options: Options) -> Iterator[str]:
+    yield from jobs.lines(jobs.jobs(options.runs / "jobs", _QUICK_JOBS if options.quick else _N_JOBS))
+
+
 @cache
 def _simulated(quick: bool) -> list[RunSummary]:
     with multiprocessing.Pool(_WORKERS) as pool:
@@ -67,5 +72,6 @@ PARTS: dict[str, Callable[[Options], Iterator[str]]] = {
     "slower": _slower,
     "real": _real,
     "causes": _causes,
+    "jobs": _jobs,
 }
 """What is measured."""

@@ -1,4 +1,4 @@
-"""``compare``: summarizes the runs of both sides, compares them, and keeps a history."""
+"""``compare``: summarizes the runs of both sides, compares them, and keeps a history; in words and as a page."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from timing_logger.cli.queries import Answer, cluster_of, terminal_width
 from timing_logger.errors import ConfigurationError
+from timing_logger.progress import begin
 
 if TYPE_CHECKING:
     from timing_logger.analysis.comparison.result import Comparison
@@ -23,7 +24,8 @@ def compare(arguments: Namespace) -> Answer:
     runs = _summaries(arguments.runs, arguments)
     if arguments.history is not None:
         return _with_history(runs, Path(arguments.history), arguments)
-    return _answer(_compared(runs, _summaries(arguments.against, arguments), arguments), arguments)
+    found = _compared(runs, _summaries(arguments.against, arguments), arguments)
+    return _answer(found, arguments, _paged(found, arguments))
 
 
 def _check(arguments: Namespace) -> None:
@@ -61,6 +63,19 @@ def _compared(
     )
 
 
+def _paged(found: Comparison, arguments: Namespace, unusable: tuple[str, ...] = ()) -> str:
+    """Write the page, if one is asked for, and return what is said of it."""
+    if not arguments.report:
+        return ""
+    from timing_logger.report import size
+    from timing_logger.report.html import write_comparison
+
+    begin("writing", 1)
+    write_comparison(found, arguments.report, unusable=unusable)
+    written = size(Path(arguments.report).stat().st_size)
+    return f"\n{arguments.report}: {written}. It opens in a browser, also offline.\n"
+
+
 def _answer(
     found: Comparison, arguments: Namespace, notes: str = "", unusable: tuple[str, ...] = ()
 ) -> Answer:
@@ -87,12 +102,15 @@ def _with_history(runs: list[RunSummary], folder: Path, arguments: Namespace) ->
     found = _compared(runs, earlier, arguments, in_batches=True) if earlier else None
     known = {run.identity for run in history.runs} - {None}
     added = [run for run in runs if run.identity not in known]
+    page = _paged(found, arguments, tuple(history.unusable)) if found else ""  # before the history changes
     is_slower = found is not None and found.verdict == "regressed"
     adds = not arguments.no_add and (arguments.accept or not is_slower)
     kept = len(history.runs)
     if adds:
         kept = add_to_history(folder, added, arguments.keep, anew=arguments.accept and is_slower)
     if found is None:
+        if arguments.report:
+            warnings.warn(f"{arguments.report} is not written: there is nothing to compare with.", stacklevel=2)
         return Answer(history_begun_text(str(folder), len(added), as_json=arguments.json, adds=adds))
     notes = history_text(str(folder), len(added), kept, adds=adds, is_slower=is_slower)
-    return _answer(found, arguments, notes, tuple(history.unusable))
+    return _answer(found, arguments, notes + page, tuple(history.unusable))

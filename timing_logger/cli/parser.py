@@ -255,6 +255,7 @@ _COMMANDS = (
                 f"{', '.join(option_values.CHANGES)}; several with commas",
             ),
             option("--all", action="store_true", help="show all differences, however many"),
+            option("--report", metavar="FILE", help="also write the comparison as one HTML page"),
             option(
                 "--engine", choices=("auto", "pandas", "pyarrow"), default="auto",
                 help="what reads the files (default: pyarrow for large ones)",

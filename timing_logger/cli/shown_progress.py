@@ -38,7 +38,7 @@ SHARES: Mapping[str, Mapping[Stage, float]] = {
         "overlap": (0.5, 3.0, 0.9),
         "what-if": (0.5, 3.8, 9.0),
         "compression": (0.5, 2.5, 0.5),
-        "compare": (0.5, 4.5, 6.0),
+        "compare": (0.5, 4.5, 6.0, 0.1),
         "report": (0.5, 9.5, 10.3, 1.0),
         "trace": (0.5, 3.1, 1.1, 43.0),
         "convert": (0.4, 0.0, 0.0, 46.0),

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 import pandas as pd
 
 from timing_logger.analysis.comparison.result import Comparison, Difference
-from timing_logger.record import escape_text
 from timing_logger.report._limits import on_left_out
 from timing_logger.report._text_tables import Column, page, paragraph, table_text
 from timing_logger.report._wording import as_hundredths, as_word, size
-from timing_logger.report.comparison_wording import cause_sentences, verdict_of_comparison, what_is_compared
+from timing_logger.report.comparison_cause_wording import cause_sentences
+from timing_logger.report.comparison_row_wording import DIVIDED, is_sure, of_what, what_differs
+from timing_logger.report.comparison_wording import verdict_of_comparison, what_is_compared
 
 _MOST = 12
 """The most differences that are shown: what is smaller than the twelfth explains little."""
@@ -45,7 +46,7 @@ def comparison_text(found: Comparison, width: int, *, everything: bool = False) 
         *paragraph(width, verdict_of_comparison(found), *cause_sentences(found)),
         table,
         *paragraph(width, *on_left_out(len(telling), len(shown), "differences", "that are largest")),
-        *(paragraph(width, _NOTE if _has_intervals(shown) else _NOTE_WITHOUT) if shown else ()),
+        *(paragraph(width, _note(shown)) if shown else ()),
     )
 
 
@@ -59,6 +60,11 @@ _NOTE = (
 )
 
 
+def _note(shown: Sequence[Difference]) -> str:
+    note = _NOTE if _has_intervals(shown) else _NOTE_WITHOUT
+    return f"{note} {DIVIDED}" if any(one.does == "divided" for one in shown) else note
+
+
 def _has_intervals(shown: Sequence[Difference]) -> bool:
     return any(math.isfinite(one.shift.low) for one in shown)
 
@@ -66,20 +72,11 @@ def _has_intervals(shown: Sequence[Difference]) -> bool:
 def _row(one: Difference) -> dict[str, object]:
     shift = one.shift
     between = f"{shift.low:+.2f} {shift.high:+.2f}" if math.isfinite(shift.low) else ""
-    only = "" if one.n_runs and one.n_against else " (new)" if one.n_runs else " (gone)"
     return {
-        "what": escape_text(one.operation) + only, "of": _of(one), "ms": one.ms, "against_ms": one.against_ms,
+        "what": what_differs(one), "of": of_what(one), "ms": one.ms, "against_ms": one.against_ms,
         "change_ms": f"{shift.estimate:+.2f}", "between": between, "bytes": _bytes(one),
-        "sure": "yes" if one.is_named and shift.is_shown else "",
+        "sure": "yes" if is_sure(one) else "",
     }  # fmt: skip
-
-
-def _of(one: Difference) -> str:
-    if one.kind == "rank":
-        return f"rank {one.rank}"
-    if one.kind == "account":
-        return "part of the step"
-    return escape_text(", ".join(filter(None, (one.phase, one.group, one.layer))))
 
 
 def _bytes(one: Difference) -> str:

@@ -1,83 +1,86 @@
-"""The verdict of a comparison in words, and what explains it, in sentences."""
+"""The verdict of a comparison in sentences, and what is compared."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from timing_logger.analysis.comparison.result import Comparison, NewCause, PartChange, StepChange, Unlike
+from timing_logger.analysis.comparison.courses import Since
+from timing_logger.analysis.comparison.result import Comparison, PartChange, StepChange, Unlike
 from timing_logger.analysis.comparison.run_summary import RunSummary
 from timing_logger.analysis.comparison.settings import LEAST_BATCHES, LEAST_RUNS, STEP_CONFIDENCE
-from timing_logger.analysis.step_times.step_times import UNLOGGED
-from timing_logger.reading.named_ranks import capital, named_ranks
-from timing_logger.record import COMPILE, GC, GRAPH_CAPTURE, IMPORT, escape_text
-from timing_logger.report._wording import as_duration, count, quoted, size
+from timing_logger.reading.named_ranks import capital
+from timing_logger.record import escape_text
+from timing_logger.report._wording import as_duration, count
 from timing_logger.report.not_told import not_told_sentences
 
 _SURE = f"{100 * STEP_CONFIDENCE:g}% sure"
 _STEP_OF = {"iterations": "A step", "rounds": "A round", "run": "The run"}
-_PARTS = {
+PARTS = {
     "own work": "The own work of the ranks", "not timed": "Code that no row covers",
     "transfer": "Transfers", "waiting": "Waiting for other ranks",
-}  # fmt: skip
-_PAUSES = {
-    GC: "Garbage collections", COMPILE: "Compilations", IMPORT: "Imports", GRAPH_CAPTURE: "Captures of graphs"
 }  # fmt: skip
 
 
 def verdict_of_comparison(found: Comparison) -> str:
     """Return the verdict with what it rests on: ``Verdict: REGRESSED. A step takes 28.3 ms, ...``"""
+    return " ".join([f"Verdict: {found.verdict.upper()}.", *told_of_comparison(found)])
+
+
+def told_of_comparison(found: Comparison) -> list[str]:
+    """Return what the verdict rests on, what says most first."""
     told = _by_parts(found) if found.basis == "account" else _by_step(found)
-    return f"Verdict: {found.verdict.upper()}. {told}"
+    return [one for one in [*told, since_sentence(found)] if one]
 
 
-def _by_step(found: Comparison) -> str:
+def _by_step(found: Comparison) -> Iterator[str]:
     step = found.step
-    takes = f"{_a_step(found)} takes {as_duration(step.ms)} against {as_duration(step.against_ms)}"
+    takes = f"{a_step(found)} takes {as_duration(step.ms)} against {as_duration(step.against_ms)}"
     change = f"{takes}, {_longer(step.change)}"
     if found.why in ("few runs", "few batches", "different steps"):
-        return f"{_WHY[found.why](found)} {change}."
-    between = f"{change} (between {_between(step.low, step.high)}, {_SURE})."
-    return " ".join(filter(None, [between, _why_undecided(found)]))
+        yield from _WHY[found.why](found)
+        yield f"{change}."
+        return
+    yield f"{change} (between {_between(step.low, step.high)}, {_SURE})."
+    yield from _why_undecided(found)
 
 
-def _why_undecided(found: Comparison) -> str:
+def _why_undecided(found: Comparison) -> Iterator[str]:
     if found.why == "small":
-        return f"That is less than the {_percent(found.bound)} that count (--max-regression)."
+        yield f"That is less than the {_percent(found.bound)} that count (--max-regression)."
     if found.why != "not shown":
-        return ""
-    bounds = ""
+        return
+    yield "It may be chance."
     if math.isfinite(found.step.high):
-        bounds = f" A slowdown of more than {_percent(max(found.step.high, 0.0))} is excluded."
-    return f"It may be chance.{bounds} {how_many_would_decide(found)}".rstrip()
+        yield f"A slowdown of more than {_percent(max(found.step.high, 0.0))} is excluded."
+    yield from how_many_would_decide(found)
 
 
-def how_many_would_decide(found: Comparison) -> str:
-    """Return how many runs would decide, and what these find; "" if that is not known."""
+def how_many_would_decide(found: Comparison) -> Iterator[str]:
+    """Yield how many runs would decide, and what these find, as far as that is known."""
     step = found.step
     if not step.spread >= 0:
-        return ""
+        return
     unit = "batches" if found.in_batches else "runs"
     apart = f"Equal {unit} lie {_percent(step.spread)} apart (a standard deviation)"
     effect = max(abs(step.change), found.bound)
     if step.runs_needed is None:
-        return f"{apart}: a thousand on each side would not decide about {_percent(effect)}."
-    needed = f"{apart}: to decide about {_percent(effect)} takes {step.runs_needed} on each side."
-    if not math.isfinite(step.finds):
-        return needed
-    return f"{needed} With those here, a slowdown of {_percent(step.finds)} is found nine times in ten."
+        yield f"{apart}: a thousand on each side would not decide about {_percent(effect)}."
+        return
+    yield f"{apart}: to decide about {_percent(effect)} takes {step.runs_needed} on each side."
+    if math.isfinite(step.finds):
+        yield f"With those here, a slowdown of {_percent(step.finds)} is found nine times in ten."
 
 
-def _by_parts(found: Comparison) -> str:
-    """Return what the parts show where the step does not."""
-    shown = [part for part in found.parts if part.is_shown]
+def _by_parts(found: Comparison) -> Iterator[str]:
+    """Yield what the parts show where the step does not."""
     step = found.step
-    total = f"{_of_step(found.shown_ms, step)} of a step"
-    parts = " ".join(map(_part_sentence, shown))
+    yield from (_part_sentence(part) for part in found.parts if part.is_shown)
+    yield f"That is {_of_step(found.shown_ms, step)} of a step."
     whole = f"the step as a whole is {_longer(step.change)} (between {_between(step.low, step.high)})"
-    return (
-        f"{parts} That is {total}. Equal runs lie {_percent(step.spread)} apart, so that {whole} and shows "
-        "nothing by itself, nor does it contradict."
+    yield (
+        f"Equal runs lie {_percent(step.spread)} apart, so that {whole} and shows nothing by itself, nor does it "
+        "contradict."
     )
 
 
@@ -90,36 +93,57 @@ def _part_sentence(part: PartChange) -> str:
     low, high = sorted((abs(part.low_ms), abs(part.high_ms)))
     between = f"between {low:.2f} and {high:.2f} ms"
     verb = "take" if part.part == "transfer" else "takes"
-    return f"{_PARTS[part.part]} {verb} {abs(part.change_ms):.2f} ms {more} in each step ({between})."
+    return f"{PARTS[part.part]} {verb} {abs(part.change_ms):.2f} ms {more} in each step ({between})."
 
 
-def _few_runs(found: Comparison) -> str:
+def _few_runs(found: Comparison) -> Iterator[str]:
     here, there = found.here.n_units, found.against.n_units
-    told = (
+    yield (
         f"It takes {LEAST_RUNS} runs on each side to tell a change from chance, and these are {here} against "
         f"{there}: equal runs differ, too."
     )
-    return f"{told} {how_many_would_decide(found)}".rstrip()
+    yield from how_many_would_decide(found)
 
 
-def _few_batches(found: Comparison) -> str:
+def _few_batches(found: Comparison) -> Iterator[str]:
     n = found.against.n_units
     there_are = "1 batch" if n == 1 else f"{n} batches"
-    return (
+    yield (
         f"The history has {there_are} of runs, and it takes {LEAST_BATCHES} to know how far these lie apart."
     )
 
 
-def _different_steps(found: Comparison) -> str:
+def _different_steps(found: Comparison) -> Iterator[str]:
+    yield "What a step is differs between the runs, as only some record iterations: nothing can be compared."
+    yield "The figures are of no use."
+
+
+_WHY: Mapping[str, Callable[[Comparison], Iterator[str]]] = {
+    "few runs": _few_runs, "few batches": _few_batches, "different steps": _different_steps
+}  # fmt: skip
+
+
+# -- since when ------------------------------------------------------------------------------------
+
+
+def since_sentence(found: Comparison) -> str:
+    """Return from where on the sides differ otherwise than before; "" if that is not shown."""
+    since = found.since
+    if since is None:
+        return ""
+    name = "iteration" if since.counted_by == "iterations" else "step"
+    before, after = (f"{_longer(one)} than on the other side" for one in (since.before, since.after))
+    between = f"between {_between(since.low, since.high)}, {_SURE}"
     return (
-        "What a step is differs between the runs, as only some record iterations: nothing can be compared. "
-        "The figures are of no use."
+        f"The sides do not differ alike all along: before {name} {since.first:,} steps are {before}, and from "
+        f"there on {after}. By that change they became {_longer(since.change)} ({between}){_where(since, name)}."
     )
 
 
-_WHY: Mapping[str, Callable[[Comparison], str]] = {
-    "few runs": _few_runs, "few batches": _few_batches, "different steps": _different_steps
-}  # fmt: skip
+def _where(since: Since, name: str) -> str:
+    if since.earliest == since.latest:
+        return ""
+    return f", anywhere from {name} {since.earliest:,} to {since.latest:,}"
 
 
 # -- what is compared --------------------------------------------------------------------------------
@@ -127,8 +151,18 @@ _WHY: Mapping[str, Callable[[Comparison], str]] = {
 
 def what_is_compared(found: Comparison) -> Iterator[str]:
     """Yield what the sides are, and first in what they are not alike."""
+    yield from (f"Not alike: {sentence}" for sentence in unlike_sentences(found))
+    yield from sides_sentences(found)
+
+
+def unlike_sentences(found: Comparison) -> Iterator[str]:
+    """Yield in what the sides are not alike."""
     for one in found.unlike:
-        yield f"Not alike: {_unlike(one)}."
+        yield f"{_unlike(one)}."
+
+
+def sides_sentences(found: Comparison) -> Iterator[str]:
+    """Yield what the sides are."""
     sides = [_side(side.runs) for side in (found.here, found.against)]
     if found.in_batches:
         sides[1] += f" of a history, in {found.against.n_units} batches"
@@ -166,77 +200,11 @@ def _side(summaries: Sequence[RunSummary]) -> str:
     return f"{count(len(summaries), 'run')} of {of_ranks}, {n} steps{after}"
 
 
-# -- what explains it --------------------------------------------------------------------------------
-
-
-def cause_sentences(found: Comparison) -> Iterator[str]:
-    """Yield what explains the change, what says most first."""
-    for cause in found.causes:
-        yield _CAUSES[cause.kind](cause)
-
-
-def _took(cause: NewCause) -> str:
-    return f"{as_duration(cause.ms)} in each step against {as_duration(cause.against_ms)}"
-
-
-def _rank(cause: NewCause) -> str:
-    worse, where = cause.ms > cause.against_ms, ""
-    if cause.operation:
-        where = (
-            " in code that no row covers"
-            if cause.operation == UNLOGGED
-            else f" in {escape_text(cause.operation)}"
-        )
-    who = capital(named_ranks(cause.ranks))
-    verb = "fell behind" if worse else "caught up with"
-    its = "its" if len(cause.ranks) == 1 else "their"
-    return f"{who} {verb} {its} peers{where}: by {_took(cause)}."
-
-
-def _pauses(cause: NewCause) -> str:
-    name = _PAUSES.get(cause.operation, cause.operation)
-    often = f"{cause.amount or 0:.2g} in a step against {cause.against_amount or 0:.2g}"
-    return f"{name} ({escape_text(cause.operation)}) take {_took(cause)}; there are {often}."
-
-
-def _bytes(cause: NewCause) -> str:
-    layer = f", most of the difference in {quoted(cause.layer)}" if cause.layer else ""
-    amounts = f"{size(cause.amount or 0.0)} against {size(cause.against_amount or 0.0)}"
-    return f"{escape_text(cause.operation)} has {amounts} in a step{layer}. It takes {_took(cause)}."
-
-
-def _count(cause: NewCause) -> str:
-    amounts = f"{cause.amount or 0:.3g} times in a step against {cause.against_amount or 0:.3g}"
-    return f"{escape_text(cause.operation)} is made {amounts}. It takes {_took(cause)}."
-
-
-def _new(cause: NewCause) -> str:
-    return f"{escape_text(cause.operation)} is new: it takes {as_duration(cause.ms)} in each step."
-
-
-def _gone(cause: NewCause) -> str:
-    return f"{escape_text(cause.operation)} is gone: it took {as_duration(cause.against_ms)} in each step."
-
-
-def _work(cause: NewCause) -> str:
-    return f"{escape_text(cause.operation)} takes {_took(cause)}."
-
-
-def _part(cause: NewCause) -> str:
-    verb = "take" if cause.kind == "transfer" else "takes"
-    return f"{_PARTS[cause.kind]} {verb} {_took(cause)}."
-
-
-_CAUSES: Mapping[str, Callable[[NewCause], str]] = {
-    "rank": _rank, "pauses": _pauses, "bytes": _bytes, "count": _count, "new": _new, "gone": _gone,
-    "work": _work, "not timed": _part, "transfer": _part, "waiting": _part,
-}  # fmt: skip
-
-
 # -- figures -----------------------------------------------------------------------------------------
 
 
-def _a_step(found: Comparison) -> str:
+def a_step(found: Comparison) -> str:
+    """Return what a step of these runs is called."""
     kinds = {run.steps_are for run in found.here.runs}
     return _STEP_OF.get(next(iter(kinds)), "A step") if len(kinds) == 1 else "A step"
 

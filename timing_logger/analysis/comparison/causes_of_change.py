@@ -16,12 +16,12 @@ from timing_logger.analysis.operations import PAUSES, is_communication, is_own_w
 from timing_logger.analysis.step_times.step_times import UNLOGGED
 
 _SAYS_MOST: tuple[CauseKind, ...] = (
-    "rank", "pauses", "bytes", "count", "new", "gone", "work", "not timed", "transfer", "waiting"
+    "rank", "pauses", "bytes", "divided", "count", "new", "gone", "work", "not timed", "transfer", "waiting"
 )  # fmt: skip
 """What an author can look up at once comes before what could have many reasons."""
 
 _OF_ACCOUNT: tuple[CauseKind, ...] = ("not timed", "transfer", "waiting")
-_DONE: tuple[CauseKind, ...] = ("bytes", "count", "new", "gone")
+_DONE: tuple[CauseKind, ...] = ("bytes", "divided", "count", "new", "gone")
 _MOST_OF_RUNS = 0.5
 
 
@@ -45,7 +45,7 @@ def causes_of(
 
 
 def _cause(one: Difference, differences: Sequence[Difference], step_ms: float) -> NewCause | None:
-    kind = _kind(one)
+    kind = _kind(one, differences)
     if kind is None or not (_explains(one.shift.estimate, step_ms) if step_ms else kind in _DONE):
         return None
     if one.kind == "account":
@@ -53,13 +53,13 @@ def _cause(one: Difference, differences: Sequence[Difference], step_ms: float) -
     amounts: tuple[float | None, float | None] = (None, None)
     if kind == "bytes":
         amounts = one.bytes, one.against_bytes
-    if kind in ("count", "pauses"):
+    if kind in ("count", "divided", "pauses"):
         amounts = one.n_rows, one.against_rows
     layer = _layer(one, differences) if kind == "bytes" else ""
     return NewCause(kind, one.operation, layer, (), one.ms, one.against_ms, *amounts)
 
 
-def _kind(one: Difference) -> CauseKind | None:
+def _kind(one: Difference, differences: Sequence[Difference]) -> CauseKind | None:
     """Return what changed in an operation, or a part of the account; None if that is not sure."""
     if one.kind == "account":
         return _of_account(one)
@@ -69,6 +69,8 @@ def _kind(one: Difference) -> CauseKind | None:
         return "pauses" if _is_shown(one) else None
     if one.does and (one.does != "bytes" or is_communication(one.operation)):
         return one.does
+    if any(of.does == "divided" for of in _layers(one, differences)):
+        return "divided"
     return "work" if is_own_work(one.operation) and _is_shown(one) else None
 
 
@@ -87,10 +89,15 @@ def _explains(ms: float, step_ms: float) -> bool:
 
 def _layer(one: Difference, differences: Sequence[Difference]) -> str:
     """Return the layer in which the bytes of an operation changed most; "" if rows name none."""
-    layers = [of for of in differences if of.kind == "layer" and of.operation == one.operation]
-    changed = [(abs((of.bytes or 0.0) - (of.against_bytes or 0.0)), of.layer) for of in layers]
+    changed = [
+        (abs((of.bytes or 0.0) - (of.against_bytes or 0.0)), of.layer) for of in _layers(one, differences)
+    ]
     most, name = max(changed, default=(0.0, ""))
     return name if most > 0 else ""
+
+
+def _layers(one: Difference, differences: Sequence[Difference]) -> list[Difference]:
+    return [of for of in differences if of.kind == "layer" and of.operation == one.operation]
 
 
 # -- ranks -------------------------------------------------------------------------------------------

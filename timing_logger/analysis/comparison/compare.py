@@ -12,6 +12,7 @@ import numpy as np
 from timing_logger.analysis.comparison import settings
 from timing_logger.analysis.comparison.between_runs import Shift, effect_found, runs_needed, shift_between
 from timing_logger.analysis.comparison.causes_of_change import causes_of
+from timing_logger.analysis.comparison.courses import courses_of, since_when
 from timing_logger.analysis.comparison.differences import differences_of
 from timing_logger.analysis.comparison.judging import Found, judged, parts_of_step, time_the_same
 from timing_logger.analysis.comparison.result import (
@@ -88,10 +89,12 @@ def compare_runs(
     differences = differences_of(here.members, there.members, paired=paired, with_intervals=not why)
     alike = time_the_same(differences, step)
     found = Found(why=why) if why else judged(shift, step, parts, max_regression, time_the_same=alike)
+    since = None if why else since_when(here.members, there.members, paired=paired, least=max_regression)
     causes = causes_of(here.members, there.members, differences, found.shown_ms)
     return Comparison(
         verdict=found.verdict, why=found.why, basis=found.basis, step=step, parts=parts, bound=max_regression,
         paired=paired, in_batches=in_batches, causes=causes, differences=differences,
+        courses=courses_of(here.members, there.members), since=since,
         unlike=unlike_in(runs, against), order="unknown" if in_batches else _order(runs, against),
         here=Side(runs, len(here)), against=Side(against, len(there)),
     )  # fmt: skip

@@ -15,7 +15,7 @@ from timing_logger.analysis.intervals import wall_times_s
 from timing_logger.analysis.rounds import rounds_of
 from timing_logger.analysis.step_durations import iterations_since
 from timing_logger.analysis.steps import numbered
-from timing_logger.analysis.table_types import Floats, Frame, Ints
+from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints
 
 
 class StepLength(NamedTuple):
@@ -33,6 +33,29 @@ class StepLength(NamedTuple):
     median_ms: float
 
 
+class TakenSteps(NamedTuple):
+    """How long each of the steps took that count, of all processes.
+
+    Attributes:
+        process: the number of its process.
+        number: its iteration, or its round.
+        place: its position among all steps of its process, from 0 on.
+        ms: how long it took, until the next one began; NaN if unknown.
+    """
+
+    process: Ints
+    number: Ints
+    place: Ints
+    ms: Floats
+
+    @property
+    def restarts(self) -> Bools:
+        """Of each step, whether the numbers of its process ever stay or fall from one step to the next."""
+        falls = np.zeros(int(self.process.max(initial=-1)) + 1, np.bool_)
+        falls[self.process[1:][(np.diff(self.number) <= 0) & (np.diff(self.process) == 0)]] = True
+        return falls[self.process]
+
+
 class CountedSteps(NamedTuple):
     """The rows of some processes that count, and in which of their steps.
 
@@ -41,6 +64,7 @@ class CountedSteps(NamedTuple):
         process: of each of these rows, the number of its process.
         step: of each of these rows, the position of its step among those of its process that count.
         lengths: of each process.
+        taken: each step by itself; None where all rows are one step.
         kind: what a step is.
     """
 
@@ -48,6 +72,7 @@ class CountedSteps(NamedTuple):
     process: Ints
     step: Ints
     lengths: list[StepLength]
+    taken: TakenSteps | None
     kind: StepKind
 
 
@@ -82,9 +107,12 @@ def _counted(frame: Frame, process: Ints, number: Floats, iteration: Floats) -> 
         _length(taken_ms[counts & (process[one] == at)], int(n - left), int(left))
         for at, (n, left) in enumerate(zip(n_steps.tolist(), n_warm_up.tolist(), strict=True))
     ]
+    taken = TakenSteps(
+        process[one][counts], iteration[one][counts].astype(np.int64), place[counts], taken_ms[counts]
+    )
     kept = counts[entry]
     step = (place - n_warm_up[process[one]])[entry][kept]
-    return CountedSteps(inside[kept], process[inside[kept]], step, lengths, "iterations")
+    return CountedSteps(inside[kept], process[inside[kept]], step, lengths, taken, "iterations")
 
 
 def _place_in_process(process: Ints) -> Ints:
@@ -112,4 +140,4 @@ def _whole_run(frame: Frame, process: Ints) -> CountedSteps:
     wall_ms = (1e3 * wall_times_s(frame, process)).tolist()
     lengths = [StepLength(1, 0, one, one) for one in wall_ms]
     rows = np.arange(len(process))
-    return CountedSteps(rows, process, np.zeros(len(process), np.int64), lengths, "run")
+    return CountedSteps(rows, process, np.zeros(len(process), np.int64), lengths, None, "run")

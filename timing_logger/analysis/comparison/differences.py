@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -18,6 +18,7 @@ from timing_logger.analysis.comparison.settings import (
     MOST_LAYERS,
     MOST_OPERATIONS,
 )
+from timing_logger.analysis.operations import is_communication, is_wait
 
 Members: TypeAlias = Sequence[Sequence[RunSummary]]
 """The runs of each unit of a side."""
@@ -46,6 +47,7 @@ def differences_of(
         _difference(what, *sides, floor_ms=floor_ms, paired=paired, with_intervals=with_intervals)
         for what in names
     ]
+    found = _with_divided(found)
     named = shown_beyond_chance([one.shift.p for one in found], FALSE_DISCOVERIES) if with_intervals else []
     if named:
         found = [one._replace(is_named=is_named) for one, is_named in zip(found, named, strict=True)]
@@ -104,6 +106,40 @@ def _does(
     if _apart([one.bytes for one in found], [one.bytes for one in others]):
         return "bytes"
     return "count" if _apart([one.n_rows for one in found], [one.n_rows for one in others]) else ""
+
+
+def _with_divided(found: Sequence[Difference]) -> list[Difference]:
+    """Say of calls, layers and buckets of communication that differ only in how as many bytes are divided."""
+    operations = [one for one in found if one.kind == "operation" and is_communication(one.operation)]
+    as_many = {name for name, of in _grouped(operations).items() if _has_as_many_bytes(of)}
+    layers = {
+        one.layer for one in found if one.kind == "layer" and one.operation in as_many and one.does in _DIVIDES
+    }
+    return [one._replace(does="divided") if _is_divided(one, as_many, layers) else one for one in found]
+
+
+_DIVIDES = ("bytes", "count", "new", "gone")
+
+
+def _is_divided(one: Difference, as_many: Container[str], layers: Container[str]) -> bool:
+    if one.kind == "layer":  # also of the waits for a bucket that only one side has
+        of_wait = one.does in ("new", "gone") and is_wait(one.operation) and one.layer in layers
+        return of_wait or (one.does in _DIVIDES and one.operation in as_many)
+    return one.does == "count" and one.operation in as_many
+
+
+def _grouped(operations: Sequence[Difference]) -> dict[str, list[Difference]]:
+    by_name: dict[str, list[Difference]] = {}
+    for one in operations:
+        by_name.setdefault(one.operation, []).append(one)
+    return by_name
+
+
+def _has_as_many_bytes(of: Sequence[Difference]) -> bool:
+    """Tell whether both sides make an operation for the same purposes, with as many bytes for each."""
+    return not any(
+        one.does in ("bytes", "new", "gone") or not one.bytes or not one.against_bytes for one in of
+    )
 
 
 def _only(

@@ -72,7 +72,7 @@ def time_the_same(differences: Sequence[Difference], step: StepChange) -> bool:
     """
     least_ms = _TRIFLE * step.against_ms
     return not any(
-        one.does in ("new", "gone", "count") and abs(one.shift.estimate) >= least_ms
+        one.does in ("new", "gone", "count", "divided") and abs(one.shift.estimate) >= least_ms
         for one in differences
         if one.kind == "operation" and one.operation not in PAUSES
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from timing_logger.analysis.comparison.between_runs import Shift
+from timing_logger.analysis.comparison.courses import Courses, Since
 from timing_logger.analysis.comparison.run_summary import RunSummary
 
 ComparisonVerdict: TypeAlias = Literal["regressed", "improved", "undecided"]
@@ -24,13 +25,14 @@ Order: TypeAlias = Literal["in turn", "after", "before", "unknown"]
 before."""
 
 CauseKind: TypeAlias = Literal[
-    "rank", "pauses", "bytes", "count", "new", "gone", "work", "not timed", "transfer", "waiting"
+    "rank", "pauses", "bytes", "divided", "count", "new", "gone", "work", "not timed", "transfer", "waiting"
 ]
 
 
-Does: TypeAlias = Literal["", "bytes", "count", "new", "gone"]
+Does: TypeAlias = Literal["", "bytes", "divided", "count", "new", "gone"]
 """What is done otherwise in every run of one side than in any of the other: bytes or number of calls of a
-step; or something is done on one side only. That is no matter of chance."""
+step; or something is done on one side only. ``divided``: as many bytes are moved in all, in other messages,
+layers or buckets. That is no matter of chance."""
 
 
 class Unlike(NamedTuple):
@@ -130,7 +132,8 @@ class NewCause(NamedTuple):
     Attributes:
         kind: ``rank``: a rank is slow on one side only. ``pauses``: a pause of the interpreter takes more or
             less time. ``bytes``, ``count``: an operation has more or fewer bytes, or is made more or less
-            often. ``new``, ``gone``: an operation is made on one side only. ``work``: own work takes longer
+            often. ``divided``: it has as many bytes, divided among other calls, layers or buckets. ``new``,
+            ``gone``: an operation is made on one side only. ``work``: own work takes longer
             or shorter. ``not timed``, ``transfer``, ``waiting``: a part of the account does.
         operation, layer: what it is about; "" if no single one.
         ranks: the ranks, for ``rank``; those of the side where they are slow.
@@ -179,6 +182,8 @@ class Comparison:
         causes: what explains the change, what says most first. While the verdict is undecided, only what is
             done otherwise: more bytes, other operations.
         differences: what else was compared, the largest first.
+        courses: how long steps were in the course of the runs; None where these have no stretch in common.
+        since: from where on the sides differ otherwise than before; None where that is not shown.
         unlike: what the sides do not have in common.
         order: when the runs were made.
         here, against: the runs of both sides.
@@ -194,6 +199,8 @@ class Comparison:
     in_batches: bool
     causes: tuple[NewCause, ...]
     differences: tuple[Difference, ...]
+    courses: Courses | None
+    since: Since | None
     unlike: tuple[Unlike, ...]
     order: Order
     here: Side
@@ -228,6 +235,8 @@ class Comparison:
             "in_batches": self.in_batches,
             "causes": [one._asdict() for one in self.causes],
             "differences": [_plain(one) for one in self.differences],
+            "courses": self.courses and _plain_courses(self.courses),
+            "since": self.since and self.since._asdict(),
             "unlike": [one._asdict() for one in self.unlike],
             "order": self.order,
             "here": _side(self.here),
@@ -239,6 +248,11 @@ def _plain(one: Difference) -> dict[str, Any]:
     plain = one._asdict()
     shift = plain.pop("shift")
     return {**plain, "change_ms": shift.estimate, "low_ms": shift.low, "high_ms": shift.high, "p": shift.p}
+
+
+def _plain_courses(courses: Courses) -> dict[str, Any]:
+    sides = {"here": courses.here._asdict(), "against": courses.against._asdict()}
+    return {**courses._asdict(), **sides}
 
 
 def _side(side: Side) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from timing_logger._typed_json import Rules, checked
+from timing_logger.analysis.comparison.settings import MOST_STRETCHES
 from timing_logger.errors import RunSummaryError
 
 SCHEMA_VERSION = 1
@@ -16,6 +17,12 @@ StepKind: TypeAlias = Literal["iterations", "rounds", "run"]
 is recorded; or the run as a whole, where nothing repeats."""
 
 _STEP_KINDS = ("iterations", "rounds", "run")
+
+CourseKind: TypeAlias = Literal["iterations", "steps"]
+"""What is counted in the course of a run: iterations, or rounds where no iteration is recorded; or the steps
+themselves, from 0 on, where iterations restart."""
+
+_COURSE_KINDS = ("iterations", "steps")
 
 
 OF_RANK = ("own work", "not timed")
@@ -70,6 +77,24 @@ class Verdict(NamedTuple):
     cost_ms: float
 
 
+class Course(NamedTuple):
+    """How long steps were in the course of a run: at most 64 stretches.
+
+    Attributes:
+        counted_by: what is counted, a :data:`CourseKind`.
+        width: how many of these a stretch has: a power of two.
+        first: the first of each stretch, ascending: a multiple of ``width``.
+        median_ms: the median of its steps, each the mean over the ranks.
+        n_steps: how many steps it has.
+    """
+
+    counted_by: str
+    width: int
+    first: list[int]
+    median_ms: list[float]
+    n_steps: list[int]
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunSummary:
     """What is kept of a run to compare it with others.
@@ -96,6 +121,8 @@ class RunSummary:
         quantities: where that time goes, the longest first.
         n_left_out: how many quantities are not among these, as they take little.
         verdict: who is slow in the run.
+        course: how long steps were in the course of the run; None where that is not known: in a run that is
+            one step, of which only some ranks count alike, or that an earlier version summarized.
         batch: which runs were added to a history together; "" outside of one. These share what the machine
             was like at the time.
     """
@@ -120,6 +147,7 @@ class RunSummary:
     quantities: list[Quantity] = field(default_factory=list)
     n_left_out: int = 0
     verdict: Verdict | None = None
+    course: Course | None = None
     batch: str = ""
 
     @property
@@ -132,6 +160,7 @@ class RunSummary:
         plain = asdict(self)
         plain["quantities"] = [one._asdict() for one in self.quantities]
         plain["verdict"] = self.verdict and self.verdict._asdict()
+        plain["course"] = self.course and self.course._asdict()
         return plain
 
     def in_batch(self, batch: str) -> RunSummary:
@@ -139,7 +168,7 @@ class RunSummary:
         return replace(self, batch=batch)
 
 
-_RULES = Rules(whole=(Quantity, Verdict))
+_RULES = Rules(whole=(Course, Quantity, Verdict))
 _NEEDED = ("n_ranks", "n_steps", "steps_are", "step_mean_ms", "step_median_ms", "quantities")
 
 
@@ -163,16 +192,18 @@ def summary_from(content: object) -> RunSummary:
     if not summary.step_mean_ms > 0 or not summary.step_median_ms > 0 or not summary.n_steps > 0:
         raise RunSummaryError("it states no step that takes time")
     beyond = max(summary.step_mean_ms, summary.step_median_ms) > _MOST
-    if beyond or summary.steps_are not in _STEP_KINDS or any(map(_is_beyond, summary.quantities)):
+    beyond = beyond or any(map(_is_beyond, summary.quantities)) or not _is_sound(summary.course)
+    if beyond or summary.steps_are not in _STEP_KINDS:
         raise RunSummaryError("it states values that no run has")
     return summary
 
 
 def _nested(content: Mapping[str, Any]) -> dict[str, Any]:
-    stated = content.get("verdict")
+    stated, course = content.get("verdict"), content.get("course")
     return {
         "quantities": [Quantity(*(one[name] for name in Quantity._fields)) for one in content["quantities"]],
         "verdict": stated and Verdict(*(stated[name] for name in Verdict._fields)),
+        "course": course and Course(*(course[name] for name in Course._fields)),
     }
 
 
@@ -182,3 +213,18 @@ _MOST = 1e18  # in ms or bytes: 30 million years, and an exabyte
 def _is_beyond(one: Quantity) -> bool:
     values = one.mean_ms, one.median_ms or 0.0, one.n_rows, one.bytes or 0.0
     return min(values) < 0 or max(values) > _MOST
+
+
+def _is_sound(course: Course | None) -> bool:
+    """Tell whether the stretches of a course are some that a run has."""
+    if course is None:
+        return True
+    first, ms, n_steps = course.first, course.median_ms, course.n_steps
+    return (
+        course.counted_by in _COURSE_KINDS
+        and 1 <= course.width <= _MOST
+        and 1 <= len(first) == len(ms) == len(n_steps) <= MOST_STRETCHES
+        and first == sorted({one // course.width * course.width for one in first})
+        and 0 < min(ms) <= max(ms) <= _MOST
+        and min(n_steps) > 0
+    )

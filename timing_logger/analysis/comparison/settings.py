@@ -45,6 +45,12 @@ MOST_RANKS = 16
 MOST_OPERATIONS, MOST_LAYERS = 40, 40
 """How many operations and layers are kept of a run, those that take longest: some ten kilobytes."""
 
+MOST_STRETCHES = 64
+"""Of how many stretches the course of a run is kept: as many as a chart shows, in two kilobytes."""
+
+LEAST_STRETCHES = 8
+"""The fewest stretches that both sides have in common in which it is looked for since when they differ."""
+
 LEAST_AMOUNT_CHANGE = 0.005
 """Bytes and counts of an average step that differ by less may do so by where the recorded steps end."""
 

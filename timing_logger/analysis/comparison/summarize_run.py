@@ -15,6 +15,7 @@ from timing_logger.analysis.analysis import ByProcess
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.comparison.counted_steps import StepLength, counted_steps
 from timing_logger.analysis.comparison.quantities import SpentByProcess, joined_quantities, spent_in
+from timing_logger.analysis.comparison.run_course import StepSums, course_of, step_sums
 from timing_logger.analysis.comparison.run_summary import OF_RANK, Quantity, RunSummary, Verdict
 from timing_logger.analysis.comparison.settings import MOST_RANKS
 from timing_logger.analysis.files import File, SidecarContent, not_told, sidecar_of
@@ -52,6 +53,7 @@ class _Part(NamedTuple):
         lengths: of each process, how long its steps were.
         kind: what these steps are.
         spent: of each process, what it spent them on.
+        sums: how long each step was.
         judgement: what a verdict and the account need.
         files: ``attrs["files"]`` of the timings.
         ranks: that have rows.
@@ -60,6 +62,7 @@ class _Part(NamedTuple):
     lengths: list[StepLength]
     kind: str
     spent: list[SpentByProcess]
+    sums: list[StepSums]
     judgement: JudgementPart
     files: list[File]
     ranks: list[int]
@@ -74,7 +77,8 @@ def _map(timings: IntoDataFrame) -> _Part:
         rows.attrs = {"files": files}
     ranks = sorted(set(frame["rank"].to_list()))
     judged = map_judgement(rows, with_account=True)._replace(files=files)
-    return _Part(steps.lengths, steps.kind, spent_in(frame, steps), judged, files, ranks)
+    spent, sums = spent_in(frame, steps), step_sums(steps)
+    return _Part(steps.lengths, steps.kind, spent, sums, judged, files, ranks)
 
 
 def _reduce(parts: Sequence[_Part]) -> RunSummary:
@@ -111,6 +115,7 @@ def _reduce(parts: Sequence[_Part]) -> RunSummary:
         step_median_ms=float(np.mean([one.median_ms for one in lengths])),
         quantities=sorted([*quantities, *account], key=lambda one: -one.mean_ms),
         n_left_out=n_left_out,
+        course=course_of([one for part in parts for one in part.sums]),
         verdict=Verdict(said.verdict, said.judged, [*said.ranks], said.operation, cost_ms),
     )
 

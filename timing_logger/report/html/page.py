@@ -119,7 +119,7 @@ def rendered(template: str, content: Mapping[str, object]) -> str:
 
 def surroundings(*scripts: str) -> dict[str, object]:
     """Return what the template needs besides the sections, with these scripts after those that draw."""
-    script = "\n".join(_static(name) for name in (*_SCRIPTS, *scripts))
+    script = "\n".join(static_text(name) for name in (*_SCRIPTS, *scripts))
     return {
         "style": style(),
         "script": script,
@@ -129,7 +129,7 @@ def surroundings(*scripts: str) -> dict[str, object]:
 
 def style() -> str:
     """Return the style sheet."""
-    return _static("report.css")
+    return static_text("report.css")
 
 
 def sections(findings: Findings, hosts: Iterable[HostTable]) -> tuple[dict[str, object], dict[str, object]]:
@@ -163,7 +163,8 @@ def sections(findings: Findings, hosts: Iterable[HostTable]) -> tuple[dict[str, 
     return content, data
 
 
-def _static(name: str) -> str:
+def static_text(name: str) -> str:
+    """Return the text of a file in ``static``."""
     file = resources.files("timing_logger.report.html") / "static" / name
     return file.read_text(encoding="utf-8").strip()
 

@@ -1,0 +1,1 @@
+"""The page of a comparison: both sides, what differs first."""
