@@ -1,6 +1,6 @@
 """The command line of benchmarks whose tables are in a page: what is measured, and where the tables go.
 
-In the page they stand between ``<!-- made: NAME -->`` and ``<!-- end -->``; all else in it is written by hand.
+In the page they stand between ``<!-- made: NAME -->`` and ``<!-- end -->``; all else is written by hand.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def measure(parser: argparse.ArgumentParser, parts: Parts) -> None:
     chosen = [name for name in parts if re.search(options.only, name)]
     if not chosen:
         parser.error(f"no part matches {options.only!r}: there are {', '.join(parts)}")
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # what is measured starts as many processes as there are cores
+    os.environ.setdefault(
+        "OMP_NUM_THREADS", "1"
+    )  # what is measured starts as many processes as there are cores
     for name in chosen:
         lines = list(_printed(name, parts[name](options)))
         if options.write:

@@ -143,7 +143,7 @@ def _timing_logger(arguments: Sequence[str], folder: Path) -> subprocess.Complet
 
 def lines(found: Sequence[Job]) -> Iterator[str]:
     """Yield how many jobs of each kind of pull request turned red, those that go wrong most often first."""
-    yield "| the pull request | jobs | red | by the step | by its parts | green | failed otherwise | as wanted |"
+    yield "| the pull request | jobs | red | by the step | by its parts | green | failed | as wanted |"
     yield "|---|---|---|---|---|---|---|---|"
     for change in sorted(CHANGES, key=lambda one: _as_wanted(found, one)):
         yield _line(change, [one for one in found if one.change == change], _as_wanted(found, change))
@@ -172,8 +172,8 @@ def _circumstances(found: Sequence[Job]) -> str:
         for name in ("took_s", "load", "step_ms", "spread")
     )
     return (
-        f"A job took {took_s[1]:.0f} s at the median ({took_s[0]:.0f} to {took_s[2]:.0f} s in 8 of 10), a step "
-        f"{step_ms[1]:.0f} ms ({step_ms[0]:.0f} to {step_ms[2]:.0f}); equal runs lie {spread[1]:.0%} apart "
+        f"A job took {took_s[1]:.0f} s at the median ({took_s[0]:.0f} to {took_s[2]:.0f} s in 8 of 10), a "
+        f"step {step_ms[1]:.0f} ms ({step_ms[0]:.0f} to {step_ms[2]:.0f}); equal runs lie {spread[1]:.0%} apart "
         f"({spread[0]:.0%} to {spread[2]:.0%}). {os.cpu_count()} cores, load {load[1]:.1f} "
         f"({load[0]:.1f} to {load[2]:.1f})."
     )

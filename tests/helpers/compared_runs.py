@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from simulated_runs import OPERATIONS_MS, data_parallel, factors
 from timing_files import write_table
 
-from timing_logger.analysis.comparison.run_summary import Quantity, RunSummary, Verdict
+from timing_logger.analysis.comparison.run_summary import Course, Quantity, RunSummary, Verdict
 
 PARTS_MS = {"own work": 80.0, "not timed": 5.0, "transfer": 10.0, "waiting": 5.0}
 
@@ -36,6 +37,14 @@ def summary(
         **{**known, **fields},  # type: ignore[arg-type]
         step_mean_ms=step_ms, step_median_ms=step_ms, quantities=[*parts, *others], verdict=verdict,
     )  # fmt: skip
+
+
+def course(
+    ms: Sequence[float], *, first: int = 0, width: int = 4, n_steps: int = 4, counted_by: str = "iterations"
+) -> Course:
+    """Return the course of a run whose stretches have these medians."""
+    begins = [first + width * at for at in range(len(ms))]
+    return Course(counted_by, width, begins, list(ms), [n_steps] * len(ms))
 
 
 def noisy(n: int, sigma: float, seed: int, slower: float = 0.0) -> list[RunSummary]:
@@ -69,3 +78,38 @@ def write_runs(
         table.loc[table["operation"] == "ALLREDUCE", "message_size_bytes"] = 1_000_000
         made.append(write_table(folder / f"run{place}", table))
     return made
+
+
+def differing(
+    n: int, seed: int, more: float = 0.0, *, n_operations: int = 3, name: str = "OP", runs: str = "run",
+    later: float = 1.0,
+) -> list[RunSummary]:  # fmt: skip
+    """Return so many runs that have operations, layers, ranks, a course, and what sidecars state.
+
+    Args:
+        n, seed: how many runs, and the seed of their noise.
+        more: how many ms operations take longer, some more than others, and each rank after the first.
+        n_operations: how many operations.
+        name, runs: what the names of operations and runs begin with.
+        later: by which factor steps take longer in the second half of the run.
+    """
+    rng = np.random.default_rng(seed)
+    return [
+        replace(
+            _differing(float(factor), more, n_operations, name, later), run_id=f"{runs}{at}", hosts=["node0"],
+            began_unix_ns=1_790_000_000_000_000_000 + (60 * at + seed) * 1_000_000_000, commit="c0ffee" * 6,
+        )
+        for at, factor in enumerate(np.exp(rng.normal(0.0, 0.004, n)))
+    ]  # fmt: skip
+
+
+def _differing(factor: float, more: float, n_operations: int, name: str, later: float) -> RunSummary:
+    operations = [
+        quantity(f"{name}{one}", factor * (10.0 + more * (one % 5)), n_bytes=1e6, layer=layer, kind=kind)
+        for one in range(n_operations)
+        for kind, layer in (("operation", ""), ("layer", f"{name}.weight"))
+    ]
+    ranks = [quantity("own work", factor * (40.0 + more * rank), kind="rank", rank=rank) for rank in (0, 1)]
+    parts_ms = {**PARTS_MS, "not timed": PARTS_MS["not timed"] + 2 * more}
+    levels = [factor * 100.0 * (later if one >= 10 else 1.0) for one in range(20)]
+    return summary(factor, *operations, *ranks, parts_ms=parts_ms, course=course(levels, first=12))

@@ -1,4 +1,4 @@
-"""``compare``: summarizes the runs of both sides, compares them, and keeps a history; in words and as a page."""
+"""``compare``: summarizes the runs of both sides, compares them, in words and as a page; keeps a history."""
 
 from __future__ import annotations
 
@@ -110,7 +110,9 @@ def _with_history(runs: list[RunSummary], folder: Path, arguments: Namespace) ->
         kept = add_to_history(folder, added, arguments.keep, anew=arguments.accept and is_slower)
     if found is None:
         if arguments.report:
-            warnings.warn(f"{arguments.report} is not written: there is nothing to compare with.", stacklevel=2)
+            warnings.warn(
+                f"{arguments.report} is not written: there is nothing to compare with.", stacklevel=2
+            )
         return Answer(history_begun_text(str(folder), len(added), as_json=arguments.json, adds=adds))
     notes = history_text(str(folder), len(added), kept, adds=adds, is_slower=is_slower)
     return _answer(found, arguments, notes + page, tuple(history.unusable))

@@ -83,6 +83,6 @@ def _part(cause: NewCause) -> str:
 
 
 _CAUSES: Mapping[str, Callable[[NewCause], str]] = {
-    "rank": _rank, "pauses": _pauses, "bytes": _bytes, "divided": _divided, "count": _count, "new": _new, "gone": _gone,
-    "work": _work, "not timed": _part, "transfer": _part, "waiting": _part,
+    "rank": _rank, "pauses": _pauses, "bytes": _bytes, "divided": _divided, "count": _count, "new": _new,
+    "gone": _gone, "work": _work, "not timed": _part, "transfer": _part, "waiting": _part,
 }  # fmt: skip

@@ -79,8 +79,8 @@ def _by_parts(found: Comparison) -> Iterator[str]:
     yield f"That is {_of_step(found.shown_ms, step)} of a step."
     whole = f"the step as a whole is {_longer(step.change)} (between {_between(step.low, step.high)})"
     yield (
-        f"Equal runs lie {_percent(step.spread)} apart, so that {whole} and shows nothing by itself, nor does it "
-        "contradict."
+        f"Equal runs lie {_percent(step.spread)} apart, so that {whole} and shows nothing by itself, nor does "
+        "it contradict."
     )
 
 
@@ -135,8 +135,9 @@ def since_sentence(found: Comparison) -> str:
     before, after = (f"{_longer(one)} than on the other side" for one in (since.before, since.after))
     between = f"between {_between(since.low, since.high)}, {_SURE}"
     return (
-        f"The sides do not differ alike all along: before {name} {since.first:,} steps are {before}, and from "
-        f"there on {after}. By that change they became {_longer(since.change)} ({between}){_where(since, name)}."
+        f"The sides do not differ alike all along: before {name} {since.first:,} steps are {before}, and "
+        f"from there on {after}. By that change they became {_longer(since.change)} "
+        f"({between}){_where(since, name)}."
     )
 
 

@@ -12,9 +12,9 @@ import pytest
 from browser import OpenPage
 from crowds import crowd
 from host_tables import host_of
+from page_probes import CUT, LOW_CONTRASTS
 from simulated_runs import data_parallel, factors
-from test_page_in_browser import LOW_CONTRASTS, range_s
-from test_page_layout_in_browser import CUT
+from test_page_in_browser import range_s
 
 from timing_logger.report.html import write_report
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from browser import OpenPage
+from page_probes import LOW_CONTRASTS
 from simulated_runs import data_parallel, factors
 from small_run import (
     HOSTILE,
@@ -22,35 +23,6 @@ from small_run import (
 from timing_logger.report.html import write_report
 
 pytestmark = pytest.mark.serial  # a browser draws by itself, and a page must be there in time
-
-# Of every text that is shown: its contrast to what is behind it, by WCAG 2.
-LOW_CONTRASTS = """
-() => {
-  const numbers = (colour) => colour.match(/[0-9.]+/g).map(Number);
-  const luminance = (colour) => {
-    const [r, g, b] = numbers(colour).slice(0, 3).map((c) => c / 255)
-      .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const behind = (element) => {
-    for (let e = element; e; e = e.parentElement) {
-      const colour = getComputedStyle(e).backgroundColor;
-      if (numbers(colour)[3] !== 0) return colour;
-    }
-    return "rgb(255, 255, 255)";
-  };
-  const low = [];
-  for (const element of document.querySelectorAll("body *")) {
-    const text = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
-    if (!text || ["SCRIPT", "NOSCRIPT", "title"].includes(element.tagName)) continue;
-    const style = getComputedStyle(element);
-    const [a, b] = [luminance(element.closest("svg") ? style.fill : style.color), luminance(behind(element))];
-    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    if (contrast < 4.5) low.push(`${element.tagName} ${element.textContent.trim().slice(0, 30)} ${contrast}`);
-  }
-  return low;
-}
-"""
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from browser import OpenPage
 from crowds import crowd
+from page_probes import BROKEN_WORDS, CUT, LANDMARKS, OVERLAPPING_TICKS
 from simulated_runs import data_parallel, factors
 
 from timing_logger.report.html import write_report
@@ -18,46 +19,6 @@ pytestmark = pytest.mark.serial  # a browser draws by itself, and a page must be
 
 LONG_NAME = "ALLGATHERV_SPARSE_REDUCTION"
 
-# The words of all headings that are on more than one line.
-BROKEN_WORDS = """
-() => [...document.querySelectorAll("h1, h2, h3, th, figcaption b, legend, dt")].flatMap((heading) => {
-  const texts = document.createTreeWalker(heading, NodeFilter.SHOW_TEXT);
-  const broken = [];
-  for (let node = texts.nextNode(); node; node = texts.nextNode()) {
-    for (const word of node.data.matchAll(/[^\\s]+/g)) {
-      const range = document.createRange();
-      range.setStart(node, word.index);
-      range.setEnd(node, word.index + word[0].length);
-      if (new Set([...range.getClientRects()].map((box) => box.top)).size > 1) broken.push(word[0]);
-    }
-  }
-  return broken;
-})
-"""
-
-# What reaches beyond the screen, but for what stands in a box that scrolls by itself.
-CUT = """
-() => [...document.querySelectorAll("body *")]
-  .filter((element) => !element.closest(".scroll, [hidden]") && element.checkVisibility())
-  .filter((element) => element.getBoundingClientRect().right > innerWidth + 1)
-  .map((element) => `${element.tagName} ${element.className} ${element.textContent.trim().slice(0, 30)}`)
-"""
-
-
-# Pairs of texts of an axis of which one stands on the other.
-OVERLAPPING_TICKS = """
-() => [...document.querySelectorAll(".axis")].flatMap((axis) => {
-  const shown = [...axis.children].filter((tick) => tick.checkVisibility())
-    .map((tick) => [tick.textContent, tick.getBoundingClientRect()]);
-  return shown.slice(1).filter(([, box], i) => box.left < shown[i][1].right).map(([text]) => text);
-})
-"""
-
-LANDMARKS = """
-() => [...document.querySelectorAll("section, nav, [role=region]")].map((part) =>
-  part.getAttribute("aria-label") ??
-  document.getElementById(part.getAttribute("aria-labelledby")).textContent)
-"""
 
 # Notes what is written into canvases from now on.
 WRITTEN = """

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.comparison.between_runs import shift_between
-from timing_logger.analysis.comparison.run_summary import Course, CourseKind, RunSummary
+from timing_logger.analysis.comparison.run_summary import Course, RunSummary
 from timing_logger.analysis.comparison.settings import LEAST_CHANGE, LEAST_STRETCHES, STEP_CONFIDENCE
-from timing_logger.analysis.table_types import Floats
+from timing_logger.analysis.table_types import Bools, Floats
 
 _Members = Sequence[Sequence[RunSummary]]
 _LEAST_OF_LEVEL = 2
@@ -45,7 +45,7 @@ class Courses(NamedTuple):
         here, against: the sides.
     """
 
-    counted_by: CourseKind
+    counted_by: str
     width: int
     first: tuple[int, ...]
     here: CourseOfSide
@@ -63,7 +63,7 @@ class Since(NamedTuple):
         change, low, high: by which fraction they became longer beside the other side, with its interval.
     """
 
-    counted_by: CourseKind
+    counted_by: str
     first: int
     earliest: int
     latest: int
@@ -77,7 +77,7 @@ class Since(NamedTuple):
 class _Stretches(NamedTuple):
     """The stretches that all runs have: what they are, and the median of each run there, in ms."""
 
-    counted_by: CourseKind
+    counted_by: str
     width: int
     first: list[int]
     here: list[Floats]
@@ -145,10 +145,10 @@ def _misfits(differences: Floats) -> Floats:
     return off
 
 
-def _as_likely(off: Floats, n: int) -> Floats:
+def _as_likely(off: Floats, n: int) -> Bools:
     """Tell which places are not ruled out, if the series is two levels with normal noise."""
     least = max(float(np.nanmin(off)), _LEAST_MISFIT)
-    likely: Floats = n * np.log(np.maximum(off, _LEAST_MISFIT) / least) <= _LIKELY
+    likely: Bools = n * np.log(np.maximum(off, _LEAST_MISFIT) / least) <= _LIKELY
     return likely
 
 

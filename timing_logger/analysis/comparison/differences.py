@@ -113,7 +113,9 @@ def _with_divided(found: Sequence[Difference]) -> list[Difference]:
     operations = [one for one in found if one.kind == "operation" and is_communication(one.operation)]
     as_many = {name for name, of in _grouped(operations).items() if _has_as_many_bytes(of)}
     layers = {
-        one.layer for one in found if one.kind == "layer" and one.operation in as_many and one.does in _DIVIDES
+        one.layer
+        for one in found
+        if one.kind == "layer" and one.operation in as_many and one.does in _DIVIDES
     }
     return [one._replace(does="divided") if _is_divided(one, as_many, layers) else one for one in found]
 

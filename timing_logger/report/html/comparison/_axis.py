@@ -31,7 +31,9 @@ class Axis(NamedTuple):
     end: float = 100.0
 
     @classmethod
-    def around(cls, values: Sequence[float], start: float = 0.0, end: float = 100.0, part: float = 0.05) -> Axis:
+    def around(
+        cls, values: Sequence[float], start: float = 0.0, end: float = 100.0, part: float = 0.05
+    ) -> Axis:
         """Return the axis of some values, with a part of their span left free at both ends.
 
         Values that are all alike stand in the middle.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from timing_logger.analysis.comparison.courses import Courses, CourseOfSide
+from timing_logger.analysis.comparison.courses import CourseOfSide, Courses
 from timing_logger.analysis.comparison.result import Comparison
 from timing_logger.report.html._tables import Table, table
 from timing_logger.report.html.comparison._axis import Axis, Tick
@@ -59,9 +59,7 @@ def course_chart(found: Comparison, names: tuple[str, str]) -> CourseChart:
     lines = [_line(name, side, middles, x, y) for name, side in zip(names, sides, strict=True)]
     since = x.at(found.since.first) if found.since else None
     unit = "iteration" if courses.counted_by == "iterations" else "step"
-    return CourseChart(
-        lines, x.ticks(), y.ticks(), since, unit, courses.width, _table(courses, names, unit)
-    )
+    return CourseChart(lines, x.ticks(), y.ticks(), since, unit, courses.width, _table(courses, names, unit))
 
 
 def _line(name: str, side: CourseOfSide, middles: list[float], x: Axis, y: Axis) -> CourseLine:
@@ -79,8 +77,6 @@ def _table(courses: Courses, names: tuple[str, str], unit: str) -> Table:
     rows = []
     for place, first in enumerate(courses.first):
         last = first + courses.width - 1
-        sides = [
-            f"{ms[place]:.3f}" for side in (courses.here, courses.against) for ms in side
-        ]
+        sides = [f"{ms[place]:.3f}" for side in (courses.here, courses.against) for ms in side]
         rows.append([f"{first:,}" if first == last else f"{first:,} to {last:,}", *sides])
     return table(f"Median step by stretch of {unit}s, of the runs of each side", heads, rows)

@@ -10,13 +10,18 @@ from timing_logger.report.comparison_row_wording import is_sure, of_what, what_d
 from timing_logger.report.html._tables import Table, table
 
 _HEADS = [
-    "what", "of", "ms", "against", "change ms", "between", "sure", "rows", "against", "bytes", "against", "runs", "against",
+    "what", "of", "ms", "against", "change ms", "between", "sure", "rows", "against", "bytes", "against",
+    "runs", "against",
 ]  # fmt: skip
 
 
 def differences_table(found: Comparison) -> Table:
     """Return the table of all differences, the largest first."""
-    return table("All that was compared, of an average step of an average rank", _HEADS, [*map(_row, found.differences)])
+    return table(
+        "All that was compared, of an average step of an average rank",
+        _HEADS,
+        [*map(_row, found.differences)],
+    )
 
 
 def _row(one: Difference) -> list[str]:

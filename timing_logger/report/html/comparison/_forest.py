@@ -82,7 +82,11 @@ def forest(found: Comparison) -> Forest:
     shown = [_of_step(found), *map(_of_difference, drawn)]
     axis = _axis(shown)
     left_out = len(found.differences) - len(drawn)
-    note = f"Of {len(found.differences):,} that were compared, the {len(drawn)} that differ most." if left_out else ""
+    note = (
+        f"Of {len(found.differences):,} that were compared, the {len(drawn)} that differ most."
+        if left_out
+        else ""
+    )
     return Forest(
         [_row(one, axis) for one in shown], axis.at(0.0), axis.ticks(signed=True),
         any(one.has_interval for one in shown), note,
@@ -97,7 +101,9 @@ def _of_step(found: Comparison) -> _Shown:
 
 
 def _of_difference(one: Difference) -> _Shown:
-    return _Shown(what_differs(one), of_what(one), one.shift.estimate, one.shift.low, one.shift.high, is_sure(one))
+    return _Shown(
+        what_differs(one), of_what(one), one.shift.estimate, one.shift.low, one.shift.high, is_sure(one)
+    )
 
 
 def _axis(shown: Sequence[_Shown]) -> Axis:

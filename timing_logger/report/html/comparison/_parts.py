@@ -73,6 +73,8 @@ def _table(found: Comparison, parts: dict[str, Difference]) -> Table:
         part = judged.get(name)
         between = f"{part.low_ms:+.2f} to {part.high_ms:+.2f}" if part and math.isfinite(part.low_ms) else "-"
         sure = "yes" if part and part.is_shown else "-"
-        rows.append([name, f"{one.ms:.2f}", f"{one.against_ms:.2f}", f"{one.shift.estimate:+.2f}", between, sure])
+        rows.append(
+            [name, f"{one.ms:.2f}", f"{one.against_ms:.2f}", f"{one.shift.estimate:+.2f}", between, sure]
+        )
     heads = ["part of the step", "ms", "against", "change ms", "between, all four 99.5% sure", "shown"]
     return table("The parts of a step, as the verdict goes by them", heads, rows)

@@ -110,7 +110,8 @@ def _when(run: RunSummary) -> str:
 
 
 _HEADS = [
-    "side", "recorded", "run", "commit", "hosts", "ranks", "steps", "mean ms", "median ms", "who is slow", "lost",
+    "side", "recorded", "run", "commit", "hosts", "ranks", "steps", "mean ms", "median ms", "who is slow",
+    "lost",
 ]  # fmt: skip
 
 

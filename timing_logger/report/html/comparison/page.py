@@ -49,9 +49,9 @@ def write_comparison(found: Comparison, path: AnyPath, *, unusable: Sequence[str
 def comparison_html(found: Comparison, *, unusable: Sequence[str] = ()) -> str:
     """Return a comparison as one HTML document without scripts and without references to other documents.
 
-    It contains, in this order: the verdict, what the sides do not have in common and what explains the change;
-    the differences with their intervals; the step in the course of the runs; its parts on both sides; each run
-    as a point; and tables of everything. The same comparison gives the same text.
+    It contains, in this order: the verdict, what the sides do not have in common and what explains the
+    change; the differences with their intervals; the step in the course of the runs; its parts on both sides;
+    each run as a point; and tables of everything. The same comparison gives the same text.
 
     Args:
         found: what ``compare_runs`` returns.
@@ -85,4 +85,8 @@ def comparison_html(found: Comparison, *, unusable: Sequence[str] = ()) -> str:
 
 def _title(found: Comparison) -> str:
     here, against = len(found.here.runs), len(found.against.runs)
-    return f"{count(here, 'run')} against {count(against, 'run')}" if here == 1 else f"{here:,} runs against {against:,}"
+    return (
+        f"{count(here, 'run')} against {count(against, 'run')}"
+        if here == 1
+        else f"{here:,} runs against {against:,}"
+    )
