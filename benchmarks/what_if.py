@@ -12,7 +12,7 @@ import multiprocessing
 from collections.abc import Callable, Iterator
 
 from _tables_of_page import measure, parser_of
-from what_if_runs import prediction, real, simulated
+from what_if_runs import prediction, program, real, simulated
 
 
 def _simulated(quick: bool) -> Iterator[str]:
@@ -22,10 +22,14 @@ def _simulated(quick: bool) -> Iterator[str]:
 
 
 def _real(quick: bool) -> Iterator[str]:
-    yield from prediction.lines(list(real.predictions(1 if quick else 5)))
+    yield from prediction.lines(list(real.predictions(program.FAULTS, 1 if quick else 5)))
 
 
-PARTS: dict[str, Callable[[bool], Iterator[str]]] = {"simulated": _simulated, "real": _real}
+def _work(quick: bool) -> Iterator[str]:
+    yield from prediction.lines(list(real.predictions(program.UNEVEN, 1 if quick else 5)))
+
+
+PARTS: dict[str, Callable[[bool], Iterator[str]]] = {"simulated": _simulated, "real": _real, "work": _work}
 
 
 def main() -> None:

@@ -173,7 +173,7 @@ def _circumstances(found: Sequence[Job]) -> str:
     )
     return (
         f"A job took {took_s[1]:.0f} s at the median ({took_s[0]:.0f} to {took_s[2]:.0f} s in 8 of 10), a "
-        f"step {step_ms[1]:.0f} ms ({step_ms[0]:.0f} to {step_ms[2]:.0f}); equal runs lie {spread[1]:.0%} apart "
-        f"({spread[0]:.0%} to {spread[2]:.0%}). {os.cpu_count()} cores, load {load[1]:.1f} "
+        f"step {step_ms[1]:.0f} ms ({step_ms[0]:.0f} to {step_ms[2]:.0f}); equal runs lie {spread[1]:.0%} "
+        f"apart ({spread[0]:.0%} to {spread[2]:.0%}). {os.cpu_count()} cores, load {load[1]:.1f} "
         f"({load[0]:.1f} to {load[2]:.1f})."
     )

@@ -1,6 +1,6 @@
 """A training of four ranks whose work is sleep, with a fault or without it: what ``real.py`` runs.
 
-Run: python -m what_if_runs.program FOLDER FAULT SEED, where FAULT is "none", or one of ``FAULTS`` after
+Run: python -m what_if_runs.program FOLDER FAULT SEED, where FAULT is one of ``FAULTS`` or ``UNEVEN`` after
 "with " or "without "; it prints how long the steps took, in ms.
 """
 
@@ -82,10 +82,15 @@ def _untimed(step: Step, rank: int, number: int) -> Step:
     return step._replace(untimed_s=0.012) if rank == 1 else step
 
 
-def _uneven(step: Step, rank: int, number: int) -> Step:
-    more = 1.6 if rank == 3 else 0.8
-    phases_s = {**step.phases_s, "FORWARD": more * step.phases_s["FORWARD"]}
-    return step._replace(phases_s=phases_s, work=more)
+def _uneven(exponent: float) -> Fault:
+    """Return that a rank has twice the work of the others, and FORWARD goes with a power of it."""
+
+    def fault(step: Step, rank: int, number: int) -> Step:
+        more = 1.6 if rank == 3 else 0.8
+        phases_s = {**step.phases_s, "FORWARD": more**exponent * step.phases_s["FORWARD"]}
+        return step._replace(phases_s=phases_s, work=more)
+
+    return fault
 
 
 FAULTS: dict[str, tuple[Fault, tuple[str, ...]]] = {
@@ -98,9 +103,16 @@ FAULTS: dict[str, tuple[Fault, tuple[str, ...]]] = {
     "rank 0 saves in each twentieth step": (_saves, ("without=SAVE",)),
     "garbage collections, of each rank at other times": (_collects, ("cause=GC",)),
     "a rank slow in code that is not timed": (_untimed, ("operation=UNLOGGED",)),
-    "a rank with twice the work of others": (_uneven, ("work=even",)),
 }
 """What is wrong, and what is repaired."""
+
+UNEVEN: dict[str, tuple[Fault, tuple[str, ...]]] = {
+    "a rank has twice the work, and takes as long": (_uneven(0.0), ("work=even",)),
+    "a rank has twice the work, and takes 1.4 times as long": (_uneven(0.5), ("work=even",)),
+    "a rank has twice the work, and takes twice as long": (_uneven(1.0), ("work=even",)),
+    "a rank has twice the work, and takes four times as long": (_uneven(2.0), ("work=even",)),
+}
+"""Ranks with more to do than others, always: how their time goes with the work, no run tells."""
 
 
 def main(folder: Path, fault: str, seed: int) -> None:
@@ -133,7 +145,7 @@ def _train(rank: int, folder: str, fault: str, seed: int) -> None:
 
 def _steps(rank: int, fault: str, seed: int) -> list[Step]:
     rng = np.random.default_rng([seed, rank])
-    befalls = FAULTS[fault.removeprefix("with ")][0] if fault.startswith("with ") else None
+    befalls = {**FAULTS, **UNEVEN}[fault.removeprefix("with ")][0] if fault.startswith("with ") else None
     found = []
     for number in range(STEPS):
         chance = float(np.exp(rng.normal(0.0, 0.03)))

@@ -5,21 +5,21 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from timing_logger import read_timings
 from timing_logger.analysis import WhatIf, what_if
 from what_if_runs.prediction import Prediction
-from what_if_runs.program import FAULTS
+from what_if_runs.program import Fault
 
 _LIMIT_S = 120.0
 
 
-def predictions(times: int) -> Iterator[Prediction]:
+def predictions(faults: Mapping[str, tuple[Fault, tuple[str, ...]]], times: int) -> Iterator[Prediction]:
     """Run each fault so many times, each time with it and without it."""
     for seed in range(times):
-        for fault, (_, fixes) in FAULTS.items():
+        for fault, (_, fixes) in faults.items():
             with tempfile.TemporaryDirectory() as folder:
                 with_ms = _run(Path(folder), f"with {fault}", seed)
                 answer = what_if(read_timings(Path(folder, "rows")), *fixes)

@@ -18,6 +18,7 @@ from timing_logger.analysis.comparison import between_runs
 from timing_logger.cli import main
 from timing_logger.cli.option_values import CHANGES
 from timing_logger.engine.run_summaries import summaries_of, summary_text
+from timing_logger.report import size
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +115,56 @@ def test_json_of_single_runs_is_strict(
 def test_pairs_are_compared_with_each_other(compare: Any, runs: dict[str, list[str]]) -> None:
     assert ", in pairs." in compare(*runs["slower"], "--against", *runs["before"], "--paired")
     compare(*runs["slower"][:3], "--against", *runs["before"], "--paired", exit_code=2, err="are no pairs")
+
+
+# -- the page ---------------------------------------------------------------------------------------------
+
+
+def test_the_page_is_written_beside_the_answer(
+    compare: Any, runs: dict[str, list[str]], tmp_path: Path
+) -> None:
+    path = tmp_path / "page.html"
+    arguments = [*runs["slower"], "--against", *runs["before"], "--fail-on", "regressed"]
+    text = compare(*arguments, "--report", path, exit_code=1)
+    said = f"{path}: {size(path.stat().st_size)}. It opens in a browser, also offline. "
+    assert text == f"{compare(*arguments, exit_code=1)}{said}"
+    assert "Verdict: regressed" in path.read_text(encoding="utf-8")
+
+
+def test_json_stays_json_where_a_page_is_written(
+    capsys: pytest.CaptureFixture[str], runs: dict[str, list[str]], tmp_path: Path
+) -> None:
+    path = tmp_path / "page.html"
+    assert (
+        main(["compare", *runs["same"], "--against", *runs["before"], "--json", "--report", str(path)]) == 0
+    )
+    assert json.loads(capsys.readouterr().out)["courses"]["counted_by"] == "iterations"
+    assert path.exists()
+
+
+def test_a_page_that_cannot_be_written_leaves_the_history_as_it_was(
+    compare: Any, runs: dict[str, list[str]], history: Path, tmp_path: Path
+) -> None:
+    before = sorted(history.iterdir())
+    asked = (runs["before"][0], "--history", history, "--report", tmp_path)
+    compare(*asked, exit_code=2, err="is a folder")
+    assert sorted(history.iterdir()) == before
+
+
+def test_the_page_of_a_history_says_that_it_is_one(
+    compare: Any, runs: dict[str, list[str]], history: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "page.html"
+    assert str(path) in compare(runs["same"][0], "--history", history, "--report", path)
+    assert "of a history, in 8 batches" in path.read_text(encoding="utf-8")
+
+
+def test_without_anything_to_compare_with_there_is_no_page_and_that_is_said(
+    compare: Any, runs: dict[str, list[str]], tmp_path: Path
+) -> None:
+    path = tmp_path / "page.html"
+    compare(runs["same"][0], "--history", tmp_path / "new", "--report", path, err="is not written")
+    assert not path.exists()
 
 
 # -- a history ---------------------------------------------------------------------------------------------

@@ -42,10 +42,11 @@ from timing_logger.analysis.stragglers.result import Suspect, Verdict
 from timing_logger.analysis.stragglers.verdict import stragglers
 from timing_logger.analysis.stragglers.windows import scores, stragglers_and_windows, windows
 from timing_logger.analysis.stragglers.with_step import account_of_step
+from timing_logger.analysis.what_if.best_repairs import repairs
 from timing_logger.analysis.what_if.fix import Fix
 from timing_logger.analysis.what_if.result import Slowest, WhatIf
 from timing_logger.analysis.what_if.transfer_costs import transfer_costs
-from timing_logger.analysis.what_if.what_if import repairs, what_if
+from timing_logger.analysis.what_if.what_if import what_if
 
 __all__ = [
     "COLUMNS_OF",

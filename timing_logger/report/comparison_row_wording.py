@@ -13,7 +13,7 @@ def what_differs(one: Difference) -> str:
 
 def _mark(one: Difference) -> str:
     if one.does == "divided":
-        return " (divided otherwise)"
+        return " (divided)"
     if one.n_runs and one.n_against:
         return ""
     return " (new)" if one.n_runs else " (gone)"
@@ -33,5 +33,5 @@ def is_sure(one: Difference) -> bool:
     return one.is_named and one.shift.is_shown
 
 
-DIVIDED = "Divided otherwise: as many bytes in all, in other calls, layers or buckets."
+DIVIDED = "Divided: as many bytes in all, divided otherwise, among other calls, layers or buckets."
 """What the mark means."""

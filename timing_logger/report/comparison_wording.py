@@ -79,8 +79,8 @@ def _by_parts(found: Comparison) -> Iterator[str]:
     yield f"That is {_of_step(found.shown_ms, step)} of a step."
     whole = f"the step as a whole is {_longer(step.change)} (between {_between(step.low, step.high)})"
     yield (
-        f"Equal runs lie {_percent(step.spread)} apart, so that {whole} and shows nothing by itself, nor does "
-        "it contradict."
+        f"Equal runs lie {_percent(step.spread)} apart, so that {whole} and shows nothing by itself, nor "
+        "does it contradict."
     )
 
 

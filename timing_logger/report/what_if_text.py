@@ -71,9 +71,27 @@ def _length(answer: WhatIf) -> str:
 
 
 def _made_again(answer: WhatIf) -> str:
+    if answer.assumed_gain_ms is not None:
+        return _made_again_as_assumed(answer)
     off_ms = (answer.gain_high_ms - answer.gain_low_ms) / 2
     again = f"Made again like this, it would take that within {seconds(off_ms)}, with 95% confidence."
     return again if off_ms else ""
+
+
+def _made_again_as_assumed(answer: WhatIf) -> str:
+    least_ms, most_ms = answer.assumed_gain_ms or (0.0, 0.0)
+    ends_ms = (max(0.0, answer.run_ms - gain_ms) for gain_ms in (answer.gain_high_ms, answer.gain_low_ms))
+    return (
+        "No rank had now more and now less to do, so that the run does not tell how its times grow with the "
+        "work; here they are taken to grow as from the ranks with less to those with more. It is "
+        f"{_gained(least_ms)} if the ranks with more are only slow, and at most {_gained(most_ms)} if the "
+        "others take no longer with the work that they take over. Made again like this, it would take "
+        f"{' to '.join(map(seconds, ends_ms))}, with 95% confidence, whichever of these is so."
+    )
+
+
+def _gained(ms: float) -> str:
+    return f"{seconds(abs(ms))} {'less' if ms >= 0 else 'more'}"
 
 
 def _unjudged(answer: WhatIf) -> str:
@@ -126,7 +144,14 @@ def _best(best: pd.DataFrame, width: int) -> Iterator[str]:
         "The best single repairs: what the run would gain, and between what a run made again would, with 95% "
         "confidence. Of all: of what would be gained if all ranks always took what is "
         "usual among their peers, and transfers, too. Repairs may have parts in common.",
+        *([_ON_WORK] if "work=even" in set(best["fix"]) else []),
     )
+
+
+_ON_WORK = (
+    "Where no rank has now more and now less to do, the run does not tell how its times grow with the work: "
+    "then the interval of work=even spans all that may be so, which --fix work=even tells."
+)
 
 
 def _transfers(transfers: pd.DataFrame, width: int) -> Iterator[str]:

@@ -46,8 +46,8 @@ def test_collectives_in_messages_of_another_size_cost_latency_more_or_less_often
 @pytest.mark.parametrize(
     ("fix", "said"),
     [
-        ("bytes=0.5", "measured with 1 MB to 8 MB only, and would have 500 kB"),
-        ("bucket=25MB", "measured with 1 MB to 8 MB only, and would have 25 MB"),
+        ("bytes=0.5", "measured with 1,000,000 to 8,000,000 bytes only, and would have 500,000 bytes"),
+        ("bucket=25MB", "measured with 1,000,000 to 8,000,000 bytes only, and would have 25,000,000 bytes"),
         ("group=8", "ALLREDUCE among 4 ranks was measured among 4 ranks only"),
     ],
 )

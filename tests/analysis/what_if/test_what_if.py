@@ -94,13 +94,55 @@ def test_with_transfers_as_usual_a_slow_link_costs_nothing() -> None:
     assert what_if(slow, "transfers=usual").gain_ms == pytest.approx(gained_ms, abs=0.01 * length_ms(slow))
 
 
-def test_with_work_shared_evenly_a_rank_with_more_to_do_costs_no_more_than_chance() -> None:
+def uneven(exponent: float, *, more: float = 1.5) -> pd.DataFrame:
+    """Return a run in which rank 2 always has more to do, and FORWARD goes with a power of the work."""
     work = np.ones(SHAPE)
-    work[:, 2] = 1.5
-    forward_ms = 10.0 * work * np.exp(np.random.default_rng(1).normal(0, NOISE, SHAPE))
-    timings = with_work(of_operations(times_ms(FORWARD=forward_ms)), "FORWARD", work)
-    even = what_if(timings, "work=even")
-    assert off(even, timings) < 0.02
+    work[:, 2] = more
+    return with_work(of_operations(times_ms(FORWARD=_forward_ms(work**exponent))), "FORWARD", work)
+
+
+def shared(exponent: float, *, more: float = 1.5) -> pd.DataFrame:
+    """Return the same run with as much to do in all, shared evenly."""
+    return of_operations(times_ms(FORWARD=_forward_ms(np.full(SHAPE, (3 + more) / 4) ** exponent)))
+
+
+def _forward_ms(longer: Floats) -> Floats:
+    return 10.0 * longer * np.exp(np.random.default_rng(1).normal(0, NOISE, SHAPE))
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.5, 1.0])
+def test_with_work_shared_evenly_ranks_take_what_ranks_with_as_much_work_would(exponent: float) -> None:
+    timings = uneven(exponent)
+    true_ms = length_ms(timings) - length_ms(shared(exponent))
+    assert what_if(timings, "work=even").gain_ms == pytest.approx(true_ms, abs=0.01 * length_ms(timings))
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.5, 1.0, 2.0])
+def test_where_work_never_changes_the_interval_spans_all_that_may_be_so(exponent: float) -> None:
+    timings = uneven(exponent)
+    answer = what_if(timings, "work=even")
+    assert answer.assumed_gain_ms is not None
+    least_ms, most_ms = answer.assumed_gain_ms
+    assert answer.gain_low_ms < least_ms <= answer.gain_ms <= most_ms < answer.gain_high_ms
+    assert least_ms == pytest.approx(0.0, abs=1.0)
+    assert answer.gain_low_ms <= length_ms(timings) - length_ms(shared(exponent)) <= answer.gain_high_ms
+    in_table = repairs(timings).query("fix == 'work=even'")
+    if len(in_table):
+        assert in_table["gain_low_ms"].iloc[0] == pytest.approx(answer.gain_low_ms)
+
+
+def test_a_slow_rank_with_more_to_do_may_be_only_slow() -> None:
+    answer = what_if(uneven(1.0), "work=even", "rank=2")
+    assert answer.assumed_gain_ms is not None
+    alone = what_if(uneven(1.0), "rank=2")
+    assert alone.assumed_gain_ms is None
+    assert answer.gain_low_ms <= alone.gain_ms <= answer.gain_high_ms
+
+
+def test_where_ranks_have_now_more_and_now_less_to_do_nothing_is_assumed() -> None:
+    work = np.exp(np.random.default_rng(2).normal(0, 0.3, SHAPE))
+    timings = with_work(of_operations(times_ms(FORWARD=_forward_ms(work))), "FORWARD", work)
+    assert what_if(timings, "work=even").assumed_gain_ms is None
 
 
 def test_repairs_are_made_together() -> None:

@@ -125,7 +125,7 @@ _DIVIDES = ("bytes", "count", "new", "gone")
 
 def _is_divided(one: Difference, as_many: Container[str], layers: Container[str]) -> bool:
     if one.kind == "layer":  # also of the waits for a bucket that only one side has
-        of_wait = one.does in ("new", "gone") and is_wait(one.operation) and one.layer in layers
+        of_wait = one.does in _DIVIDES and is_wait(one.operation) and one.layer in layers
         return of_wait or (one.does in _DIVIDES and one.operation in as_many)
     return one.does == "count" and one.operation in as_many
 

@@ -94,12 +94,4 @@ def _ends(size: Floats) -> tuple[float, float]:
 
 
 def _from_to(least: float, most: float) -> str:
-    low, high = _bytes(least), _bytes(most)
-    return low if low == high else f"{low} to {high}"
-
-
-def _bytes(size: float) -> str:
-    for unit, one in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= one:
-            return f"{size / one:.3g} {unit}"
-    return f"{size:.0f} bytes"
+    return f"{most:,.0f} bytes" if round(least) == round(most) else f"{least:,.0f} to {most:,.0f} bytes"

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
+from narwhals.typing import IntoDataFrame
 
 from timing_logger.analysis.series.noise import noise_of, sigma_of
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.stragglers.case import Judgement
+from timing_logger.analysis.stragglers.coinciding.search import given
 from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.stragglers.who.equal_work import at_equal_work, equal_shares, times_as_long
+from timing_logger.analysis.stragglers.verdict import map_judgement, reduce_judgement
+from timing_logger.analysis.stragglers.who.equal_work import (
+    Assumption,
+    at_equal_work,
+    equal_shares,
+    times_as_long,
+)
 from timing_logger.analysis.stragglers.who.prices import Repair, Slowed
 from timing_logger.analysis.stragglers.who.pricing import Pricing, pricing_of
 from timing_logger.analysis.stragglers.whole_run.slow_links import as_usual, slow_links
@@ -33,6 +42,34 @@ class Gain(NamedTuple):
     high_ms: float
 
 
+_ASSUMPTIONS: tuple[Assumption, ...] = ("across ranks", "nothing", "as peers")
+"""Where it is not known how times grow with the work, the first is what is answered. The others are how far
+off that may be: ranks with more to do are only slow, or the others do their work and take no longer."""
+
+
+class GainOfFixes(NamedTuple):
+    """By how much a run would be shorter with some repairs.
+
+    Attributes:
+        gain: under what is assumed, if anything is; its interval has all that may be assumed.
+        assumed_ms: the least and the greatest gain, by what may be assumed; None where nothing has to be.
+    """
+
+    gain: Gain
+    assumed_ms: tuple[float, float] | None
+
+
+def judgement_to_repair(
+    timings: IntoDataFrame,
+    roles: Mapping[int, object] | None,
+    policy: Policy,
+    host: pd.DataFrame | None,
+) -> Judgement:
+    """Return the verdict on a run, with what it takes to play it again; the arguments are those of
+    ``what_if``."""
+    return reduce_judgement([map_judgement(timings, with_gaps=True)], roles, policy=policy, host=given(host))
+
+
 class Repairing:
     """A run that can be played with something repaired.
 
@@ -47,8 +84,29 @@ class Repairing:
         self._as_recorded = Repair(np.ones((max(1, len(self._steps)), len(self.case.times.ranks))))
         self._lasted_s = _lengths_s(self.pricing.ends_s([self._as_recorded]))
 
-    def repair(self, fixes: Sequence[Fix]) -> Repair:
+    def gains_of(self, several: Sequence[Sequence[Fix]]) -> list[GainOfFixes]:
+        """Return by how much the run would be shorter with each of several sets of repairs.
+
+        Raises:
+            FixError: the run tells nothing of what one of them names.
+        """
+        tried = [self._under_assumptions(fixes) for fixes in several]
+        gains = iter(self.gains([repair for repairs in tried for repair in repairs]))
+        return [_of_all([next(gains) for _ in repairs]) for repairs in tried]
+
+    def _under_assumptions(self, fixes: Sequence[Fix]) -> list[Repair]:
+        """Return a repair as it is answered, and those that it may be just as well."""
+        assumptions = _ASSUMPTIONS if any(fix.kind == "work" for fix in fixes) else _ASSUMPTIONS[:1]
+        found = [self.repair(fixes, assumed) for assumed in assumptions]
+        alike = all(np.allclose(found[0].quicker, other.quicker) for other in found)
+        return found[:1] if alike else found
+
+    def repair(self, fixes: Sequence[Fix], assumed: Assumption = _ASSUMPTIONS[0]) -> Repair:
         """Return what is other with all of some repairs.
+
+        Args:
+            fixes: the repairs.
+            assumed: how times grow with the work where the run does not tell.
 
         Raises:
             FixError: the run tells nothing of what one of them names.
@@ -60,7 +118,7 @@ class Repairing:
             elif fix.kind in ("transfers", "bytes", "bucket", "group"):
                 found = found._replace(transfers_s=self._other_transfers_s(fix, found))
             else:
-                times = self._times_with(fix, times)
+                times = self._times_with(fix, times, assumed)
         if times is self.case.times:
             return found
         return found._replace(quicker=times_as_long(self.case.times, times))
@@ -127,12 +185,12 @@ class Repairing:
         slow = self._judgement.slow
         return tuple(Slowed(self.column_of(rank), slow.get(rank, self._steps)) for rank in cause.ranks)
 
-    def _times_with(self, fix: Fix, times: StepTimes) -> StepTimes:
+    def _times_with(self, fix: Fix, times: StepTimes, assumed: Assumption) -> StepTimes:
         case = self.case.with_times(times)
         if fix.kind == "work":
             if not times.workload.is_known:
                 raise FixError(f"{fix}: no row states how much there was to do (work=)")
-            return at_equal_work(case, equal_shares)
+            return at_equal_work(case, equal_shares, assumed=assumed)
         if fix.kind == "cause":
             return times.without_pauses(fix.value)
         known = operations_of(times)
@@ -163,6 +221,14 @@ class Repairing:
         times = self.case.times
         assert times.played is not None
         return as_usual(times.played, times.transfers, list(slow_links(self.case)))
+
+
+def _of_all(gains: Sequence[Gain]) -> GainOfFixes:
+    if len(gains) == 1:
+        return GainOfFixes(gains[0], None)
+    low_ms, high_ms = min(gain.low_ms for gain in gains), max(gain.high_ms for gain in gains)
+    assumed_ms = min(gain.ms for gain in gains), max(gain.ms for gain in gains)
+    return GainOfFixes(Gain(gains[0].ms, low_ms, high_ms), assumed_ms)
 
 
 def _error_of_sum(of_steps: Floats, policy: Policy) -> float:

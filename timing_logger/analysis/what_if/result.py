@@ -34,6 +34,11 @@ class WhatIf:
         gain_low_ms, gain_high_ms: a run made again with this repaired would be shorter by an amount between
             these, with 95% confidence: by how much the steps of the run as repaired differ from each other,
             and by what playing the run again does not reproduce.
+        assumed_gain_ms: where no rank had now more and now less to do, so that the run does not tell how its
+            times grow with the work (``work=even``): the least and the greatest gain by what may be so. The
+            least is that if ranks with more to do are only slow; the greatest that if the others take no
+            longer with the work that they take over. ``gain_ms`` takes times to grow as from the ranks with
+            less to those with more, and the interval above spans all of it. None where nothing is assumed.
         slowest: who would cost most then; None if nobody would cost 1% of the run.
         why_unjudged: why nobody could be judged in this run, such as that ranks have no rows; None if that is
             not so.
@@ -46,6 +51,7 @@ class WhatIf:
     gain_ms: float
     gain_low_ms: float
     gain_high_ms: float
+    assumed_gain_ms: tuple[float, float] | None
     slowest: Slowest | None
     why_unjudged: Reason | None
     plays_again: bool

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -89,21 +89,30 @@ def equal_shares(work: Floats) -> Floats:
     return np.where(is_known, sums / np.maximum(counts, 1), np.nan)
 
 
-def at_equal_work(case: Case, reference: Reference, *, may_assume: bool = True) -> StepTimes:
+Assumption: TypeAlias = Literal["beyond peers", "across ranks", "as peers", "nothing"]
+"""What is assumed where no rank had now more and now less to do, so that a run does not tell how a time
+grows with the work: that it is proportional, and more work than the peers have explains what a rank takes
+beyond them, and nothing else; that it grows as from the ranks with less to those with more; that ranks with
+more take what their peers do, who take no longer then; or that it does not depend on the work."""
+
+
+def at_equal_work(case: Case, reference: Reference, *, assumed: Assumption = "beyond peers") -> StepTimes:
     """Return the times of a run as if each rank had to do in each step what ``reference`` says.
 
-    Where it is only assumed how a time grows with the work, more work than the peers have explains what a
-    rank takes beyond them, and nothing else; or nothing at all, unless one ``may_assume`` it.
+    Args:
+        case: the run.
+        reference: how much each rank has to do.
+        assumed: what is assumed where the run does not tell how a time grows with the work.
     """
     times = case.times
     not_timed_ms, operation_ms = times.not_timed_ms, times.operation_ms.copy()
     for number, name in enumerate(times.operations):
-        operation_ms[number] = _scaled(case, name, operation_ms[number], reference, may_assume)
+        operation_ms[number] = _scaled(case, name, operation_ms[number], reference, assumed)
     self_ms = operation_ms.sum(axis=0)
     less_ms = (
         np.nansum(times.operation_ms - operation_ms, axis=0)
         + not_timed_ms
-        - _scaled(case, UNLOGGED, not_timed_ms, reference, may_assume)
+        - _scaled(case, UNLOGGED, not_timed_ms, reference, assumed)
     )
     return replace(
         times,
@@ -113,7 +122,7 @@ def at_equal_work(case: Case, reference: Reference, *, may_assume: bool = True) 
     )
 
 
-def _scaled(case: Case, operation: str, its_ms: Floats, reference: Reference, may_assume: bool) -> Floats:
+def _scaled(case: Case, operation: str, its_ms: Floats, reference: Reference, assumed: Assumption) -> Floats:
     """Return the times of one operation, steps x ranks, as if each rank had what ``reference`` says."""
     work = case.times.workload.of(operation)
     if work is None:
@@ -122,19 +131,50 @@ def _scaled(case: Case, operation: str, its_ms: Floats, reference: Reference, ma
     for columns in case.by_role.values():
         of_role = np.where(work[:, columns] > 0, work[:, columns], np.nan)
         growth = growth_of(of_role, its_ms[:, columns], case.policy)
-        if may_assume or not growth.is_assumed:
-            found[:, columns] = _of_role(of_role, its_ms[:, columns], reference, growth)
+        if growth.is_assumed and assumed == "beyond peers":
+            found[:, columns] = _beyond_peers(of_role, its_ms[:, columns])
+        elif growth.is_assumed and assumed == "as peers":
+            found[:, columns] = _as_peers(of_role, its_ms[:, columns])
+        elif growth.is_assumed and assumed == "across ranks":
+            exponent = _across_ranks(of_role, its_ms[:, columns], case.policy)
+            found[:, columns] = _grown(of_role, its_ms[:, columns], reference, exponent)
+        elif not growth.is_assumed:
+            found[:, columns] = _grown(of_role, its_ms[:, columns], reference, growth.exponent)
     return found
 
 
-def _of_role(work: Floats, its_ms: Floats, reference: Reference, growth: Growth) -> Floats:
-    if growth.is_assumed:
-        as_much = np.maximum(work / peer_medians(work), 1.0)
-        least_ms = np.fmin(its_ms, peer_medians(its_ms))
-        scaled_ms = np.fmax(its_ms / as_much, least_ms)
-    else:
-        scaled_ms = its_ms * np.power(reference(work) / work, growth.exponent)
+def _beyond_peers(work: Floats, its_ms: Floats) -> Floats:
+    as_much = np.maximum(work / peer_medians(work), 1.0)
+    least_ms = np.fmin(its_ms, peer_medians(its_ms))
+    scaled_ms = np.fmax(its_ms / as_much, least_ms)
     return np.where(np.isnan(scaled_ms), its_ms, scaled_ms)
+
+
+def _as_peers(work: Floats, its_ms: Floats) -> Floats:
+    has_more = work > peer_medians(work)
+    return np.where(has_more, np.fmin(its_ms, peer_medians(its_ms)), its_ms)
+
+
+def _grown(work: Floats, its_ms: Floats, reference: Reference, exponent: float) -> Floats:
+    scaled_ms = its_ms * np.power(reference(work) / work, exponent)
+    return np.where(np.isnan(scaled_ms), its_ms, scaled_ms)
+
+
+def _across_ranks(work: Floats, its_ms: Floats, policy: Policy) -> float:
+    """Return how the times of one operation grow with the work from rank to rank, as an exponent from 0 to 1.
+
+    It is the slope of the least squares through the medians of the ranks, as logarithms. A rank with more to
+    do may be slow, too, which nothing tells apart here; so that no more than what is proportional to the work
+    counts as due to it.
+    """
+    usable = (work > 0) & (its_ms > 0)
+    medians = [np.exp(column_medians(np.log(np.where(usable, of, np.nan)))) for of in (work, its_ms)]
+    known = ~np.isnan(medians[0]) & ~np.isnan(medians[1])
+    more, longer = (np.log(values[known]) for values in medians)
+    if len(more) < 2 or float(np.ptp(more)) < policy.min_work_difference:
+        return 0.0
+    more = more - more.mean()
+    return float(np.clip((more * longer).sum() / (more**2).sum(), 0.0, 1.0))
 
 
 def times_as_long(times: StepTimes, other: StepTimes) -> Floats:

@@ -23,7 +23,7 @@ def explained(found: Judgement, case: Case, pricing: Pricing) -> Judgement:
     """
     told: list[_Explanation] = []
     if case.times.workload.of_step is not None:
-        equal = equal_work.at_equal_work(case, equal_work.equal_shares, may_assume=False)
+        equal = equal_work.at_equal_work(case, equal_work.equal_shares, assumed="nothing")
         told.append(_explanation(found, case, pricing, UnevenWork, "work", equal))
     for operation in case.times.pauses:
         without = case.times.without_pauses(operation)
