@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from difflib import ndiff
+from pathlib import Path
 
 import numpy as np
 import pytest
-from compare_runs import real, simulated
+from compare_runs import jobs, real, simulated
 from compare_runs.parts import PARTS
 from compare_runs.program import CHANGES
 from compare_runs.simulated import Noise, compared, scaled
@@ -82,3 +84,52 @@ def test_runs_that_were_recorded_in_turn_are_compared_as_they_were() -> None:
     assert [run.run_id for run in same[0].here.runs] == ["none1", "none3", "none5", "none7", "none9"]
     assert [run.run_id for run in other[1].here.runs] == [f"sleep{at}" for at in range(1, 6)]
     assert [run.run_id for run in other[1].against.runs] == [f"none{at}" for at in range(1, 6)]
+
+
+# -- whole CI jobs -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", jobs.CHANGES)
+def test_the_branches_of_a_job_differ_in_what_the_pull_request_changes(tmp_path: Path, change: str) -> None:
+    jobs.write_branches(tmp_path, change)
+    before, after = ((tmp_path / side / "train.py").read_text() for side in ("before", "after"))
+    changed = [line for line in ndiff(before.splitlines(), after.splitlines()) if line.startswith("+ ")]
+    assert len(changed) == 1
+    assert ("time.sleep(0.002)" in changed[0]) == (change == "sleep")
+    assert changed[0].strip("+ ").startswith("#") == (change == "comment")
+    compile(after, "train.py", "exec")
+
+
+def test_jobs_that_end_otherwise_than_wanted_come_first_and_failed_ones_are_neither_red_nor_green() -> None:
+    def job(change: str, exit_code: int, basis: str = "") -> jobs.Job:
+        return jobs.Job(change, exit_code, "", basis, 20.0, 0.1, 30.0, 2.0)
+
+    found = [
+        job("sleep", 1, "step"), job("sleep", 1, "account"), job("sleep", 2), job("sleep", 0),
+        *[job("comment", 0)] * 3, job("comment", 1, "step"),
+    ]  # fmt: skip
+    sleep, comment = list(jobs.lines(found))[2:4]
+    assert sleep == "| adds `time.sleep(0.002)` to each step | 4 | 2 | 1 | 1 | 1 | 1 | 50% |"
+    assert comment == "| changes a comment | 4 | 1 | 1 | 0 | 3 | 0 | 75% |"
+
+
+def test_jobs_that_are_kept_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+
+    def stand_in(change: str) -> jobs.Job:
+        ran.append(change)
+        return jobs.Job(change, 0, "undecided", "", 20.0, 0.1, 30.0, 2.0)
+
+    monkeypatch.setattr(jobs, "_job", stand_in)
+    assert len(jobs.jobs(tmp_path, 2)) == len(jobs.jobs(tmp_path, 2)) == 4
+    assert len(jobs.jobs(tmp_path, 3)) == 6
+    assert ran == ["sleep", "comment"] * 3
+
+
+@pytest.mark.slow
+@pytest.mark.serial  # ten short trainings, one after the other
+def test_a_job_runs_to_its_end_and_its_exit_code_is_that_of_compare() -> None:
+    job = jobs._job("comment")
+    assert job.exit_code in (0, 1)
+    assert (job.exit_code == 1) == (job.verdict == "regressed")
+    assert job.step_ms > 0
