@@ -33,5 +33,12 @@ def is_sure(one: Difference) -> bool:
     return one.is_named and one.shift.is_shown
 
 
+def signed(ms: float) -> str:
+    """Return a difference in ms with its sign; of ends of intervals that are all noise, the magnitude."""
+    return f"{ms:+.2f}" if abs(ms) < _MOST_MS else f"{ms:+.0e}"
+
+
+_MOST_MS = 1e7
+
 DIVIDED = "Divided: as many bytes in all, divided otherwise, among other calls, layers or buckets."
 """What the mark means."""

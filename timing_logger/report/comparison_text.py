@@ -12,7 +12,7 @@ from timing_logger.report._limits import on_left_out
 from timing_logger.report._text_tables import Column, page, paragraph, table_text
 from timing_logger.report._wording import as_hundredths, as_word, size
 from timing_logger.report.comparison_cause_wording import cause_sentences
-from timing_logger.report.comparison_row_wording import DIVIDED, is_sure, of_what, what_differs
+from timing_logger.report.comparison_row_wording import DIVIDED, is_sure, of_what, signed, what_differs
 from timing_logger.report.comparison_wording import verdict_of_comparison, what_is_compared
 
 _MOST = 12
@@ -71,10 +71,10 @@ def _has_intervals(shown: Sequence[Difference]) -> bool:
 
 def _row(one: Difference) -> dict[str, object]:
     shift = one.shift
-    between = f"{shift.low:+.2f} {shift.high:+.2f}" if math.isfinite(shift.low) else ""
+    between = f"{signed(shift.low)} {signed(shift.high)}" if math.isfinite(shift.low) else ""
     return {
         "what": what_differs(one), "of": of_what(one), "ms": one.ms, "against_ms": one.against_ms,
-        "change_ms": f"{shift.estimate:+.2f}", "between": between, "bytes": _bytes(one),
+        "change_ms": signed(shift.estimate), "between": between, "bytes": _bytes(one),
         "sure": "yes" if is_sure(one) else "",
     }  # fmt: skip
 

@@ -131,7 +131,7 @@ def since_sentence(found: Comparison) -> str:
     since = found.since
     if since is None:
         return ""
-    name = "iteration" if since.counted_by == "iterations" else "step"
+    name = what_is_counted(found)
     before, after = (f"{_longer(one)} than on the other side" for one in (since.before, since.after))
     between = f"between {_between(since.low, since.high)}, {_SURE}"
     return (
@@ -139,6 +139,13 @@ def since_sentence(found: Comparison) -> str:
         f"from there on {after}. By that change they became {_longer(since.change)} "
         f"({between}){_where(since, name)}."
     )
+
+
+def what_is_counted(found: Comparison) -> str:
+    """Return what is counted in the course of these runs."""
+    if found.courses is not None and found.courses.counted_by == "steps":
+        return "step"  # iterations restart
+    return "round" if found.here.runs[0].steps_are == "rounds" else "iteration"
 
 
 def _where(since: Since, name: str) -> str:
@@ -211,7 +218,13 @@ def a_step(found: Comparison) -> str:
 
 
 def _percent(part: float) -> str:
-    return f"{100 * part:.1f}%" if abs(part) < 10 else f"{100 * part:.0f}%"
+    if abs(part) < 10:
+        return f"{100 * part:.1f}%"
+    return f"{100 * part:,.0f}%" if abs(part) < _MOST_IN_DIGITS else f"{100 * part:.0e}%"
+
+
+_MOST_IN_DIGITS = 1e4
+"""Of the ends of intervals that are all noise, the digits tell nothing."""
 
 
 def _longer(change: float) -> str:

@@ -129,3 +129,8 @@ def test_runs_that_count_otherwise_or_do_not_tell_have_nothing_in_common() -> No
     assert firsts(of(course([1.0] * 5)), of(course([1.0] * 5, counted_by="steps"))) == []
     assert firsts(of(course([1.0] * 5)), of(None)) == []
     assert compare_runs(noisy(3, 0.01, 1), noisy(3, 0.01, 2)).courses is None
+
+
+def test_steps_of_different_kinds_have_no_course_together() -> None:
+    sides = ([summary(steps_are=kind, course=course([1.0] * 9))] for kind in ("iterations", "rounds"))
+    assert compare_runs(*sides).courses is None

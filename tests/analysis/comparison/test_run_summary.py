@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from compared_runs import quantity, summary
+from compared_runs import course, quantity, summary
 from hostile_files import POISON
 
 from timing_logger.analysis.comparison.run_summary import RunSummary, Verdict, summary_from
@@ -15,6 +15,7 @@ from timing_logger.errors import RunSummaryError
 WHOLE = summary(
     1.0, quantity("ALLREDUCE", 1.0, n_bytes=5.0), quantity("own work", 2.0, kind="rank", rank=1),
     verdict=Verdict("rank", True, [1], "DATA", 3.0), versions={"torch": "2.9"}, hosts=["a"],
+    course=course([2.0, 3.0]),
 )  # fmt: skip
 
 
@@ -71,3 +72,24 @@ def test_a_quantity_that_no_run_has_is_refused(name: str, value: float) -> None:
     content["quantities"][0][name] = value
     with pytest.raises(RunSummaryError, match="values that no run has"):
         summary_from(content)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"width": 0}, {"counted_by": "hops"}, {"first": [4, 0]}, {"first": [0, 3]}, {"first": [0]},
+        {"median_ms": [0.0, 1.0]}, {"median_ms": [1.0, 1e300]}, {"n_steps": [0, 4]}, {"n_steps": []},
+        {"first": [*range(0, 400, 4)], "median_ms": [1.0] * 100, "n_steps": [4] * 100},
+    ],
+)  # fmt: skip
+def test_a_course_that_no_run_has_is_refused(wrong: dict[str, Any]) -> None:
+    content = plain()
+    content["course"].update(wrong)
+    with pytest.raises(RunSummaryError, match="values that no run has"):
+        summary_from(content)
+
+
+def test_a_summary_of_an_earlier_version_has_no_course() -> None:
+    content = plain()
+    del content["course"]
+    assert summary_from(content).course is None

@@ -94,7 +94,7 @@ def compare_runs(
     return Comparison(
         verdict=found.verdict, why=found.why, basis=found.basis, step=step, parts=parts, bound=max_regression,
         paired=paired, in_batches=in_batches, causes=causes, differences=differences,
-        courses=courses_of(here.members, there.members), since=since,
+        courses=None if why == "different steps" else courses_of(here.members, there.members), since=since,
         unlike=unlike_in(runs, against), order="unknown" if in_batches else _order(runs, against),
         here=Side(runs, len(here)), against=Side(against, len(there)),
     )  # fmt: skip

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from timing_logger.analysis.comparison.courses import CourseOfSide, Courses
 from timing_logger.analysis.comparison.result import Comparison
+from timing_logger.report.comparison_wording import what_is_counted
 from timing_logger.report.html._tables import Table, table
 from timing_logger.report.html.comparison._axis import Axis, Tick
 
@@ -26,9 +27,8 @@ class CourseChart(NamedTuple):
     Attributes:
         sides: both sides; empty where the runs have no stretches in common.
         x_ticks, y_ticks: the labels of the axes.
-        since, since_says: where the sides begin to differ otherwise, in percent, and in words; None and "" if
-            they do not.
-        unit: what is counted across: ``iteration`` or ``step``.
+        since: where the sides begin to differ otherwise, in percent; None if that is not shown.
+        unit: what is counted across: ``iteration``, ``round`` or ``step``.
         width: how many of these a stretch has.
         table: the times of each stretch.
     """
@@ -58,7 +58,7 @@ def course_chart(found: Comparison, names: tuple[str, str]) -> CourseChart:
     y = Axis.around([ms for side in sides for ms in (*side.least_ms, *side.most_ms)], _BOTTOM, _TOP)
     lines = [_line(name, side, middles, x, y) for name, side in zip(names, sides, strict=True)]
     since = x.at(found.since.first) if found.since else None
-    unit = "iteration" if courses.counted_by == "iterations" else "step"
+    unit = what_is_counted(found)
     return CourseChart(lines, x.ticks(), y.ticks(), since, unit, courses.width, _table(courses, names, unit))
 
 

@@ -6,7 +6,7 @@ import math
 
 from timing_logger.analysis.comparison.result import Comparison, Difference
 from timing_logger.report._wording import UNKNOWN, size
-from timing_logger.report.comparison_row_wording import is_sure, of_what, what_differs
+from timing_logger.report.comparison_row_wording import is_sure, of_what, signed, what_differs
 from timing_logger.report.html._tables import Table, table
 
 _HEADS = [
@@ -26,7 +26,7 @@ def differences_table(found: Comparison) -> Table:
 
 def _row(one: Difference) -> list[str]:
     shift = one.shift
-    between = f"{shift.low:+.2f} to {shift.high:+.2f}" if math.isfinite(shift.low) else UNKNOWN
+    between = f"{signed(shift.low)} to {signed(shift.high)}" if math.isfinite(shift.low) else UNKNOWN
     return [
         what_differs(one), of_what(one) or UNKNOWN, f"{one.ms:.3f}",
         f"{one.against_ms:.3f}", f"{shift.estimate:+.3f}", between, "yes" if is_sure(one) else UNKNOWN,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from timing_logger.analysis.comparison.result import Comparison, Difference
-from timing_logger.report.comparison_row_wording import is_sure, of_what, what_differs
+from timing_logger.report.comparison_row_wording import is_sure, of_what, signed, what_differs
 from timing_logger.report.comparison_wording import a_step
 from timing_logger.report.html.comparison._axis import Axis, Tick
 
@@ -129,5 +129,5 @@ def _row(one: _Shown, axis: Axis) -> ForestRow:
 def _says(one: _Shown) -> str:
     told = f"{one.what}, {one.of}: {one.ms:+.2f} ms" if one.of else f"{one.what}: {one.ms:+.2f} ms"
     if one.has_interval:
-        told = f"{told}, between {one.low_ms:+.2f} and {one.high_ms:+.2f} ms"
+        told = f"{told}, between {signed(one.low_ms)} and {signed(one.high_ms)} ms"
     return f"{told}, sure" if one.is_sure else told

@@ -6,6 +6,7 @@ import math
 from typing import NamedTuple
 
 from timing_logger.analysis.comparison.result import Comparison, Difference
+from timing_logger.report.comparison_row_wording import signed
 from timing_logger.report.html._account import AccountBar, Segment
 from timing_logger.report.html._tables import Table, table
 
@@ -71,7 +72,9 @@ def _table(found: Comparison, parts: dict[str, Difference]) -> Table:
         if (one := parts.get(name)) is None:
             continue
         part = judged.get(name)
-        between = f"{part.low_ms:+.2f} to {part.high_ms:+.2f}" if part and math.isfinite(part.low_ms) else "-"
+        between = (
+            f"{signed(part.low_ms)} to {signed(part.high_ms)}" if part and math.isfinite(part.low_ms) else "-"
+        )
         sure = "yes" if part and part.is_shown else "-"
         rows.append(
             [name, f"{one.ms:.2f}", f"{one.against_ms:.2f}", f"{one.shift.estimate:+.2f}", between, sure]
