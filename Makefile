@@ -71,7 +71,7 @@ help:
 	@echo "make bench-page the same, written into docs/performance.md and drawn as docs/cost.png"
 	@echo "make bench-analysis what reading and analysing costs (BENCH_ARGS='--sizes 10000x1000' for other sizes)"
 	@echo "make bench-causes how often the cause of slowness is told in real jobs (6 hours; BENCH_ARGS='--runs 1' for a glance)"
-	@echo "make bench-compare how right comparisons of runs are (half an hour; BENCH_ARGS=--quick for a glance)"
+	@echo "make bench-compare how right comparisons of runs are (two hours; BENCH_ARGS=--quick for a glance)"
 	@echo "make bench-import how well imported traces agree with a run that timed itself, and what importing costs"
 	@echo "make bench-live what is told while a run goes on: how soon, how right, at what cost (BENCH_ARGS=--quick for a glance)"
 	@echo "make bench-verdicts how good the verdicts on slow ranks are (1.5 hours; BENCH_ARGS='--quick --seeds 6' for a glance)"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from timing_logger.analysis.comparison.result import Comparison, Difference
+from timing_logger.analysis.comparison.settings import CONFIDENCE, STEP_CONFIDENCE
 from timing_logger.report.comparison_row_wording import is_sure, of_what, signed, what_differs
 from timing_logger.report.comparison_wording import a_step
 from timing_logger.report.html.comparison._axis import Axis, Tick
@@ -51,6 +52,7 @@ class Forest(NamedTuple):
         zero: where no difference is, in percent of the width.
         ticks: the labels of the axis, in ms.
         has_intervals: whether any row has an interval.
+        sure, step_sure: the confidence of the intervals, and of that of the step.
         note: how many differences are not drawn; "" if all are.
     """
 
@@ -58,6 +60,8 @@ class Forest(NamedTuple):
     zero: float
     ticks: list[Tick]
     has_intervals: bool
+    sure: str
+    step_sure: str
     note: str
 
 
@@ -89,7 +93,7 @@ def forest(found: Comparison) -> Forest:
     )
     return Forest(
         [_row(one, axis) for one in shown], axis.at(0.0), axis.ticks(signed=True),
-        any(one.has_interval for one in shown), note,
+        any(one.has_interval for one in shown), f"{100 * CONFIDENCE:g}%", f"{100 * STEP_CONFIDENCE:g}%", note,
     )  # fmt: skip
 
 
