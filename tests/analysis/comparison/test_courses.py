@@ -134,3 +134,12 @@ def test_runs_that_count_otherwise_or_do_not_tell_have_nothing_in_common() -> No
 def test_steps_of_different_kinds_have_no_course_together() -> None:
     sides = ([summary(steps_are=kind, course=course([1.0] * 9))] for kind in ("iterations", "rounds"))
     assert compare_runs(*sides).courses is None
+
+
+def test_stretches_that_no_clock_could_tell_apart_are_no_error() -> None:
+    tiny, huge = 1e-300, 1e17
+    here = of(*(course([tiny * (1 + at)] * 20 + [huge * (1 + at)] * 20) for at in range(3)))
+    there = of(*(course([huge * (1 + at)] * 20 + [tiny * (1 + at)] * 20) for at in range(3)))
+    found = since_when(here, there, paired=False, least=0.01)
+    assert found is not None
+    assert found.first == 80

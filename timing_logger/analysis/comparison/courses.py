@@ -17,6 +17,8 @@ _Members = Sequence[Sequence[RunSummary]]
 _LEAST_OF_LEVEL = 2
 """The fewest stretches of a level: a single one may be anything."""
 
+_MOST_LOG = 700.0  # of which a float has the exponential
+
 _LIKELY = 3.84
 """By how much twice the logarithm of the likelihood may fall, for another place to be as likely as not to be
 ruled out with 95% confidence: the chi-squared distribution with one degree of freedom."""
@@ -130,7 +132,7 @@ def since_when(here: _Members, there: _Members, *, paired: bool, least: float) -
     before, after = (float(levels[0][when].mean() - levels[1][when].mean()) for when in (0, 1))
     likely = np.flatnonzero(_as_likely(off, len(found.first)))
     places = (found.first[one] for one in (at, int(likely[0]), int(likely[-1])))
-    ends = (math.expm1(one) for one in (before, after, shift.estimate, shift.low, shift.high))
+    ends = (math.expm1(min(one, _MOST_LOG)) for one in (before, after, shift.estimate, shift.low, shift.high))
     return Since(found.counted_by, *places, *ends)
 
 

@@ -14,6 +14,7 @@ from timing_logger.analysis.comparison.compare import compare_runs
 from timing_logger.analysis.comparison.result import Comparison
 from timing_logger.errors import LogPathError
 from timing_logger.report import comparison_text
+from timing_logger.report.comparison_cause_wording import cause_sentences
 from timing_logger.report.html import comparison_html, write_comparison
 
 HOSTILE = "</script><img src=x onerror=alert(1)>{{ 7 * 7 }}\x1b[31m\u202e"
@@ -118,7 +119,9 @@ def test_many_differences_are_in_the_table_and_the_largest_in_the_chart() -> Non
 def test_causes_beyond_the_first_eight_are_folded_away() -> None:
     found = compare_runs(differing(5, 1, 1.5, n_operations=30), differing(5, 2, n_operations=30))
     assert len(found.causes) > 8
-    assert f"{len(found.causes) - 8} more, which say less" in text_of(comparison_html(found))
+    said = text_of(comparison_html(found))
+    assert f"{len(found.causes) - 8} more, which say less" in said
+    assert [one for one in cause_sentences(found) if one not in said] == []
 
 
 def test_runs_without_an_account_or_a_course_have_no_such_sections() -> None:
