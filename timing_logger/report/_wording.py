@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import datetime, timezone
 
 from timing_logger.record import escape_text
 
@@ -67,6 +68,16 @@ def as_ms(value: float) -> str:
 def as_duration(ms: float) -> str:
     """Return a duration with its unit, such as ``30.618 ms`` or ``0.52 us``."""
     return f"{1e3 * ms:.2f} us" if ms < _LEAST_MS else f"{fixed(ms, 3)} ms" if ms == ms else UNKNOWN
+
+
+def as_utc(unix_ns: int | None) -> str:
+    """Return an instant, given in ns since 1970, such as ``2026-02-06 14:30:45 UTC``."""
+    if unix_ns is None:
+        return UNKNOWN
+    try:
+        return f"{datetime.fromtimestamp(unix_ns / 1e9, timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
+    except (OverflowError, ValueError, OSError):  # no year that a calendar has
+        return UNKNOWN
 
 
 def as_tenths(value: float) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timezone
 from typing import NamedTuple
 
 from timing_logger.analysis.comparison.result import Comparison
 from timing_logger.analysis.comparison.run_summary import RunSummary
 from timing_logger.record import escape_text
-from timing_logger.report._wording import UNKNOWN, as_duration, or_unknown
+from timing_logger.report._wording import UNKNOWN, as_duration, as_utc, or_unknown
 from timing_logger.report.html._tables import Table, table
 from timing_logger.report.html.comparison._axis import Axis, Tick
 
@@ -92,21 +91,10 @@ def _side(name: str, runs: Sequence[RunSummary], mean_ms: float, number: int, ax
 
 def _says(run: RunSummary) -> str:
     known = [f"{as_duration(run.step_mean_ms)} a step"]
-    known += [f"recorded {_when(run)}"] if run.began_unix_ns is not None else []
+    known += [f"recorded {as_utc(run.began_unix_ns)}"] if run.began_unix_ns is not None else []
     known += [f"run {escape_text(run.run_id)}"] if run.run_id else []
     known += [f"commit {escape_text(run.commit[:12])}"] if run.commit else []
     return ", ".join(known)
-
-
-def _when(run: RunSummary) -> str:
-    """Return when a run began, in UTC."""
-    if run.began_unix_ns is None:
-        return UNKNOWN
-    try:
-        began = datetime.fromtimestamp(run.began_unix_ns / 1e9, timezone.utc)
-    except (OverflowError, ValueError, OSError):
-        return UNKNOWN
-    return f"{began:%Y-%m-%d %H:%M:%S} UTC"
 
 
 _HEADS = [
@@ -125,7 +113,7 @@ def _table(found: Comparison, names: tuple[str, str]) -> Table:
 
 
 def _cells(run: RunSummary) -> Iterator[str]:
-    yield _when(run)
+    yield as_utc(run.began_unix_ns)
     yield escape_text(run.run_id) or UNKNOWN
     yield escape_text(run.commit[:12]) or UNKNOWN
     yield escape_text(", ".join(run.hosts)) or UNKNOWN

@@ -76,7 +76,7 @@ def comparison_html(found: Comparison, *, unusable: Sequence[str] = ()) -> str:
             "divided": DIVIDED if any(one.does == "divided" for one in found.differences) else "",
             "forest": forest(found),
             "course": course_chart(found, _NAMES),
-            "parts": step_parts(found, _NAMES),
+            "step_parts": step_parts(found, _NAMES),
             "runs": runs_chart(found, _NAMES),
             "differences": differences_table(found),
         },
