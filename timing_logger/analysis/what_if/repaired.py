@@ -92,7 +92,8 @@ class Repairing:
         """
         tried = [self._under_assumptions(fixes) for fixes in several]
         gains = iter(self.gains([repair for repairs in tried for repair in repairs]))
-        return [_of_all([next(gains) for _ in repairs]) for repairs in tried]
+        run_ms = self.case.times.run_ms
+        return [_of_all([next(gains) for _ in repairs], run_ms) for repairs in tried]
 
     def _under_assumptions(self, fixes: Sequence[Fix]) -> list[Repair]:
         """Return a repair as it is answered, and those that it may be just as well."""
@@ -223,8 +224,12 @@ class Repairing:
         return as_usual(times.played, times.transfers, list(slow_links(self.case)))
 
 
-def _of_all(gains: Sequence[Gain]) -> GainOfFixes:
-    if len(gains) == 1:
+_NO_MATTER = 0.005
+"""Of the run: less than this is what chance alone makes of it, from rank to rank."""
+
+
+def _of_all(gains: Sequence[Gain], run_ms: float) -> GainOfFixes:
+    if np.ptp([gain.ms for gain in gains]) < _NO_MATTER * run_ms:
         return GainOfFixes(gains[0], None)
     low_ms, high_ms = min(gain.low_ms for gain in gains), max(gain.high_ms for gain in gains)
     assumed_ms = min(gain.ms for gain in gains), max(gain.ms for gain in gains)
