@@ -165,8 +165,7 @@ def _recorded(notes: Path, process: subprocess.Popen[bytes]) -> bool:
 def _check(folder: Path, faults: set[str], left: Left) -> None:
     """Check the rows, the sums and the sidecar, whatever the faults were."""
     assert "PAIRS:" not in left.said, left.said
-    if faults & _ENDS - _HEALTHY:
-        _recover(folder / "logs")
+    _recover_unless_closed(folder / "logs")
     found, (due, _) = _rows(folder), _due(folder / "notes")
     if twice := [record for record, times in found.items() if times > 1]:
         raise AssertionError(f"{len(twice)} rows twice, such as {sorted(twice)[:3]}")
@@ -188,11 +187,15 @@ def _check(folder: Path, faults: set[str], left: Left) -> None:
         assert n_visible <= counts["written"] <= sum(found.values()), f"{n_visible} rows, and {counts}"
 
 
-def _recover(logs: Path) -> None:
-    """Have the rows written that the process left in its ring; twice, as it must make no difference."""
+def _recover_unless_closed(logs: Path) -> None:
+    """Have the rows written that the process left in its ring; twice, as it must make no difference.
+
+    Of two ends at once, the second one may cut the first one short.
+    """
     from timing_logger.reading.recovery import recover
 
-    for _ in range(2):
+    sidecar = logs / "timing-rank0.meta.json"
+    for _ in range(2 if sidecar.exists() and not json.loads(sidecar.read_text())["closed"] else 0):
         recovered = recover(logs)
         assert all("ring" not in one.trouble for one in recovered), recovered
 
@@ -224,9 +227,10 @@ def _rows(folder: Path, *, kept: bool = True) -> Counter[tuple[str, int]]:
         assert text.endswith("\n"), f"the last line of {path.name} is torn: {text[-200:]!r}"
         for line, row in enumerate(csv.DictReader(text.splitlines())):
             assert None not in row.values(), f"{path.name} has a row {row}"
-            is_record = row["operation"] == "BARRIER"
             if row["status"] == "ok":
-                found[(row["group"], int(row["seq"])) if is_record else (row["operation"], line)] += 1
+                is_record = row["operation"] == "BARRIER"
+                other = f"{path.name} {row['operation']}", line
+                found[(row["group"], int(row["seq"])) if is_record else other] += 1
     for mine in folder.glob("mine-*"):
         assert mine.read_bytes() == b"mine\n", (
             f"rows are in a file of the program's: {mine.read_bytes()[:200]!r}"

@@ -14,13 +14,14 @@
 #define INTERVAL_NS 250000000
 #define SIDECAR_EVERY_NS INT64_C(10000000000)
 #define STEP_NS INT64_C(50000000)
+#define BEGINS_WITHIN_NS INT64_C(500000000)
 #define PATIENCE_NS INT64_C(1500000000) /* for a disk; with the last, below the 2 s that P11 promises */
 #define PATIENCE_AT_LAST_NS INT64_C(250000000)
 
 static pthread_t writer;
 static atomic_int of_process; /* the process that has a writer; 0 for none */
 static atomic_bool ending, ends_closed, is_given_up;
-static atomic_int is_over;
+static atomic_int has_begun, is_over;
 atomic_long progress;
 
 /* -- the writer --------------------------------------------------------------------------------------------------- */
@@ -49,6 +50,7 @@ static void *write_on(void *unused)
     (void) unused;
     write_rows(); /* the header */
     write_sidecar(RUNNING);
+    tell_change(&has_begun);
     write_to_the_end();
     write_sidecar(ends_closed ? CLOSED : ENDED);
     close_file();
@@ -98,6 +100,7 @@ void begin_timing(void)
     }
     of_process = getpid();
     pthread_atfork(NULL, NULL, stop_in_child);
+    wait_for_change(&has_begun, 0, BEGINS_WITHIN_NS); /* whoever looks for what is left finds the ring by the sidecar */
     recording = true;
     group_of(WORLD);
 }
