@@ -96,8 +96,11 @@ def test_a_store_that_is_gone_is_said_once_and_the_own_host_is_judged(
 def test_the_store_of_ranks_is_found_where_only_they_know_of_it(
     store: TCPStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rank = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=dict(os.environ))
+    program = [sys.executable, "-c", "print(flush=True); input()"]
+    rank = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=dict(os.environ))
     try:
+        assert rank.stdout is not None
+        rank.stdout.readline()  # before it runs, the kernel may show no environment of it
         monkeypatch.delenv("MASTER_ADDR")
         to_others = Elsewhere()
         to_others.pid = rank.pid

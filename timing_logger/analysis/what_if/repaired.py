@@ -42,7 +42,7 @@ class Gain(NamedTuple):
     high_ms: float
 
 
-_ASSUMPTIONS: tuple[Assumption, ...] = ("across ranks", "nothing", "as peers")
+_ASSUMPTIONS: tuple[Assumption, ...] = ("across-ranks", "nothing", "as-peers")
 """Where it is not known how times grow with the work, the first is what is answered. The others are how far
 off that may be: ranks with more to do are only slow, or the others do their work and take no longer."""
 

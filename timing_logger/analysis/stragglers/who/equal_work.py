@@ -89,14 +89,14 @@ def equal_shares(work: Floats) -> Floats:
     return np.where(is_known, sums / np.maximum(counts, 1), np.nan)
 
 
-Assumption: TypeAlias = Literal["beyond peers", "across ranks", "as peers", "nothing"]
+Assumption: TypeAlias = Literal["beyond-peers", "across-ranks", "as-peers", "nothing"]
 """What is assumed where no rank had now more and now less to do, so that a run does not tell how a time
 grows with the work: that it is proportional, and more work than the peers have explains what a rank takes
 beyond them, and nothing else; that it grows as from the ranks with less to those with more; that ranks with
 more take what their peers do, who take no longer then; or that it does not depend on the work."""
 
 
-def at_equal_work(case: Case, reference: Reference, *, assumed: Assumption = "beyond peers") -> StepTimes:
+def at_equal_work(case: Case, reference: Reference, *, assumed: Assumption = "beyond-peers") -> StepTimes:
     """Return the times of a run as if each rank had to do in each step what ``reference`` says.
 
     Args:
@@ -131,11 +131,11 @@ def _scaled(case: Case, operation: str, its_ms: Floats, reference: Reference, as
     for columns in case.by_role.values():
         of_role = np.where(work[:, columns] > 0, work[:, columns], np.nan)
         growth = growth_of(of_role, its_ms[:, columns], case.policy)
-        if growth.is_assumed and assumed == "beyond peers":
+        if growth.is_assumed and assumed == "beyond-peers":
             found[:, columns] = _beyond_peers(of_role, its_ms[:, columns])
-        elif growth.is_assumed and assumed == "as peers":
+        elif growth.is_assumed and assumed == "as-peers":
             found[:, columns] = _as_peers(of_role, its_ms[:, columns])
-        elif growth.is_assumed and assumed == "across ranks":
+        elif growth.is_assumed and assumed == "across-ranks":
             exponent = _across_ranks(of_role, its_ms[:, columns], case.policy)
             found[:, columns] = _grown(of_role, its_ms[:, columns], reference, exponent)
         elif not growth.is_assumed:
