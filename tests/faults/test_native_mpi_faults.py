@@ -206,3 +206,4 @@ def test_more_communicators_than_the_ring_has_names_have_all_their_rows(jobs: Jo
     assert len(groups) == len(set(groups)) == 20_000
     assert sum(counters(jobs)[1:]) == counters(jobs)[0]
     assert counters(jobs)[2] == 0
+    assert "no room for another name" in jobs.sidecar()["crash_protection"]["reason"]

@@ -99,17 +99,6 @@ class StepColumns:
         return ["communication", "waits", *([] if self.time else ["instants"]), "clocks", "end"]
 
 
-class _Step(NamedTuple):
-    """A step of a rank: -1 stands for what is not known."""
-
-    number: int
-    epoch: int
-    end_ns: int
-    work: float
-    lasts_ns: int
-    phases_ns: tuple[int, ...]
-
-
 class StepOfRank(NamedTuple):
     """A step of a rank: -1 stands for what is not known.
 

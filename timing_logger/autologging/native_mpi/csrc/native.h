@@ -206,6 +206,8 @@ void release_rows(void);
 void note_standing(int64_t now_ns, int64_t progressed_ns);
 void wait_for_rows(int64_t timeout_ns);
 void wake_writer(void);
+/* Whether there was a name for which the ring has no room: a kill loses the rows that have one. */
+extern atomic_bool lacks_names;
 int64_t n_accepted(void);
 int64_t n_dropped(void);
 

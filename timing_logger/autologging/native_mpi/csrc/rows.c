@@ -23,11 +23,20 @@ static Names names;
 static char path[256];
 static atomic_int calls; /* for the writer */
 static atomic_long damaged;
+atomic_bool lacks_names;
 static Slot all_blank; /* what all rows have alike */
 
 /* -- names ---------------------------------------------------------------------------------------------------------- */
 
 static Cell cell(const char *text) { return (Cell){text, (uint32_t) strlen(text)}; }
+
+static int added(const char *text, Cell as_cell)
+{
+    int number = names_add(&names, &ring, text, strlen(text), as_cell, as_cell);
+    if (number < 0)
+        lacks_names = true;
+    return number;
+}
 
 /* The number of a text that stays where it is, and is a cell as it is; -1 if there is no room for it. */
 static int number_of(const char *text)
@@ -35,7 +44,7 @@ static int number_of(const char *text)
     int number = names_seen(&names, text);
     if (number >= 0)
         return number;
-    number = names_add(&names, &ring, text, strlen(text), cell(text), cell(text));
+    number = added(text, cell(text));
     if (number >= 0)
         names_note_seen(&names, text, number);
     return number;
@@ -57,7 +66,7 @@ static int number_in(int which, const char *text)
 
 int number_of_cell(const char *text, const char *quoted)
 {
-    return names_add(&names, &ring, text, strlen(text), cell(quoted), cell(quoted));
+    return added(text, cell(quoted));
 }
 
 /* -- the ring ----------------------------------------------------------------------------------------------------- */
@@ -156,36 +165,55 @@ static bool packed(Slot *slot, const struct row *row)
     return operation >= 0 && thread >= 0 && status >= 0 && group >= 0;
 }
 
-static void fill_elsewhere(uint64_t position, const struct row *row)
+static struct odd *odd_of(const struct row *row)
 {
-    Slot slot = {.has = ELSEWHERE};
     struct odd *odd = malloc(sizeof *odd);
-    if (odd != NULL) { /* else the row counts as damaged */
-        *odd = (struct odd){position, *row, strdup(row->group->cell), row->group->size, odd_rows};
-        while (!atomic_compare_exchange_weak(&odd_rows, &odd->next, odd))
-            ;
-    }
-    ring_fill(&ring, position, &slot);
+    if (odd != NULL)
+        *odd = (struct odd){.row = *row, .group = strdup(row->group->cell), .group_size = row->group->size};
+    return odd;
+}
+
+static void free_odd(struct odd *odd)
+{
+    if (odd != NULL)
+        free(odd->group);
+    free(odd);
+}
+
+/* Without memory for it, the row counts as damaged. */
+static void keep_odd(struct odd *odd, uint64_t position)
+{
+    if (odd == NULL)
+        return;
+    odd->position = position;
+    odd->next = odd_rows;
+    while (!atomic_compare_exchange_weak(&odd_rows, &odd->next, odd))
+        ;
 }
 
 void put(const struct row *row)
 {
     Slot slot;
-    bool fits = packed(&slot, row);
+    struct odd *odd = NULL;
+    if (!packed(&slot, row)) { /* all that may wait comes before the claim */
+        slot = (Slot){.has = ELSEWHERE};
+        odd = odd_of(row);
+    }
     uint64_t position = ring_claim(&ring);
-    if (position == RING_FULL)
+    if (position == RING_FULL) {
+        free_odd(odd);
         return;
-    if (fits)
-        ring_fill(&ring, position, &slot);
-    else
-        fill_elsewhere(position, row);
+    }
+    keep_odd(odd, position);
+    ring_fill(&ring, position, &slot);
     if (position % (MOST_WAITING / 4) == 0)
         wake_writer();
 }
 
 int64_t n_accepted(void)
 {
-    return (int64_t) (__atomic_load_n(&ring.head, __ATOMIC_RELAXED) + __atomic_load_n(&ring.n_overflows, __ATOMIC_RELAXED));
+    uint64_t n_overflows = __atomic_load_n(&ring.n_overflows, __ATOMIC_RELAXED);
+    return (int64_t) (__atomic_load_n(&ring.head, __ATOMIC_RELAXED) + n_overflows);
 }
 
 int64_t n_dropped(void) { return (int64_t) __atomic_load_n(&ring.n_overflows, __ATOMIC_RELAXED) + damaged; }
@@ -227,8 +255,7 @@ static char *odd_line(char *out, int64_t wall_offset_ns, struct odd *odd)
     values.cells[THREAD] = &thread;
     values.cells[STATUS] = &status;
     out = csv_line(out, &second, wall_offset_ns, &values);
-    free(odd->group);
-    free(odd);
+    free_odd(odd);
     return out;
 }
 

@@ -267,6 +267,17 @@ static void tell_untimed(const char *name, long n, void *context)
     fprintf(list->file, "%s\"%s\": %ld", list->n++ ? ", " : "", name, n);
 }
 
+static void tell_protection(FILE *file)
+{
+    const char *why_not = "";
+    if (!ring_path()[0])
+        why_not = "neither /dev/shm nor the folder for temporary files is in memory and has room for 80 MB";
+    else if (lacks_names)
+        why_not = "the ring has no room for another name of a communicator, and a kill loses the rows of further ones";
+    fprintf(file, " \"crash_protection\": {\"on\": %s, \"reason\": \"%s\"},\n", why_not[0] ? "false" : "true", why_not);
+    named(file, "ring_path", ring_path());
+}
+
 static void tell_all(FILE *file, enum state state)
 {
     struct anchor now = read_anchor();
@@ -275,13 +286,7 @@ static void tell_all(FILE *file, enum state state)
     fprintf(file, " \"rank\": %d,\n \"incarnation\": %d,\n \"world_size\": %d,\n", of_rank, incarnation, of_world);
     fprintf(file, " \"labels\": {},\n \"options\": {\"hang_after\": %g},\n", hang_after_ns / 1e9);
     named(file, "core", "native-mpi");
-    if (ring_path()[0]) {
-        fputs(" \"crash_protection\": {\"on\": true, \"reason\": \"\"},\n", file);
-        named(file, "ring_path", ring_path());
-    } else {
-        fputs(" \"crash_protection\": {\"on\": false, \"reason\": \"neither /dev/shm nor the folder for temporary files is in "
-              "memory and has room for 80 MB\"},\n", file);
-    }
+    tell_protection(file);
     named(file, "run_id", run_id());
     named(file, "launch_id", launch_id());
     named(file, "world", world());
