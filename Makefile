@@ -141,11 +141,16 @@ ONE_BY_ONE = $(LIMITED) $$(grep -rlE 'mark\.serial|slow_and_serial' tests --incl
 RECORDING := $(addprefix tests/,faults test_moved.py project/test_async_device.py mpi/test_mpi.py process_group/test_process_group.py)
 OVER_PYTHON := TIMING_LOGGER_CORE=python $(SIDE_BY_SIDE)
 
+# Tests of groups are over the one in Python, as most programs are, and again over the one in C++ where it can be built.
+GROUPS_IN_CPP := TIMING_LOGGER_GROUP=native $(SIDE_BY_SIDE)
+GROUPS := $(addprefix tests/,process_group recording/test_autograd_threads.py)
+
 test: $(TEST)
 ifeq ($(strip $(PYTEST_ARGS)),)
 	$(SIDE_BY_SIDE) $(WITHOUT_SLOW) -m "not serial and not slow"
 	$(ONE_BY_ONE) -m "serial and not slow"
 	$(OVER_PYTHON) -m "not serial and not slow" $(RECORDING)
+	$(GROUPS_IN_CPP) -m "not serial and not slow" $(GROUPS)
 else
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 endif
@@ -154,6 +159,7 @@ test-all: $(TEST)
 	$(SIDE_BY_SIDE) -m "not serial" --hypothesis-profile same-examples
 	$(ONE_BY_ONE) -m serial --hypothesis-profile same-examples
 	$(OVER_PYTHON) -m "not serial" $(RECORDING)
+	$(GROUPS_IN_CPP) -m "not serial" $(GROUPS)
 
 # Timing is no longer what it is without, and programs have a thread and files more: what fails here and not under
 # make test is no defect. Processes that tests kill leave torn files of data. The C code has no figure, but make
@@ -217,6 +223,10 @@ bench bench-page: $(BENCH)
 	@$(BIN)/python benchmarks/files_beside.py $(call SAID,files-beside)
 	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks/process_group.py $(call SAID,process-group)
 	@$(BIN)/python benchmarks/ddp_step.py $(call SAID,ddp)
+	@$(BIN)/python benchmarks/fsdp_step.py $(call SAID,fsdp)
+	@TIMING_LOGGER_GROUP=native OMP_NUM_THREADS=1 $(BIN)/python benchmarks/process_group.py $(call SAID,process-group-in-cpp)
+	@TIMING_LOGGER_GROUP=native $(BIN)/python benchmarks/ddp_step.py $(call SAID,ddp-in-cpp)
+	@TIMING_LOGGER_GROUP=native $(BIN)/python benchmarks/fsdp_step.py $(call SAID,fsdp-in-cpp)
 
 bench-analysis: $(BENCH_ANALYSIS)
 	@PYTHONPATH=. $(BIN)/python benchmarks/analysis.py $(BENCH_ARGS)

@@ -37,6 +37,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import allreduce_instrumentation
 from allreduce_instrumentation.process_group import TimedProcessGroup
+from allreduce_instrumentation.process_group.in_cpp.which_group import CHOSEN
 from timing_logger import TimingLogger
 
 RANKS = 2
@@ -222,7 +223,8 @@ def main() -> None:
     parser.add_argument("--large-rounds", type=int, default=TRAININGS[-1].rounds, help="of the largest model")
     *others, large = TRAININGS
     trainings = [*others, large._replace(rounds=parser.parse_args().large_rounds)]
-    print(f"a step of DDP, {RANKS} ranks, gloo, torch {torch.__version__}; measured on rank 0")
+    about = f"{RANKS} ranks, gloo, torch {torch.__version__}, timed in {CHOSEN.name}; measured on rank 0"
+    print(f"a step of DDP, {about}")
     print(f"adds: {METHOD}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         torch.multiprocessing.spawn(train, args=(folder, trainings), nprocs=RANKS)

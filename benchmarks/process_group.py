@@ -38,6 +38,7 @@ from _paired import METHOD, Estimate, estimate, shuffled
 
 import allreduce_instrumentation
 from allreduce_instrumentation.process_group import TimedProcessGroup
+from allreduce_instrumentation.process_group.in_cpp.which_group import CHOSEN
 from timing_logger import TimingLogger
 
 CALLS = 50
@@ -244,7 +245,8 @@ def measure_at(_: int, place: Place) -> None:
 
 
 def main() -> None:
-    print(f"all_reduce of 4 bytes, 1 rank, torch {torch.__version__}; {ROUNDS} rounds of {CALLS} calls each;")
+    print(f"all_reduce of 4 bytes, 1 rank, torch {torch.__version__}, timed in {CHOSEN.name};")
+    print(f"{ROUNDS} rounds of {CALLS} calls each")
     print(f"adds: {METHOD}")
     for place in places():
         print(f"\n== {place.name}", flush=True)

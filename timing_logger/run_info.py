@@ -526,6 +526,7 @@ class RunInfo:
             files may have been changed since.
         core: what recorded: "native", "python", or "native-mpi" for the library of ``run --native-mpi``.
         core_note: what the Python core costs, why it was the one in use, and the way out; "" for the others.
+        process_group: what timed torch's process groups: "native" for C++, or "python"; "" if none was timed.
     """
 
     file: str
@@ -564,6 +565,7 @@ class RunInfo:
     imported: ImportedFrom | None = None
     core: str = ""
     core_note: str = ""
+    process_group: str = ""
     run_id: str = field(default_factory=lambda: identity().run_id)
     world: str = field(default_factory=lambda: identity().world)
     launch_id: str = field(default_factory=lambda: identity().launch_id)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import atexit
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 from weakref import ref
 
@@ -37,16 +37,17 @@ def call_when_done(future: torch.futures.Future[object], callback: Callback) -> 
     future.add_done_callback(callback)
 
 
-def let_end(which: Callable[[object], bool]) -> None:
+def let_end(which: Callable[[object], bool], others: Callable[[], Collection[object]] = tuple) -> None:
     """Wait until the callbacks of some operations are over, for 0.5 seconds at most.
 
     An operation's callback may come a moment after the operation has completed.
 
     Args:
         which: tells for an operation whether to wait for its callback.
+        others: returns further operations to wait for, whose callbacks are not known here.
     """
     deadline = time.monotonic() + _SETTLE_S
-    while any(map(which, _owners())) and time.monotonic() < deadline:
+    while (any(map(which, _owners())) or others()) and time.monotonic() < deadline:
         time.sleep(0.001)  # the backend's threads run meanwhile
 
 

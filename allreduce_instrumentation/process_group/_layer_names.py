@@ -10,7 +10,7 @@ import contextlib
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from types import CodeType, FrameType
 from typing import NamedTuple
@@ -86,8 +86,9 @@ class DdpBuckets:
     until it answers. The buckets of those passes, two in torch 2.13, have no names.
     """
 
-    def __init__(self, model: DistributedDataParallel) -> None:
-        self._model = ref(model)
+    def __init__(self, model: DistributedDataParallel, changed: Callable[[], None]) -> None:
+        self._model = ref(model, lambda _: changed())
+        self._changed = changed
         self._rebuilt = False
         self._pass = NO_PASS
         self._next = 0
@@ -102,6 +103,11 @@ class DdpBuckets:
     def known(self) -> bool:
         """Whether the model's buckets are known."""
         return bool(self._buckets)
+
+    @property
+    def for_good(self) -> list[tuple[str, int]]:
+        """The names and numbers of entries of all buckets, if they do not change any more; else empty."""
+        return list(self._buckets) if self._rebuilt and self.model is not None else []
 
     def expects(self, entries: int, number: int) -> bool:
         """Tell whether a bucket of ``entries`` entries comes next in backward pass ``number``."""
@@ -158,6 +164,7 @@ class DdpBuckets:
         if model is not None:
             with contextlib.suppress(Exception):  # an error would surface in the user's backward()
                 self._buckets = list(_rebuilt_buckets(model))
+            self._changed()
 
     def _end_of_next(self, entries: int) -> int | None:
         """Return the index after the next bucket, or after the parameters that form it; None if none fits."""
@@ -176,18 +183,25 @@ class DdpModels:
 
     Attributes:
         known: whether any model was added.
+        tell: is called with the buckets, by name and number of entries, once those of the only model do not
+            change any more; with none when that is no longer so.
     """
 
     def __init__(self) -> None:
         self.known = False
+        self.tell: Callable[[list[tuple[str, int]]], object] = id  # nobody asks
         self._models: list[DdpBuckets] = []
         self._doubtful_pass = NO_PASS
 
     def add(self, model: DistributedDataParallel) -> None:
         """Add ``model``; if it was added before, its buckets are determined again."""
         others = [known for known in self._models if known.model is not model]
-        self._models = [*others, DdpBuckets(model)]
+        self._models = [*others, DdpBuckets(model, self._tell)]
         self.known = True
+        self._tell()
+
+    def _tell(self) -> None:
+        self.tell(self._models[0].for_good if len(self._models) == 1 else [])
 
     def layer(self, entries: int) -> str:
         """Return the name of the bucket that this thread's backward pass reduces now; ``""`` if in doubt.

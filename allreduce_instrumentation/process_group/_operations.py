@@ -230,7 +230,7 @@ def finish_with(logger: TimingLogger) -> None:
     """Have ``logger`` wait, before it is closed, for operations whose callbacks are about to come."""
     if logger not in _finished_with:
         _finished_with.add(logger)
-        logger.before_close(partial(let_end, partial(_is_of, logger._channel)))
+        logger.before_close(partial(let_end, partial(_is_of, logger._channel), logger._channel.calls_in_c))
 
 
 def _is_of(channel: Channel, operation: object) -> bool:

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from allreduce_instrumentation.process_group._backend_durations import BackendDurations
-from allreduce_instrumentation.process_group._common_calls import OVER_ONE_TENSOR, common_first
+from allreduce_instrumentation.process_group._common_calls import OVER_ONE_TENSOR, common_first, in_cpp_first
 from allreduce_instrumentation.process_group._compilation import leave_uncompiled
 from allreduce_instrumentation.process_group._group_timing import GroupTiming
 from allreduce_instrumentation.process_group._issue import (
@@ -23,13 +23,18 @@ from allreduce_instrumentation.process_group._issue import (
 from allreduce_instrumentation.process_group._methods import METHODS, Untimed
 from allreduce_instrumentation.process_group._torch_versions import warn_of_an_untried_torch
 from allreduce_instrumentation.process_group._work_durations import WorkDurations
+from allreduce_instrumentation.process_group.in_cpp.which_group import CHOSEN
 from timing_logger.recording.logger import TimingLogger
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
 
+    _Group = dist.ProcessGroup
+else:
+    _Group = CHOSEN.base
 
-class TimedProcessGroup(dist.ProcessGroup):
+
+class TimedProcessGroup(_Group):
     """A process group that works on the backends of another one and makes a row of every operation.
 
     Calls from C++, such as those of the reducer of ``DistributedDataParallel``, are timed too: torch calls
@@ -57,6 +62,9 @@ class TimedProcessGroup(dist.ProcessGroup):
         self._take_after(group, backends)
         self.timing = GroupTiming(group, timing_logger, backends)
         self.timing.identity.share_with(self)
+        timing_logger.note_process_group(CHOSEN.name)
+        if type(self) is TimedProcessGroup:  # a class of a program's own may have other methods
+            CHOSEN.begin(self)
 
     @classmethod
     def of_new(
@@ -75,6 +83,8 @@ class TimedProcessGroup(dist.ProcessGroup):
         if of_works is not None:
             of_works.collect_before_close(timing_logger)
         timed.timing.backend_durations = of_works or BackendDurations.of(group, backends, backend_durations)
+        if timed.timing.backend_durations is not None:
+            CHOSEN.leave_to_python(timed, True)
         return timed
 
     def _made_from(self, group: dist.ProcessGroup) -> TimedProcessGroup:
@@ -107,9 +117,11 @@ class TimedProcessGroup(dist.ProcessGroup):
         monitored_barrier(self.timing, partial(call, timeout, wait_all_ranks))
 
     def _start_coalescing(self, device: torch.device) -> None:
+        CHOSEN.leave_to_python(self, True)
         start_coalescing(self.timing, partial(self.untimed._start_coalescing, device))
 
     def _end_coalescing(self, device: torch.device) -> Any:
+        CHOSEN.leave_to_python(self, self.timing.backend_durations is not None)
         return end_coalescing(self.timing, partial(self.untimed._end_coalescing, device))
 
     def split_group(self, *args: Any, **kwargs: Any) -> dist.ProcessGroup | None:
@@ -148,7 +160,11 @@ def _timed(name: str, untimed: Untimed) -> Untimed:
         call = untimed if type(group) is dist.ProcessGroup else getattr(type(group), name)
         return issue(self.timing, name, call, group, args, kwargs)
 
-    timed = common_first(name, untimed) if name in OVER_ONE_TENSOR else method
+    timed = method
+    if name in CHOSEN.methods:
+        timed = in_cpp_first(name, method)
+    elif name in OVER_ONE_TENSOR:
+        timed = common_first(name, untimed)
     timed.__name__, timed.__qualname__ = name, f"TimedProcessGroup.{name}"
     timed.__doc__ = untimed.__doc__
     return timed

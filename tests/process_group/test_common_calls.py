@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
+from torch_runner import PROGRAMS, run_under_torchrun
 
-from allreduce_instrumentation.process_group import TimedProcessGroup, _common_calls
+from allreduce_instrumentation.process_group import TimedProcessGroup, _common_calls, _timed_group
 from allreduce_instrumentation.process_group._common_calls import OVER_ONE_TENSOR
 from timing_logger import TimingLogger
+from timing_logger.reading import read_timings
 from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink
 
@@ -82,6 +85,7 @@ def test_a_call_in_the_form_of_torchs_functions_goes_the_short_way(
     name: str, goes_on: bool, group: TimedProcessGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_common_calls, "issue", None)
+    monkeypatch.setattr(_timed_group, "issue", None)
     tensors, options = arguments(name, 3, goes_on=goes_on)
     getattr(group, name)(*tensors, options)
     with pytest.raises(TypeError):
@@ -104,6 +108,17 @@ def test_what_is_not_one_dense_tensor_takes_the_long_way(
     assert len(errors) in (0, 2)
     assert len(set(errors)) <= 1
     assert [row.operation for row in sink.records] == ["ALLREDUCE"]
+
+
+def test_of_more_operations_than_can_be_listed_each_has_one_row_and_one_wait(tmp_path: Path) -> None:
+    job = run_under_torchrun(2, PROGRAMS / "many_operations.py", str(tmp_path))
+    assert job.returncode == 0, job.stderr
+    rows = read_timings(tmp_path)
+    for rank in (0, 1):
+        for operation in ("IALLREDUCE", "WAIT"):
+            chosen = rows[(rows["rank"] == rank) & (rows.operation == operation)]
+            assert sorted(chosen.seq) == list(range(1500))
+            assert set(chosen.status) == {"ok"}
 
 
 def _known_before(row: Record) -> Record:

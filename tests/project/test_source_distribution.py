@@ -76,8 +76,9 @@ def test_all_files_are_of_the_stated_instant_and_of_nobody(twice: list[Path]) ->
 def test_it_has_what_a_build_needs(twice: list[Path]) -> None:
     found = members(twice[0])
     assert set(NEEDED) <= found
-    built = [path for package in PACKAGES for ending in ("py", "pxi", "h", "c", "js", "pth", "typed", "html")
-             for path in (ROOT / package).rglob(f"*.{ending}") if path.name != "core.c"]  # fmt: skip
+    endings = ("py", "pxi", "h", "c", "cpp", "js", "pth", "typed", "html")
+    files = [path for package in PACKAGES for end in endings for path in (ROOT / package).rglob(f"*.{end}")]
+    built = [path for path in files if path.name != "core.c"]
     assert len(built) > 300
     assert {str(path.relative_to(ROOT)) for path in built} - found == set()
 

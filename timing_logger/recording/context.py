@@ -36,6 +36,7 @@ class Context:
         self._iteration: int | None = None
         self._epoch: int | None = None
         self._work: float | None = None
+        self._has_labels = False
         self._channel = channel
         self._label = ContextVar("label", default=_NO_LABEL)
         self._open_calls = OpenCalls(channel, self._core)
@@ -43,6 +44,7 @@ class Context:
 
     def _switch_on(self) -> None:
         self._enabled = self.recording = True
+        self._note_state()
 
     def _switch_off(self) -> None:
         """Replace the recording methods by ones that do nothing, which saves a check in every call."""
@@ -50,6 +52,15 @@ class Context:
             record_mpi_operation=no_span, record_device_operation=no_span,
             record_timing=ignore, record_interval=ignore,
         )  # fmt: skip
+
+    def recording_in_c(self) -> object:
+        """Return a capsule by which code in C records, see ``csrc/recording.h``.
+
+        None over the Python core.
+        """
+
+    def _note_state(self) -> None:
+        """Tell code in C what is in force now: there is none over the Python core."""
 
     @property
     def _caller(self) -> Caller:
@@ -80,6 +91,9 @@ class Context:
         """
         names = type(layer_name) is not str or layer_name != ""
         outer = self._label.get()
+        if not self._has_labels:
+            self._has_labels = True
+            self._note_state()
         self._label.set((layer_name, phase, names))
         try:
             yield
@@ -90,10 +104,12 @@ class Context:
         """Set the iteration of records that state none; it decides whether they are recorded."""
         self._iteration = iteration
         self.recording = self._enabled and self._policy.records(iteration)
+        self._note_state()
 
     def set_current_epoch(self, epoch: int) -> None:
         """Set the epoch of records that state none."""
         self._epoch = epoch
+        self._note_state()
 
     def set_current_work(self, work: float | None) -> None:
         """Set the work of records that state none, until it is set again: how much the step has to do.
@@ -105,3 +121,4 @@ class Context:
                 a finite number of at least 0; None if unknown from now on.
         """
         self._work = work
+        self._note_state()

@@ -83,6 +83,7 @@ class Standing(NamedTuple):
     signal: str
     ended_by: str
     untimed: dict[str, int]
+    process_group: str
 
 
 class HangWatch:
@@ -105,7 +106,7 @@ class HangWatch:
         self._stalls = Stalls()
         self._open_calls = open_calls
         self._hang_after_ns = int(hang_after_s * NS_PER_S)
-        self._told: dict[int, tuple[object, list[RawRecord]]] = {}
+        self._told: dict[object, list[RawRecord]] = {}
         self._seen = 0
         self._progress_ns = perf_counter_ns()
 
@@ -119,10 +120,9 @@ class HangWatch:
         self._note_progress(accepted)
         now_ns = perf_counter_ns()
         self._open_calls.channel.note_standing(self._open_now(), self._groups(), now_ns, self._progress_ns)
-        # Each entry keeps its call alive, so that no other object can get the same id.
-        told = {id(call): (call, records) for call, records in self._too_old(held_back)}
-        for key in told.keys() - self._told.keys():
-            self._write(told[key][1])
+        told = dict(self._too_old(held_back))
+        for call in told.keys() - self._told.keys():
+            self._write(told[call])
         self._told = told
         if self._hangs(now_ns):
             self._stalls.note(self._progress_ns, now_ns, self._told_calls(), self._groups(), _idle_stack)
@@ -139,6 +139,7 @@ class HangWatch:
             signal=self.signal,
             ended_by=self.ended_by,
             untimed=dict(self._open_calls.untimed),
+            process_group=self._open_calls.process_group,
         )
 
     # -- parts ----------------------------------------------------------------------------------
@@ -147,7 +148,7 @@ class HangWatch:
         return now_ns - self._progress_ns > self._hang_after_ns
 
     def _told_calls(self) -> list[OpenCallInfo]:
-        told = [record for _, records in self._told.values() for record in records]
+        told = [record for records in self._told.values() for record in records]
         return [OpenCallInfo.of(record) for record in told[:_MOST_TOLD]]
 
     def _note_progress(self, accepted: int) -> None:

@@ -167,6 +167,10 @@ class InstrumentedCalls(Context):
         """
         self._open_calls.add_group(group, name)
 
+    def note_process_group(self, kind: str) -> None:
+        """Have the sidecar state what times process groups, "native" or "python": for instrumentation."""
+        self._open_calls.process_group = kind
+
     def count_untimed(self, name: str) -> None:
         """Have the sidecar state a call that may wait for other ranks and makes no row: for instrumentation.
 

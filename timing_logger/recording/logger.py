@@ -46,7 +46,7 @@ GRACE_S = 0.5
 """Seconds that ``close`` waits for the last lines of a file beside the timing file."""
 
 NOT_FOR_PROGRAMS = {name for name in vars(InstrumentedCalls) if not name.startswith("_")} | {
-    "add_clock_offset", "before_close", "detach", "has_iteration", "labelled", "recording",
+    "add_clock_offset", "before_close", "detach", "has_iteration", "labelled", "recording", "recording_in_c",
 }  # fmt: skip
 """What only instrumentation and the package itself use of a logger."""
 

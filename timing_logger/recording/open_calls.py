@@ -19,7 +19,7 @@ from timing_logger.recording.autograd_threads import (
 )
 from timing_logger.recording.cores.channel import Channel
 from timing_logger.recording.cores.core import Core, over
-from timing_logger.recording.cores.protocols import Counts
+from timing_logger.recording.cores.protocols import Counts, SeenCall
 from timing_logger.recording.cores.python.core import Caller, OpenCall
 
 
@@ -64,6 +64,7 @@ class OpenCalls:
             one writes it.
         callers: the :class:`Caller` of each thread, by thread identifier.
         untimed: how often functions were called in which a rank may wait for others, and that make no row.
+        process_group: what times process groups, "native" or "python"; "" if no group is timed.
         caller_class: of the core that the logger is over.
     """
 
@@ -78,6 +79,7 @@ class OpenCalls:
         self._groups: dict[int, tuple[ref[Counts], str]] = {}
         self.callers: dict[int, Caller] = {}
         self.untimed: Counter[str] = Counter()
+        self.process_group = ""
 
     def add_group(self, group: Counts, name: str) -> None:
         """Remember a group of ranks, for as long as it lives, by the ``name`` that its rows have."""
@@ -88,8 +90,9 @@ class OpenCalls:
         """Return the groups that still exist, each with the name that its rows have."""
         return [(group, name) for held, name in list(self._groups.values()) if (group := held()) is not None]
 
-    def __iter__(self) -> Iterator[OpenCall]:
+    def __iter__(self) -> Iterator[SeenCall]:
         yield from list(self.running)
+        yield from self.channel.calls_in_c()
         for caller in list(self.callers.values()):
             yield from caller.calls()
 
@@ -106,11 +109,13 @@ class OpenCalls:
         for operation in list(self.running):
             if operation.claim():
                 operation.write_open(status)
+        self.channel.write_calls_in_c(status)
         self.forget()
 
     def forget(self) -> None:
         """Discard all open calls: in a forked child they are the parent's."""
         self.running.clear()
+        self.channel.forget_calls_in_c()
         for caller in self.callers.values():
             caller.innermost = None
 

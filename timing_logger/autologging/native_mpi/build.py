@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import atexit
-import hashlib
 import os
 import re
 import shlex
@@ -22,6 +21,7 @@ from timing_logger.autologging.native_mpi.launchers_in_c import launchers_header
 from timing_logger.autologging.native_mpi.wrappers import real_header, wrappers
 from timing_logger.columns_in_c import HEADER_FILE, columns_header
 from timing_logger.errors import ConfigurationError
+from timing_logger.user_cache import library_path
 
 VARIABLE = "TIMING_LOGGER_NATIVE_MPI"
 """The environment variable that names the folder of the timing files, for a program with the library."""
@@ -49,7 +49,7 @@ def library() -> Path:
     compiler = _compiler()
     declared = _declared_functions(compiler)
     texts = _texts(declared)
-    path = _cache() / f"native-mpi-{_digest(compiler, declared, texts)}.so"
+    path = library_path("native-mpi", _depends_on(compiler, declared, texts))
     if not path.exists():
         _build(compiler, texts, path)
     return path
@@ -81,15 +81,9 @@ def _texts(declared: str) -> dict[str, str]:
     }
 
 
-def _digest(compiler: list[str], declared: str, texts: dict[str, str]) -> str:
+def _depends_on(compiler: list[str], declared: str, texts: dict[str, str]) -> list[str]:
     sources = [path.read_text() for folder in (_SOURCES, _SHARED) for path in sorted(folder.iterdir())]
-    parts = [*compiler, declared, *texts.values(), *sources, *_FLAGS, os.uname().machine]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-
-
-def _cache() -> Path:
-    folder = os.environ.get("XDG_CACHE_HOME")
-    return Path(folder) / "timing_logger" if folder else Path.home() / ".cache" / "timing_logger"
+    return [*compiler, declared, *texts.values(), *sources, *_FLAGS, os.uname().machine]
 
 
 def _build(compiler: list[str], texts: dict[str, str], path: Path) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from timing_logger.record import RawRecord
+from timing_logger.recording.cores.protocols import SeenCall
 from timing_logger.run_info import GroupProgress
 
 BYTES_PER_RECORD = 400
@@ -108,6 +109,16 @@ class Channel:
             groups: how far each group of ranks has come.
             now_ns, progressed_ns: when this holds, and when anything was last begun or recorded.
         """
+
+    def calls_in_c(self) -> Sequence[SeenCall]:
+        """Return what code in C has begun and not ended: only the native core lets it record."""
+        return ()
+
+    def write_calls_in_c(self, status: str) -> None:
+        """Write this with ``status``, because its end will not be seen."""
+
+    def forget_calls_in_c(self) -> None:
+        """Discard this: in a forked child it is the parent's."""
 
     def remove_file(self) -> None:
         """Remove the file that backs the channel: there is none."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Protocol
+
+from timing_logger.record import RawRecord
 
 
 class Timer(Protocol):
@@ -20,6 +23,21 @@ class Timer(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None: ...
+
+
+class SeenCall(Protocol):
+    """A call that has not ended, as another thread sees it."""
+
+    @property
+    def start_ns(self) -> int:
+        """When it began, on the axis of ``perf_counter_ns``."""
+
+    @property
+    def is_in_ring(self) -> bool:
+        """Whether the ring has listed the call since it began."""
+
+    def open_records(self, status: str) -> Iterable[RawRecord]:
+        """Return the records of the call as far as they are known before it has ended."""
 
 
 class Counts(Protocol):

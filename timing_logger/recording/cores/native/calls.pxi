@@ -168,14 +168,18 @@ cdef class CollectiveCount:
 
     cdef public int64_t collectives
 
+    @property
+    def address(self):
+        """Where the count is, for code in C."""
+        return <uintptr_t> &self.collectives
+
     def next_collective(self):
         """Return the sequence number of the collective that begins now, from 0."""
-        self.collectives += 1
-        return self.collectives - 1
+        return count_next(&self.collectives)
 
     def take_back(self, error):
         """Take back the number of the latest collective, whose call raised ``error``. Always True."""
-        self.collectives -= 1
+        count_back(&self.collectives)
         return True
 
 

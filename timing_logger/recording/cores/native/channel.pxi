@@ -10,6 +10,7 @@ cdef class Channel:
     cdef Names names
     cdef dict elsewhere # what no slot can hold, by position
     cdef object path
+    cdef UnderWayList *under_way # what code in C has begun; NULL if none records here
     cdef uint64_t last[N_NAMES] # of each column: the text's address, and behind it in 16 bits its number
 
     def __cinit__(self, capacity):
@@ -24,6 +25,7 @@ cdef class Channel:
     def __dealloc__(self):
         forget_ring(&self.ring)
         ring_close(&self.ring)
+        free(self.under_way)
 
     @property
     def capacity(self):
@@ -258,6 +260,22 @@ cdef class Channel:
         for which in range(N_NUMBERS):
             fields.numbers[which] = <PyObject *> numbers[which]
         return raw_record(&fields, slot.start_ns, slot.end_ns if slot.has & HAS_END else None, None)
+
+    # -- what code in C has begun -----------------------------------------------------------------------
+
+    def calls_in_c(self):
+        """Return the calls and operations that code in C has begun and not ended, and the waits for them."""
+        return [] if self.under_way == NULL else calls_under_way(self)
+
+    def write_calls_in_c(self, status):
+        """Write these with ``status``, because their end will not be seen."""
+        if self.under_way != NULL:
+            write_under_way(self, status)
+
+    def forget_calls_in_c(self):
+        """Discard these: in a forked child they are the parent's."""
+        if self.under_way != NULL:
+            under_way_forget_all(self.under_way)
 
     # -- state ----------------------------------------------------------------------------------------
 

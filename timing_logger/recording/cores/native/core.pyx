@@ -10,6 +10,7 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.contextvars cimport PyContextVar_Get
 from cpython.object cimport PyObject
+from cpython.pycapsule cimport PyCapsule_New
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
@@ -119,6 +120,50 @@ cdef extern from "writing.h" nogil:
     uint64_t write_oldest(Ring *ring, const NameTable *names, OpenFile *file, int64_t wall_offset_ns,
                           int64_t longest_ns, uint64_t n_batch, char *buffer, size_t n_buffer)
 
+cdef extern from "under_way.h" nogil:
+    enum: UNDER_WAY_MOST
+
+    ctypedef struct UnderWay:
+        uint64_t turn
+        Slot call
+        Slot *listed
+        UnderWay *of
+        uint64_t has_no_row
+
+    ctypedef struct UnderWayList:
+        UnderWay each[UNDER_WAY_MOST]
+
+    void under_way_forget_all(UnderWayList *list)
+    bint under_way_take(UnderWay *entry, uint64_t turn)
+    void under_way_free(UnderWayList *list, UnderWay *entry)
+    bint under_way_copy(const UnderWay *entry, UnderWay *copy)
+
+cdef extern from "recording.h" nogil:
+    const uint64_t RECORDING_VERSION
+    const char *RECORDING_CAPSULE
+
+    ctypedef struct Recording:
+        uint64_t version
+        Ring *ring
+        UnderWayList *under_way
+        uint32_t is_on
+        uint32_t has_labels
+        uint32_t is_plain
+        uint32_t has
+        int64_t numbers[N_NUMBERS]
+        uint64_t number
+        void *recorder
+        void *channel
+        int (*name)(void *channel, void *text) noexcept
+        int (*thread)(void *recorder, int *stays) noexcept
+        int (*label)(void *recorder, uint16_t *layer_name, uint16_t *phase) noexcept
+
+    void recording_note(Recording *of, const Slot *state, int is_plain, int is_on, int has_labels)
+
+cdef extern from "counting.h" nogil:
+    int64_t count_next(int64_t *count)
+    void count_back(int64_t *count)
+
 cdef extern from "clock.h" nogil:
     int64_t perf_counter_ns()
 
@@ -178,4 +223,5 @@ include "calls.pxi"
 include "recorder.pxi"
 include "background.pxi"
 include "issued.pxi"
+include "in_c.pxi"
 include "small_files.pxi"

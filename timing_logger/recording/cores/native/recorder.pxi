@@ -8,7 +8,10 @@ cdef class RecordingCalls:
 
     cdef public bint recording
     cdef public object _selective, _iteration, _epoch, _work, _channel, _label, _policy, _callers
+    cdef public bint _enabled
+    cdef public bint _has_labels # whether a label was ever in force
     cdef uint64_t number
+    cdef Recording in_c # what code in C records by; of no version if none does
     cdef dict kept # by thread: the caller that the thread itself remembers, for as long as it may
 
     def __cinit__(self, *_, **__):
@@ -25,6 +28,21 @@ cdef class RecordingCalls:
         self.kept[get_ident()] = found
         remember_caller(self.number, <PyObject *> found)
         return found
+
+    def recording_in_c(self):
+        """Return a capsule by which code in C records: see recording.h. None if it cannot over this channel."""
+        return capsule_for_c(self)
+
+    def _note_state(self):
+        note_state_in_c(self)
+
+    def set_current_iteration(self, iteration):
+        cdef bint is_first_or_later = type(iteration) is int and iteration >= 0
+        self._iteration = iteration
+        self.recording = self._enabled and (
+            (is_first_or_later and not self._selective) or self._policy.records(iteration)
+        )
+        note_state_in_c(self)
 
     @property
     def _caller(self):

@@ -1,0 +1,336 @@
+/* The process group: what is common it times itself, without the interpreter; all else Python does. */
+#pragma once
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "buckets.h"
+#include "timed_work.h"
+
+namespace timing {
+
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+using Tensors = std::vector<at::Tensor>;
+
+/* The methods that are timed here: those that send one tensor, alone or as the only element of a list. */
+enum Method { ALLREDUCE, BROADCAST, REDUCE, ALLGATHER, REDUCE_SCATTER, N_METHODS };
+inline constexpr std::array<const char*, N_METHODS> OPERATIONS = {
+    "ALLREDUCE", "BCAST", "REDUCE", "ALLGATHER", "REDUCE_SCATTER",
+};
+
+/* A call, as far as it can be known without its group. */
+struct Call {
+  Method method;
+  const at::Tensor* sent;
+  bool goes_on;                 /* in the background */
+  std::optional<int64_t> root = std::nullopt;
+  py::handle layer = {};        /* its name, if Python found it */
+};
+
+class Group : public c10d::ProcessGroup {
+ public:
+  using ProcessGroup::ProcessGroup;
+
+  /* Times the common calls here from now on.
+   *
+   * untimed: the group that does the work, of torch's own class.
+   * recorder: a recorder over the native core.
+   * identity: the group's name, size and count of collectives.
+   * has_streams: whether some of its backends work in the streams of a device. */
+  void time(c10::intrusive_ptr<ProcessGroup> untimed, const py::object& recorder, const py::object& identity, bool has_streams) {
+    auto recording = std::make_shared<Recorder>(recorder);
+    for (int method = 0; method < N_METHODS; method++) {
+      at_once_[method] = recording->name(OPERATIONS[method]);
+      going_on_[method] = recording->name(std::string("I") + OPERATIONS[method]);
+    }
+    name_ = recording->name(py::cast<std::string>(identity.attr("name")));
+    group_size_ = py::cast<int64_t>(identity.attr("size"));
+    count_ = reinterpret_cast<int64_t*>(py::cast<uintptr_t>(identity.attr("address")));
+    has_streams_ = has_streams;
+    untimed_ = std::move(untimed);
+    identity_ = std::make_unique<Kept>(identity);
+    recorder_ = std::move(recording);
+    is_timing_ = true;
+  }
+
+  /* Leaves all calls to Python: for as long as they are coalesced, or for good. */
+  void leave_to_python(bool leaves) { is_timing_ = recorder_ && !leaves; }
+
+  /* The names of DDP's buckets and how many entries each has; none as long as Python has to name them. */
+  void name_buckets(const std::vector<std::pair<std::string, int64_t>>& buckets) {
+    std::vector<Bucket> made;
+    for (const auto& [name, entries] : buckets)
+      made.push_back({recorder_->name(name), entries});
+    std::atomic_store(&buckets_, made.empty() ? nullptr : std::make_shared<Buckets>(std::move(made)));
+    python_names_buckets_ = buckets.empty();
+  }
+
+  /* Whether a call of Python's may be timed here; if so, it has to be. */
+  bool takes(const Call& call) const {
+    return is_timing_ && is_plain(*call.sent) && __atomic_load_n(&recorder_->state().is_plain, __ATOMIC_ACQUIRE) &&
+        !(call.method == ALLREDUCE && python_names_buckets_ && current_pass() != NO_PASS);
+  }
+
+  const c10::intrusive_ptr<ProcessGroup>& untimed() const { return untimed_; }
+
+  /* Whether the calls of the current iteration have rows. */
+  bool is_on() const { return __atomic_load_n(&recorder_->state().is_on, __ATOMIC_RELAXED); }
+
+  /* Issues a call that takes() was true of. */
+  template <class Issue>
+  WorkPtr run(const Call& call, const Issue& issue) {
+    bool has_row = is_on();
+    if (!has_row && (call.goes_on || has_streams_))
+      return counted(issue);
+    Slot row;
+    fill(row, call);
+    return call.goes_on ? in_background(call.method, row, issue) : at_once(row, has_row, issue);
+  }
+
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
+    if (tensors.size() == 1) {
+      Call call{ALLREDUCE, &tensors[0], options.asyncOp};
+      if (takes(call))
+        return run(call, [&] { return untimed_->allreduce(tensors, options); });
+    }
+    return by_python("allreduce", [&] { return ProcessGroup::allreduce(tensors, options); }, tensors, options);
+  }
+
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
+    if (tensors.size() == 1) {
+      Call call{BROADCAST, &tensors[0], options.asyncOp, options.rootRank};
+      if (takes(call))
+        return run(call, [&] { return untimed_->broadcast(tensors, options); });
+    }
+    return by_python("broadcast", [&] { return ProcessGroup::broadcast(tensors, options); }, tensors, options);
+  }
+
+  WorkPtr allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override {
+    return by_python(
+        "allreduce_coalesced", [&] { return ProcessGroup::allreduce_coalesced(tensors, options); }, tensors, options);
+  }
+
+  WorkPtr allgather(
+      std::vector<Tensors>& received, Tensors& sent, const c10d::AllgatherOptions& options) override {
+    return by_python(
+        "allgather", [&] { return ProcessGroup::allgather(received, sent, options); }, received, sent, options);
+  }
+
+  WorkPtr ALL_GATHER_SINGLE_COALESCED(
+      Tensors& received, Tensors& sent, const c10d::AllgatherOptions& options) override {
+    return by_python(
+        NAME_OF(ALL_GATHER_SINGLE_COALESCED),
+        [&] { return ProcessGroup::ALL_GATHER_SINGLE_COALESCED(received, sent, options); }, received, sent, options);
+  }
+
+  WorkPtr reduce_scatter(
+      Tensors& received, std::vector<Tensors>& sent, const c10d::ReduceScatterOptions& options) override {
+    return by_python(
+        "reduce_scatter", [&] { return ProcessGroup::reduce_scatter(received, sent, options); }, received, sent,
+        options);
+  }
+
+  WorkPtr REDUCE_SCATTER_SINGLE_COALESCED(
+      Tensors& received, Tensors& sent, const c10d::ReduceScatterOptions& options) override {
+    return by_python(
+        NAME_OF(REDUCE_SCATTER_SINGLE_COALESCED),
+        [&] { return ProcessGroup::REDUCE_SCATTER_SINGLE_COALESCED(received, sent, options); }, received, sent,
+        options);
+  }
+
+  WorkPtr ALL_TO_ALL_SINGLE(
+      at::Tensor& received, at::Tensor& sent, std::vector<int64_t>& received_sizes, std::vector<int64_t>& sent_sizes,
+      const c10d::AllToAllOptions& options) override {
+    return by_python(
+        NAME_OF(ALL_TO_ALL_SINGLE),
+        [&] { return ProcessGroup::ALL_TO_ALL_SINGLE(received, sent, received_sizes, sent_sizes, options); },
+        received, sent, received_sizes, sent_sizes, options);
+  }
+
+  WorkPtr barrier(const c10d::BarrierOptions& options) override {
+    return by_python("barrier", [&] { return ProcessGroup::barrier(options); }, options);
+  }
+
+  WorkPtr send(Tensors& tensors, int receiver, int tag) override {
+    return by_python("send", [&] { return ProcessGroup::send(tensors, receiver, tag); }, tensors, receiver, tag);
+  }
+
+  WorkPtr recv(Tensors& tensors, int sender, int tag) override {
+    return by_python("recv", [&] { return ProcessGroup::recv(tensors, sender, tag); }, tensors, sender, tag);
+  }
+
+ private:
+  /* Has the method of the class in Python make a call of C++'s. Where no object of Python stands for the group any
+   * more, it is made untimed, as torch does. */
+  template <class Untimed, class... Arguments>
+  WorkPtr by_python(const char* name, const Untimed& untimed, const Arguments&... arguments) {
+    {
+      py::gil_scoped_acquire lock;
+      if (py::function method = py::get_override(static_cast<const Group*>(this), name))
+        return work_of(method(arguments...));
+    }
+    return untimed();
+  }
+
+  static WorkPtr work_of(const py::object& made) {
+    if (made.is_none())
+      return {};
+    return c10::make_intrusive<WorkOfPython>(made);
+  }
+
+  static bool is_plain(const at::Tensor& tensor) {
+    return tensor.defined() && tensor.device().is_cpu() && tensor.layout() == at::kStrided &&
+        !tensor.unsafeGetTensorImpl()->is_python_dispatch();
+  }
+
+  /* Puts everything that is known before the call begins. */
+  void fill(Slot& row, const Call& call) {
+    const Recording& state = recorder_->state();
+    std::memset(&row, 0, sizeof row);
+    recording_state(&state, &row);
+    row.end_ns = -1;
+    set(row, MESSAGE_SIZE_BYTES, static_cast<int64_t>(call.sent->nbytes()));
+    set(row, GROUP_SIZE, group_size_);
+    if (call.root)
+      set(row, PEER, *call.root);
+    std::fill(row.names, row.names + N_NAMES, recorder_->blank);
+    row.names[OPERATION] = (call.goes_on ? going_on_ : at_once_)[call.method];
+    row.names[CLOCK] = recorder_->host;
+    row.names[GROUP] = name_;
+    row.names[STATUS] = recorder_->ok;
+    row.names[THREAD] = recorder_->thread();
+    if (!put_label(row) && !put_bucket(row, call) && call.layer)
+      put_layer(row, call.layer);
+  }
+
+  static void set(Slot& row, int which, int64_t number) {
+    row.numbers[which] = number;
+    row.has |= HAS(which);
+  }
+
+  /* Returns whether a label is in force that names a layer. */
+  bool put_label(Slot& row) const {
+    const Recording& state = recorder_->state();
+    if (!__atomic_load_n(&state.has_labels, __ATOMIC_RELAXED))
+      return false;
+    py::gil_scoped_acquire lock;
+    uint16_t layer_name = recorder_->blank, phase = recorder_->blank;
+    int names_layer = state.label(state.recorder, &layer_name, &phase);
+    row.names[LAYER_NAME] = layer_name;
+    row.names[PHASE] = phase;
+    return names_layer > 0;
+  }
+
+  bool put_bucket(Slot& row, const Call& call) {
+    std::shared_ptr<Buckets> buckets = std::atomic_load(&buckets_);
+    int pass = buckets && call.method == ALLREDUCE ? current_pass() : NO_PASS;
+    const uint16_t* name = pass == NO_PASS ? nullptr : buckets->next(call.sent->numel(), pass);
+    if (name != nullptr)
+      row.names[LAYER_NAME] = *name;
+    return name != nullptr;
+  }
+
+  void put_layer(Slot& row, const py::handle& layer) const {
+    py::gil_scoped_acquire lock;
+    int number = recorder_->state().name(recorder_->state().channel, layer.ptr());
+    if (number >= 0)
+      row.names[LAYER_NAME] = static_cast<uint16_t>(number);
+  }
+
+  /* Issues a call that has no row: its number counts. */
+  template <class Issue>
+  WorkPtr counted(const Issue& issue) {
+    count_next(count_);
+    try {
+      return issue();
+    } catch (...) {
+      count_back(count_);
+      throw;
+    }
+  }
+
+  template <class Issue>
+  WorkPtr at_once(Slot& row, bool has_row, const Issue& issue) {
+    set(row, SEQ, count_next(count_));
+    row.start_ns = perf_counter_ns();
+    Listed listed(*recorder_, row, has_row, 0);
+    WorkPtr work;
+    try {
+      work = issue();
+      if (work)
+        work->wait();
+    } catch (...) {
+      row.end_ns = perf_counter_ns();
+      fail(row, listed.take() && has_row, work, std::current_exception());
+      throw;
+    }
+    row.end_ns = perf_counter_ns();
+    row.has |= HAS_END;
+    if (listed.take() && has_row)
+      ring_put(recorder_->ring(), &row);
+    return work;
+  }
+
+  /* The call raised, or the wait for its operation did, which then may go on. */
+  void fail(Slot& row, bool has_row, const WorkPtr& work, const std::exception_ptr& failure) {
+    if (!work) {
+      count_back(count_);
+      row.has &= ~HAS(SEQ);
+      row.numbers[SEQ] = 0;
+    }
+    bool is_over = !work || work->isCompleted();
+    row.names[STATUS] = is_over ? recorder_->status_of(failure) : recorder_->unresolved;
+    if (is_over)
+      row.has |= HAS_END;
+    if (has_row)
+      ring_put(recorder_->ring(), &row);
+  }
+
+  template <class Issue>
+  WorkPtr in_background(Method method, Slot& row, const Issue& issue) {
+    set(row, SEQ, count_next(count_));
+    row.start_ns = perf_counter_ns();
+    auto operation = std::make_shared<Operation>(recorder_, row);
+    WorkPtr work;
+    try {
+      work = issue();
+    } catch (...) {
+      count_back(count_);
+      operation->refuse(std::current_exception());
+      throw;
+    }
+    if (!work) {
+      operation->end_now(nullptr);
+      return work;
+    }
+    return c10::make_intrusive<TimedWork>(work, operation, ends_by_future(method, work, operation));
+  }
+
+  /* Returns whether a future tells the end of the operation, even if nobody waits. */
+  bool ends_by_future(Method method, const WorkPtr& work, const OperationPtr& operation) {
+    if (has_no_future_[method])
+      return false;
+    c10::intrusive_ptr<c10::ivalue::Future> future;
+    try {
+      future = work->getFuture();
+    } catch (std::exception&) {
+      has_no_future_[method] = true; /* to ask in vain is slow */
+      return false;
+    }
+    end_by(operation, *future);
+    return true;
+  }
+
+  std::atomic<bool> is_timing_{false}, python_names_buckets_{false};
+  bool has_streams_ = false;
+  RecorderPtr recorder_;
+  c10::intrusive_ptr<ProcessGroup> untimed_;
+  std::unique_ptr<Kept> identity_;
+  int64_t* count_ = nullptr;
+  int64_t group_size_ = 0;
+  uint16_t name_ = 0;
+  std::array<uint16_t, N_METHODS> at_once_{}, going_on_{};
+  std::array<std::atomic<bool>, N_METHODS> has_no_future_{};
+  std::shared_ptr<Buckets> buckets_;
+};
+
+}  // namespace timing

@@ -1,0 +1,90 @@
+"""The library is built once by whoever comes first, and a build that is ended leaves nothing half done."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from timing_logger import which_core
+
+COMPILER = shutil.which(os.environ.get("CXX", "c++")) or ""
+
+pytestmark = pytest.mark.skipif(
+    which_core.NAME != "native" or not COMPILER, reason="no native core, or no C++ compiler"
+)
+
+PROGRAM = """
+import pathlib, sys, time
+from allreduce_instrumentation.process_group.in_cpp import group_library
+
+folder, takes_s, spare_s = pathlib.Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
+
+def compile(command):  # in place of the compiler
+    (folder / f"begun-{time.monotonic_ns()}").touch()
+    time.sleep(takes_s)
+    pathlib.Path(command[-1]).write_text("whole")
+
+group_library._run = compile
+group_library._LIMIT_S, group_library._SPARE_S = 0.0, spare_s
+try:
+    group_library._build_once(folder / "library.so")
+    print((folder / "library.so").read_text())
+except group_library.CannotBuildError as error:
+    print(error)
+"""
+
+
+def build(folder: Path, *, takes_s: float, spare_s: float = 60.0) -> subprocess.Popen[str]:
+    """Start a process that builds a library in ``folder`` by a compiler that takes as long as stated."""
+    arguments = [str(folder), str(takes_s), str(spare_s)]
+    return subprocess.Popen([sys.executable, "-c", PROGRAM, *arguments], stdout=subprocess.PIPE, text=True)
+
+
+def n_begun(folder: Path) -> int:
+    return len(list(folder.glob("begun-*")))
+
+
+def endless_build(folder: Path) -> subprocess.Popen[str]:
+    """Start one that does not end, and return when it has begun."""
+    job = build(folder, takes_s=600)
+    deadline_s = time.monotonic() + 60
+    while not n_begun(folder) and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    return job
+
+
+def test_of_processes_that_need_it_at_once_one_builds_it(tmp_path: Path) -> None:
+    jobs = [build(tmp_path, takes_s=0.5) for _ in range(3)]
+    assert [job.communicate(timeout=60)[0] for job in jobs] == ["whole\n"] * 3
+    assert n_begun(tmp_path) == 1
+
+
+def test_one_that_is_killed_while_it_builds_leaves_it_to_the_next(tmp_path: Path) -> None:
+    killed = endless_build(tmp_path)
+    killed.kill()
+    killed.wait(60)
+    assert not (tmp_path / "library.so").exists()
+    assert build(tmp_path, takes_s=0).communicate(timeout=60)[0] == "whole\n"
+
+
+def test_who_waits_longer_than_a_build_may_take_does_without(tmp_path: Path) -> None:
+    other = endless_build(tmp_path)
+    try:
+        said = build(tmp_path, takes_s=0, spare_s=0.2).communicate(timeout=60)[0]
+    finally:
+        other.kill()
+        other.wait(60)
+    assert said == "another process has not finished building it\n"
+
+
+def test_the_library_is_built_for_this_torch_and_its_group_is_a_group_of_torchs() -> None:
+    torch = pytest.importorskip("torch")
+    from allreduce_instrumentation.process_group.in_cpp.group_library import library
+
+    assert issubclass(library().Group, torch.distributed.ProcessGroup)

@@ -1,0 +1,67 @@
+"""Which process group times, in C++ or in Python, and that a run never fails by it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from processes import run_python
+
+from timing_logger import which_core
+
+needs_native = pytest.mark.skipif(
+    which_core.NAME != "native", reason="the native core was not built, or is off"
+)
+
+WHICH = """
+from allreduce_instrumentation.process_group.in_cpp.which_group import CHOSEN
+print(CHOSEN.name)
+"""
+
+
+def chosen_with(program: str = WHICH, **environment: str) -> subprocess.CompletedProcess[str]:
+    return run_python(program, environment={"TIMING_LOGGER_GROUP": "native", **environment})
+
+
+def test_unless_it_is_asked_for_nothing_is_built() -> None:
+    assert chosen_with(TIMING_LOGGER_GROUP="").stdout == "python\n"
+
+
+def test_an_unknown_group_is_refused_with_the_names_of_those_there_are() -> None:
+    said = chosen_with(TIMING_LOGGER_GROUP="cpp").stderr
+    assert "TIMING_LOGGER_GROUP must be 'python' or 'native', and is 'cpp'" in said
+
+
+@needs_native
+@pytest.mark.parametrize(
+    ("compiler", "reason"),
+    [("no-such-compiler", "there is no C++ compiler 'no-such-compiler'"), ("false", "false failed")],
+)
+def test_without_a_compiler_that_works_one_sentence_says_so_and_python_times(
+    tmp_path: Path, compiler: str, reason: str
+) -> None:
+    run = chosen_with(CXX=compiler, XDG_CACHE_HOME=str(tmp_path))
+    assert run.stdout == "python\n"
+    assert run.stderr.count("are timed in Python, though TIMING_LOGGER_GROUP=native") == 1
+    assert reason in run.stderr
+
+
+@needs_native
+def test_a_cache_that_cannot_be_written_is_said_and_python_times() -> None:
+    run = chosen_with(XDG_CACHE_HOME=os.devnull)
+    assert run.stdout == "python\n"
+    assert "'/dev/null/timing_logger' cannot be written" in run.stderr
+
+
+def test_over_the_python_core_python_times() -> None:
+    run = chosen_with(TIMING_LOGGER_CORE="python")
+    assert run.stdout == "python\n"
+    assert "the recording core is the one in Python" in run.stderr
+
+
+def test_a_torch_that_it_was_not_tried_with_is_timed_in_python() -> None:
+    run = chosen_with(f"import torch\ntorch.__version__ = '3.0.0'\n{WHICH}")
+    assert run.stdout == "python\n"
+    assert run.stderr.count("\n") == 1
