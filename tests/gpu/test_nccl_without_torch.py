@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 from recordings import Figure, Recording, elapsed_ms
-from spinning import Known
+from spinning import Known, spin
 
 BETWEEN_MS = 0.1  # what may lie between two events that are recorded one after the other
 GATHERED_BYTES = 1 << 30
@@ -21,6 +21,12 @@ def buffers() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     torch.cuda.empty_cache()
 
 
+def spin_in(stream: torch.cuda.Stream) -> None:
+    """Keep the stream busy, so that what the host does between two marks does not lie between them."""
+    with torch.cuda.stream(stream):
+        spin(5)
+
+
 def test_a_call_of_nccl4py_lasts_as_long_as_events_around_it_say(
     recording: Recording, buffers: tuple[torch.Tensor, torch.Tensor], figure: Figure
 ) -> None:
@@ -32,6 +38,7 @@ def test_a_call_of_nccl4py_lasts_as_long_as_events_around_it_say(
     comm.allgather(*buffers, stream=stream.cuda_stream)  # the first call sets up
     torch.cuda.synchronize()
     recording.forget()
+    spin_in(stream)
     with Known(stream) as known:
         comm.allgather(*buffers, stream=stream.cuda_stream)
     (row,) = recording.rows
@@ -62,6 +69,7 @@ def test_a_call_of_cupy_lasts_as_long_as_events_around_it_say(
     comm.allGather(given, result, GATHERED_BYTES, nccl.NCCL_UINT8, stream.cuda_stream)
     torch.cuda.synchronize()
     recording.forget()
+    spin_in(stream)
     with Known(stream) as known:
         comm.allGather(given, result, GATHERED_BYTES, nccl.NCCL_UINT8, stream.cuda_stream)
     (row,) = recording.rows
