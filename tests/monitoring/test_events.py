@@ -23,6 +23,7 @@ from timing_logger.monitoring.events import (
     event_schema,
 )
 from timing_logger.monitoring.watched_run import WatchedRun, run_of
+from timing_logger.run_info import NOT_TOLD
 
 SLOW = Verdict(
     verdict="rank", ranks=(2,), operation="DATA", owner="machine", window="ongoing", first_iteration=70,
@@ -89,6 +90,15 @@ def test_an_epoch_is_stated_where_iterations_restart() -> None:
     restarts = Verdict(verdict="rank", ranks=(2,), first_iteration=3, first_epoch=1)
     assert check(event_of(began(restarts), RUN))["since_epoch"] == 1
     assert "since_epoch" not in event_of(began(SLOW), RUN)
+
+
+def test_what_the_source_of_an_import_does_not_tell_is_stated() -> None:
+    imported = {"kind": "inspector", "not_told": ["own work", "end", "sizes"]}
+    run = run_of([{"rank": 2, "sidecar": {"imported": imported}}])
+    assert check(event_of(began(SLOW), run))["not_told"] == [
+        {"kind": "inspector", "name": name, "text": NOT_TOLD[name]} for name in ("own work", "end")
+    ]
+    assert check(event_of(began(SLOW), RUN))["not_told"] == []
 
 
 def test_of_very_many_ranks_the_first_are_named_with_their_nodes() -> None:

@@ -16,6 +16,7 @@ from timing_logger.engine.changes import Change, Found, Kind
 from timing_logger.monitoring.watched_run import WatchedRun
 from timing_logger.report.change_text import what_is_found
 from timing_logger.report.json import strict_json
+from timing_logger.report.not_told import not_told_values
 from timing_logger.report.verdict_wording import what_next
 
 VERSION = 1
@@ -66,6 +67,12 @@ _NAMED: _Schema = {
     "required": ["rank", "node"],
 }
 
+_NOT_TOLD: _Schema = {
+    "type": "object",
+    "properties": {"kind": _TEXT, "name": _TEXT, "text": _TEXT},
+    "required": ["kind", "name", "text"],
+}
+
 _AS_ASKED = "as in `stragglers --json`"
 
 KEYS: tuple[Key, ...] = (
@@ -94,6 +101,8 @@ KEYS: tuple[Key, ...] = (
     Key("cost_share", _or_null("number"), "the same as a fraction of them, 0 to 1"),
     Key("text", _TEXT, "what is found, in words"),
     Key("next", _TEXT, "what to look at next, in words; may be empty"),
+    Key("not_told", _list_of(_NOT_TOLD),
+        f"what the source of an imported run does not tell, {_AS_ASKED}; empty for any other run"),
 )  # fmt: skip
 """All keys of an event, in the order in which it has them."""
 
@@ -124,6 +133,7 @@ def event_of(change: Change, run: WatchedRun) -> Event:
         "cost_share": verdict.cost_share,
         "text": what_is_found(verdict),
         "next": what_next(verdict),
+        "not_told": not_told_values("watch", run.not_told),
     }
     return {"version": VERSION, "id": _id_of(content), **content}
 

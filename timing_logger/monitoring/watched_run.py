@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from timing_logger.analysis.files import File, hosts_of, sidecar_of
+from timing_logger.analysis.files import File, hosts_of, not_told, sidecar_of
 from timing_logger.launchers import Environment
 
 _NO_ENVIRONMENT: Environment = MappingProxyType({})
@@ -26,12 +26,15 @@ class WatchedRun(NamedTuple):
         job_id: the job that the run is of, as the batch system calls it; "" if it is not known.
         world_size: the number of ranks; None if it is not known.
         hosts: the host of each rank; "" for a rank of which it is not known.
+        not_told: what the source of an imported run does not tell, by the kind of the import and the names of
+            ``run_info.NOT_TOLD``.
     """
 
     run_id: str = ""
     job_id: str = ""
     world_size: int | None = None
     hosts: Mapping[int, str] = MappingProxyType({})
+    not_told: Mapping[str, Sequence[str]] = MappingProxyType({})
 
     def hosts_of_ranks(self, ranks: Sequence[int]) -> list[str]:
         """Return the hosts of these ranks, each once; nothing where all ranks run on one host."""
@@ -53,8 +56,9 @@ def run_of(files: Iterable[File], environment: Environment = _NO_ENVIRONMENT) ->
     sizes = (sidecar_of(file).get("world_size") for file in known)
     run_id = next(filter(None, ids), "")
     return WatchedRun(
-        run_id, _job_of(run_id, environment), max(filter(None, sizes), default=None), hosts_of(known)
-    )
+        run_id, _job_of(run_id, environment), max(filter(None, sizes), default=None), hosts_of(known),
+        not_told(known),
+    )  # fmt: skip
 
 
 def _job_of(run_id: str, environment: Environment) -> str:
