@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from step_logs import RANKS, STEPS, step_records, write_json_lines
 from timing_logger.cli import main
 from timing_logger.cli.questions import QUESTIONS as COMMANDS
 from timing_logger.engine.live import Watcher
+from timing_logger.importing import import_inspector
 from timing_logger.report.html.live_page import head_html, head_of
 from timing_logger.report.not_told import NEEDED_BY
 from timing_logger.run_info import NOT_TOLD
@@ -92,18 +94,95 @@ def test_json_has_the_same_under_one_key(
     ]
 
 
+def dumps(tmp_path: Path, *, verbose: bool) -> Path:
+    """Import dumps of ranks of which one comes late, and return the folder."""
+    out = tmp_path / "out"
+    import_inspector(write_dumps(tmp_path / "dumps", 1, verbose=verbose), out)
+    return out
+
+
+@pytest.mark.parametrize("verbose", [True, False])
 def test_of_a_source_without_instants_no_wall_time_is_accounted_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, verbose: bool
+) -> None:
+    assert main(["waits", str(dumps(tmp_path, verbose=verbose)), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert bool(found["account"]) == verbose
+    assert found["waits"]
+
+
+@pytest.mark.parametrize("verbose", [True, False])
+def test_without_instants_a_summary_has_no_waits_and_no_shares_and_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, verbose: bool
+) -> None:
+    out = str(dumps(tmp_path, verbose=verbose))
+    assert main(["summary", out]) == 0
+    said = plain(capsys.readouterr().out)
+    assert ("The ranks waited" in said, "waiting" in said, "100.0%" in said) == (verbose,) * 3
+    assert ("Without instants it is not known who waited for whom" in said) != verbose
+    assert main(["summary", out, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    known = [found["ranks"][0][name] is not None for name in ("wall_s", "communication_share")]
+    assert (known, bool(found["account"])) == ([verbose] * 2, verbose)
+    assert (found["operations"][0]["wall_share"] is not None) == verbose
+
+
+@pytest.mark.parametrize("verbose", [True, False])
+def test_without_instants_the_page_has_no_waits_no_time_and_no_step_and_says_why(
+    tmp_path: Path, *, verbose: bool
+) -> None:
+    page = tmp_path / "page.html"
+    assert main(["report", str(dumps(tmp_path, verbose=verbose)), "-o", str(page)]) == 0
+    said = page.read_text("utf-8")
+    for shown in (
+        "The ranks waited",
+        "Who waited for whom",
+        "A typical slow step",
+        "<dt>wall time</dt>",
+        "<dt>began (UTC)</dt>",
+    ):
+        assert (shown in said) == verbose, shown
+    assert ("Without instants it is not known who waited for whom" in said) != verbose
+
+
+@pytest.mark.parametrize("verbose", [True, False])
+def test_without_instants_watch_has_no_waits_no_shares_and_no_rates_and_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, verbose: bool
+) -> None:
+    out = dumps(tmp_path, verbose=verbose)
+    snapshot = Watcher(out).snapshot()
+    figures = [
+        value
+        for now in snapshot.ranks
+        for value in (now.waited_share, now.communication_share, now.rows_per_s, now.iterations_per_s)
+    ]
+    assert {math.isfinite(value) for value in (*figures, snapshot.window_s)} == {verbose}
+    assert main(["watch", str(out), "--once"]) == 0
+    said = plain(capsys.readouterr().out)
+    assert ("Ranks waited for" in said, "s of the run" in said) == (verbose, verbose)
+    assert ("Without instants it is not known who waited for whom" in said) != verbose
+    assert ("the newest rows of each rank" in said) != verbose
+    head = head_of(snapshot, [])
+    assert ("s of the run" in head.window, "Ranks waited" in head.waits) == (verbose, verbose)
+
+
+@pytest.mark.parametrize("verbose", [True, False])
+def test_without_instants_a_trace_has_no_arrows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, verbose: bool
+) -> None:
+    trace = tmp_path / "trace.json"
+    assert main(["trace", str(dumps(tmp_path, verbose=verbose)), "-o", str(trace)]) == 0
+    said = capsys.readouterr().out
+    assert "240 spans" in said
+    assert (" 0 flows" in said) != verbose
+
+
+def test_an_event_of_watch_has_what_the_source_does_not_tell(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for verbose in (True, False):
-        dumps = write_dumps(tmp_path / f"dumps{verbose}", 1, verbose=verbose)
-        out = str(tmp_path / f"out{verbose}")
-        assert main(["import", "inspector", str(dumps), "-o", out]) == 0
-        capsys.readouterr()
-        assert main(["waits", out, "--json"]) == 0
-        found = json.loads(capsys.readouterr().out)
-        assert bool(found["account"]) == verbose
-        assert found["waits"]
+    assert main(["watch", str(dumps(tmp_path, verbose=True)), "--verdict", "--json"]) == 0
+    [event] = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (event["ranks"], [one["name"] for one in event["not_told"]]) == ([1], ["own work", "end"])
 
 
 def test_of_a_run_that_recorded_itself_nothing_is_said_to_be_not_told(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,15 @@ from inspector_dumps import (
 )
 
 from timing_logger import read_timings
-from timing_logger.analysis import bandwidth, match_collectives, stragglers, waits
+from timing_logger.analysis import (
+    account,
+    bandwidth,
+    efficiencies,
+    match_collectives,
+    overlap,
+    stragglers,
+    waits,
+)
 from timing_logger.errors import NotImportableError, TooLargeError
 from timing_logger.importing import import_inspector
 
@@ -73,6 +82,21 @@ def test_a_plain_dump_has_no_instants_and_tells_so(tmp_path: Path) -> None:
     assert found["wait_ms"].isna().all()
     assert set(found["last_arriver"]) == {1}  # by the durations alone
     assert bandwidth(rows)["transfer_ms"].tolist() == [pytest.approx(TRANSFER_US / 1e3)]
+
+
+def test_without_instants_no_time_is_accounted_for_and_none_is_hidden(tmp_path: Path) -> None:
+    rows = imported(write_dumps(tmp_path / "dumps", 1, verbose=False))
+    assert account(rows).empty
+    assert overlap(rows)[["communication_ms", "exposed_ms", "hidden_ms"]].isna().all(axis=None)
+    assert efficiencies(rows)[["useful_mean_ms", "runtime_ms"]].isna().all(axis=None)
+
+
+def test_dumps_beside_which_another_rank_states_its_instants_are_unknown_alone(tmp_path: Path) -> None:
+    rows = imported(write_dumps(tmp_path / "dumps", 1))
+    files = copy.deepcopy([*rows.attrs["files"]])
+    files[2]["sidecar"]["imported"]["not_told"] = ["instants"]
+    rows.attrs["files"] = files
+    assert set(account(rows)["rank"]) == {0, 1, 3}
 
 
 def test_bytes_are_those_of_the_send_buffer(tmp_path: Path) -> None:

@@ -129,6 +129,20 @@ def not_told(files: Iterable[File]) -> dict[str, list[str]]:
     return {kind: names for kind, names in found.items() if names}
 
 
+def laid_end_to_end(files: Iterable[File]) -> set[tuple[int, int]]:
+    """Return rank and incarnation of those whose rows an import put one after the other, without gaps.
+
+    Their source tells what a rank was in, and not when: the instants of these rows are of no clock. Steps
+    that follow each other are another matter: nothing was left out between them.
+    """
+    found = set()
+    for file in files:
+        names = (sidecar_of(file).get("imported") or {}).get("not_told")
+        if isinstance(names, list) and "instants" in names and "communication" not in names:
+            found.add((file["rank"], file.get("incarnation", 1)))
+    return found
+
+
 def hosts_of(files: Iterable[File]) -> dict[int, str]:
     """Return the host of each rank; "" where it is not stated, or its processes ran on several."""
     hosts: dict[int, str] = {}

@@ -11,12 +11,14 @@ import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.arrays import numbers
+from timing_logger.analysis.files import laid_end_to_end
 from timing_logger.analysis.table_types import Array, Bools, Column, Floats, Frame, Ints, Schema
 from timing_logger.errors import TableError
 from timing_logger.record import COLUMNS, FIELDS, HOST_CLOCK, LARGEST, OK
 
 _TEXT_WHERE_LACKING = {"clock": HOST_CLOCK, "status": OK}
 _FLOAT_KINDS = ("milliseconds", "seconds", "amount")
+_UNKNOWN_WHERE_UNTOLD = ("end_counter", "start_s", "end_s", "clock_uncertainty_s")
 _INTEGERS = tuple(field.name for field in FIELDS if field.kind == "integer")
 
 
@@ -26,6 +28,7 @@ def opened(
     *,
     by_rank: bool = True,
     as_recorded: bool = False,
+    as_laid_out: bool = False,
 ) -> nw.DataFrame[IntoDataFrameT]:
     """Open a table of timings for an analysis, with every column of the schema that is ``needed``.
 
@@ -33,15 +36,21 @@ def opened(
     ``read_timings`` leaves them. So are integers whose absolute value is beyond :data:`record.LARGEST`. A
     lazy table is collected: that of polars into polars, any other into pandas.
 
+    Where a source does not tell when the operations of a rank happened (:func:`files.laid_end_to_end`), the
+    ends of its rows are unknown here, and so are their instants on the axis of all ranks: whatever needs one
+    comes out as unknown. ``start_counter`` stays, for the order of the rows of a rank.
+
     Args:
         timings: a table of any library that narwhals supports.
         needed: the columns that the analysis needs.
         by_rank: whether every row is of one rank, as rows of timings are; a row of a message is not.
         as_recorded: whether integers beyond :data:`record.LARGEST` are kept, to be shown, not computed with.
+        as_laid_out: whether instants are kept that no source told, to draw the rows of each rank in a line.
 
     Raises:
         TableError: ``rank`` is lacking, or it or ``incarnation`` is no whole number in every row.
     """
+    untold = set() if as_laid_out else laid_end_to_end(getattr(timings, "attrs", {}).get("files", []))
     found = nw.from_native(_without_attrs(timings))
     if isinstance(found, nw.LazyFrame):
         found = found.collect(None if found.implementation.is_polars() else "pandas")
@@ -50,6 +59,7 @@ def opened(
         frame = _with_exact_integers(frame)
     if by_rank:
         frame = _with_whole_numbers(frame)
+        frame = _without_instants_of(frame, untold) if untold else frame
     lacking = [
         _blank(frame, field.name, field.kind)
         for field in FIELDS
@@ -116,6 +126,20 @@ def _repaired(frame: Frame, name: str) -> Column | None:
             f"row one, or leave those rows out: timings[timings[{name!r}].notna()]."
         )
     return new_column(frame, name, values.astype(np.int64))
+
+
+def _without_instants_of(
+    frame: nw.DataFrame[IntoDataFrameT], processes: Collection[tuple[int, int]]
+) -> nw.DataFrame[IntoDataFrameT]:
+    """Return the table with the instants of these processes unknown, but for the order of their rows."""
+    names = [name for name in _UNKNOWN_WHERE_UNTOLD if name in frame.columns]
+    rank = frame["rank"].to_numpy()
+    incarnation = frame["incarnation"].to_numpy() if "incarnation" in frame.columns else np.ones_like(rank)
+    untold = np.zeros(len(frame), np.bool_)
+    for its_rank, its_incarnation in processes:
+        untold |= (rank == its_rank) & (incarnation == its_incarnation)
+    blank = {name: np.where(untold, np.nan, numbers(frame, name)) for name in names}
+    return frame.with_columns(*new_columns(frame, blank)) if untold.any() else frame
 
 
 def _blank(frame: Frame, name: str, kind: str) -> Column:

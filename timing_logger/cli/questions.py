@@ -151,8 +151,6 @@ def _waits(arguments: Namespace) -> Answer:
 
     result = run_query(arguments, ACCOUNT, WAITS, MESSAGES)
     account, (totals, states, flawed), messages = result.answers
-    if result.tells("communication") and not result.tells("instants"):
-        account = account[:0]  # who waits for whom in a run whose rows were put one after the other
     if arguments.json:
         return Answer(
             rows_json(

@@ -74,7 +74,9 @@ def _reduce(parts: Sequence[list[Traced]]) -> list[Traced]:
 
 
 PROCESSES = ByProcess(
-    (*COLUMNS, "start_s", "end_s", "clock_uncertainty_s"), lambda t: traced_in(opened(t)), _reduce
+    (*COLUMNS, "start_s", "end_s", "clock_uncertainty_s"),
+    lambda t: traced_in(opened(t, as_laid_out=True)),
+    _reduce,
 )
 """The analysis that lists all processes that have rows."""
 

@@ -9,7 +9,7 @@ from timing_logger.report._limits import on_left_out
 from timing_logger.report._text_tables import drawn, new_table, page, wrapped
 from timing_logger.report._wording import fixed, or_unknown, percent
 from timing_logger.report.change_text import change_text
-from timing_logger.report.now import MOST_CHANGES, now_of, worst_first
+from timing_logger.report.now import MOST_CHANGES, looked_at, now_of, worst_first
 
 if TYPE_CHECKING:
     from timing_logger.engine.changes import Change
@@ -43,7 +43,7 @@ def snapshot_text(
         table.add_row(*row)
     left_out = on_left_out(len(snapshot.ranks), len(shown), "ranks", WORST)
     return page(
-        wrapped(f"{now.headline}; the last {snapshot.window_s:.0f} s of the run", width),
+        wrapped(f"{now.headline}; {looked_at(snapshot.window_s)}", width),
         drawn(table, width),
         _lines([*left_out, *now.hangs, now.verdict, now.waits, *now.not_told], width),
         _lines(["Changes:", *map(change_text, changes[-MOST_CHANGES:])] if changes else [], width),

@@ -29,6 +29,17 @@ NEEDED_BY: Mapping[str, tuple[str, ...]] = {
 }
 """What each answer needs, by the command that gives it and the names of ``run_info.NOT_TOLD``."""
 
+NEED_INSTANTS_OF_COMMUNICATION = frozenset(
+    ("summary", "summary --by", "stragglers", "waits", "overlap", "what-if", "compare", "report", "watch")
+)
+"""The answers that need to know when communication was, where the source tells of any.
+
+Steps that follow each other without gaps are as long as they were. What is between collectives is unknown."""
+
+_UNKNOWN_WITHOUT_INSTANTS = (
+    "Without instants it is not known who waited for whom, nor what share of the time anything took."
+)
+
 NotTold = Mapping[str, Sequence[str]]
 """What sources do not tell, by the kind of the import and the names of ``run_info.NOT_TOLD``."""
 
@@ -40,17 +51,25 @@ def lacking_for(answer: str, not_told: NotTold) -> dict[str, list[str]]:
         answer: a key of :data:`NEEDED_BY`.
         not_told: what sources do not tell.
     """
-    needed = NEEDED_BY[answer]
-    found = {kind: [name for name in NOT_TOLD if name in names and name in needed]
-             for kind, names in not_told.items()}  # fmt: skip
+    found = {}
+    for kind, names in not_told.items():
+        needed = {*NEEDED_BY[answer], *(("instants",) if _is_without_instants(answer, names) else ())}
+        found[kind] = [name for name in NOT_TOLD if name in names and name in needed]
     return {kind: names for kind, names in found.items() if names}
 
 
+def _is_without_instants(answer: str, names: Sequence[str]) -> bool:
+    """Tell whether an answer is about communication of which it is not known when it was."""
+    is_laid_out = "instants" in names and "communication" not in names
+    return is_laid_out and answer in NEED_INSTANTS_OF_COMMUNICATION
+
+
 def not_told_sentences(answer: str, not_told: NotTold) -> Iterable[str]:
-    """Yield a sentence for each kind of import on what it does not tell that an answer needs."""
+    """Yield for each kind of import what it does not tell that an answer needs, and what follows of that."""
     for kind, names in lacking_for(answer, not_told).items():
         told = listed([NOT_TOLD[name] for name in names])
-        yield f"Imported ({escape_text(kind)}), from what does not tell {told}."
+        follows = f" {_UNKNOWN_WITHOUT_INSTANTS}" if _is_without_instants(answer, not_told[kind]) else ""
+        yield f"Imported ({escape_text(kind)}), from what does not tell {told}.{follows}"
 
 
 def not_told_text(answer: str, not_told: NotTold, width: int) -> str:

@@ -65,6 +65,15 @@ def now_of(snapshot: Snapshot) -> Now:
     )
 
 
+def looked_at(window_s: float) -> str:
+    """Return in words what part of a run is looked at.
+
+    Args:
+        window_s: the time that it spans, in seconds; NaN if that is not known.
+    """
+    return "the newest rows of each rank" if math.isnan(window_s) else f"the last {window_s:.0f} s of the run"
+
+
 def worst_first(snapshot: Snapshot, most: int = MOST_LINES) -> list[RankNow]:
     """Return the ranks that are worst off: named ones, those that lost records, are behind or are silent.
 

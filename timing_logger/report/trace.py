@@ -100,7 +100,8 @@ def write_trace(
     Each rank is a process. Each of its threads is a lane. Operations that a thread left running in the
     background, and work of a device for it, have lanes beside it; a span that would partly overlap another
     one is in a further lane (``MainThread #2``). Arrows lead from each send to the end of its receive, and in
-    a collective from the last rank to begin, or the root, to the ends of those that needed it. A counter
+    a collective from the last rank to begin, or the root, to the ends of those that needed it; none where no
+    source told when the rows were, which are then drawn one after the other. A counter
     shows the bytes of communication in flight, and others show what the host counted. The arguments of a
     span are the columns ``_trace_json.ARGUMENTS``, unless they are blank.
 
@@ -122,8 +123,9 @@ def write_trace(
             An existing file is then unchanged.
     """
     files = getattr(timings, "attrs", {}).get("files", [])
-    frame = opened(timings)
-    trace = _Trace(traced_in(frame), flows_in(frame, stated_world_size(files)), files, HostTracks(host))
+    traced = traced_in(opened(timings, as_laid_out=True))
+    flows = flows_in(opened(timings), stated_world_size(files))
+    trace = _Trace(traced, flows, files, HostTracks(host))
     return trace.write(_by_process(timings), Path(path), progress)
 
 
@@ -153,7 +155,8 @@ def write_trace_of_files(
 
 def _by_process(timings: IntoDataFrame) -> Iterator[tuple[Frame, Frame]]:
     """Yield the rows of each process, to compute with and as they were recorded."""
-    frame, recorded = opened(timings), opened(timings, as_recorded=True)
+    frame = opened(timings, as_laid_out=True)
+    recorded = opened(timings, as_recorded=True, as_laid_out=True)
     for _, rows in rows_by_process(frame):
         yield frame[rows], recorded[rows]
 

@@ -178,7 +178,7 @@ def _figures(frame: Frame, step: Ints, row: Ints) -> dict[str, Floats]:
     rank = frame["rank"].to_numpy()
     for one in np.unique(rank):  # rank by rank, as only so much need be sorted at a time
         lengths_s += _of_one_rank(rows.only(rank == one), n_steps)
-    unknown = np.bincount(step[~np.isnan(rows.starts)], minlength=n_steps) == 0
+    unknown = np.bincount(step[~np.isnan(rows.starts + rows.ends)], minlength=n_steps) == 0
     lengths_s[:, unknown] = np.nan
     communication_ms, compute_ms, beside_work_ms, blocked_ms, copy_ms, waited_ms = 1e3 * lengths_s
     works, tells_who_is_blocked = _what_is_recorded(rows, process)
@@ -274,7 +274,7 @@ def efficiencies(timings: IntoDataFrameT) -> IntoDataFrameT:
 
     Returns:
         One row for the run; none if ``timings`` has no rows. Efficiencies are NaN where there is no own
-        work, or no row has instants.
+        work. All but ``ranks`` is NaN if no row has instants.
 
     Columns:
         ranks: number of ranks (int64).
@@ -326,8 +326,10 @@ def efficiencies_of(frame: nw.DataFrame[IntoDataFrameT], times: ProcessTimes) ->
 
 def _efficiencies(useful_ms: Floats, runtime_ms: Floats) -> tuple[object, ...]:
     mean, most, longest = float(useful_ms.mean()), float(useful_ms.max()), float(runtime_ms.max())
+    if not longest > 0:
+        return len(useful_ms), *[np.nan] * 6
     balance = mean / most if most > 0 else np.nan
-    efficiency = most / longest if most > 0 and longest > 0 else np.nan
+    efficiency = most / longest if most > 0 else np.nan
     return len(useful_ms), mean, most, longest, balance, efficiency, balance * efficiency
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from timing_logger.analysis import RunEnd, Verdict
-from timing_logger.analysis.files import File
+from timing_logger.analysis.files import File, laid_end_to_end
 from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.analysis.step_times.step_times import StepTimes
@@ -19,6 +20,8 @@ from timing_logger.engine.live.window import Window
 from timing_logger.reading.lacking import lacking
 
 _UNKNOWN = float("nan")
+_NOTHING = 0.0, 0.0, 0.0
+"""What a rank recorded in the window, where it is not known in what time it did."""
 
 
 class RankNow(NamedTuple):
@@ -28,7 +31,8 @@ class RankNow(NamedTuple):
         rank, incarnation: of the process.
         written: number of rows in the whole file, by its sidecar, which is behind, or the number of rows that
             were read if this is larger; None if neither is known.
-        rows_per_s, iterations_per_s: rates in the window; NaN without rows.
+        rows_per_s, iterations_per_s: rates in the window; NaN without rows, and where no source told when
+            they were.
         iteration: the latest iteration; None if there is none.
         epoch: epoch of that iteration, if it is recorded; else None.
         communication_share, waited_share: fractions of the rank's time in the window, 0 to 1; NaN if unknown.
@@ -59,7 +63,7 @@ class Snapshot(NamedTuple):
     Attributes:
         ranks: what each rank did in the window, in ascending order of ranks.
         verdict: the verdict on the window.
-        window_s: the time that the window spans, in seconds.
+        window_s: the time that the window spans, in seconds; NaN if of no rank it is told when its rows were.
         end: whether the run ended or hangs.
         files: the file of each rank, with its ``rank``, ``incarnation`` and ``sidecar``, as far as that is
             known.
@@ -82,15 +86,27 @@ def snapshot_of(window: Window) -> Snapshot:
     now, now_s = window.now(), time.time()
     timings, files = now.timings, now.timings.attrs["files"]
     end = run_end_of(now.last or [last_rows(timings)], files, now_s)
-    window_s = float(timings["end_s"].max() - timings["start_s"].min()) if len(timings) else 0.0
+    without_instants = laid_end_to_end(files)
+    window_s = _window_s(timings, {rank for rank, _ in without_instants})
     part = map_judgement(timings)
     now = now._replace(timings=timings[:0].copy())
     del timings  # of many ranks the rows take much memory, and the judgement needs some
     found = reduce_judgement([part], None, end, host=now.host)
     shares = _Shares.of(found.case.times)
     counted = zip(*(figures.tolist() for figures in now.counted), strict=True)
-    ranks = [_rank_now(*one, shares, now_s) for one in zip(now.processes, counted, strict=True)]
+    ranks = [
+        _rank_now(process, figures if process.key[:2] not in without_instants else _NOTHING, shares, now_s)
+        for process, figures in zip(now.processes, counted, strict=True)
+    ]
     return Snapshot(ranks, found.verdict, window_s, end, files)
+
+
+def _window_s(timings: pd.DataFrame, without_instants: Collection[int]) -> float:
+    """Return the time that rows span, of the ranks (one process each) whose instants are known."""
+    told = ~timings["rank"].isin(without_instants)
+    if not told.any():
+        return _UNKNOWN if len(timings) else 0.0
+    return float(timings["end_s"][told].max() - timings["start_s"][told].min())
 
 
 class _Shares(NamedTuple):

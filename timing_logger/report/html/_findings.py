@@ -12,6 +12,7 @@ import pandas as pd
 from timing_logger.analysis import Summary, Verdict
 from timing_logger.analysis.analysis import ByProcess
 from timing_logger.analysis.collectives.expected import Benchmark, with_expectation
+from timing_logger.analysis.files import laid_end_to_end
 from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.ranks.overlap import OVERLAP, OverlapPart
 from timing_logger.analysis.ranks.overview import SummaryPart, map_summary, reduce_summary
@@ -119,7 +120,7 @@ class Findings(Collectives, Processes):
             stacks: what ``read_stack_samples`` returns, for the code that ran.
         """
         attrs = timings.attrs
-        timings = opened(timings).to_native()  # with every column that any analysis needs
+        timings = opened(timings, as_laid_out=True).to_native()  # with every column that any analysis needs
         timings.attrs = attrs
         processes = _processes(with_spans=True, host=given(host)).of(timings)
         shown = processes.step and shown_in_table(processes.step, processes.crowd.named, timings)
@@ -141,13 +142,20 @@ def _map(timings: pd.DataFrame, *, with_spans: bool) -> _Part:
     stragglers = map_judgement(timings, with_account=True)
     return _Part(
         n_rows=len(timings),
-        began=timings["timestamp"].min(),
+        began=_began(timings),
         overview=map_summary(timings, stragglers.last, with_account=False),
         stragglers=stragglers,
         overlap=OVERLAP.map(timings),
         step_begins=step_begins(timings),
         spans=spans_of(timings, with_rows=with_spans),
     )
+
+
+def _began(timings: pd.DataFrame) -> pd.Timestamp:
+    """Return when the first row began; NaT if no source told that of any."""
+    invented = {rank for rank, _ in laid_end_to_end(timings.attrs.get("files", []))}
+    first: pd.Timestamp = timings["timestamp"][~timings["rank"].isin(invented)].min()
+    return first
 
 
 def _reduce(parts: Sequence[_Part], *, with_spans: bool, host: HostCounters | None) -> Processes:

@@ -17,7 +17,7 @@ from timing_logger.report.html._packing import as_script_data
 from timing_logger.report.html._tables import Shown, Table
 from timing_logger.report.html.page import rendered, sections, surroundings
 from timing_logger.report.live import WORST, table_of_ranks
-from timing_logger.report.now import MOST_CHANGES, Now, now_of, worst_first
+from timing_logger.report.now import MOST_CHANGES, Now, looked_at, now_of, worst_first
 
 if TYPE_CHECKING:
     from timing_logger.engine.changes import Change
@@ -55,7 +55,7 @@ class Head(NamedTuple):
         headline: whether the run goes on, how fast, and where it is.
         trouble: what keeps the run from being looked at.
         state: as in ``Now``.
-        window: how long the time is that is looked at.
+        window: what part of the run is looked at.
         verdict, waits: who is slow and who waits, in sentences.
         whether_it_hangs: the answer to that.
         hangs: what hangs, or may be about to, in sentences.
@@ -84,7 +84,7 @@ def head_of(snapshot: Snapshot, changes: Sequence[Change]) -> Head:
     return Head(
         headline=now.headline,
         state=now.state,
-        window=f"{snapshot.window_s:.0f} s",
+        window=looked_at(snapshot.window_s),
         verdict=capital(now.verdict.removeprefix("Verdict: ")),
         waits=now.waits,
         whether_it_hangs=_whether_it_hangs(now),
@@ -154,7 +154,7 @@ def live_page(
         head: as :func:`head_html` returns it.
         script_data: what the script needs to know to ask for more.
         figures: what :func:`figures_of` returns; None if there are no rows yet.
-        window_s: how long the time is that ``figures`` are about, in seconds.
+        window_s: how long the time is that ``figures`` are about, in seconds; NaN if unknown.
         made_unix_s: when they were made, in seconds since 1970.
 
     Raises:
@@ -165,7 +165,7 @@ def live_page(
     further = {
         "title": title,
         "now": head,
-        "window": f"{window_s:.0f} s",
+        "window": looked_at(window_s),
         "figures_at": instant if figures else None,
         "data": as_script_data({**data, "live": script_data}),
     }
