@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import random
@@ -235,13 +234,6 @@ def test_a_number_that_may_go_on_is_left_out_where_the_import_is_stopped(tmp_pat
     log.write_bytes(b"rank,step,s\n0,1,0.5\n0,2,0.2")
     made = follow(log, ONE_RANK, stops=True).made
     assert (made.rows, made.left_out) == (1, {"a last line without its end": 1})
-
-
-def test_a_compressed_file_is_left_out_and_that_is_said(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_bytes(line(1))
-    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(line(2)))
-    found = follow(tmp_path / "*.jsonl*", ONE_RANK, added(tmp_path / "a.jsonl", line(3)))
-    assert (found.made.rows, ["is compressed" in one for one in found.said]) == (2, [True])
 
 
 def test_what_it_makes_is_no_source_of_its_own(tmp_path: Path) -> None:

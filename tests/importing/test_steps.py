@@ -12,7 +12,7 @@ import pytest
 from step_logs import BEGAN_UNIX_S, RANKS, STEP_S, STEPS, step_records, write_json_lines
 
 from timing_logger import read_timings
-from timing_logger.analysis import stragglers
+from timing_logger.analysis import account, stragglers
 from timing_logger.errors import ConfigurationError, LogPathError, NotImportableError
 from timing_logger.importing import StepColumns, import_steps
 
@@ -76,6 +76,12 @@ def test_steps_without_instants_follow_each_other(tmp_path: Path) -> None:
     assert rows.attrs["files"][0]["sidecar"]["imported"]["not_told"] == [
         "communication", "waits", "instants", "clocks", "end",
     ]  # fmt: skip
+
+
+def test_steps_without_instants_have_an_account(tmp_path: Path) -> None:
+    log = write_csv(tmp_path / "train.csv", "rank,step,s,data", "0,1,0.5,0.25", "0,2,0.5,0.25")
+    found = account(imported(log, StepColumns(seconds="s", phases=["data"], rest="other")))
+    assert found.set_index("operation")["share"].to_dict() == pytest.approx({"DATA": 0.5, "OTHER": 0.5})
 
 
 def test_the_rank_may_stand_in_the_name_of_each_file(tmp_path: Path) -> None:
@@ -149,7 +155,7 @@ def test_of_a_file_of_zstandard_what_can_be_read_is_used(tmp_path: Path, damage:
     log.write_bytes(compress(lines.encode())[:-20_000] + damage)
     made = import_steps(log, tmp_path / "out", StepColumns(seconds="s"))
     assert 1000 < made.rows < 100_000
-    assert made.left_out
+    assert made.left_out == {"the end of a compressed file that is cut or damaged": 1}
 
 
 def test_many_kinds_of_trouble_do_not_make_many_entries(tmp_path: Path) -> None:

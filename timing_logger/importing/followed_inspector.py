@@ -31,7 +31,7 @@ def follow_inspector(
     The same rows come of it as of one import of the complete files. What is learnt late may change how ranks
     and groups are called: a larger communicator, or a second kind of collectives in one. All files are then
     read again from their beginnings, and the timing files are written anew. Files that are compressed are
-    left out.
+    read as far as what is there can be decompressed.
 
     Args:
         paths: files, folders or patterns, of which nothing has to be there yet.

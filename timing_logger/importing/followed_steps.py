@@ -29,8 +29,9 @@ def follow_steps(
 ) -> Imported:
     """Make timing files from step times as :func:`import_steps` does, and go on while they are logged.
 
-    The same rows come of it as of one import of the complete files. Files that are compressed are left out,
-    and where no instant is logged, the steps of each rank follow each other from now on.
+    The same rows come of it as of one import of the complete files. Files that are compressed are read as far
+    as what is there can be decompressed. Where no instant is logged, the steps of each rank follow each other
+    from now on.
 
     Args:
         paths: files, folders or patterns, of which nothing has to be there yet.

@@ -8,12 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from timing_logger.errors import NotImportableError
-from timing_logger.importing.growing_files import GrowingFile, GrowingFiles, many_files
+from timing_logger.errors import ConfigurationError, NotImportableError
+from timing_logger.importing.growing_file import GrowingFile
+from timing_logger.importing.growing_files import GrowingFiles, many_files
 from timing_logger.importing.growing_folder import GrowingFolder
 from timing_logger.importing.imported import Imported, LeftOut
 from timing_logger.importing.lines import Lines
 from timing_logger.importing.source_files import AnyPath
+from timing_logger.importing.unpacking import CUT_OR_DAMAGED, DamagedError
 from timing_logger.importing.until import Until
 
 CUT = "a last line without its end"
@@ -113,9 +115,8 @@ class Following:
             self._take_rests()
             self._settle(self._take_rests)
         else:
-            n_cut = sum(reading.lines.has_rest for reading in self._readings.values())
-            if n_cut:
-                self._kind.left_out.add(CUT, n_cut)
+            for file in list(self._readings):
+                self._leave_the_rest(file)
 
     def close(self) -> None:
         """Close the timing files, and say that they are complete."""
@@ -123,7 +124,16 @@ class Following:
 
     def _take_rests(self) -> None:
         for file, reading in list(self._readings.items()):
-            self._take(file, reading, reading.lines.rest())
+            if file.is_cut:
+                self._leave_the_rest(file)
+            else:
+                self._take(file, reading, reading.lines.rest())
+
+    def _leave_the_rest(self, file: GrowingFile) -> None:
+        """Leave out the end of what was read of a file, if it is none yet, and follow the file no more."""
+        has_rest = self._readings.pop(file).lines.has_rest
+        if file.is_cut or has_rest:
+            self._kind.left_out.add(CUT_OR_DAMAGED if file.is_cut else CUT)
 
     def _settle(self, and_then: Callable[[], None]) -> None:
         """Write all rows anew, if they are called otherwise by what was read since."""
@@ -145,6 +155,9 @@ class Following:
         grew = False
         files = self._files.look()
         for file in self._readings.keys() - set(files):  # it has no name any more, and was finished
+            if file.is_cut:
+                self._leave_the_rest(file)
+                continue
             reading = self._readings.pop(file)
             with suppress(NotImportableError):
                 reading.taker.take(reading.lines.rest())
@@ -158,6 +171,19 @@ class Following:
     def _read(self, file: GrowingFile, is_stopped: Callable[[], bool]) -> bool:
         if not file.has_changed():
             return False
+        try:
+            return self._read_on(file, is_stopped)
+        except DamagedError:
+            self._kind.left_out.add(CUT_OR_DAMAGED)
+            if file in self._readings:  # the line that it breaks off in is no line
+                self._readings[file] = self._readings[file]._replace(lines=self._lines_of(file))
+        except ConfigurationError as error:
+            if self._is_first:
+                raise
+            self._files.leave_out(file, f"is left out: {str(error).removeprefix('paths: ')}")
+        return True
+
+    def _read_on(self, file: GrowingFile, is_stopped: Callable[[], bool]) -> bool:
         before = file.replaces
         standing = file.standing()
         if standing == "unclear":
@@ -171,7 +197,7 @@ class Following:
         grew = False
         for block in file.blocks():
             reading = self._readings.get(file) or self._begin(file)
-            if reading is None or not self._take(file, reading, reading.lines.of(block)):
+            if not self._take(file, reading, reading.lines.of(block)):
                 return True
             grew = True
             self._folder.refresh(self._kind.left_out, self._kind.not_told)
@@ -184,13 +210,12 @@ class Following:
         if self._readings.pop(file).lines.has_rest:
             self._kind.left_out.add(CUT)
 
-    def _begin(self, file: GrowingFile) -> _Reading | None:
-        if file.is_compressed():
-            self._files.leave_out(file, "is compressed, which no file is that grows, and is left out.")
-            return None
-        lines = Lines(str(file.path), self._kind.left_out)
-        self._readings[file] = _Reading(lines, self._kind.opened(file.path))
+    def _begin(self, file: GrowingFile) -> _Reading:
+        self._readings[file] = _Reading(self._lines_of(file), self._kind.opened(file.path))
         return self._readings[file]
+
+    def _lines_of(self, file: GrowingFile) -> Lines:
+        return Lines(str(file.path), self._kind.left_out)
 
     def _take(self, file: GrowingFile, reading: _Reading, lines: Iterator[str]) -> bool:
         """Take lines; a file that is of another kind is refused at the first look, and later left out."""

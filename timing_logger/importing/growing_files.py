@@ -1,7 +1,8 @@
 """Follow files that other processes write: what was added to each, new ones, and those that are replaced.
 
 A file is known by its inode, so one that is renamed, as logs are when they are rotated, is the same file. It
-stays open, so that what is added to it while nobody looks is read even where its name is gone.
+stays open, so that what is added to it while nobody looks is read even where its name is gone. One that is
+compressed, as rotated logs are, goes on in what it is compressed to.
 """
 
 from __future__ import annotations
@@ -10,118 +11,15 @@ import errno
 import os
 import resource
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal, NamedTuple
 
 from timing_logger.errors import TooLargeError
-from timing_logger.importing.source_files import AnyPath, files_now, is_compressed
+from timing_logger.importing.growing_file import GrowingFile
+from timing_logger.importing.source_files import AnyPath, files_now, without_compression
 
-_BLOCK_BYTES = 2**18
-_MAGIC_BYTES = 4  # tell what is compressed
-_HEAD_BYTES, _BEFORE_BYTES = 1024, 256  # tell one content from another: more than a header, and some lines
 _LOOKS_WITHOUT_NAME = 60
-
-
-class _Content(NamedTuple):
-    """What a file held up to a position: how it began, and what came last before the position."""
-
-    head: bytes = b""
-    offset: int = 0
-    before: bytes = b""
-
-    def followed_by(self, block: bytes) -> _Content:
-        return _Content(
-            self.head if len(self.head) >= _HEAD_BYTES else (self.head + block)[:_HEAD_BYTES],
-            self.offset + len(block),
-            (self.before + block)[-_BEFORE_BYTES:],
-        )
-
-
-Standing = Literal["goes on", "repeats", "unclear", "is another"]
-"""How what a file holds stands to what was read under its name: more was added; it holds the same and maybe
-more, written anew, as a table is that is saved again and again; so far it may; or it does not."""
-
-
-class GrowingFile:
-    """A file from the position up to which it was read.
-
-    Args:
-        path: its latest name.
-        descriptor: it, opened.
-        replaces: the file that had the name before.
-
-    Attributes:
-        n_looks_without_name: for how many looks it had no name, and did not grow.
-    """
-
-    def __init__(self, path: Path, descriptor: int, replaces: GrowingFile | None = None) -> None:
-        self.path, self.replaces = path, replaces
-        self.n_looks_without_name = 0
-        self._descriptor = descriptor
-        self._read = _Content()
-        self._earlier: _Content | None = None
-        self._state = (0, 0)
-
-    def blocks(self) -> Iterator[bytes]:
-        """Yield what was added since the last call, in blocks."""
-        about = os.fstat(self._descriptor)
-        self._state = about.st_size, about.st_mtime_ns
-        while block := self._next_block():
-            self._read = self._read.followed_by(block)
-            yield block
-
-    def _next_block(self) -> bytes:
-        block = os.pread(self._descriptor, _BLOCK_BYTES, self._read.offset)
-        return b"" if not self._read.offset and len(block) < _MAGIC_BYTES else block
-
-    def has_changed(self) -> bool:
-        """Tell whether it was written to since it was read."""
-        about = os.fstat(self._descriptor)
-        return (about.st_size, about.st_mtime_ns) != self._state
-
-    def standing(self) -> Standing:
-        """Tell how what it holds stands to what was read under its name; it is read on accordingly."""
-        earlier = self.replaces._read if self.replaces is not None else self._earlier
-        if earlier is None and self._holds_before(self._read):
-            return "goes on"
-        earlier = earlier or self._read
-        if not earlier.head.startswith(os.pread(self._descriptor, len(earlier.head), 0)):
-            return self._is_another()
-        if os.fstat(self._descriptor).st_size < earlier.offset:
-            self._earlier = earlier
-            return "unclear"
-        if not self._holds_before(earlier):
-            return self._is_another()
-        self._read, self._earlier, self.replaces = earlier, None, None
-        return "repeats"
-
-    def _is_another(self) -> Standing:
-        self.replaces = None
-        self.begin_anew()
-        return "is another"
-
-    @property
-    def last_read(self) -> GrowingFile:
-        """The file of this name of which something was read: this one, or the one that it replaces."""
-        return self.replaces if self.replaces is not None and not self._read.offset else self
-
-    def _holds_before(self, content: _Content) -> bool:
-        n_bytes = len(content.before)
-        return os.pread(self._descriptor, n_bytes, content.offset - n_bytes) == content.before
-
-    def begin_anew(self) -> None:
-        """Have it read from its beginning."""
-        self._read, self._earlier, self._state = _Content(), None, (0, 0)
-
-    def is_compressed(self) -> bool:
-        """Tell whether its first bytes say so."""
-        return is_compressed(os.pread(self._descriptor, _MAGIC_BYTES, 0))
-
-    def close(self) -> None:
-        """Close it."""
-        os.close(self._descriptor)
 
 
 class GrowingFiles:
@@ -154,12 +52,17 @@ class GrowingFiles:
         named = self._named()
         self._left_out &= named.keys()
         without = {file.path: file for key, file in self._files.items() if key not in named}
+        for key in named.keys() & self._files.keys():
+            self._files[key].path = named[key]
+            self._files[key].n_looks_without_name = 0
+        of_name = {file.path: file for file in self._files.values()}
         for key, path in named.items():
-            if key in self._files:
-                self._files[key].path = path
-                self._files[key].n_looks_without_name = 0
-            elif key not in self._left_out:
-                self._open(key, path, without.get(path))
+            if key in self._files or key in self._left_out or (file := self._opened(key, path)) is None:
+                continue
+            if self._is_new(file, of_name, without):
+                self._files[key] = of_name[path] = file
+            else:
+                file.close()
         awaited = {file.replaces for file in self._files.values()}
         for file in without.values():
             if file not in awaited and self._is_over(file):
@@ -190,7 +93,29 @@ class GrowingFiles:
                     found.setdefault((about.st_dev, about.st_ino), path)
         return found
 
-    def _open(self, key: tuple[int, int], path: Path, replaces: GrowingFile | None) -> None:
+    def _is_new(
+        self, file: GrowingFile, of_name: Mapping[Path, GrowingFile], without: Mapping[Path, GrowingFile]
+    ) -> bool:
+        """Find what a file is written in place of; tell whether it is to be read now.
+
+        A compressed copy is not while the original has a name: that is read, and the next look asks again.
+        """
+        before = without.get(file.path)
+        its_name = without_compression(file.path)
+        if before is None and its_name is not None and not file.tells_its_kind():
+            return False
+        if before is None and file.is_compressed():
+            original = of_name.get(its_name) if its_name is not None else None
+            # What has no name may have got another one since the last look, and lost it.
+            candidates = [*filter(None, [original]), *without.values()]
+            head = file.head() if candidates else b""
+            before = next((other for other in candidates if _begin_alike(other.head(), head)), None)
+            if candidates and (not head or (before is not None and before not in without.values())):
+                return False
+        file.replaces = before and before.last_read
+        return True
+
+    def _opened(self, key: tuple[int, int], path: Path) -> GrowingFile | None:
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
@@ -202,18 +127,23 @@ class GrowingFiles:
             if not isinstance(error, FileNotFoundError):
                 self._left_out.add(key)
                 self._tell(f"{path}: cannot be read: {error.strerror}.")
-            return
+            return None
         about = os.fstat(descriptor)
         if (about.st_dev, about.st_ino) == key:
-            self._files[key] = GrowingFile(path, descriptor, replaces and replaces.last_read)
-        else:  # it was replaced this moment: the next look finds it
-            os.close(descriptor)
+            return GrowingFile(path, descriptor)
+        os.close(descriptor)  # it was replaced this moment: the next look finds it
+        return None
 
     @staticmethod
     def _is_over(file: GrowingFile) -> bool:
         """Tell whether a file without a name is no longer written to."""
         file.n_looks_without_name = 1 if file.has_changed() else file.n_looks_without_name + 1
         return file.n_looks_without_name > _LOOKS_WITHOUT_NAME
+
+
+def _begin_alike(one: bytes, other: bytes) -> bool:
+    n_bytes = min(len(one), len(other))
+    return n_bytes > 0 and one[:n_bytes] == other[:n_bytes]
 
 
 @contextmanager

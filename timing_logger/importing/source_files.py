@@ -12,21 +12,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
-from timing_logger.errors import ConfigurationError, NotImportableError
+from timing_logger.errors import NotImportableError
 from timing_logger.importing.imported import LeftOut
 from timing_logger.importing.lines import Lines
+from timing_logger.importing.unpacking import (
+    CUT_OR_DAMAGED,
+    DamagedError,
+    is_compressed,
+    is_gzip,
+    needs_a_package,
+    unpacker_of,
+)
 
 AnyPath: TypeAlias = "str | os.PathLike[str]"
 
-_GZIP, _ZSTANDARD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_BLOCK_BYTES = 2**18
 _COMPRESSED = (".gz", ".zst")
 
 DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 """What reading a compressed file may raise that is cut or damaged, beside :class:`DamagedError`."""
-
-
-class DamagedError(Exception):
-    """A compressed file cannot be read on from here."""
 
 
 def files_at(paths: AnyPath | Sequence[AnyPath], endings: Sequence[str]) -> list[Path]:
@@ -89,9 +93,9 @@ def plain_name(name: str) -> str:
     return name.removesuffix(next((end for end in _COMPRESSED if name.endswith(end)), ""))
 
 
-def is_compressed(head: bytes) -> bool:
-    """Tell whether the first four bytes of a file say that it is compressed."""
-    return head.startswith((_GZIP, _ZSTANDARD))
+def without_compression(path: Path) -> Path | None:
+    """Return the name of a file before it was compressed, by its ending; None without such an ending."""
+    return path.with_suffix("") if path.suffix.lower() in _COMPRESSED and path.stem else None
 
 
 @contextmanager
@@ -104,10 +108,10 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     """
     with open(path, "rb") as raw:
         head = raw.peek(4)[:4]
-        if head.startswith(_GZIP):
+        if is_gzip(head):
             with gzip.open(raw, "rb") as file:
                 yield cast("IO[bytes]", file)
-        elif head == _ZSTANDARD:
+        elif is_compressed(head):
             with _zstandard(raw, path) as file:
                 yield file
         else:
@@ -124,10 +128,7 @@ def _zstandard(raw: IO[bytes], path: Path) -> IO[bytes]:
     try:
         import zstandard
     except ImportError:
-        raise ConfigurationError(
-            f"paths: {str(path)!r} is compressed with Zstandard, which needs a package: "
-            "pip install 'timing_logger[import]'. Or decompress it: unzstd."
-        ) from None
+        raise needs_a_package(path) from None
     reader: Any = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
     return io.BufferedReader(reader)
 
@@ -173,13 +174,19 @@ def lines_of(path: Path, left_out: LeftOut) -> Iterator[str]:
 
     Raises:
         NotImportableError: the file is UTF-16.
+        ConfigurationError: it is compressed with Zstandard, and nothing installed reads that.
     """
     lines = Lines(str(path), left_out)
-    with opened(path) as file:
+    with open(path, "rb") as file:
+        unpacker = unpacker_of(file.peek(4)[:4], path)
         try:
-            for block in blocks_of(file, 2**18):
-                yield from lines.of(block)
+            while stored := file.read(_BLOCK_BYTES):
+                for block in (stored,) if unpacker is None else unpacker.blocks_of(stored):
+                    yield from lines.of(block)
         except DamagedError:
-            left_out.add("the end of a compressed file that is cut or damaged")
+            left_out.add(CUT_OR_DAMAGED)
             return
+    if unpacker is not None and unpacker.is_cut:
+        left_out.add(CUT_OR_DAMAGED)
+        return
     yield from lines.rest()

@@ -17,7 +17,8 @@ import msgspec
 
 from timing_logger.errors import NotImportableError
 from timing_logger.importing.imported import LeftOut
-from timing_logger.importing.source_files import DamagedError, blocks_of, opened
+from timing_logger.importing.source_files import blocks_of, opened
+from timing_logger.importing.unpacking import DamagedError
 
 _BLOCK_BYTES = 2**22
 _MOST_HEAD_BYTES = 2**26
