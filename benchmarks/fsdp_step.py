@@ -1,7 +1,8 @@
 """What timing adds to a training step of FSDP2: 2 ranks, gloo, 12 layers, each sharded by itself.
 
-Two equal models in one process: one is sharded over a timed group, one over an untimed group of these ranks.
-One step of each per round, in an order that is drawn anew every time, alike on both ranks.
+One model, whose parameters are gathered and whose gradients are reduced in turn over a timed group and over the
+untimed one inside it: two groups of equal ranks differ by more than timing adds. One step over each per round, in
+an order that is drawn anew every time, alike on both ranks.
 
 Run it with ``make bench``, or: python benchmarks/fsdp_step.py [--rounds 600]
 """
@@ -26,7 +27,6 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 
 import allreduce_instrumentation
-from allreduce_instrumentation.process_group._torch_patches import leave_new_groups_untimed
 from allreduce_instrumentation.process_group.in_cpp.which_group import CHOSEN
 from timing_logger import TimingLogger
 
@@ -35,7 +35,7 @@ WARM_ROUNDS = 10
 UNTIMED, TIMED = "untimed", "timed"
 
 
-def sharded_over(group: dist.ProcessGroup) -> nn.Module:
+def sharded(group: dist.ProcessGroup) -> nn.Module:
     model = nn.Sequential(*[nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS)])
     mesh = DeviceMesh.from_group(group, "cpu")
     for layer in model:
@@ -43,22 +43,29 @@ def sharded_over(group: dist.ProcessGroup) -> nn.Module:
     return fully_shard(model, mesh=mesh)
 
 
+def communicate_over(group: dist.ProcessGroup, model: Any) -> None:
+    """Have all parts of a sharded model communicate over ``group`` from now on."""
+    for part in model.modules():
+        held = part._get_fsdp_state()._fsdp_param_group
+        if held is not None:  # the model itself has no parameters of its own
+            held.mesh_info.shard_process_group = group
+
+
 def measure(rounds: int, logger: TimingLogger) -> tuple[dict[str, list[float]], float]:
-    """Return the microseconds of the steps of each model, and the number of timed calls per step."""
+    """Return the microseconds of the steps over each group, and the number of timed calls per step."""
     world: Any = dist.group.WORLD
-    leave_new_groups_untimed()
-    barriers = dist.new_group(list(range(RANKS)))
-    models = {UNTIMED: sharded_over(dist.new_group(list(range(RANKS)))), TIMED: sharded_over(world)}
+    model, groups = sharded(world), {UNTIMED: world.untimed, TIMED: world}
     inputs, generator = torch.randn(BATCH, WIDTH), random.Random(0)
-    found: dict[str, list[float]] = {name: [] for name in models}
+    found: dict[str, list[float]] = {name: [] for name in groups}
     before = world.timing.identity.collectives
     for number in range(WARM_ROUNDS + rounds):
-        for name in shuffled(list(models), generator):
-            dist.barrier(group=barriers)
+        for name in shuffled(list(groups), generator):
+            communicate_over(groups[name], model)
+            world.untimed.barrier().wait()
             start_ns = time.perf_counter_ns()
             if name == TIMED:
                 logger.set_current_iteration(number)
-            models[name](inputs).square().mean().backward()
+            model(inputs).square().mean().backward()
             found[name].append((time.perf_counter_ns() - start_ns) / 1e3)
         if number % 20 == 0:
             logger.flush(60)
