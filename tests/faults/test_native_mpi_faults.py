@@ -40,8 +40,29 @@ def parts(jobs: Jobs) -> list[tuple[str, int, int, str]]:
 # -- what others do to the files -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("what", ["closes", "closes_and_takes_all_numbers"])
-def test_a_program_that_closes_all_descriptors_has_its_own_file_to_itself(jobs: Jobs, what: str) -> None:
+@pytest.fixture
+def jobs_of_an_old_kernel(jobs: Jobs, environment: dict[str, str], tmp_path: Path) -> Jobs:
+    """Before Linux 5.9, no thread could have descriptors of its own and close those of its process."""
+    jobs.launcher = [compiled("refused", tmp_path, environment), 436]
+    return jobs
+
+
+CLOSES = ["closes", "closes_and_takes_all_numbers"]
+
+
+@pytest.mark.parametrize("what", CLOSES)
+def test_a_program_that_closes_all_descriptors_closes_none_of_the_writers(jobs: Jobs, what: str) -> None:
+    assert jobs.timed(what, "--quiet").returncode == 0
+    assert (jobs.folder / "own.txt").read_text() == "mine\n"
+    assert counters(jobs) == (1000, 1000, 0)
+    assert parts(jobs) == [("timing-rank0.csv", 1000, 0, "")]
+
+
+@pytest.mark.parametrize("what", CLOSES)
+def test_where_the_kernel_lets_the_program_close_the_writers_the_rows_go_on_in_a_new_part(
+    jobs_of_an_old_kernel: Jobs, what: str
+) -> None:
+    jobs = jobs_of_an_old_kernel
     assert jobs.timed(what, "--quiet").returncode == 0
     assert (jobs.folder / "own.txt").read_text() == "mine\n"
     assert counters(jobs) == (1000, 1000, 0)
@@ -50,6 +71,23 @@ def test_a_program_that_closes_all_descriptors_has_its_own_file_to_itself(jobs: 
     assert first[:3] == ("timing-rank0.csv", 500, 0)
     assert first[3].startswith("had its descriptor closed")
     assert second == ("timing-rank0.part2.csv", 500, 0, "")
+
+
+def test_a_program_that_closes_and_opens_files_while_rows_are_written_has_them_to_itself(jobs: Jobs) -> None:
+    """Between any two system calls of the writer, which tells of calls at once and so writes all the time."""
+    jobs.environment["TIMING_LOGGER_HANG_AFTER"] = "0.00001"
+    assert jobs.timed("calls_while_a_thread_closes", "--quiet").returncode == 0
+    own = list(jobs.folder.glob("own-*.txt"))
+    assert len(own) == 1000
+    assert [path.name for path in own if path.read_bytes() != b"mine\n"] == []
+    assert [why for *_, why in parts(jobs)] == [""]
+    for path in jobs.folder.glob("*.csv"):
+        path.unlink()  # hundreds of megabytes
+
+
+def test_the_writer_keeps_none_of_the_programs_pipes_and_locks(jobs: Jobs) -> None:
+    assert jobs.timed("lets_go_of_its_files", "--quiet").returncode == 0
+    assert counters(jobs) == (5, 5, 0)
 
 
 @pytest.mark.parametrize(

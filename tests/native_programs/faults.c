@@ -7,12 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char file[4096], folder[4096];
+static char file[4096], second[4096], folder[4096];
 
 static void rows(int n)
 {
@@ -20,29 +21,40 @@ static void rows(int n)
         MPI_Barrier(MPI_COMM_SELF);
 }
 
-/* Until so many rows are in the file. */
-static void are_written(const char *path, int n)
+/* -1 without a header. */
+static int rows_in(const char *path)
 {
     char block[65536];
-    for (int found = -1; found < n; usleep(1000)) {
-        FILE *opened = fopen(path, "r");
-        size_t got;
-        if (opened == NULL)
-            continue;
-        found = -1; /* the header */
-        while ((got = fread(block, 1, sizeof block, opened)) > 0)
-            for (size_t i = 0; i < got; i++)
-                found += block[i] == '\n';
-        fclose(opened);
-    }
+    int found = -1;
+    size_t got;
+    FILE *opened = fopen(path, "r");
+    if (opened == NULL)
+        return found;
+    while ((got = fread(block, 1, sizeof block, opened)) > 0)
+        for (size_t i = 0; i < got; i++)
+            found += block[i] == '\n';
+    fclose(opened);
+    return found;
+}
+
+static void are_written(const char *path, int n)
+{
+    while (rows_in(path) < n)
+        usleep(1000);
 }
 
 static void second_half(void)
 {
-    char second[4200];
-    snprintf(second, sizeof second, "%s/timing-rank0.part2.csv", folder);
     rows(500);
     are_written(second, 500);
+}
+
+/* In the same file or in a further one. */
+static void second_half_anywhere(void)
+{
+    rows(500);
+    while (rows_in(file) < 1000 && rows_in(second) < 500)
+        usleep(1000);
 }
 
 static void closing(int takes_all_numbers)
@@ -58,13 +70,73 @@ static void closing(int takes_all_numbers)
         dup2(own, i);
     if (write(own, "mine\n", 5) != 5)
         _exit(3);
-    second_half();
+    second_half_anywhere();
     _exit(0); /* MPI's own descriptors are closed, too */
 }
 
 static void closes(void) { closing(0); }
 
 static void closes_and_takes_all_numbers(void) { closing(1); }
+
+/* Closes all descriptors, opens a file of its own, and gives that so many of the high numbers that ours may have; again
+   and again. What comes next is above those, and the next turn has it. */
+static volatile int closer_is_done;
+
+static void *closes_again_and_again(void *unused)
+{
+    char path[4200];
+    (void) unused;
+    for (int turn = 0; turn < 1000; turn++) {
+        syscall(SYS_close_range, 3, ~0U, 0);
+        snprintf(path, sizeof path, "%s/own-%d.txt", folder, turn);
+        int own = open(path, O_WRONLY | O_CREAT | O_APPEND, 0644);
+        for (int i = 4032; i < 4032 + 8 * (1 + turn % 8); i++)
+            dup2(own, i);
+        if (write(own, "mine\n", 5) != 5)
+            _exit(3);
+        usleep(turn % 10 * 50);
+    }
+    closer_is_done = 1;
+    return NULL;
+}
+
+/* Meanwhile, rows and sidecars are written all the time: a quarter of a full ring wakes the writer, and each receive
+   that stays open is told of. */
+static void calls_while_a_thread_closes(void)
+{
+    static int values[10000];
+    pthread_t closer;
+    pthread_create(&closer, NULL, closes_again_and_again, NULL);
+    for (int i = 0; !closer_is_done && i < 10000; i++) {
+        MPI_Request request;
+        MPI_Irecv(&values[i], 1, MPI_INT, 0, i, MPI_COMM_SELF, &request);
+        rows(1 << 14);
+    }
+    pthread_join(closer, NULL);
+    _exit(0);
+}
+
+/* What ends with the last descriptor: a pipe, and a lock. The other ends stay with this thread. */
+static void lets_go_of_its_files(void)
+{
+    char byte, path[4200];
+    int ends[2], made, waited = 0;
+    snprintf(path, sizeof path, "%s/locked.txt", folder);
+    int locked = open(path, O_WRONLY | O_CREAT, 0644), other = open(path, O_WRONLY);
+    (void) !pipe(ends);
+    flock(locked, LOCK_EX);
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &made);
+    rows(5);
+    close(locked);
+    close(ends[1]);
+    while (flock(other, LOCK_EX | LOCK_NB) != 0)
+        if (++waited > 1000)
+            _exit(4);
+        else
+            usleep(1000);
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    _exit(read(ends[0], &byte, 1) == 0 ? 0 : 5);
+}
 
 static void unlinks(void)
 {
@@ -239,12 +311,16 @@ int main(int argc, char **argv)
 {
     int provided, rank;
     const char *what = argc > 1 ? argv[1] : "", *to = getenv("TIMING_LOGGER_NATIVE_MPI");
+    snprintf(folder, sizeof folder, "%.3000s", to == NULL ? "." : to);
+    if (strcmp(what, "lets_go_of_its_files") == 0)
+        lets_go_of_its_files();
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    snprintf(folder, sizeof folder, "%.3000s", to == NULL ? "." : to);
     snprintf(file, sizeof file, "%.3000s/timing-rank%d.csv", folder, rank);
+    snprintf(second, sizeof second, "%.3000s/timing-rank%d.part2.csv", folder, rank);
     struct { const char *name; void (*does)(void); } parts[] = {
-        {"closes", closes}, {"closes_and_takes_all_numbers", closes_and_takes_all_numbers}, {"unlinks", unlinks},
+        {"closes", closes}, {"closes_and_takes_all_numbers", closes_and_takes_all_numbers},
+        {"calls_while_a_thread_closes", calls_while_a_thread_closes}, {"unlinks", unlinks},
         {"unlinks_at_the_end", unlinks_at_the_end}, {"moves", moves}, {"replaces", replaces}, {"cuts", cuts},
         {"removes_the_folder", removes_the_folder}, {"floods", floods},
         {"limits_the_size_of_files", limits_the_size_of_files}, {"leaves", leaves},

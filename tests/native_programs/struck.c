@@ -131,12 +131,22 @@ static void remove_folder(void)
         fprintf(stderr, "the folder cannot be removed\n");
 }
 
-/* Closes what others have open on timing files, as a program that closes all descriptors does, and opens a file of its
- * own, which gets the same number. */
+static void open_mine(int which)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%s/../mine-%d", folder(), which);
+    int mine = open(path, O_WRONLY | O_CREAT, 0644);
+    if (write(mine, "mine\n", 5) != 5)
+        fprintf(stderr, "PAIRS: my file takes nothing\n");
+}
+
+/* Opens a file of its own, which would have the number of the next file of anybody; closes what others have open on timing
+ * files, as a program that closes all descriptors does, and opens others in their place. */
 static void close_descriptors(void)
 {
     char target[4096], name[64];
-    for (int fd = 3; fd < 256; fd++) {
+    open_mine(0);
+    for (int fd = 3; fd < 4160; fd++) {
         snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
         ssize_t length = readlink(name, target, sizeof target - 1);
         if (length <= 0)
@@ -144,10 +154,7 @@ static void close_descriptors(void)
         target[length] = 0;
         if (strstr(target, "timing-rank")) {
             close(fd);
-            snprintf(target, sizeof target, "%s/../mine-%d", folder(), fd);
-            int mine = open(target, O_WRONLY | O_CREAT, 0644);
-            if (write(mine, "mine\n", 5) != 5)
-                fprintf(stderr, "PAIRS: my file takes nothing\n");
+            open_mine(fd);
         }
     }
 }

@@ -394,7 +394,7 @@ def _ends_handle(function: Function) -> list[str]:
 
 
 def _begins_mpi(function: Function) -> list[str]:
-    return _then("begin_timing();")
+    return ["prepare_timing();", *_then("begin_timing();")]
 
 
 def _ends_mpi(function: Function) -> list[str]:

@@ -1,4 +1,4 @@
-/* Begins with MPI, ends with it, and writes in between: in a thread of its own, which takes no signals. */
+/* Begins with MPI, ends with it, and opens and writes all files in between: in a thread of its own. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -11,6 +11,7 @@
 #include "part.h"
 #include "waits.h"
 
+#define FOLDER "TIMING_LOGGER_NATIVE_MPI"
 #define INTERVAL_NS 250000000
 #define SIDECAR_EVERY_NS INT64_C(10000000000)
 #define STEP_NS INT64_C(50000000)
@@ -21,7 +22,11 @@
 static pthread_t writer;
 static atomic_int of_process; /* the process that has a writer; 0 for none */
 static atomic_bool ending, ends_closed, is_given_up;
-static atomic_int has_begun, is_over;
+static bool has_writer, has_files;
+static const char *folder;
+static int rank;
+static atomic_int stage, is_due, is_over;
+enum { IS_APART = 1, HAS_OPENED, HAS_TOLD }; /* how far the writer has come at the begin */
 atomic_long progress;
 
 /* -- the writer --------------------------------------------------------------------------------------------------- */
@@ -45,31 +50,39 @@ static void write_to_the_end(void)
     write_rows();
 }
 
-static void *write_on(void *unused)
+static void wait_until(atomic_int *number, int least)
 {
-    (void) unused;
+    for (int seen = *number; seen < least; seen = *number)
+        wait_for_change(number, seen, INT64_MAX);
+}
+
+static bool open_files(void)
+{
+    char path[PART_PATH_BYTES + 80];
+    if (!create_file(folder, rank))
+        return false;
+    open_sidecar();
+    path_of_file(path, sizeof path);
+    return begin_rows(path, sidecar_anchor());
+}
+
+static void write_on(void)
+{
+    tell_change(&stage);
+    wait_until(&is_due, 1);
+    has_files = open_files();
+    tell_change(&stage);
+    if (!has_files)
+        return;
     write_rows(); /* the header */
     write_sidecar(RUNNING);
-    tell_change(&has_begun);
+    tell_change(&stage);
     write_to_the_end();
     write_sidecar(ends_closed ? CLOSED : ENDED);
     close_file();
     if (ends_closed && written + n_dropped() == n_accepted())
         end_rows();
     tell_change(&is_over);
-    return NULL;
-}
-
-/* All that is written is written in threads of our own, which take no signals: these are the program's. Nor does a
-   file that grows too large end the process then: SIGXFSZ stays with the thread that writes. */
-static bool start_thread(pthread_t *thread, void *(*runs)(void *))
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool has_begun = pthread_create(thread, NULL, runs, NULL) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return has_begun;
 }
 
 /* A child has neither the thread nor a file of its own, and no MPI. */
@@ -80,39 +93,48 @@ static void stop_in_child(void)
     close_file();
 }
 
+/* The writer leaves the program's descriptors before MPI opens devices, which need not see that then. It is asleep
+   before MPI begins, which may change code of libc. */
+void prepare_timing(void)
+{
+    static atomic_bool is_done;
+    if (recording || getenv(FOLDER) == NULL || real.unfit || atomic_exchange(&is_done, true))
+        return;
+    pthread_atfork(NULL, NULL, stop_in_child);
+    has_writer = start_thread(&writer, write_on);
+    if (has_writer)
+        wait_until(&stage, IS_APART);
+}
+
 void begin_timing(void)
 {
-    const char *folder = getenv("TIMING_LOGGER_NATIVE_MPI");
-    char path[PART_PATH_BYTES + 80];
-    int rank, size;
-    if (recording || folder == NULL || real.unfit)
+    int size;
+    if (recording || (folder = getenv(FOLDER)) == NULL || real.unfit)
         return;
     real.Comm_rank((word) WORLD, (word) &rank);
     real.Comm_size((word) WORLD, (word) &size);
     begin_groups();
-    bool has_file = create_file(folder, rank);
-    if (has_file)
-        begin_sidecar(folder, rank, size);
-    path_of_file(path, sizeof path);
-    if (!has_file || !begin_rows(path, sidecar_anchor()) || !start_thread(&writer, write_on)) {
+    begin_sidecar(folder, rank, size);
+    if (has_writer) {
+        tell_change(&is_due);
+        wait_until(&stage, HAS_OPENED);
+    }
+    if (!has_files) {
         note_problem("No timing file could be made in the log folder, or there was no memory or no thread for it.");
         return;
     }
     of_process = getpid();
-    pthread_atfork(NULL, NULL, stop_in_child);
-    wait_for_change(&has_begun, 0, BEGINS_WITHIN_NS); /* whoever looks for what is left finds the ring by the sidecar */
+    wait_for_change(&stage, HAS_OPENED, BEGINS_WITHIN_NS); /* whoever looks for what is left finds the ring by the sidecar */
     recording = true;
     group_of(WORLD);
 }
 
 /* -- the end ------------------------------------------------------------------------------------------------------ */
 
-static void *tell_what_is_left(void *unused)
+static void tell_what_is_left(void)
 {
-    (void) unused;
     write_sidecar(ends_closed ? CLOSED : ENDED);
     tell_change(&is_over);
-    return NULL;
 }
 
 /* Wait until the threads that write are done; false if nothing moves for so long. */

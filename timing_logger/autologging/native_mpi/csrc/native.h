@@ -4,6 +4,7 @@
 #define NATIVE_H
 
 #include <mpi.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -235,12 +236,19 @@ struct cell cell_of(const char *name);
 
 /* -- lifecycle.c -------------------------------------------------------------------------------------------------- */
 
+/* Start the writer before MPI begins. */
+void prepare_timing(void);
 void begin_timing(void);
 void end_timing(bool closed);
 /* The same, where the program ends all ranks: there is a row for that. */
 void abort_timing(MPI_Comm comm);
 extern atomic_long progress; /* moves whenever the disk has taken something */
 extern int incarnation;
+
+/* -- threads.c ---------------------------------------------------------------------------------------------------- */
+
+/* Start a thread that takes no signals, and whose descriptors are its own, none of the program's among them. */
+bool start_thread(pthread_t *thread, void (*runs)(void));
 
 /* -- identity.c ---------------------------------------------------------------------------------------------------- */
 
@@ -251,7 +259,10 @@ const char *world(void); /* "" for the ranks that were started first */
 
 /* -- sidecar.c -------------------------------------------------------------------------------------------------- */
 
+/* Ask MPI and the environment what the sidecar says of this process ... */
 void begin_sidecar(const char *folder, int rank, int world_size);
+/* ... and see where it is to be, beside the timing file. */
+void open_sidecar(void);
 /* ENDED: what is not written by now never is, and the program did not come to its own end. CLOSED: it did. */
 enum state { RUNNING, ENDED, CLOSED };
 /* How many collectives were begun and completed in each group where there were any. */

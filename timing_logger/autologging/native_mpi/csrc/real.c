@@ -27,8 +27,11 @@ void *library_of(const void *caller, const char *function)
     return found == NULL ? RTLD_NEXT : found;
 }
 
-/* Where files must not grow, writing is a signal that would end the program: its thread does not take it now. */
-static void write_quietly(const char *path, const char *text)
+static char path[4096];
+static const char *problem;
+
+/* Where files must not grow, writing is a signal that would end the program: a thread of it does not take it now. */
+static void write_problem(void)
 {
     sigset_t too_large, before, pending;
     sigemptyset(&too_large);
@@ -37,7 +40,7 @@ static void write_quietly(const char *path, const char *text)
     pthread_sigmask(SIG_BLOCK, &too_large, &before);
     int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
     if (descriptor >= 0) {
-        dprintf(descriptor, "%s\n", text);
+        dprintf(descriptor, "%s\n", problem);
         close(descriptor);
     }
     if (!sigismember(&pending, SIGXFSZ))
@@ -48,12 +51,16 @@ static void write_quietly(const char *path, const char *text)
 void note_problem(const char *reason)
 {
     const char *folder = getenv("TIMING_LOGGER_NATIVE_MPI"), *run = getenv("TIMING_LOGGER_RUN_ID");
-    char path[4096];
+    pthread_t apart;
     int most = sizeof path;
     if (folder == NULL ||
         snprintf(path, most, "%s/autolog-problem-%s-%d.txt", folder, run == NULL ? "" : run, getpid()) >= most)
         return;
-    write_quietly(path, reason);
+    problem = reason;
+    if (start_thread(&apart, write_problem))
+        pthread_join(apart, NULL);
+    else
+        write_problem();
 }
 
 static bool is_built_for(void *library)

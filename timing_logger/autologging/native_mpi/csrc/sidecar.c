@@ -90,10 +90,8 @@ void begin_sidecar(const char *folder, int rank, int world_size)
 {
     int length;
     snprintf(log_dir, sizeof log_dir, "%s", folder);
-    move_sidecar();
     read_identity();
     gethostname(host, sizeof host - 1);
-    read_boot();
     real.Get_library_version((word) mpi_version, (word) &length);
     mpi_version[strcspn(mpi_version, ",\n")] = 0;
     for (char *tab = mpi_version; (tab = strchr(tab, '\t')) != NULL;)
@@ -102,6 +100,12 @@ void begin_sidecar(const char *folder, int rank, int world_size)
     hang_after_ns = (int64_t) ((asked == NULL ? HANG_AFTER_S : atof(asked)) * 1e9);
     of_rank = rank;
     of_world = world_size;
+}
+
+void open_sidecar(void)
+{
+    move_sidecar();
+    read_boot();
     first_anchor = read_anchor();
     started_unix_ns = first_anchor.unix_ns;
     progress_ns = first_anchor.counter_ns;
