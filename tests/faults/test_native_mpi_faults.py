@@ -245,3 +245,11 @@ def test_more_communicators_than_the_ring_has_names_have_all_their_rows(jobs: Jo
     assert sum(counters(jobs)[1:]) == counters(jobs)[0]
     assert counters(jobs)[2] == 0
     assert "no room for another name" in jobs.sidecar()["crash_protection"]["reason"]
+
+
+def test_a_burst_of_rows_with_a_name_too_many_is_written_as_any_other(jobs: Jobs) -> None:
+    assert jobs.timed("has_rows_with_a_name_too_many", "--quiet").returncode == 0
+    assert counters(jobs) == (100_001, 100_001, 0)
+    burst = jobs.rows()[40_001:]
+    assert [int(row[4]) for row in burst] == list(range(60_000))
+    assert len({row[:4] + row[5:] for row in burst}) == 1

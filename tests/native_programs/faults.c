@@ -224,6 +224,17 @@ static void makes_20000_communicators(void)
     }
 }
 
+/* More rows at once than are written in one go, each with a name for which the ring has no number. */
+static void has_rows_with_a_name_too_many(void)
+{
+    makes_20000_communicators();
+    MPI_Comm made;
+    MPI_Comm_dup(MPI_COMM_SELF, &made);
+    are_written(file, 40001);
+    for (int i = 0; i < 60000; i++)
+        MPI_Barrier(made);
+}
+
 static void leaves(void)
 {
     rows(500);
@@ -324,7 +335,9 @@ int main(int argc, char **argv)
         {"unlinks_at_the_end", unlinks_at_the_end}, {"moves", moves}, {"replaces", replaces}, {"cuts", cuts},
         {"removes_the_folder", removes_the_folder}, {"floods", floods},
         {"limits_the_size_of_files", limits_the_size_of_files}, {"leaves", leaves},
-        {"is_killed_in_a_call", is_killed_in_a_call}, {"makes_20000_communicators", makes_20000_communicators},
+        {"is_killed_in_a_call", is_killed_in_a_call},
+        {"makes_20000_communicators", makes_20000_communicators},
+        {"has_rows_with_a_name_too_many", has_rows_with_a_name_too_many},
         {"aborts", aborts},
         {"fails", fails}, {"leaves_in_a_handler", leaves_in_a_handler}, {"forks_in_c", forks_in_c},
         {"leaves_while_threads_call", leaves_while_threads_call},

@@ -48,11 +48,11 @@ static void note_length(Names *names, uint32_t n_bytes)
 int names_add(Names *names, const Ring *ring, const char *stored, size_t n_bytes, Cell plain, Cell upper)
 {
     uint32_t number, at;
+    note_length(names, plain.n_bytes > upper.n_bytes ? plain.n_bytes : upper.n_bytes);
     if (claim(names, n_bytes, &number, &at))
         return -1;
     memcpy(ring->names + at, stored, n_bytes);
     __atomic_store_n((uint64_t *)ring->names + number, (uint64_t)n_bytes << 32 | at, __ATOMIC_RELEASE);
-    note_length(names, plain.n_bytes > upper.n_bytes ? plain.n_bytes : upper.n_bytes);
     names->upper[number] = upper;
     names->plain[number].n_bytes = plain.n_bytes;
     __atomic_store_n(&names->plain[number].text, plain.text, __ATOMIC_RELEASE);

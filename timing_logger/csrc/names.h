@@ -25,7 +25,7 @@ int names_open(Names *names);
 void names_close(Names *names);
 
 /* Adds a name, which is `stored` in the file, with cells that stay as long as the names do. Returns its number, or -1
- * if there is no room. Threads that add one text at once may get two numbers for it, which are as good. */
+ * if there is no room; lines with its cells have that of the longest name all the same. Threads that add one text at once may get two numbers for it, which are as good. */
 int names_add(Names *names, const Ring *ring, const char *stored, size_t n_bytes, Cell plain, Cell upper);
 
 /* Remembers the number of a text that stays where it is. */

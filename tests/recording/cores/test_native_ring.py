@@ -30,14 +30,14 @@ THREADS = 64
 COLUMNS = HEADER.strip().split(",")
 
 
-def compiled(folder: Path, *options: str) -> Path:
-    """Compile ``native_programs/producers.c`` with the ring of the native core."""
+def compiled(folder: Path, *options: str, name: str = "producers") -> Path:
+    """Compile ``native_programs/{name}.c`` with the ring of the native core."""
     folder.mkdir()
     (folder / HEADER_FILE).write_text(columns_header())
-    sources = [TESTS / "native_programs" / "producers.c", *sorted(SHARED.glob("*.c"))]
+    sources = [TESTS / "native_programs" / f"{name}.c", *sorted(SHARED.glob("*.c"))]
     command = ["cc", "-std=gnu11", "-g", "-pthread", *options, f"-I{folder}", f"-I{SHARED}"]
-    subprocess.run([*command, *map(str, sources), "-o", folder / "producers"], check=True, timeout=120)
-    return folder / "producers"
+    subprocess.run([*command, *map(str, sources), "-o", folder / name], check=True, timeout=120)
+    return folder / name
 
 
 @pytest.fixture(scope="module")
@@ -141,3 +141,8 @@ def test_a_kill_at_any_moment_costs_no_record_whose_put_had_returned(producers: 
         assert_each_once_and_in_order(found)
         n_found = Counter(thread for thread, _, _ in found)
         assert [n for thread, n in enumerate(done) if n_found[thread] < n] == []
+
+
+def test_lines_have_room_for_the_longest_name_even_if_the_ring_has_no_number_for_it(tmp_path: Path) -> None:
+    """The process may write that line from elsewhere, into the same buffer."""
+    assert said_by([compiled(tmp_path / "built", "-O1", name="longest_name")]) == [5000]

@@ -126,12 +126,11 @@ void end_rows(void)
 
 /* -- putting -------------------------------------------------------------------------------------------------------- */
 
-/* A row with a name too many, of which the slot says only that it is elsewhere. */
+/* A row with a name too many, of which the ring's slot says only that it is elsewhere: it has its names as cells. */
 struct odd {
     uint64_t position;
-    struct row row;
-    char *group;
-    int group_size;
+    Slot slot;
+    Cell operation, group, thread, status;
     struct odd *next;
 };
 static _Atomic(struct odd *) odd_rows;
@@ -142,11 +141,16 @@ static void number(Slot *slot, int which, int64_t value)
     slot->has |= HAS(which);
 }
 
-/* Whether a slot can hold the row, with which it is filled. */
+static bool name(Slot *slot, int which, int number)
+{
+    if (number >= 0)
+        slot->names[which] = (uint16_t) number;
+    return number >= 0;
+}
+
+/* Fill a slot with a row. Whether the ring has a number for each of its names; the others stay blank. */
 static bool packed(Slot *slot, const struct row *row)
 {
-    int operation = number_in(OPERATION, row->operation), thread = number_in(THREAD, row->thread),
-        status = number_in(STATUS, row->status), group = row->group->number;
     *slot = all_blank;
     slot->start_ns = row->start_ns;
     slot->end_ns = row->end_ns;
@@ -158,25 +162,30 @@ static bool packed(Slot *slot, const struct row *row)
         number(slot, SEQ, row->seq);
     if (row->peer >= 0)
         number(slot, PEER, row->peer);
-    slot->names[OPERATION] = (uint16_t) operation;
-    slot->names[GROUP] = (uint16_t) group;
-    slot->names[THREAD] = (uint16_t) thread;
-    slot->names[STATUS] = (uint16_t) status;
-    return operation >= 0 && thread >= 0 && status >= 0 && group >= 0;
+    bool has_group = name(slot, GROUP, row->group->number);
+    bool has_operation = name(slot, OPERATION, number_in(OPERATION, row->operation));
+    bool has_thread = name(slot, THREAD, number_in(THREAD, row->thread));
+    return name(slot, STATUS, number_in(STATUS, row->status)) && has_group && has_operation && has_thread;
 }
 
-static struct odd *odd_of(const struct row *row)
+static struct odd *odd_of(const Slot *slot, const struct row *row)
 {
+    char *group = strdup(row->group->cell); /* which may end before the row is written */
     struct odd *odd = malloc(sizeof *odd);
-    if (odd != NULL)
-        *odd = (struct odd){.row = *row, .group = strdup(row->group->cell), .group_size = row->group->size};
+    if (odd == NULL || group == NULL) {
+        free(group);
+        free(odd);
+        return NULL;
+    }
+    *odd = (struct odd){.slot = *slot, .operation = cell(row->operation), .group = cell(group),
+                        .thread = cell(row->thread), .status = cell(row->status)};
     return odd;
 }
 
 static void free_odd(struct odd *odd)
 {
     if (odd != NULL)
-        free(odd->group);
+        free((char *) odd->group.text);
     free(odd);
 }
 
@@ -196,8 +205,8 @@ void put(const struct row *row)
     Slot slot;
     struct odd *odd = NULL;
     if (!packed(&slot, row)) { /* all that may wait comes before the claim */
+        odd = odd_of(&slot, row);
         slot = (Slot){.has = ELSEWHERE};
-        odd = odd_of(row);
     }
     uint64_t position = ring_claim(&ring);
     if (position == RING_FULL) {
@@ -220,15 +229,9 @@ int64_t n_dropped(void) { return (int64_t) __atomic_load_n(&ring.n_overflows, __
 
 /* -- taking --------------------------------------------------------------------------------------------------------- */
 
-/* Take a row out of those that are elsewhere; NULL if it is not there. Only the writer takes any. */
-static struct odd *taken_odd(uint64_t position)
+static struct odd *out_of(struct odd **list, uint64_t position)
 {
-    static struct odd *held;
-    struct odd *newer = atomic_exchange(&odd_rows, NULL), **at = &held;
-    while (*at != NULL)
-        at = &(*at)->next;
-    *at = newer;
-    for (at = &held; *at != NULL; at = &(*at)->next)
+    for (struct odd **at = list; *at != NULL; at = &(*at)->next)
         if ((*at)->position == position) {
             struct odd *found = *at;
             *at = found->next;
@@ -237,26 +240,34 @@ static struct odd *taken_odd(uint64_t position)
     return NULL;
 }
 
-static char *odd_line(char *out, int64_t wall_offset_ns, struct odd *odd)
+/* Take a row out of those that are elsewhere; NULL if it is not there. Only the writer takes any: it holds them about in
+   their order, so that the next one is among the first. */
+static struct odd *taken_odd(uint64_t position)
+{
+    static struct odd *held;
+    struct odd *found = out_of(&held, position), **end = &held, *newer = NULL;
+    if (found != NULL)
+        return found;
+    for (struct odd *newest = atomic_exchange(&odd_rows, NULL), *older; newest != NULL; newest = older) {
+        older = newest->next;
+        newest->next = newer;
+        newer = newest;
+    }
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = newer;
+    return out_of(&held, position);
+}
+
+static char *odd_line(char *out, int64_t wall_offset_ns, const struct odd *odd)
 {
     WholeSecond second = {.unix_s = -1};
-    struct group group = {.size = odd->group_size, .number = -1};
-    const Cell blank = {"", 0}, host = cell("host"), of_group = cell(odd->group), operation = cell(odd->row.operation),
-               thread = cell(odd->row.thread), status = cell(odd->row.status);
-    Slot slot;
-    odd->row.group = &group;
-    packed(&slot, &odd->row);
-    CsvRow values = {slot.start_ns, slot.end_ns, slot.numbers, slot.has, {NULL}};
-    for (int which = 0; which < N_NAMES; which++)
-        values.cells[which] = &blank;
-    values.cells[OPERATION] = &operation;
-    values.cells[CLOCK] = &host;
-    values.cells[GROUP] = &of_group;
-    values.cells[THREAD] = &thread;
-    values.cells[STATUS] = &status;
-    out = csv_line(out, &second, wall_offset_ns, &values);
-    free_odd(odd);
-    return out;
+    CsvRow row = csv_row(&odd->slot, &names);
+    row.cells[OPERATION] = &odd->operation;
+    row.cells[GROUP] = &odd->group;
+    row.cells[THREAD] = &odd->thread;
+    row.cells[STATUS] = &odd->status;
+    return csv_line(out, &second, wall_offset_ns, &row);
 }
 
 static bool is_plain(uint64_t position)
@@ -269,12 +280,14 @@ static int take_one(char **out, int64_t wall_offset_ns)
 {
     bool is_elsewhere = names_read(&names, &ring, ring.taken);
     struct odd *odd = is_elsewhere ? taken_odd(ring.taken) : NULL;
+    bool found = odd != NULL;
     ring_take(&ring, 1);
-    if (odd == NULL)
+    if (!found)
         damaged++;
     else
         *out = odd_line(*out, wall_offset_ns, odd);
-    return odd != NULL;
+    free_odd(odd);
+    return found;
 }
 
 int take_lines(char **out, size_t room, int64_t wall_offset_ns)
