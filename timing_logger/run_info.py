@@ -522,8 +522,8 @@ class RunInfo:
         host_counters: the file of host counters; None if the logger writes none.
         stack_samples: the file of stack samples; None if the logger writes none.
         imported: what the file was made from, if ``timing-logger import`` made it; None if a logger did.
-        commit: the commit that is checked out where the program is; "" if it is in no git repository. Its
-            files may have been changed since.
+        commit: the commit that is checked out where the program is; "" if it is in no git repository, or
+            under ``run --native-mpi``. Its files may have been changed since.
         core: what recorded: "native", "python", or "native-mpi" for the library of ``run --native-mpi``.
         core_note: what the Python core costs, why it was the one in use, and the way out; "" for the others.
         process_group: what timed torch's process groups: "native" for C++, or "python"; "" if none was timed.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from native_jobs import RUN, Jobs, compiled, needs_compiler, rows_of
 from processes import run_job
 
 from timing_logger.reading.recovery import recover
+from timing_logger.run_info import UNUSABLE, FilePart, GroupProgress, OpenCallInfo, RunInfo, usable_sidecar
 
 pytestmark = needs_compiler
 
@@ -224,6 +226,27 @@ def test_the_sidecar_says_what_recorded_and_that_a_kill_loses_nothing(jobs: Jobs
     assert sidecar["core"] == "native-mpi"
     assert sidecar["crash_protection"]["on"] is True
     assert not Path(sidecar["ring_path"]).exists(), "the ring of a program that has ended well"
+
+
+def test_the_sidecar_has_the_fields_of_every_other_writers(jobs: Jobs) -> None:
+    """Also those of a call that is open for long, which the program is killed in."""
+    jobs.environment["TIMING_LOGGER_HANG_AFTER"] = "0.2"
+    jobs.timed("is_killed_in_a_call", "--quiet")
+    sidecar = jobs.sidecar()
+    assert list(sidecar) == ["schema_version", *(field.name for field in fields(RunInfo))]
+    assert UNUSABLE not in (usable_sidecar(sidecar) or {UNUSABLE: ""})
+    assert sidecar["options"] == {"hang_after": 0.2}
+    assert sidecar["open_calls"][0]["operation"] == "RECV"
+    assert sidecar["logger_cpu_ns"] > 0
+    for name, kind in (("open_calls", OpenCallInfo), ("parts", FilePart), ("groups", GroupProgress)):
+        assert list(sidecar[name][0]) == list(kind._fields)
+
+
+def test_the_sidecar_says_for_how_long_rows_have_waited(jobs: Jobs) -> None:
+    jobs.environment["TIMING_LOGGER_HANG_AFTER"] = "0.6"
+    jobs.timed("is_killed_while_nothing_can_be_written", "--quiet")
+    assert jobs.sidecar()["counters"]["pending"] > 0
+    assert 0.5 < jobs.sidecar()["behind_s"] < 60
 
 
 def test_what_a_killed_rank_had_called_is_in_its_file_afterwards_with_the_call_it_was_in(

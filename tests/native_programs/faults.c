@@ -214,6 +214,12 @@ static void is_killed_in_a_call(void)
     MPI_Recv(&value, 1, MPI_INT, 0, 7, MPI_COMM_SELF, MPI_STATUS_IGNORE);
 }
 
+static void is_killed_while_nothing_can_be_written(void)
+{
+    limits_the_size_of_files();
+    is_killed_in_a_call();
+}
+
 static void makes_20000_communicators(void)
 {
     for (int i = 0; i < 20000; i++) {
@@ -336,6 +342,7 @@ int main(int argc, char **argv)
         {"removes_the_folder", removes_the_folder}, {"floods", floods},
         {"limits_the_size_of_files", limits_the_size_of_files}, {"leaves", leaves},
         {"is_killed_in_a_call", is_killed_in_a_call},
+        {"is_killed_while_nothing_can_be_written", is_killed_while_nothing_can_be_written},
         {"makes_20000_communicators", makes_20000_communicators},
         {"has_rows_with_a_name_too_many", has_rows_with_a_name_too_many},
         {"aborts", aborts},

@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from timing_logger.autologging.native_mpi.launchers_in_c import launchers_header
+from timing_logger.autologging.native_mpi.run_info_in_c import run_info_header
 from timing_logger.autologging.native_mpi.wrappers import real_header, wrappers
 from timing_logger.columns_in_c import HEADER_FILE, columns_header
 from timing_logger.errors import ConfigurationError
@@ -77,6 +78,7 @@ def _texts(declared: str) -> dict[str, str]:
         HEADER_FILE: columns_header(),
         "real.h": real_header(names.__contains__),
         "launchers.h": launchers_header(),
+        "run_info.h": run_info_header(),
         "wrappers.c": wrappers(names.__contains__),
     }
 

@@ -21,15 +21,35 @@
 
 static pthread_t writer;
 static atomic_int of_process; /* the process that has a writer; 0 for none */
-static atomic_bool ending, ends_closed, is_given_up;
+static atomic_bool is_prepared, ending, ends_closed, is_given_up;
 static bool has_writer, has_files;
 static const char *folder;
 static int rank;
 static atomic_int stage, is_due, is_over;
 enum { IS_APART = 1, HAS_OPENED, HAS_TOLD }; /* how far the writer has come at the begin */
+static atomic_long caught_up_ns;
 atomic_long progress;
 
 /* -- the writer --------------------------------------------------------------------------------------------------- */
+
+/* Write all rows, and note that those from before are in files, if that was possible. */
+static void catch_up(void)
+{
+    int64_t began_ns = now_ns();
+    if (write_rows())
+        caught_up_ns = began_ns;
+}
+
+double behind_s(void) { return (double) ((now_ns() - caught_up_ns) / 1000000) / 1e3; }
+
+int64_t writer_cpu_ns(void)
+{
+    clockid_t clock;
+    struct timespec used = {0, 0};
+    if (pthread_getcpuclockid(writer, &clock) == 0)
+        clock_gettime(clock, &used);
+    return used.tv_sec * INT64_C(1000000000) + used.tv_nsec;
+}
 
 static void write_to_the_end(void)
 {
@@ -37,7 +57,7 @@ static void write_to_the_end(void)
         static bool has_rows;
         static int64_t told_ns;
         wait_for_rows(INTERVAL_NS);
-        write_rows();
+        catch_up();
         free_groups();
         look_for_hangs();
         if (now_ns() - told_ns > SIDECAR_EVERY_NS || (!has_rows && written > 0)) {
@@ -47,7 +67,7 @@ static void write_to_the_end(void)
         }
     }
     write_open_calls(INT64_MAX);
-    write_rows();
+    catch_up();
 }
 
 static void wait_until(atomic_int *number, int least)
@@ -74,7 +94,7 @@ static void write_on(void)
     tell_change(&stage);
     if (!has_files)
         return;
-    write_rows(); /* the header */
+    catch_up(); /* the header */
     write_sidecar(RUNNING);
     tell_change(&stage);
     write_to_the_end();
@@ -88,8 +108,8 @@ static void write_on(void)
 /* A child has neither the thread nor a file of its own, and no MPI. */
 static void stop_in_child(void)
 {
-    recording = false;
-    of_process = 0;
+    recording = has_writer = is_prepared = false;
+    of_process = stage = is_due = 0;
     close_file();
 }
 
@@ -97,8 +117,7 @@ static void stop_in_child(void)
    before MPI begins, which may change code of libc. */
 void prepare_timing(void)
 {
-    static atomic_bool is_done;
-    if (recording || getenv(FOLDER) == NULL || real.unfit || atomic_exchange(&is_done, true))
+    if (recording || getenv(FOLDER) == NULL || real.unfit || atomic_exchange(&is_prepared, true))
         return;
     pthread_atfork(NULL, NULL, stop_in_child);
     has_writer = start_thread(&writer, write_on);
@@ -114,6 +133,7 @@ void begin_timing(void)
     real.Comm_rank((word) WORLD, (word) &rank);
     real.Comm_size((word) WORLD, (word) &size);
     begin_groups();
+    begin_standing();
     begin_sidecar(folder, rank, size);
     if (has_writer) {
         tell_change(&is_due);

@@ -242,6 +242,9 @@ void begin_timing(void);
 void end_timing(bool closed);
 /* The same, where the program ends all ranks: there is a row for that. */
 void abort_timing(MPI_Comm comm);
+/* The most that a row has waited by now, if any waits, in s. */
+double behind_s(void);
+int64_t writer_cpu_ns(void);
 extern atomic_long progress; /* moves whenever the disk has taken something */
 extern int incarnation;
 
@@ -265,8 +268,6 @@ void begin_sidecar(const char *folder, int rank, int world_size);
 void open_sidecar(void);
 /* ENDED: what is not written by now never is, and the program did not come to its own end. CLOSED: it did. */
 enum state { RUNNING, ENDED, CLOSED };
-/* How many collectives were begun and completed in each group where there were any. */
-void for_each_standing(void (*tell)(const struct group *, int64_t issued, int64_t completed, void *), void *context);
 struct anchor sidecar_anchor(void);
 void write_sidecar(enum state state);
 void sidecar_name(char *name, size_t room);
@@ -274,10 +275,19 @@ void sidecar_name(char *name, size_t room);
 bool sidecar_is_anothers(void);
 /* Follow the timing file to its new name. */
 void move_sidecar(void);
+struct anchor read_anchor(void);
+
+/* -- standing.c -------------------------------------------------------------------------------------------------- */
+
+extern int64_t hang_after_ns; /* after so long, an open call is told of */
+extern int64_t progressed_ns; /* when the writer last saw a new row */
+
+void begin_standing(void);
+/* How many collectives were begun and completed in each group where there were any. */
+void for_each_standing(void (*tell)(const struct group *, int64_t issued, int64_t completed, void *), void *context);
 /* Write rows and a sidecar about the calls that have been open for too long, once for each. */
 void look_for_hangs(void);
 /* Write a row about each call that was open before, unless there is one. */
 void write_open_calls(int64_t before_ns);
-struct anchor read_anchor(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* The sidecar: what timing_logger/run_info.py reads of a process besides its rows. It is replaced as a whole. */
+/* The sidecar: a process as timing_logger/run_info.py has it, besides its rows. It is replaced as a whole. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -10,8 +10,8 @@
 #include "descriptors.h"
 #include "native.h"
 #include "part.h"
+#include "run_info.h"
 
-#define HANG_AFTER_S 60
 #define MOST_TOLD 100
 
 static char log_dir[PART_PATH_BYTES], path[PART_PATH_BYTES + 80], host[256], boot[160];
@@ -19,7 +19,7 @@ static char mpi_version[MPI_MAX_LIBRARY_VERSION_STRING + 1];
 static int of_rank, of_world;
 static dev_t own_device; /* of the sidecar that this process wrote last */
 static ino_t own_inode;
-static int64_t started_unix_ns, progress_ns, seen, hang_after_ns;
+static int64_t started_unix_ns;
 static struct anchor first_anchor;
 
 struct anchor read_anchor(void)
@@ -96,8 +96,6 @@ void begin_sidecar(const char *folder, int rank, int world_size)
     mpi_version[strcspn(mpi_version, ",\n")] = 0;
     for (char *tab = mpi_version; (tab = strchr(tab, '\t')) != NULL;)
         *tab = ' ';
-    const char *asked = getenv("TIMING_LOGGER_HANG_AFTER");
-    hang_after_ns = (int64_t) ((asked == NULL ? HANG_AFTER_S : atof(asked)) * 1e9);
     of_rank = rank;
     of_world = world_size;
 }
@@ -108,214 +106,120 @@ void open_sidecar(void)
     read_boot();
     first_anchor = read_anchor();
     started_unix_ns = first_anchor.unix_ns;
-    progress_ns = first_anchor.counter_ns;
 }
 
-/* -- JSON -------------------------------------------------------------------------------------------------------- */
+/* -- what it says ------------------------------------------------------------------------------------------------- */
 
-struct list {
-    FILE *file;
-    int n;
-};
+static struct json_optional known(int64_t value) { return (struct json_optional){value != BLANK, value}; }
 
-static void quoted(FILE *file, const char *text)
+static struct clock_anchor clock_anchor_of(struct anchor anchor)
 {
-    fputc('"', file);
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            fputc('\\', file);
-        if ((unsigned char) *text >= 0x20)
-            fputc((unsigned char) *text < 0x7f ? *text : '?', file); /* it may be in any encoding */
-    }
-    fputc('"', file);
+    return (struct clock_anchor){.perf_counter_ns = anchor.counter_ns, .unix_ns = anchor.unix_ns,
+                                 .uncertainty_ns = anchor.uncertainty_ns};
 }
 
-static void named(FILE *file, const char *key, const char *text)
+/* The wall clock may have been set since. */
+static void tell_anchors(struct json_list *list)
 {
-    fprintf(file, " \"%s\": ", key);
-    quoted(file, text);
-    fputs(",\n", file);
+    struct anchor now = read_anchor();
+    int64_t moved_ns = (now.unix_ns - now.counter_ns) - (first_anchor.unix_ns - first_anchor.counter_ns);
+    add_clock_anchor(list, clock_anchor_of(first_anchor));
+    if (moved_ns > 1000000 || moved_ns < -1000000)
+        add_clock_anchor(list, clock_anchor_of(now));
 }
 
-static void number_or_null(FILE *file, const char *key, int64_t value)
+static void tell_options(struct json_list *object)
 {
-    if (value == BLANK)
-        fprintf(file, "\"%s\": null, ", key);
-    else
-        fprintf(file, "\"%s\": %lld, ", key, (long long) value);
+    json_key(object, "hang_after");
+    json_real(object->file, (double) hang_after_ns / 1e9);
 }
 
-/* A name that is escaped as in a cell. */
-static void name_in_json(FILE *file, const char *text)
+static void tell_part(const struct part *part, void *list)
 {
-    fputc('"', file);
-    for (const char *at = text; *at; at++) {
-        if (at[0] == '\\' && (at[1] == 'u' || at[1] == 'U')) { /* JSON writes the first alike */
-            fputs(at[1] == 'u' ? "\\" : "?", file);
-            at += at[1] == 'u' ? 0 : 9;
-            continue;
-        }
-        if (at[0] == '\\')
-            at++;
-        if (*at == '"' || *at == '\\')
-            fputc('\\', file);
-        fputc(*at, file);
-    }
-    fputc('"', file);
+    add_file_part(list, (struct file_part){.file = part->name, .rows = part->rows, .bytes = part->bytes,
+                                           .lost = part->lost, .why = part->why});
 }
+
+static void tell_parts(struct json_list *list) { for_each_part(tell_part, list); }
 
 static void tell_open_call(const struct call *call, void *context)
 {
-    struct list *list = context;
-    if (list->n++ >= MOST_TOLD)
-        return;
-    FILE *file = list->file;
-    fprintf(file, "%s{\"thread\": \"%s\", \"operation\": \"%s\", \"layer_name\": \"\", \"iteration\": null, "
-            "\"epoch\": null, \"group\": ", list->n > 1 ? ",\n  " : "\n  ", call->thread, call->operation);
-    name_in_json(file, call->group->text);
-    fputs(", ", file);
-    number_or_null(file, "group_size", call->group->size);
-    number_or_null(file, "seq", call->seq);
-    number_or_null(file, "peer", call->peer < 0 ? BLANK : call->peer);
-    number_or_null(file, "message_size_bytes", call->bytes);
-    fprintf(file, "\"start_counter_ns\": %lld}", (long long) call->start_ns);
+    struct json_list *list = context;
+    if (list->n < MOST_TOLD)
+        add_open_call_info(list, (struct open_call_info){
+            .thread = call->thread, .operation = call->operation, .group = call->group->text,
+            .group_size = known(call->group->size), .seq = known(call->seq),
+            .peer = known(call->peer < 0 ? BLANK : call->peer), .message_size_bytes = known(call->bytes),
+            .start_counter_ns = known(call->start_ns)});
 }
 
-struct first_open {
-    const struct group *group;
-    int64_t seq;
-};
-
-static void look_for_first_open(const struct call *call, void *context)
+static void tell_open_calls(struct json_list *list)
 {
-    struct first_open *first = context;
-    if (call->group == first->group && call->is_collective && call->seq != BLANK && call->seq < first->seq)
-        first->seq = call->seq;
+    int64_t before_ns = now_ns() - hang_after_ns;
+    for_each_thread(tell_open_call, before_ns, list);
+    for_each_request(tell_open_call, before_ns, list);
 }
 
-struct standing_told {
-    void (*tell)(const struct group *, int64_t, int64_t, void *);
-    void *context;
-};
-
-static void look_at_group(const struct group *group, void *context)
+static void tell_group(const struct group *group, int64_t issued, int64_t completed, void *list)
 {
-    struct standing_told *told = context;
-    struct first_open first = {group, group->collectives};
-    int64_t n_issued = group->collectives;
-    if (n_issued == 0)
-        return;
-    for_each_thread(look_for_first_open, INT64_MAX, &first);
-    for_each_request(look_for_first_open, INT64_MAX, &first);
-    told->tell(group, n_issued, first.seq, told->context);
+    add_group_progress(list, (struct group_progress){.group = group->text, .size = group->size, .issued = issued,
+                                                     .completed = completed});
 }
 
-void for_each_standing(void (*tell)(const struct group *, int64_t issued, int64_t completed, void *), void *context)
+static void tell_groups(struct json_list *list) { for_each_standing(tell_group, list); }
+
+static void tell_one_untimed(const char *name, long n, void *object)
 {
-    struct standing_told told = {tell, context};
-    for_each_group(look_at_group, &told);
+    json_key(object, name);
+    json_integer(((struct json_list *) object)->file, n);
 }
 
-static void tell_group(const struct group *group, int64_t issued, int64_t completed, void *context)
+static void tell_untimed(struct json_list *object) { for_each_untimed(tell_one_untimed, object); }
+
+static void tell_versions(struct json_list *object)
 {
-    struct list *list = context;
-    fputs(list->n++ ? ",\n  {\"group\": " : "\n  {\"group\": ", list->file);
-    name_in_json(list->file, group->text);
-    fprintf(list->file, ", \"size\": %d, \"issued\": %lld, \"completed\": %lld}", group->size, (long long) issued,
-            (long long) completed);
+    json_key(object, "mpi");
+    json_text(object->file, mpi_version);
 }
 
-static void tell_anchor(FILE *file, struct anchor anchor)
+static struct counters counters_in(enum state state)
 {
-    fprintf(file, "{\"perf_counter_ns\": %lld, \"unix_ns\": %lld, \"uncertainty_ns\": %lld}",
-            (long long) anchor.counter_ns, (long long) anchor.unix_ns, (long long) anchor.uncertainty_ns);
+    int64_t accepted = n_accepted(), in_files = written;
+    int64_t dropped = state == RUNNING ? n_dropped() + lost : accepted - in_files;
+    return (struct counters){.accepted = accepted, .written = in_files, .dropped = dropped,
+                             .pending = accepted - in_files - dropped};
 }
 
-static void tell_part(const struct part *part, void *context)
-{
-    struct list *list = context;
-    fprintf(list->file, "%s\n  {\"file\": \"%s\", \"rows\": %lld, \"bytes\": %lld, \"lost\": %lld, \"why\": \"%s\"}",
-            list->n++ ? "," : "", part->name, (long long) part->rows, (long long) part->bytes, (long long) part->lost,
-            part->why);
-}
-
-static void add_bytes(const struct part *part, void *sum) { *(int64_t *) sum += part->bytes; }
-
-static void tell_rows(FILE *file, enum state state)
-{
-    int64_t taken = n_accepted(), in_files = written, gone = state == RUNNING ? n_dropped() + lost : taken - in_files;
-    int64_t n_bytes = 0;
-    struct list parts = {file, 0};
-    for_each_part(add_bytes, &n_bytes);
-    fprintf(file, " \"counters\": {\"accepted\": %lld, \"written\": %lld, \"dropped\": %lld, \"pending\": %lld},\n",
-            (long long) taken, (long long) in_files, (long long) gone, (long long) (taken - in_files - gone));
-    fprintf(file, " \"written_bytes\": %lld,\n \"parts\": [", (long long) n_bytes);
-    for_each_part(tell_part, &parts);
-    fputs("],\n", file);
-}
-
-static void tell_calls(FILE *file, int64_t now_ns)
-{
-    struct list calls = {file, 0}, groups = {file, 0};
-    fputs(" \"open_calls\": [", file);
-    for_each_thread(tell_open_call, now_ns - hang_after_ns, &calls);
-    for_each_request(tell_open_call, now_ns - hang_after_ns, &calls);
-    fputs("],\n \"groups\": [", file);
-    for_each_standing(tell_group, &groups);
-    fprintf(file, "],\n \"last_progress_counter_ns\": %lld,\n", (long long) progress_ns);
-}
-
-static void tell_untimed(const char *name, long n, void *context)
-{
-    struct list *list = context;
-    fprintf(list->file, "%s\"%s\": %ld", list->n++ ? ", " : "", name, n);
-}
-
-static void tell_protection(FILE *file)
+static struct crash_protection crash_protection(void)
 {
     const char *why_not = "";
     if (!ring_path()[0])
         why_not = "neither /dev/shm nor the folder for temporary files is in memory and has room for 80 MB";
     else if (lacks_names)
         why_not = "the ring has no room for another name of a communicator, and a kill loses the rows of further ones";
-    fprintf(file, " \"crash_protection\": {\"on\": %s, \"reason\": \"%s\"},\n", why_not[0] ? "false" : "true", why_not);
-    named(file, "ring_path", ring_path());
+    return (struct crash_protection){.on = !why_not[0], .reason = why_not};
 }
 
-static void tell_all(FILE *file, enum state state)
+static void add_bytes(const struct part *part, void *sum) { *(int64_t *) sum += part->bytes; }
+
+static struct run_info run_info(enum state state)
 {
-    struct anchor now = read_anchor();
-    fputs("{\n \"schema_version\": 1,\n", file);
-    named(file, "file", file_name);
-    fprintf(file, " \"rank\": %d,\n \"incarnation\": %d,\n \"world_size\": %d,\n", of_rank, incarnation, of_world);
-    fprintf(file, " \"labels\": {},\n \"options\": {\"hang_after\": %g},\n", hang_after_ns / 1e9);
-    named(file, "core", "native-mpi");
-    tell_protection(file);
-    named(file, "run_id", run_id());
-    named(file, "launch_id", launch_id());
-    named(file, "world", world());
-    fprintf(file, " \"started_unix_ns\": %lld,\n \"updated_unix_ns\": %lld,\n \"closed\": %s,\n",
-            (long long) started_unix_ns, (long long) now.unix_ns, state == CLOSED ? "true" : "false");
-    fputs(" \"clock_anchors\": [", file);
-    tell_anchor(file, first_anchor);
-    int64_t moved_ns = (now.unix_ns - now.counter_ns) - (first_anchor.unix_ns - first_anchor.counter_ns);
-    if (moved_ns > 1000000 || moved_ns < -1000000) {
-        fputs(", ", file);
-        tell_anchor(file, now);
-    }
-    fputs("],\n", file);
-    tell_rows(file, state);
-    struct list untimed = {file, 0};
-    fputs(" \"untimed\": {", file);
-    for_each_untimed(tell_untimed, &untimed);
-    fputs("},\n", file);
-    named(file, "last_error", last_error);
-    tell_calls(file, now.counter_ns);
-    named(file, "host", host);
-    named(file, "boot_id", boot);
-    fprintf(file, " \"pid\": %d,\n \"pid_namespace\": %llu,\n \"versions\": {\"mpi\": ", getpid(), pid_namespace());
-    quoted(file, mpi_version);
-    fputs("}\n}\n", file);
+    int64_t n_bytes = 0;
+    struct counters counters = counters_in(state);
+    for_each_part(add_bytes, &n_bytes);
+    return (struct run_info){
+        .file = file_name, .rank = of_rank, .incarnation = incarnation, .world_size = known(of_world),
+        .options = tell_options, .core = "native-mpi",
+        .run_id = run_id(), .launch_id = launch_id(), .world = world(),
+        .host = host, .boot_id = boot, .pid = getpid(), .pid_namespace = pid_namespace(), .versions = tell_versions,
+        .started_unix_ns = started_unix_ns, .updated_unix_ns = read_anchor().unix_ns, .closed = state == CLOSED,
+        .clock_anchors = tell_anchors,
+        .counters = counters, .behind_s = counters.pending > 0 ? behind_s() : 0, .logger_cpu_ns = writer_cpu_ns(),
+        .written_bytes = n_bytes, .parts = tell_parts, .last_error = last_error,
+        .crash_protection = crash_protection(), .ring_path = ring_path(),
+        .open_calls = tell_open_calls, .groups = tell_groups, .untimed = tell_untimed,
+        .last_progress_counter_ns = progressed_ns,
+    };
 }
 
 /* -- the file ----------------------------------------------------------------------------------------------------- */
@@ -364,41 +268,9 @@ void write_sidecar(enum state state)
     FILE *file = open_memstream(&text, &n_bytes);
     if (file == NULL)
         return;
-    tell_all(file, state);
+    struct run_info said = run_info(state);
+    write_run_info(file, &said);
     if (fclose(file) == 0)
         put_in_place(text, n_bytes);
     free(text);
-}
-
-/* -- hangs -------------------------------------------------------------------------------------------------------- */
-
-static int64_t told_before_ns; /* open calls that began before have their row */
-
-static void write_open(const struct call *call, void *unused)
-{
-    (void) unused;
-    if (call->start_ns >= told_before_ns)
-        write_row(call, call->operation, call->start_ns, BLANK, "inflight", call->thread);
-}
-
-void write_open_calls(int64_t before_ns)
-{
-    for_each_thread(write_open, before_ns, NULL);
-    for_each_request(write_open, before_ns, NULL);
-    told_before_ns = before_ns;
-}
-
-void look_for_hangs(void)
-{
-    int64_t now = now_ns(), taken = n_accepted();
-    if (taken != seen) {
-        seen = taken;
-        progress_ns = now;
-    }
-    note_standing(now, progress_ns);
-    write_open_calls(now - hang_after_ns);
-    if (n_accepted() != taken) { /* a row that tells of a hang is no progress */
-        seen = n_accepted();
-        write_sidecar(RUNNING);
-    }
 }
