@@ -382,6 +382,14 @@ def test_rows_of_a_killed_process_whose_file_was_removed_are_in_its_next_part(tm
     assert not rings(tmp_path)
 
 
+def test_a_removed_file_whose_rows_were_all_written_has_no_empty_part_beside_it(tmp_path: Path) -> None:
+    logs = leave(tmp_path, end=f"logger.flush()\n{KILLED}")
+    (logs / FILE).unlink()
+    assert [recovery.rows for recovery in recover(logs)] in ([], [0])
+    assert not list(logs.glob("*.csv"))
+    assert not rings(tmp_path)
+
+
 def test_a_ring_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     leave(tmp_path)
     (ring,) = rings(tmp_path)

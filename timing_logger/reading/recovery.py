@@ -133,7 +133,9 @@ def _taken_from(path: Path, timing_file: Path, sidecar: SidecarDict, until_s: fl
         if not free:
             return _held(timing_file, sidecar, path, header)
         ring = read_ring(descriptor)
-        rows = write_missing(parts or [_next_part(timing_file, sidecar, owner)], owner, ring)
+        if not parts and (ring.records or ring.open_calls):
+            parts = [_next_part(timing_file, sidecar, owner)]
+        rows = write_missing(parts, owner, ring)
         # Where nothing can be written, all rows were there before.
         with suppress(OSError, ValueError), held_back():
             mark_killed(sidecar_path(timing_file), ring)
