@@ -232,7 +232,7 @@ def _rows(folder: Path, *, kept: bool = True) -> Counter[tuple[str, int]]:
                 other = f"{path.name} {row['operation']}", line
                 found[(row["group"], int(row["seq"])) if is_record else other] += 1
     for mine in folder.glob("mine-*"):
-        assert mine.read_bytes() == b"mine\n", (
+        assert mine.read_bytes() in (b"mine\n", b""), (  # the process may end before it writes there
             f"rows are in a file of the program's: {mine.read_bytes()[:200]!r}"
         )
     return found
