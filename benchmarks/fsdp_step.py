@@ -1,7 +1,7 @@
 """What timing adds to a training step of FSDP2: 2 ranks, gloo, 12 layers, each sharded by itself.
 
 One model, whose parameters are gathered and whose gradients are reduced in turn over a timed group and over
-the untimed one inside it: two groups of the same ranks differ by more than timing adds. One step over each per
+the untimed one inside it: two groups of the same ranks differ by more than timing adds. One step over each a
 round, in an order that is drawn anew every time, alike on both ranks.
 
 Run it with ``make bench``, or: python benchmarks/fsdp_step.py [--rounds 600]
