@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
@@ -52,21 +53,27 @@ class Chosen(NamedTuple):
         if not timing.logger.enabled or recorder.recording_in_c() is None:
             return
         in_cpp: Any = group
-        in_cpp._time(untimed, recorder, timing.identity, timing.has_streams)
-        held = ref(in_cpp)  # the group is to go when its user lets go of it
-
-        def name_buckets(buckets: list[tuple[str, int]]) -> None:
-            of = held()
-            if of is not None:
-                of._name_buckets(buckets)
-
-        timing.ddp.tell = name_buckets
+        try:
+            in_cpp._time(untimed, recorder, timing.identity, timing.has_streams)
+        except RuntimeError as error:
+            log.warning("timing logger: %s is timed in Python: %s", timing.identity.name, error)
+        else:
+            timing.ddp.tell = partial(_name_buckets, ref(in_cpp))  # to last no longer than its user holds it
 
     def leave_to_python(self, group: TimedProcessGroup, leaves: bool) -> None:
         """Have Python time all calls over ``group``, or the common ones in C++ again."""
         if self.name == "native":
             in_cpp: Any = group
             in_cpp._leave_to_python(leaves)
+
+
+def _name_buckets(held: ref[Any], buckets: list[tuple[str, int]]) -> None:
+    group = held()
+    if group is not None:
+        try:
+            group._name_buckets(buckets)
+        except RuntimeError:  # no room for names: this is called in the user's backward()
+            group._name_buckets([])
 
 
 def _unused(*_: object) -> Any:

@@ -21,9 +21,9 @@ inline constexpr std::array<const char*, N_METHODS> OPERATIONS = {
 struct Call {
   Method method;
   const at::Tensor* sent;
-  bool goes_on;                 /* in the background */
+  bool goes_on; /* in the background */
   std::optional<int64_t> root = std::nullopt;
-  py::handle layer = {};        /* its name, if Python found it */
+  py::handle layer = {}; /* its name, if Python found it */
 };
 
 class Group : public c10d::ProcessGroup {
@@ -35,8 +35,12 @@ class Group : public c10d::ProcessGroup {
    * untimed: the group that does the work, of torch's own class.
    * recorder: a recorder over the native core.
    * identity: the group's name, size and count of collectives.
-   * has_streams: whether some of its backends work in the streams of a device. */
-  void time(c10::intrusive_ptr<ProcessGroup> untimed, const py::object& recorder, const py::object& identity, bool has_streams) {
+   * has_streams: whether some of its backends work in the streams of a device.
+   *
+   * Throws if the native core is of another build, or its ring has no room for names. */
+  void time(
+      c10::intrusive_ptr<ProcessGroup> untimed, const py::object& recorder, const py::object& identity,
+      bool has_streams) {
     auto recording = std::make_shared<Recorder>(recorder);
     for (int method = 0; method < N_METHODS; method++) {
       at_once_[method] = recording->name(OPERATIONS[method]);
@@ -55,7 +59,8 @@ class Group : public c10d::ProcessGroup {
   /* Leaves all calls to Python: for as long as they are coalesced, or for good. */
   void leave_to_python(bool leaves) { is_timing_ = recorder_ && !leaves; }
 
-  /* The names of DDP's buckets and how many entries each has; none as long as Python has to name them. */
+  /* The names of DDP's buckets and how many entries each has; none as long as Python has to name them. Throws if there
+   * is no room for the names. */
   void name_buckets(const std::vector<std::pair<std::string, int64_t>>& buckets) {
     std::vector<Bucket> made;
     for (const auto& [name, entries] : buckets)
