@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,6 +16,8 @@ from timing_logger import which_core
 needs_native = pytest.mark.skipif(
     which_core.NAME != "native", reason="the native core was not built, or is off"
 )
+
+COMPILER = shutil.which(os.environ.get("CXX", "c++"))
 
 WHICH = """
 from allreduce_instrumentation.process_group.in_cpp.which_group import CHOSEN
@@ -65,3 +69,25 @@ def test_a_torch_that_it_was_not_tried_with_is_timed_in_python() -> None:
     run = chosen_with(f"import torch\ntorch.__version__ = '3.0.0'\n{WHICH}")
     assert run.stdout == "python\n"
     assert run.stderr.count("\n") == 1
+
+
+ONE_CALL = """
+import torch
+import torch.distributed as dist
+from allreduce_instrumentation import init_process_group
+from timing_logger import TimingLogger
+
+with TimingLogger(0, FOLDER) as logger:
+    init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1, timing_logger=logger)
+    dist.all_reduce(torch.ones(1))
+    dist.destroy_process_group()
+"""
+
+
+@needs_native
+@pytest.mark.skipif(not COMPILER, reason="no C++ compiler")
+@pytest.mark.parametrize("group", ["python", "native"])
+def test_the_sidecar_names_what_timed_the_groups(tmp_path: Path, group: str) -> None:
+    run = chosen_with(f"FOLDER = {str(tmp_path)!r}\n{ONE_CALL}", TIMING_LOGGER_GROUP=group)
+    assert run.returncode == 0, run.stderr
+    assert json.loads((tmp_path / "timing-rank0.meta.json").read_text())["process_group"] == group
