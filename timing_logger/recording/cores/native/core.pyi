@@ -8,7 +8,7 @@ from timing_logger.record import RawRecord
 from timing_logger.recording.cores.python.core import BackgroundSpan as BackgroundSpan
 from timing_logger.recording.cores.python.core import Caller as Caller
 from timing_logger.recording.cores.python.core import Channel as _Channel
-from timing_logger.recording.cores.python.core import CollectiveCount as CollectiveCount
+from timing_logger.recording.cores.python.core import CollectiveCount as _CollectiveCount
 from timing_logger.recording.cores.python.core import Completion as Completion
 from timing_logger.recording.cores.python.core import OpenCall as OpenCall
 from timing_logger.recording.cores.python.core import SmallFiles as SmallFiles
@@ -23,6 +23,10 @@ class Batch(Sequence[RawRecord]):
     def __len__(self) -> int: ...
     def __getitem__(self, index: Any) -> Any: ...
     def csv_lines(self, wall_offset_ns: int) -> bytes: ...
+
+class CollectiveCount(_CollectiveCount):
+    @property
+    def address(self) -> int: ...
 
 class Channel(_Channel):
     @property
