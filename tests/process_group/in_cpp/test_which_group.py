@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from processes import run_python
+from torch_runner import PROGRAMS
 
 from timing_logger import which_core
 
@@ -91,3 +92,14 @@ def test_the_sidecar_names_what_timed_the_groups(tmp_path: Path, group: str) -> 
     run = chosen_with(f"FOLDER = {str(tmp_path)!r}\n{ONE_CALL}", TIMING_LOGGER_GROUP=group)
     assert run.returncode == 0, run.stderr
     assert json.loads((tmp_path / "timing-rank0.meta.json").read_text())["process_group"] == group
+
+
+@needs_native
+@pytest.mark.skipif(not COMPILER, reason="no C++ compiler")
+def test_odd_calls_raise_the_same_and_have_the_same_rows_whichever_times_them() -> None:
+    program = (PROGRAMS / "odd_calls.py").read_text()
+    told = {group: chosen_with(program, TIMING_LOGGER_GROUP=group) for group in ("python", "native")}
+    (raised, rows), of_python = json.loads(told["native"].stdout), json.loads(told["python"].stdout)
+    assert [raised, rows] == of_python
+    assert "are timed in Python" not in told["native"].stderr
+    assert (len(rows) > 20, raised.count("") > 10) == (True, True)

@@ -24,6 +24,8 @@ struct Call {
   bool goes_on; /* in the background */
   std::optional<int64_t> root = std::nullopt;
   py::handle layer = {}; /* its name, if Python found it */
+  uint16_t layer_name = 0, phase = 0; /* of the label that is in force */
+  bool is_labelled = false, names_layer = false;
 };
 
 class Group : public c10d::ProcessGroup {
@@ -69,10 +71,10 @@ class Group : public c10d::ProcessGroup {
     python_names_buckets_ = buckets.empty();
   }
 
-  /* Whether a call of Python's may be timed here; if so, it has to be. */
-  bool takes(const Call& call) const {
+  /* Whether a call may be timed here; if so, it has to be. Notes the label that is in force. */
+  bool takes(Call& call) const {
     return is_timing_ && is_plain(*call.sent) && __atomic_load_n(&recorder_->state().is_plain, __ATOMIC_ACQUIRE) &&
-        !(call.method == ALLREDUCE && python_names_buckets_ && current_pass() != NO_PASS);
+        !(call.method == ALLREDUCE && python_names_buckets_ && current_pass() != NO_PASS) && has_plain_label(call);
   }
 
   const c10::intrusive_ptr<ProcessGroup>& untimed() const { return untimed_; }
@@ -203,7 +205,11 @@ class Group : public c10d::ProcessGroup {
     row.names[GROUP] = name_;
     row.names[STATUS] = recorder_->ok;
     row.names[THREAD] = recorder_->thread();
-    if (!put_label(row) && !put_bucket(row, call) && call.layer)
+    if (call.is_labelled) {
+      row.names[LAYER_NAME] = call.layer_name;
+      row.names[PHASE] = call.phase;
+    }
+    if (!call.names_layer && !put_bucket(row, call) && call.layer)
       put_layer(row, call.layer);
   }
 
@@ -212,17 +218,16 @@ class Group : public c10d::ProcessGroup {
     row.has |= HAS(which);
   }
 
-  /* Returns whether a label is in force that names a layer. */
-  bool put_label(Slot& row) const {
+  /* Whether no label is in force, or one that a slot can hold: a program may give any object for a name. */
+  bool has_plain_label(Call& call) const {
     const Recording& state = recorder_->state();
     if (!__atomic_load_n(&state.has_labels, __ATOMIC_RELAXED))
-      return false;
+      return true;
     py::gil_scoped_acquire lock;
-    uint16_t layer_name = recorder_->blank, phase = recorder_->blank;
-    int names_layer = state.label(state.recorder, &layer_name, &phase);
-    row.names[LAYER_NAME] = layer_name;
-    row.names[PHASE] = phase;
-    return names_layer > 0;
+    int names_layer = state.label(state.recorder, &call.layer_name, &call.phase);
+    call.is_labelled = names_layer >= 0;
+    call.names_layer = names_layer > 0;
+    return call.is_labelled;
   }
 
   bool put_bucket(Slot& row, const Call& call) {
