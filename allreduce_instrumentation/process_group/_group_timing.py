@@ -56,6 +56,11 @@ class GroupTiming:
         self.on_device: type[DeviceOperation] = Nccl2Operation if has_nccl2(group) else DeviceOperation
         self.without_future: set[str] = set()
 
+    @property
+    def timed_in_streams(self) -> list[str]:
+        """The types of devices of which C++ may time the operations: ``nccl2`` differs too much from the others."""
+        return [] if self.on_device is Nccl2Operation else sorted(self._in_streams)
+
     def in_stream(self, device: torch.device | None) -> bool:
         """Tell whether operations on tensors of ``device`` are queued in the device's streams.
 

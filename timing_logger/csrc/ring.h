@@ -39,6 +39,9 @@
 
 #define IS_GROUP (1u << 25)       /* no call but a group: SEQ collectives begun, PEER of them completed */
 #define ELSEWHERE (1u << 26)      /* the record cannot be put into a slot: the process holds it as it is */
+#define ON_DEVICE (1u << 27)      /* and it holds the interval only: `end_ns` is the address of that object of Python */
+#define NOT_MARKED (1u << 28)     /* of which not both events were recorded ... */
+#define IN_BACKGROUND (1u << 29)  /* ... or between which nothing ran but marks */
 
 /* Of a slot: what it is at least, and what makes whole cache lines of it, of which a word at least is for nobody. */
 enum { NAME_WORDS = (N_NAMES + 3) / 4, SLOT_WORDS = 5 + N_NUMBERS + NAME_WORDS, SPARE_WORDS = 8 - SLOT_WORDS % 8 };

@@ -111,10 +111,21 @@ def _build(path: Path) -> None:
         Path(folder, HEADER_FILE).write_text(columns_header())
         draft = Path(folder, path.name)
         _run([
-            *_compiler(), *_FLAGS, f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
-            *_includes(Path(folder)), str(_SOURCES / "module.cpp"), *_libraries(), "-o", str(draft),
+            *_compiler(), *_FLAGS, *_as_torch_was_built(), *_includes(Path(folder)),
+            str(_SOURCES / "module.cpp"), *_libraries(), "-o", str(draft),
         ])  # fmt: skip
         draft.replace(path)
+
+
+def _as_torch_was_built() -> list[str]:
+    """Return the flags by which the library and torch know each other's classes."""
+    # Until torch 2.8, only extensions of the same compiler share them, unless they name that of torch.
+    kinds = ("COMPILER_TYPE", "STDLIB", "BUILD_ABI")
+    named = {kind: getattr(torch._C, f"_PYBIND11_{kind}", None) for kind in kinds}
+    return [
+        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
+        *(f'-DPYBIND11_{kind}="{name}"' for kind, name in named.items() if name),
+    ]
 
 
 def _includes(made: Path) -> list[str]:

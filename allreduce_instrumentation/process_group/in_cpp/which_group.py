@@ -21,6 +21,7 @@ from allreduce_instrumentation.process_group._torch_versions import is_tried
 from allreduce_instrumentation.process_group.in_cpp.group_library import CannotBuildError, library
 from timing_logger import which_core
 from timing_logger.errors import ConfigurationError
+from timing_logger.recording.device.reserved import reserve
 
 if TYPE_CHECKING:
     from allreduce_instrumentation.process_group._timed_group import TimedProcessGroup
@@ -54,7 +55,9 @@ class Chosen(NamedTuple):
             return
         in_cpp: Any = group
         try:
-            in_cpp._time(untimed, recorder, timing.identity, timing.has_streams)
+            in_cpp._time(
+                untimed, recorder, timing.identity, timing.has_streams, timing.timed_in_streams, reserve
+            )
         except RuntimeError as error:
             log.warning("timing logger: %s is timed in Python: %s", timing.identity.name, error)
         else:

@@ -62,6 +62,17 @@ class EventPool:
             self._look_at_level(len(self.free) + self._capacity - self.made)
         return pair
 
+    def take_some(self, most: int) -> list[EventPair]:
+        """Take as many pairs as there are, at most so many; that there is none at all counts as one interval without."""
+        first = self.take()
+        pairs = [] if first is None else [first]
+        while pairs and len(pairs) < most and (self.free or self.made < self._capacity):
+            pair = self.take()
+            if pair is None:
+                break
+            pairs.append(pair)
+        return pairs
+
     def _make(self) -> EventPair | None:
         number = next(self._tickets, None)
         if number is None:

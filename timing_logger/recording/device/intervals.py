@@ -140,6 +140,20 @@ class DeviceInterval:
         if not self.lost:
             accelerator.mark(self._events[1], stream, index)
 
+    def marked_in_c(self, issued_ns: int, lost: bool, in_background: bool) -> None:
+        """Note what code in C++ did with an interval of ``reserved``: it opened and ended it.
+
+        Args:
+            issued_ns: see the class.
+            lost: whether it could not mark both.
+            in_background: whether the work ran in another stream than the marks.
+        """
+        self.issued_ns = issued_ns
+        self.ended = True
+        self.lost = self.lost or lost
+        if in_background:
+            self.stream = None
+
     def wait(self) -> None:
         """Wait until the device has passed the end of the interval, and for nothing else on it."""
         if self.elapsed_ns is not None or self.lost or not self.ended:
@@ -269,14 +283,7 @@ def _begin_unless_full(on: Device, stream: torch.Stream | None, issued_ns: int) 
 def _begin(
     on: Device, events: EventPair | None, stream: torch.Stream | None, issued_ns: int
 ) -> DeviceInterval:
-    interval = _new_interval(DeviceInterval)  # setting the slots here saves a call to __init__
-    interval._events = events
-    interval.device = on
-    interval.issued_ns = issued_ns
-    interval.stream = stream
-    interval.elapsed_ns = None
-    interval.ended = False
-    interval.lost = events is None
+    interval = new_interval(on, events, stream, issued_ns)
     if events is not None:
         try:
             if stream is None:
@@ -285,6 +292,21 @@ def _begin(
                 on.accelerator.mark(events[0], stream, on.index)
         except TORCH_ERRORS as error:
             interval.lose(error)
+    return interval
+
+
+def new_interval(
+    on: Device, events: EventPair | None, stream: torch.Stream | None, issued_ns: int
+) -> DeviceInterval:
+    """Return an interval whose start is not marked; it is lost without events."""
+    interval = _new_interval(DeviceInterval)  # setting the slots here saves a call to __init__
+    interval._events = events
+    interval.device = on
+    interval.issued_ns = issued_ns
+    interval.stream = stream
+    interval.elapsed_ns = None
+    interval.ended = False
+    interval.lost = events is None
     return interval
 
 

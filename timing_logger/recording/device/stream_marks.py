@@ -32,11 +32,11 @@ class StreamMarks:
         self._passed = 0
         self._milestones: deque[tuple[int, ref[_Interval]]] = deque()
 
-    def note(self, interval: _Interval) -> None:
-        """Count ``interval`` as begun."""
-        self._begun += 1
-        if self._begun % _MILESTONE == 0:
-            self._milestones.append((self._begun, ref(interval)))
+    def note(self, interval: _Interval, count: int = 1) -> None:
+        """Count ``interval`` as begun, and so many in all: the others follow it in the stream."""
+        before, self._begun = self._begun, self._begun + count
+        if before // _MILESTONE != self._begun // _MILESTONE:
+            self._milestones.append((before + 1, ref(interval)))
 
     def is_full(self) -> bool:
         """Tell whether the number of waiting intervals has reached its limit."""

@@ -17,15 +17,17 @@ inline constexpr std::array<const char*, N_METHODS> OPERATIONS = {
     "ALLREDUCE", "BCAST", "REDUCE", "ALLGATHER", "REDUCE_SCATTER",
 };
 
-/* A call, as far as it can be known without its group. */
+/* A call: first as far as it can be known without its group, then by Group::takes. */
 struct Call {
   Method method;
   const at::Tensor* sent;
   bool goes_on; /* in the background */
   std::optional<int64_t> root = std::nullopt;
+  bool has_row = false;
   py::handle layer = {}; /* its name, if Python found it */
   uint16_t layer_name = 0, phase = 0; /* of the label that is in force */
   bool is_labelled = false, names_layer = false;
+  StreamInterval interval = {}; /* if it is timed in the stream of a device */
 };
 
 class Group : public c10d::ProcessGroup {
@@ -38,11 +40,13 @@ class Group : public c10d::ProcessGroup {
    * recorder: a recorder over the native core.
    * identity: the group's name, size and count of collectives.
    * has_streams: whether some of its backends work in the streams of a device.
+   * timed_in_streams: the types of those devices of which the operations are timed here, too.
+   * reserve: makes intervals for a stream.
    *
    * Throws if the native core is of another build, or its ring has no room for names. */
   void time(
       c10::intrusive_ptr<ProcessGroup> untimed, const py::object& recorder, const py::object& identity,
-      bool has_streams) {
+      bool has_streams, const std::vector<std::string>& timed_in_streams, const py::object& reserve) {
     auto recording = std::make_shared<Recorder>(recorder);
     for (int method = 0; method < N_METHODS; method++) {
       at_once_[method] = recording->name(OPERATIONS[method]);
@@ -52,6 +56,10 @@ class Group : public c10d::ProcessGroup {
     group_size_ = py::cast<int64_t>(identity.attr("size"));
     count_ = reinterpret_cast<int64_t*>(py::cast<uintptr_t>(identity.attr("address")));
     has_streams_ = has_streams;
+    for (const std::string& type : timed_in_streams)
+      if (TIMES_DEVICES)
+        timed_in_streams_.push_back(c10::Device(type).type());
+    Reserves::of_process().make_by(reserve);
     untimed_ = std::move(untimed);
     identity_ = std::make_unique<Kept>(identity);
     recorder_ = std::move(recording);
@@ -71,26 +79,28 @@ class Group : public c10d::ProcessGroup {
     python_names_buckets_ = buckets.empty();
   }
 
-  /* Whether a call may be timed here; if so, it has to be. Notes the label that is in force. */
+  /* Whether a call may be timed here; if so, it has to be. Notes whether it has a row, its label and its interval. */
   bool takes(Call& call) const {
-    return is_timing_ && is_plain(*call.sent) && __atomic_load_n(&recorder_->state().is_plain, __ATOMIC_ACQUIRE) &&
-        !(call.method == ALLREDUCE && python_names_buckets_ && current_pass() != NO_PASS) && has_plain_label(call);
+    if (!is_timing_ || !is_plain(*call.sent) || !__atomic_load_n(&recorder_->state().is_plain, __ATOMIC_ACQUIRE))
+      return false;
+    if ((call.method == ALLREDUCE && python_names_buckets_ && current_pass() != NO_PASS) || !has_plain_label(call))
+      return false;
+    call.has_row = __atomic_load_n(&recorder_->state().is_on, __ATOMIC_RELAXED);
+    return call.sent->device().is_cpu() || !call.has_row || has_interval(call);
   }
 
   const c10::intrusive_ptr<ProcessGroup>& untimed() const { return untimed_; }
 
-  /* Whether the calls of the current iteration have rows. */
-  bool is_on() const { return __atomic_load_n(&recorder_->state().is_on, __ATOMIC_RELAXED); }
-
   /* Issues a call that takes() was true of. */
   template <class Issue>
-  WorkPtr run(const Call& call, const Issue& issue) {
-    bool has_row = is_on();
-    if (!has_row && (call.goes_on || has_streams_))
+  WorkPtr run(Call& call, const Issue& issue) {
+    if (!call.has_row && (call.goes_on || has_streams_))
       return counted(issue);
     Slot row;
     fill(row, call);
-    return call.goes_on ? in_background(call.method, row, issue) : at_once(row, has_row, issue);
+    if (call.interval)
+      return in_stream(call, row, issue);
+    return call.goes_on ? in_background(call.method, row, issue) : at_once(row, call.has_row, issue);
   }
 
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
@@ -184,9 +194,22 @@ class Group : public c10d::ProcessGroup {
     return c10::make_intrusive<WorkOfPython>(made);
   }
 
-  static bool is_plain(const at::Tensor& tensor) {
-    return tensor.defined() && tensor.device().is_cpu() && tensor.layout() == at::kStrided &&
-        !tensor.unsafeGetTensorImpl()->is_python_dispatch();
+  bool is_plain(const at::Tensor& tensor) const {
+    return tensor.defined() && tensor.layout() == at::kStrided &&
+        !tensor.unsafeGetTensorImpl()->is_python_dispatch() &&
+        (tensor.device().is_cpu() || is_timed_in_streams(tensor.device().type()));
+  }
+
+  bool is_timed_in_streams(c10::DeviceType type) const {
+    return std::find(timed_in_streams_.begin(), timed_in_streams_.end(), type) != timed_in_streams_.end();
+  }
+
+  /* Takes an interval for a call; there is none for one that Python has to see, as one that is captured. */
+  static bool has_interval(Call& call) {
+    c10::Stream stream = current_stream(call.sent->device());
+    if (!IS_CAPTURING(stream))
+      call.interval = StreamInterval(stream);
+    return static_cast<bool>(call.interval);
   }
 
   /* Puts everything that is known before the call begins. */
@@ -201,7 +224,7 @@ class Group : public c10d::ProcessGroup {
       set(row, PEER, *call.root);
     std::fill(row.names, row.names + N_NAMES, recorder_->blank);
     row.names[OPERATION] = (call.goes_on ? going_on_ : at_once_)[call.method];
-    row.names[CLOCK] = recorder_->host;
+    row.names[CLOCK] = call.interval ? recorder_->device : recorder_->host;
     row.names[GROUP] = name_;
     row.names[STATUS] = recorder_->ok;
     row.names[THREAD] = recorder_->thread();
@@ -312,11 +335,37 @@ class Group : public c10d::ProcessGroup {
       operation->end_now(nullptr);
       return work;
     }
-    return c10::make_intrusive<TimedWork>(work, operation, ends_by_future(method, work, operation));
+    return c10::make_intrusive<TimedHostWork>(work, operation, ends_by_future(method, work, operation));
+  }
+
+  /* Issues a call whose operation its backend queues. Outside of a backward pass its future is left alone: a callback
+   * would tie the outputs to one more stream, so that memory which is freed early could not be used again at once. */
+  template <class Issue>
+  WorkPtr in_stream(Call& call, Slot& row, const Issue& issue) {
+    set(row, SEQ, count_next(count_));
+    row.start_ns = perf_counter_ns();
+    call.interval.begin();
+    auto operation = std::make_shared<DeviceOperation>(recorder_, row, std::move(call.interval), call.goes_on);
+    WorkPtr work;
+    try {
+      work = issue();
+    } catch (...) {
+      count_back(count_);
+      operation->refuse(std::current_exception());
+      throw;
+    }
+    if (!work) { /* all of it is in the current stream */
+      operation->end_now(nullptr);
+      return work;
+    }
+    bool is_waited_by_pass = call.goes_on && current_pass() != NO_PASS;
+    bool has_future = is_waited_by_pass && ends_by_future(call.method, work, operation);
+    return c10::make_intrusive<TimedDeviceWork>(work, operation, has_future);
   }
 
   /* Returns whether a future tells the end of the operation, even if nobody waits. */
-  bool ends_by_future(Method method, const WorkPtr& work, const OperationPtr& operation) {
+  template <class OfOperation>
+  bool ends_by_future(Method method, const WorkPtr& work, const OfOperation& operation) {
     if (has_no_future_[method])
       return false;
     c10::intrusive_ptr<c10::ivalue::Future> future;
@@ -332,6 +381,7 @@ class Group : public c10d::ProcessGroup {
 
   std::atomic<bool> is_timing_{false}, python_names_buckets_{false};
   bool has_streams_ = false;
+  std::vector<c10::DeviceType> timed_in_streams_;
   RecorderPtr recorder_;
   c10::intrusive_ptr<ProcessGroup> untimed_;
   std::unique_ptr<Kept> identity_;

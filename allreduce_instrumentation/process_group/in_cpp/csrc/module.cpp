@@ -78,7 +78,7 @@ template <class Issue>
 py::object issue(const Given& given, Call call, const Issue& issue) {
   if (!given.group.takes(call))
     return {};
-  py::object layer = given.group.is_on() ? layer_by(given.find_layer) : py::object();
+  py::object layer = call.has_row ? layer_by(given.find_layer) : py::object();
   call.layer = layer;
   WorkPtr work;
   {
@@ -98,7 +98,7 @@ py::object of_list(const Given& given, WorkPtr (c10d::ProcessGroup::*send)(std::
   Call call{given.method, &tensors[0], options->asyncOp};
   if constexpr (!std::is_same_v<Options, c10d::AllreduceOptions>)
     call.root = options->rootRank;
-  return issue(given, call, [&] { return (given.group.untimed().get()->*send)(tensors, *options); });
+  return issue(given, std::move(call), [&] { return (given.group.untimed().get()->*send)(tensors, *options); });
 }
 
 template <class Options>
@@ -109,7 +109,7 @@ py::object of_pair(const Given& given, WorkPtr (c10d::ProcessGroup::*send)(at::T
     return {};
   at::Tensor into = *received, from = *sent;
   Call call{given.method, &from, options->asyncOp};
-  return issue(given, call, [&] { return (given.group.untimed().get()->*send)(into, from, *options); });
+  return issue(given, std::move(call), [&] { return (given.group.untimed().get()->*send)(into, from, *options); });
 }
 
 py::object issue(const Given& given) {
@@ -167,5 +167,7 @@ PYBIND11_MODULE(TIMING_MODULE, module) {
       .def("_name_buckets", &Group::name_buckets);
   py::class_<TimedWork, c10d::Work, c10::intrusive_ptr<TimedWork>>(module, "TimedWork")
       .def_property_readonly("untimed", [](const TimedWork& work) { return work.untimed(); });
+  py::class_<TimedHostWork, TimedWork, c10::intrusive_ptr<TimedHostWork>>(module, "TimedHostWork");
+  py::class_<TimedDeviceWork, TimedWork, c10::intrusive_ptr<TimedDeviceWork>>(module, "TimedDeviceWork");
   module.attr("issue") = py::reinterpret_steal<py::object>(PyCFunction_New(&ISSUE, nullptr));
 }

@@ -27,6 +27,16 @@ inline constexpr std::array<const char*, N_FAILURES> FAILURES = {
     "DistNetworkError", "QueueEmptyError", "DistError", "OutOfMemoryError",
 };
 
+/* Lets go of an object of Python, on any thread. */
+inline void let_go(PyObject* object) {
+  if (!Py_IsInitialized())
+    return;
+  if (PyGILState_Check())
+    Py_DECREF(object);
+  else /* no thread of a backend ever waits for the interpreter; where its list is full, the object stays */
+    Py_AddPendingCall([](void* object) { Py_DECREF(static_cast<PyObject*>(object)); return 0; }, object);
+}
+
 /* Keeps an object of Python, which any thread may let go of. */
 class Kept {
  public:
@@ -35,14 +45,7 @@ class Kept {
   Kept(const Kept&) = delete;
   Kept& operator=(const Kept&) = delete;
 
-  ~Kept() {
-    if (!Py_IsInitialized())
-      return;
-    if (PyGILState_Check())
-      Py_DECREF(object_);
-    else /* no thread of a backend ever waits for the interpreter; where its list is full, the object stays */
-      Py_AddPendingCall([](void* object) { Py_DECREF(static_cast<PyObject*>(object)); return 0; }, object_);
-  }
+  ~Kept() { let_go(object_); }
 
  private:
   PyObject* object_;
@@ -62,6 +65,7 @@ class Recorder {
     ok = name("ok");
     blank = name("");
     host = name("host");
+    device = name("device");
     wait = name("WAIT");
     unresolved = name("unresolved");
     for (int i = 0; i < N_FAILURES; i++)
@@ -114,7 +118,7 @@ class Recorder {
     }
   }
 
-  uint16_t ok, blank, host, wait, unresolved;
+  uint16_t ok, blank, host, device, wait, unresolved;
 
  private:
   uint16_t status_of_type(const py::handle& type) const {

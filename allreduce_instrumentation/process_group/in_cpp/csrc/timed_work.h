@@ -1,4 +1,4 @@
-/* The handle on a timed operation under way: that of the backend, but for waits and futures. */
+/* Handles on timed operations under way: those of the backend, but for waits and futures. */
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Work.hpp>
@@ -7,6 +7,8 @@
 
 namespace timing {
 
+using FuturePtr = c10::intrusive_ptr<c10::ivalue::Future>;
+
 /* Has an operation end by a future; does not wait, and takes no lock of the interpreter. */
 inline void end_by(const OperationPtr& operation, c10::ivalue::Future& future) {
   future.addCallback([operation](c10::ivalue::Future& done) {
@@ -14,36 +16,19 @@ inline void end_by(const OperationPtr& operation, c10::ivalue::Future& future) {
   });
 }
 
+inline void end_by(const DeviceOperationPtr& operation, c10::ivalue::Future& future) {
+  if (future.completed())
+    operation->end_where_complete(future);
+  else
+    future.addCallback([operation](c10::ivalue::Future&) { operation->end_now(nullptr); });
+}
+
 class TimedWork : public c10d::Work {
  public:
-  TimedWork(c10::intrusive_ptr<c10d::Work> untimed, OperationPtr operation, bool has_future)
-      : Work(-1, untimed->retrieveOpType()),
-        untimed_(std::move(untimed)),
-        operation_(std::move(operation)),
-        has_future_(has_future) {}
-
-  ~TimedWork() override {
-    if (!has_future_)
-      operation_->lose();
-  }
+  TimedWork(c10::intrusive_ptr<c10d::Work> untimed, bool has_future)
+      : Work(-1, untimed->retrieveOpType()), untimed_(std::move(untimed)), has_future_(has_future) {}
 
   const c10::intrusive_ptr<c10d::Work>& untimed() const { return untimed_; }
-
-  bool wait(std::chrono::milliseconds timeout = kNoTimeout) override {
-    return operation_->wait(
-        operation_->recorder().thread(), [&] { return untimed_->wait(timeout); },
-        [&] { return untimed_->isCompleted(); });
-  }
-
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
-    auto future = untimed_->getFuture();
-    if (!has_future_) {
-      has_future_ = true;
-      end_by(operation_, *future);
-    }
-    note_use_in_backward(operation_);
-    return future;
-  }
 
   bool isCompleted() override { return untimed_->isCompleted(); }
   bool isSuccess() const override { return untimed_->isSuccess(); }
@@ -55,7 +40,7 @@ class TimedWork : public c10d::Work {
   void blockCurrentStream() override { untimed_->blockCurrentStream(); }
 #endif
   void abort() override { untimed_->abort(); }
-  c10::intrusive_ptr<c10::ivalue::Future> getFutureResult() override { return untimed_->getFutureResult(); }
+  FuturePtr getFutureResult() override { return untimed_->getFutureResult(); }
   float getDuration() const override { return untimed_->getDuration(); }
   uint64_t getSequencenumber() const override { return untimed_->getSequencenumber(); }
 #if TORCH_SINCE(14)
@@ -65,10 +50,67 @@ class TimedWork : public c10d::Work {
   uint64_t getCompletionKey() const override { return untimed_->getCompletionKey(); }
 #endif
 
- private:
+ protected:
   c10::intrusive_ptr<c10d::Work> untimed_;
+  std::atomic<bool> has_future_; /* whether a future tells the end, even if nobody waits */
+};
+
+/* On an operation that is timed by the clock of the host. */
+class TimedHostWork : public TimedWork {
+ public:
+  TimedHostWork(c10::intrusive_ptr<c10d::Work> untimed, OperationPtr operation, bool has_future)
+      : TimedWork(std::move(untimed), has_future), operation_(std::move(operation)) {}
+
+  ~TimedHostWork() override {
+    if (!has_future_)
+      operation_->lose();
+  }
+
+  bool wait(std::chrono::milliseconds timeout = kNoTimeout) override {
+    return operation_->wait(
+        operation_->recorder().thread(), [&] { return untimed_->wait(timeout); },
+        [&] { return untimed_->isCompleted(); });
+  }
+
+  FuturePtr getFuture() override {
+    FuturePtr future = untimed_->getFuture();
+    if (!has_future_.exchange(true))
+      end_by(operation_, *future);
+    note_use_in_backward(operation_);
+    return future;
+  }
+
+ private:
   OperationPtr operation_;
-  std::atomic<bool> has_future_;
+};
+
+/* On an operation that is timed in a stream. */
+class TimedDeviceWork : public TimedWork {
+ public:
+  TimedDeviceWork(c10::intrusive_ptr<c10d::Work> untimed, DeviceOperationPtr operation, bool has_future)
+      : TimedWork(std::move(untimed), has_future), operation_(std::move(operation)) {}
+
+  ~TimedDeviceWork() override {
+    if (!has_future_)
+      operation_->lose();
+  }
+
+  bool wait(std::chrono::milliseconds timeout = kNoTimeout) override {
+    return operation_->wait([&] { return untimed_->wait(timeout); });
+  }
+
+  FuturePtr getFuture() override {
+    FuturePtr future = untimed_->getFuture();
+    if (operation_->goes_on() && future) {
+      if (!has_future_.exchange(true))
+        end_by(operation_, *future);
+      note_use_in_backward(operation_, future);
+    }
+    return future;
+  }
+
+ private:
+  DeviceOperationPtr operation_;
 };
 
 /* A handle that Python made, for C++: it keeps the object of Python, whose methods its waits and futures are. */
@@ -78,7 +120,7 @@ class WorkOfPython : public c10d::Work {
   explicit WorkOfPython(const py::object& made) : kept_(made), made_(made.cast<c10::intrusive_ptr<c10d::Work>>()) {}
 
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override { return made_->wait(timeout); }
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return made_->getFuture(); }
+  FuturePtr getFuture() override { return made_->getFuture(); }
 
  private:
   Kept kept_;

@@ -19,5 +19,13 @@
 #define ALL_TO_ALL_SINGLE alltoall_base
 #endif
 
+#if TORCH_SINCE(12)
+#define TIMES_DEVICES 1
+#define IS_CAPTURING(stream) (stream).is_capturing()
+#else /* only Python can ask whether a stream is being captured into a graph */
+#define TIMES_DEVICES 0
+#define IS_CAPTURING(stream) true
+#endif
+
 #define NAME_OF(method) NAME_OF_EXPANDED(method)
 #define NAME_OF_EXPANDED(method) #method

@@ -247,19 +247,31 @@ cdef class Channel:
     cdef object record_at(self, uint64_t position):
         """Return a record that was put; None if its slot does not hold it any more."""
         cdef const Slot *slot = ring_slot(&self.ring, position)
-        cdef Fields fields
-        cdef int which
-        cdef list numbers # which hold what the fields point to
         if not names_read(&self.names.table, &self.ring, position):
             return None
-        if ring_is_elsewhere(&self.ring, position):
-            return self.elsewhere.get(position)
-        numbers = [_number_in(slot, which) for which in range(N_NUMBERS)]
+        if not ring_is_elsewhere(&self.ring, position):
+            return self.record_in(slot, slot.start_ns, slot.end_ns if slot.has & HAS_END else None)
+        record = self.elsewhere.get(position)
+        if record is None and slot.has & ON_DEVICE:
+            record = self.elsewhere[position] = self.record_on_device(slot)
+        return record
+
+    cdef object record_in(self, const Slot *slot, start_ns, end_ns):
+        cdef Fields fields
+        cdef int which
+        cdef list numbers = [_number_in(slot, which) for which in range(N_NUMBERS)] # which hold what the fields point to
         for which in range(N_NAMES):
             fields.names[which] = self.names.text(slot.names[which])
         for which in range(N_NUMBERS):
             fields.numbers[which] = <PyObject *> numbers[which]
-        return raw_record(&fields, slot.start_ns, slot.end_ns if slot.has & HAS_END else None, None)
+        return raw_record(&fields, start_ns, end_ns, None)
+
+    cdef object record_on_device(self, const Slot *slot):
+        """Return the record of a block whose events code in C recorded; its interval is not the slot's any more."""
+        cdef object interval = <object> <PyObject *> <uintptr_t> slot.end_ns
+        Py_DECREF(interval)
+        interval.marked_in_c(slot.start_ns, bool(slot.has & NOT_MARKED), bool(slot.has & IN_BACKGROUND))
+        return self.record_in(slot, interval, None)
 
     # -- what code in C has begun -----------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ from timing_logger.recording.spellings import one_value
 
 cdef extern from "ring.h" nogil:
     enum: N_NAMES, N_NUMBERS, NAME_WORDS, HAS_END, ELSEWHERE, RING_MOST_NAMES, RING_PATH_BYTES, RING_MAGIC
-    enum: RING_MOST_STANDING, RING_KEPT_OPEN, RING_BATCH, IS_GROUP
+    enum: RING_MOST_STANDING, RING_KEPT_OPEN, RING_BATCH, IS_GROUP, ON_DEVICE, NOT_MARKED, IN_BACKGROUND
     const uint64_t RING_FULL
     const uint32_t RECORD_LAYOUT, AMOUNTS
     uint32_t HAS(int which)
