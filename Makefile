@@ -143,7 +143,8 @@ OVER_PYTHON := TIMING_LOGGER_CORE=python $(SIDE_BY_SIDE)
 
 # Tests of groups are over the one in Python, as most programs are, and again over the one in C++ where it can be built.
 GROUPS_IN_CPP := TIMING_LOGGER_GROUP=native $(SIDE_BY_SIDE)
-GROUPS := $(addprefix tests/,process_group recording/test_autograd_threads.py)
+GROUPS := $(addprefix tests/,process_group recording/test_autograd_threads.py \
+	recording/device/test_rows_on_async_device.py)
 
 test: $(TEST)
 ifeq ($(strip $(PYTEST_ARGS)),)

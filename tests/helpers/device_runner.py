@@ -25,7 +25,7 @@ _PATHS = [ROOT, TESTS]
 
 
 def on_device(
-    program: str, scenario: str, *, ranks: int = 1, devices: int = 3, limit_s: float = 120
+    program: str, scenario: str, *, ranks: int = 1, devices: int = 3, group: str = "", limit_s: float = 120
 ) -> list[Any]:
     """Return what ``scenario`` of ``tests/async_device_programs/{program}`` returned on each rank.
 
@@ -37,9 +37,10 @@ def on_device(
         scenario: the scenario's name.
         ranks: the number of processes; more than one are started by ``torchrun``.
         devices: how many devices each of them sees.
+        group: which process group times, "python" or "native"; by default as in the test process.
         limit_s: seconds after which the program is ended.
     """
-    outcome = _run(program, ranks, devices, limit_s)
+    outcome = _run(program, ranks, devices, group or os.environ.get("TIMING_LOGGER_GROUP", ""), limit_s)
     assert not isinstance(outcome, str), outcome
     results = [of_rank[scenario] for of_rank in outcome]
     raised = [result["raised"] for result in results if "raised" in result]
@@ -48,7 +49,7 @@ def on_device(
 
 
 @functools.cache
-def _run(program: str, ranks: int, devices: int, limit_s: float) -> list[dict[str, Any]] | str:
+def _run(program: str, ranks: int, devices: int, group: str, limit_s: float) -> list[dict[str, Any]] | str:
     """Run a program; return what each scenario returned or raised, per rank, or a text if the run failed."""
     if lacking := async_device.missing():
         pytest.skip(f"the asynchronous device cannot be built here: {lacking}")
@@ -61,6 +62,7 @@ def _run(program: str, ranks: int, devices: int, limit_s: float) -> list[dict[st
                 "PYTHONPATH": os.pathsep.join(map(str, _PATHS)),
                 "ASYNC_DEVICE_COUNT": str(devices),
                 "OMP_NUM_THREADS": "1",
+                "TIMING_LOGGER_GROUP": group,
                 "GLOO_SOCKET_IFNAME": "lo",
             },
             limit_s=limit_s,

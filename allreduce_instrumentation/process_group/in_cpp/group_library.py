@@ -11,6 +11,7 @@ import logging
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -142,11 +143,17 @@ def _libraries() -> list[str]:
 def _run(command: list[str]) -> None:
     if shutil.which(command[0]) is None:
         raise CannotBuildError(f"there is no C++ compiler {command[0]!r}; CXX names another one")
-    try:
-        subprocess.run(command, capture_output=True, text=True, check=True, timeout=_LIMIT_S)
-    except subprocess.TimeoutExpired:
-        raise CannotBuildError(f"{command[0]} took longer than {_LIMIT_S:.0f} s") from None
-    except subprocess.CalledProcessError as error:
-        lines = error.stderr.strip().splitlines() or [f"it ended with {error.returncode}"]
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as compiler:
+        try:
+            _, said = compiler.communicate(timeout=_LIMIT_S)
+        except BaseException as error:  # a user's Ctrl-C, too: it did not reach the compiler's own session
+            os.killpg(compiler.pid, signal.SIGKILL)  # and what it started
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            raise CannotBuildError(f"{command[0]} took longer than {_LIMIT_S:.0f} s") from None
+    if compiler.returncode:
+        lines = said.strip().splitlines() or [f"it ended with {compiler.returncode}"]
         first = next((line for line in lines if "error" in line), lines[-1])
-        raise CannotBuildError(f"{command[0]} failed: {first}") from None
+        raise CannotBuildError(f"{command[0]} failed: {first}")

@@ -36,7 +36,9 @@ def reserve(stream: torch.Stream) -> list[DeviceInterval]:
         capturing, _ = accelerator.look_at(stream)
     except TORCH_ERRORS as error:
         on.note(error)
-        return [_made(on, None, stream)]
+        capturing = _accelerator.is_about_capture(error)
+        if not capturing:
+            return [_made(on, None, stream)]
     if capturing:
         on.captured.increment()
         return []

@@ -1,0 +1,68 @@
+"""Calls whose operations a backend queues in the streams of a device: C++ times them, and the rows are as Python's.
+
+The device is the tests' own (``async_device``).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from functools import partial
+from typing import Any
+
+import pytest
+from device_runner import on_device
+
+from timing_logger import which_core
+from timing_logger.recording.device.reserved import AT_ONCE
+from timing_logger.recording.device.stream_marks import MOST_INTERVALS
+
+COMPILER = shutil.which(os.environ.get("CXX", "c++")) or ""
+
+pytestmark = pytest.mark.skipif(
+    which_core.NAME != "native" or not COMPILER, reason="no native core, or no C++ compiler"
+)
+
+in_cpp = partial(on_device, "calls_by_groups.py", ranks=2, group="native")
+in_python = partial(on_device, "calls_by_groups.py", ranks=2, group="python")
+
+
+def both(scenario: str) -> list[Any]:
+    """Return what a scenario returned on each rank, which is the same over both kinds of groups."""
+    found = in_cpp(scenario)
+    assert found == in_python(scenario)
+    return found
+
+
+def test_the_handles_are_those_of_cpp() -> None:
+    assert in_cpp("handles") == [["timing_group"]] * 2
+
+
+def test_each_call_has_the_same_rows_whichever_times_it() -> None:
+    assert [len(rows) for rows in both("each_call")] == [18] * 2
+
+
+def test_odd_calls_raise_the_same_and_have_the_same_rows_whichever_times_them() -> None:
+    assert [len(rows) > 8 for _, rows in both("odd_calls")] == [True] * 2
+
+
+def test_a_full_stream_gets_no_more_marks() -> None:
+    """Those that were made ahead and not used count as well, so that there are a few less than Python gives it."""
+    for of_rank in in_cpp("calls_before_a_stream_that_stands_still"):
+        assert MOST_INTERVALS - AT_ONCE <= of_rank["ok"] <= MOST_INTERVALS
+        assert of_rank == {"ok": of_rank["ok"], "unresolved": 260 - of_rank["ok"]}
+
+
+def test_threads_that_call_at_once_lose_no_row() -> None:
+    kinds = ["ALLREDUCE", "IALLREDUCE", "WAIT"]
+    rows = sorted([kind, "ok", f"caller {number}", 40] for kind in kinds for number in range(4))
+    assert both("many_threads") == [[rows, True]] * 2
+
+
+@pytest.mark.parametrize("way", ["ddp", "fsdp2"])
+def test_training_has_the_same_rows_whichever_times_it(way: str) -> None:
+    assert [len(rows) > 12 for rows in both(way)] == [True] * 2
+
+
+def test_on_a_device_that_failed_calls_raise_the_same_and_their_rows_have_no_end() -> None:
+    both("failure")
