@@ -58,7 +58,7 @@ class GroupTiming:
 
     @property
     def timed_in_streams(self) -> list[str]:
-        """The types of devices of which C++ may time the operations: ``nccl2`` differs too much from the others."""
+        """The types of devices whose operations C++ may time: ``nccl2`` differs too much from the others."""
         return [] if self.on_device is Nccl2Operation else sorted(self._in_streams)
 
     def in_stream(self, device: torch.device | None) -> bool:

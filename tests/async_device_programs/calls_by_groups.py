@@ -74,7 +74,10 @@ def each_call() -> list[Any]:
 
 def odd_calls() -> list[Any]:
     """What was raised, and the rows, of several streams."""
-    raised = [_raised_by(call) for call in (_unknown_root, _waited_twice, _dropped, _future_alone, _elsewhere, _thread)]
+    raised = [
+        _raised_by(call)
+        for call in (_unknown_root, _waited_twice, _dropped, _future_alone, _elsewhere, _thread)
+    ]
     return [raised, sorted(_told(new_rows()), key=str)]
 
 
@@ -171,7 +174,9 @@ def _steps(model: nn.Module) -> list[Any]:
     LOGGER.set_current_iteration(None)
     told = _told(rows)
     first = min(row[3] for row in told)
-    rows_of_group = [[*row[:2], row[3] - first, *row[4:10], row[10] == "MainThread", *row[11:]] for row in told]
+    rows_of_group = [
+        [*row[:2], row[3] - first, *row[4:10], row[10] == "MainThread", *row[11:]] for row in told
+    ]
     return sorted(rows_of_group, key=str)  # rows of two streams come in any order
 
 

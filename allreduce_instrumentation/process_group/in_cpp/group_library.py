@@ -143,17 +143,24 @@ def _libraries() -> list[str]:
 def _run(command: list[str]) -> None:
     if shutil.which(command[0]) is None:
         raise CannotBuildError(f"there is no C++ compiler {command[0]!r}; CXX names another one")
-    with subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as compiler:
+    # In this process's group: who ends that ends the compiler, too.
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as compiler:
         try:
             _, said = compiler.communicate(timeout=_LIMIT_S)
-        except BaseException as error:  # a user's Ctrl-C, too: it did not reach the compiler's own session
-            os.killpg(compiler.pid, signal.SIGKILL)  # and what it started
-            if not isinstance(error, subprocess.TimeoutExpired):
-                raise
+        except subprocess.TimeoutExpired:
+            _end(compiler.pid)
             raise CannotBuildError(f"{command[0]} took longer than {_LIMIT_S:.0f} s") from None
     if compiler.returncode:
         lines = said.strip().splitlines() or [f"it ended with {compiler.returncode}"]
         first = next((line for line in lines if "error" in line), lines[-1])
         raise CannotBuildError(f"{command[0]} failed: {first}")
+
+
+def _end(pid: int) -> None:
+    """Kill a process and what it has started: a compiler's driver goes, and the compiler would go on."""
+    try:
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            _end(int(child))
+        os.kill(pid, signal.SIGKILL)
+    except (FileNotFoundError, ProcessLookupError):
+        pass  # it ended meanwhile

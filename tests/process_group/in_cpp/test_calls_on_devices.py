@@ -1,4 +1,4 @@
-"""Calls whose operations a backend queues in the streams of a device: C++ times them, and the rows are as Python's.
+"""Calls that a backend queues in the streams of a device: C++ times them, and the rows are as Python's.
 
 The device is the tests' own (``async_device``).
 """
@@ -47,7 +47,7 @@ def test_odd_calls_raise_the_same_and_have_the_same_rows_whichever_times_them() 
 
 
 def test_a_full_stream_gets_no_more_marks() -> None:
-    """Those that were made ahead and not used count as well, so that there are a few less than Python gives it."""
+    """Those that were made ahead and not used count as well, so there are a few less than Python's."""
     for of_rank in in_cpp("calls_before_a_stream_that_stands_still"):
         assert MOST_INTERVALS - AT_ONCE <= of_rank["ok"] <= MOST_INTERVALS
         assert of_rank == {"ok": of_rank["ok"], "unresolved": 260 - of_rank["ok"]}

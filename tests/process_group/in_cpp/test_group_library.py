@@ -90,7 +90,16 @@ def test_the_library_is_built_for_this_torch_and_its_group_is_a_group_of_torchs(
     assert issubclass(library().Group, torch.distributed.ProcessGroup)
 
 
-def test_a_compiler_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_compiler_that_takes_too_long_is_ended_with_all_that_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("torch")
     from allreduce_instrumentation.process_group.in_cpp import group_library
 
@@ -98,16 +107,9 @@ def test_a_compiler_that_takes_too_long_is_ended_with_all_that_it_started(tmp_pa
     compiler = tmp_path / "compiler"
     compiler.write_text(f"#!/bin/sh\nsleep 600 &\necho $! > {begun}\nwait\n")
     compiler.chmod(0o755)
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(group_library.CannotBuildError) as refused:
-        patch.setenv("CXX", str(compiler))
-        patch.setattr(group_library, "_LIMIT_S", 1.0)
+    monkeypatch.setenv("CXX", str(compiler))
+    monkeypatch.setattr(group_library, "_LIMIT_S", 1.0)
+    with pytest.raises(group_library.CannotBuildError) as refused:
         group_library._build(tmp_path / "library.so")
     assert str(refused.value) == f"{compiler} took longer than 1 s"
     assert not is_running(int(begun.read_text()))
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
-    except FileNotFoundError:
-        return False

@@ -1,4 +1,4 @@
-"""Intervals that are made ahead for code in C++. The device is scripted; the code in C++ is played by the tests."""
+"""Intervals that are made ahead for code in C++, which the tests play. The device is scripted."""
 
 from __future__ import annotations
 
@@ -76,7 +76,9 @@ def test_the_events_of_an_interval_that_nobody_holds_are_free_again(
     assert len(pool.free) == pool.made == AT_ONCE
 
 
-def test_there_is_none_while_a_graph_is_captured_which_is_counted(scripted_device: ScriptedAccelerator) -> None:
+def test_there_is_none_while_a_graph_is_captured_which_is_counted(
+    scripted_device: ScriptedAccelerator,
+) -> None:
     scripted_device.capturing = True
     assert (reserved(scripted_device), on(scripted_device).captured.value) == ([], 1)
 

@@ -63,7 +63,7 @@ class EventPool:
         return pair
 
     def take_some(self, most: int) -> list[EventPair]:
-        """Take as many pairs as there are, at most so many; that there is none at all counts as one interval without."""
+        """Take as many pairs as there are, at most so many; to find none is counted as by :meth:`take`."""
         first = self.take()
         pairs = [] if first is None else [first]
         while pairs and len(pairs) < most and (self.free or self.made < self._capacity):

@@ -1,7 +1,7 @@
 """Intervals that are made ahead, for code in C++ that marks them without the interpreter's lock.
 
-That code takes one for each block, records its two events, and puts the interval into the ring. From there on it is
-an interval like others.
+That code takes one for each block, records its two events, and puts the interval into the ring. From there
+on it is an interval like others.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ AT_ONCE = 16
 
 
 def reserve(stream: torch.Stream) -> list[DeviceInterval]:
-    """Return intervals for the next blocks in ``stream``: ``AT_ONCE``, or fewer if the pool has no more events.
+    """Return intervals for the next blocks in ``stream``: ``AT_ONCE``, or fewer if the pool lacks events.
 
     Returns:
-        The intervals, none of them marked. A single lost one if no event may or can be recorded in the stream now; none
-        while the stream is being captured into a graph, and if the accelerator is not known.
+        The intervals, none of them marked. A single lost one if no event may or can be recorded in the
+        stream now; none while it is being captured into a graph, and if the accelerator is not known.
     """
     accelerator = _accelerator.find_accelerator()
     if accelerator is None:
