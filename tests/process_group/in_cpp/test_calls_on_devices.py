@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 import shutil
 from functools import partial
+from importlib.metadata import version
 from typing import Any
 
 import pytest
 from device_runner import on_device
+from packaging.version import Version
 
 from timing_logger import which_core
 from timing_logger.recording.device.reserved import AT_ONCE
@@ -19,9 +21,10 @@ from timing_logger.recording.device.stream_marks import MOST_INTERVALS
 
 COMPILER = shutil.which(os.environ.get("CXX", "c++")) or ""
 
-pytestmark = pytest.mark.skipif(
-    which_core.NAME != "native" or not COMPILER, reason="no native core, or no C++ compiler"
-)
+pytestmark = [
+    pytest.mark.skipif(which_core.NAME != "native" or not COMPILER, reason="no native core, or no compiler"),
+    pytest.mark.skipif(Version(version("torch")) < Version("2.12"), reason="Python times devices there"),
+]
 
 in_cpp = partial(on_device, "calls_by_groups.py", ranks=2, group="native")
 in_python = partial(on_device, "calls_by_groups.py", ranks=2, group="python")
