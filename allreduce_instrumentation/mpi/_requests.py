@@ -7,8 +7,8 @@ Request``), the wait is not seen, and the rows of such requests end as ``unresol
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Sequence
+import inspect
+from collections.abc import Callable, Iterable
 from functools import partial
 from time import perf_counter_ns
 from typing import Any, TypeAlias
@@ -17,7 +17,8 @@ from mpi4py import MPI
 
 from allreduce_instrumentation.mpi._pending import learn_whether_cancelled
 from allreduce_instrumentation.mpi._stand_ins import StandIn
-from timing_logger.recording.cores.chosen import BackgroundSpan, Completion, lose_operation
+from timing_logger.recording.cores.chosen import BackgroundSpan, completing_method, handle_class
+from timing_logger.recording.cores.issued_calls import CompletingCall
 
 # mpi4py's own classes: their names in MPI will refer to stand-ins.
 _Request: TypeAlias = MPI.Request
@@ -27,74 +28,21 @@ Begin = Callable[..., "BackgroundSpan | None"]
 """A function from ``(start_ns)`` to the operation that the start of a persistent request begins."""
 
 
-def _one(name: str, is_complete: Callable[[Any], bool]) -> Any:
-    """Return the timed method ``name`` of one request; ``is_complete`` tells from its result."""
-    original, blocks = getattr(_Request, name), name.lower().startswith("wait")
-
-    @functools.wraps(original)
-    def seeing(self: MPI.Request, status: MPI.Status | None = None) -> object:
-        call = Completion.of_handles((self,), blocks)
-        if call is None:
-            return original(self, status)
-        if status is None and call.learns:
-            status = MPI.Status()
-        try:
-            result = original(self, status)
-        except BaseException as error:
-            call.failed(error)
-            raise
-        call.saw(None if is_complete(result) else (), (status,))
-        return result
-
-    return seeing
+_Places: TypeAlias = "Callable[[Any], Iterable[int] | None] | None"
+"""From a call's result to the places of the requests that it saw complete: see :class:`CompletingCall`."""
 
 
-def _any(name: str, completed: Callable[[Any], int | None]) -> Any:
-    """Return the timed class method ``name`` that completes one request at most; ``completed`` says which."""
-    original, blocks = getattr(_Request, name), name.lower().startswith("wait")
-
-    def seeing(cls: type, requests: Sequence[MPI.Request], status: MPI.Status | None = None) -> object:
-        call = Completion.of_handles(requests, blocks)
-        if call is None:
-            return original(requests, status)
-        if status is None and call.learns:
-            status = MPI.Status()
-        try:
-            result = original(requests, status)
-        except BaseException as error:
-            call.failed(error)
-            raise
-        index = completed(result)
-        call.saw(() if index is None or index == MPI.UNDEFINED else (index,), (status,))
-        return result
-
-    return classmethod(functools.wraps(original)(seeing))
+def _seeing(name: str, places: _Places) -> Any:
+    """Return the timed form of the method ``name`` of requests."""
+    call = getattr(_Request, name)
+    names = tuple(inspect.signature(call).parameters)
+    blocks, of_one, tells_each = name.lower().startswith("wait"), names[0] == "self", names[1] == "statuses"
+    method = completing_method(CompletingCall(call, names, blocks, of_one, tells_each, MPI.Status, places))
+    return method if of_one else staticmethod(method)  # the class for which it is called does not matter
 
 
-def _some(name: str, completed: Callable[[Any], Iterable[int] | None]) -> Any:
-    """Return the timed class method ``name`` that completes several requests.
-
-    ``completed`` says which, in the order of the statuses; None for all.
-    """
-    original, blocks = getattr(_Request, name), name.lower().startswith("wait")
-
-    def seeing(
-        cls: type, requests: Sequence[MPI.Request], statuses: list[MPI.Status] | None = None
-    ) -> object:
-        call = Completion.of_handles(requests, blocks)
-        if call is None:
-            return original(requests, statuses)
-        if statuses is None and call.learns:
-            statuses = []
-        try:
-            result = original(requests, statuses)
-        except BaseException as error:
-            call.failed(error)
-            raise
-        call.saw(completed(result), statuses)
-        return result
-
-    return classmethod(functools.wraps(original)(seeing))
+def _place(index: int | None) -> tuple[int, ...]:
+    return () if index is None or index == MPI.UNDEFINED else (index,)
 
 
 class Completions:
@@ -102,24 +50,24 @@ class Completions:
 
     __slots__ = ()
 
-    Wait = _one("Wait", lambda result: True)
-    wait = _one("wait", lambda result: True)
-    Test = _one("Test", bool)
-    test = _one("test", lambda result: result[0])
+    Wait = _seeing("Wait", None)
+    wait = _seeing("wait", None)
+    Test = _seeing("Test", lambda result: None if result else ())
+    test = _seeing("test", lambda result: None if result[0] else ())
 
-    Waitany = _any("Waitany", lambda result: result)
-    waitany = _any("waitany", lambda result: result[0])
-    Testany = _any("Testany", lambda result: result[0] if result[1] else None)
-    testany = _any("testany", lambda result: result[0] if result[1] else None)
+    Waitany = _seeing("Waitany", _place)
+    waitany = _seeing("waitany", lambda result: _place(result[0]))
+    Testany = _seeing("Testany", lambda result: _place(result[0] if result[1] else None))
+    testany = _seeing("testany", lambda result: _place(result[0] if result[1] else None))
 
-    Waitall = _some("Waitall", lambda result: None)
-    waitall = _some("waitall", lambda result: None)
-    Testall = _some("Testall", lambda result: None if result else ())
-    testall = _some("testall", lambda result: None if result[0] else ())
-    Waitsome = _some("Waitsome", lambda result: result or ())
-    waitsome = _some("waitsome", lambda result: result[0] or ())
-    Testsome = _some("Testsome", lambda result: result or ())
-    testsome = _some("testsome", lambda result: result[0] or ())
+    Waitall = _seeing("Waitall", None)
+    waitall = _seeing("waitall", None)
+    Testall = _seeing("Testall", lambda result: None if result else ())
+    testall = _seeing("testall", lambda result: None if result[0] else ())
+    Waitsome = _seeing("Waitsome", lambda result: result or ())
+    waitsome = _seeing("waitsome", lambda result: result[0] or ())
+    Testsome = _seeing("Testsome", lambda result: result or ())
+    testsome = _seeing("testsome", lambda result: result[0] or ())
 
 
 class Starts:
@@ -167,9 +115,8 @@ class _TimedRequest(Completions):
 
     cancel = Cancel
 
-    __del__ = lose_operation
 
-
+@handle_class
 class TimedRequest(_TimedRequest, _Request):
     """An ``MPI.Request`` that writes two rows when it completes: its operation, and ``WAIT``."""
 
@@ -183,6 +130,7 @@ class TimedRequest(_TimedRequest, _Request):
         return timed
 
 
+@handle_class
 class TimedPrequest(Starts, _TimedRequest, _Prequest):
     """An ``MPI.Prequest`` that writes two rows, operation and ``WAIT``, for each start that completes."""
 

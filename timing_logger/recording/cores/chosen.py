@@ -23,6 +23,8 @@ SmallFiles = core.SmallFiles
 Span = core.Span
 Unrecorded = core.Unrecorded
 Wait = core.Wait
+completing_method = core.completing_method
+handle_class = core.handle_class
 issued_method = core.issued_method
 lose_operation = core.lose_operation
 

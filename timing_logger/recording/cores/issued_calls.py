@@ -1,8 +1,8 @@
-"""Methods that begin an operation and return a handle on it: what the core may know of their common calls."""
+"""Methods that begin an operation and return a handle on it, and calls that see it end: what a core knows of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 
@@ -33,3 +33,39 @@ class CommonCalls(NamedTuple):
     plain: type
     handle: type
     refused: Callable[[Any, int, tuple[Any, ...], BaseException], None]
+
+
+class CompletingCall(NamedTuple):
+    """A call that is given one handle or several, and may see the operations end that these hold.
+
+    Attributes:
+        call: the call. Its second argument is None, or what it fills in to tell of ends.
+        names: the names of its two arguments, of which the second may be missing.
+        blocks: whether the thread counts as blocked on the operations while it is in the call.
+        of_one: whether it is given one handle, not a sequence of them.
+        tells_each: whether it tells of each end in a list, which it fills; else of one in a status.
+        status: makes such a status.
+        places: returns, from the call's result, of the handles at which places it saw the end, in the order
+            in which it tells of them; None for all. None if it has seen all whenever it returns.
+    """
+
+    call: Callable[..., Any]
+    names: tuple[str, ...]
+    blocks: bool
+    of_one: bool
+    tells_each: bool
+    status: Callable[[], object]
+    places: Callable[[Any], Iterable[int] | None] | None
+
+
+def two_given(
+    names: tuple[str, ...], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[Any, Any] | None:
+    """Return the two arguments of a call, of which the second may be missing; None if they do not fit."""
+    given = dict(zip(names, args, strict=False))
+    if len(args) > len(names) or given.keys() & kwargs.keys():
+        return None
+    given.update(kwargs)
+    if names[0] not in given or not given.keys() <= set(names):
+        return None
+    return given[names[0]], given.get(names[1])

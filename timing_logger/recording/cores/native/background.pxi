@@ -3,12 +3,18 @@
 cdef class Wait(OpenCall):
     """A call that blocks its thread until operations that were left running have ended."""
 
-    cdef public object of, thread
+    cdef public object thread
+    cdef object waited_for
 
     def __init__(self, of, Caller caller):
         """Begin a wait of ``caller`` for these operations."""
-        self.of = of
+        self.waited_for = of
         self.begin(caller)
+
+    @property
+    def of(self):
+        """The operations that are waited for."""
+        return self.waited_for
 
     cdef inline int begin(self, Caller caller) except -1:
         self.caller = caller
@@ -34,8 +40,10 @@ cdef class BackgroundSpan(Span):
     cdef public object learn
     cdef public bint goes_on
     cdef bint waited
-    cdef Channel channel # of the entry ...
-    cdef Slot *entry # ... in the list of open calls; NULL if it is in none
+    cdef Channel channel # of what follows
+    cdef Slot *entry # in the list of open calls; NULL if it is in none
+    cdef Slot slot # the row as it was when the operation began, without an end ...
+    cdef bint is_packed # ... if it could hold that
 
     @property
     def ended_ns(self):
@@ -51,7 +59,6 @@ cdef class BackgroundSpan(Span):
         self.recorder = recorder
         self.goes_on = goes_on
         cdef Fields fields
-        cdef Slot slot
         self.start = start_ns or perf_counter_ns()
         if not has_rows:
             return 0
@@ -59,8 +66,9 @@ cdef class BackgroundSpan(Span):
         if type(self.caller.channel) is Channel:
             self.channel = <Channel> self.caller.channel
             self.put_into(&fields, self.operation, self.start, -1, OK_, self.thread)
-            if self.channel.pack(&slot, &fields):
-                self.entry = ring_enter(&self.channel.ring, &slot, RING_KEPT_OPEN)
+            self.is_packed = self.channel.pack(&self.slot, &fields)
+            if self.is_packed:
+                self.entry = ring_enter(&self.channel.ring, &self.slot, RING_KEPT_OPEN)
         return 0
 
     cdef bint claimed(self) except -1:
@@ -119,20 +127,55 @@ cdef class BackgroundSpan(Span):
 
     cdef int end_in(self, Completion call, object told, object status) except -1:
         """Note that ``call``, which has returned, saw the end: it is a wait for this operation."""
-        if self.learn is not None and told is not None:
+        cdef bint learned = self.learn is not None and told is not None
+        if learned:
             status = self.learn(self, told)
         if self.claimed():
             self.ended = call.end
-            self.put(self.operation, self.start, call.end, status, self.thread)
-            self.put(WAIT_, call.start, call.end, status, call.thread)
+            if not self.put_both(call, status, learned):
+                self.put(self.operation, self.start, call.end, status, self.thread)
+                self.put(WAIT_, call.start, call.end, status, call.thread)
         return 0
+
+    cdef bint put_both(self, Completion call, object status, bint learned) except -1:
+        """Put the row and that of the wait, made from what was packed; return False, and put none, if that cannot be."""
+        cdef Channel channel = self.channel
+        cdef Slot *slot = &self.slot
+        cdef Slot wait
+        if not self.is_packed or self.caller.channel is not channel or call.end < slot.start_ns:
+            return False
+        if learned and not self.packed_what_was_learned():
+            return False
+        slot.end_ns = call.end
+        slot.has |= HAS_END
+        wait = slot[0]
+        wait.start_ns = call.start
+        if not (
+            channel.named(slot, STATUS, <PyObject *> status)
+            and channel.named(&wait, OPERATION, <PyObject *> WAIT_)
+            and (call.thread is self.thread or channel.named(&wait, THREAD, <PyObject *> call.thread))
+        ):
+            return False
+        wait.names[STATUS] = slot.names[STATUS]
+        ring_put(&channel.ring, slot)
+        ring_put(&channel.ring, &wait)
+        return True
+
+    cdef inline bint packed_what_was_learned(self) except -1:
+        """Fill in the columns of which only the end of an operation tells."""
+        self.slot.has &= ~(HAS(MESSAGE_SIZE_BYTES) | HAS(PEER) | HAS(SEQ))
+        return (
+            _number(&self.slot, MESSAGE_SIZE_BYTES, <PyObject *> self.message_size_bytes)
+            and _number(&self.slot, PEER, <PyObject *> self.peer)
+            and _number(&self.slot, SEQ, <PyObject *> self.seq)
+        )
 
     # -- waits for it ---------------------------------------------------------------------------------
 
     def wait(self, work, *args, **kwargs):
         """Call ``work.wait``, and record for how long the caller was blocked on the operation."""
         cdef Wait blocked = Wait.__new__(Wait)
-        blocked.of = (self,)
+        blocked.waited_for = (self,)
         blocked.begin(self.recorder.caller())
         try:
             result = work.wait(*args, **kwargs) if args or kwargs else work.wait()
@@ -177,58 +220,32 @@ cdef class BackgroundSpan(Span):
 cdef class Completion(Wait):
     """A call that is given handles, and may see the operations end that these hold."""
 
-    cdef list handles
+    cdef tuple handles
     cdef bint blocks
     cdef public bint learns
 
     @staticmethod
     def of_handles(handles, bint blocks):
         """Begin such a call now; return None if no handle holds an operation. Never raises."""
-        cdef Completion call = None
-        cdef BackgroundSpan operation
-        cdef list given
-        try:
-            given = list(handles)
-            for handle in given:
-                operation = _operation_of(handle)
-                if operation is not None:
-                    if call is None:
-                        call = Completion.__new__(Completion)
-                        call.of = []
-                    (<list> call.of).append(operation)
-                    call.learns = call.learns or operation.learn is not None
-        except Exception:
-            return None
-        if call is not None:
-            call.handles, call.blocks = given, blocks
-            call.begun()
-        return call
+        return completion_of(handles, blocks)
 
-    cdef int begun(self) except -1:
-        self.caller = (<BackgroundSpan> (<list> self.of)[0]).recorder.caller()
-        self.thread = _thread_of(self.caller)
-        if self.blocks:
-            self.link()
-        self.start = perf_counter_ns()
-        return 0
+    @property
+    def of(self):
+        """The operations that are waited for."""
+        found = [operation_of(handle) for handle in self.handles]
+        return [operation for operation in found if operation is not None]
 
     def saw(self, places, told):
         """The call has returned, and saw some of the operations end."""
-        cdef Py_ssize_t order = 0
         self.ended()
-        if places is None:
-            places = range(len(self.handles))
-        for place in places:
-            tells = told[order] if told and order < len(told) else None
-            order += 1
-            self.settle(self.handles[place], tells, OK_)
+        self.settle_seen(places, told)
 
     def failed(self, error):
         """The call has raised. Of a handle that is false now, the operation is over; others may go on."""
         self.ended()
         status = _status(type(error))
         for handle in self.handles:
-            if _operation_of(handle) is not None and not handle:
+            if operation_of(handle) is not None and not handle:
                 self.settle(handle, None, status)
 
     cdef void ended(self):
@@ -236,19 +253,51 @@ cdef class Completion(Wait):
         if self.blocks:
             self.out()
 
+    cdef int settle_seen(self, object places, object told) except -1:
+        cdef Py_ssize_t order = 0
+        if places is None:
+            places = range(len(self.handles))
+        for place in places:
+            tells = told[order] if told and order < len(told) else None
+            order += 1
+            self.settle(self.handles[place], tells, OK_)
+        return 0
+
     cdef int settle(self, handle, told, status) except -1:
-        cdef BackgroundSpan operation = _operation_of(handle)
+        cdef BackgroundSpan operation = operation_of(handle)
         if operation is not None:
-            handle._operation = None
+            hold(handle, None)
             operation.end_in(self, told, status)
         return 0
 
 
-cdef inline BackgroundSpan _operation_of(object handle):
-    operation = getattr(handle, "_operation", None)
-    if isinstance(operation, BackgroundSpan) and (<BackgroundSpan> operation).recorder is not None:
-        return <BackgroundSpan> operation
-    return None
+cdef Completion completion_of(object handles, bint blocks):
+    """Begin a call that is given these handles; return None if none of them holds an operation. Never raises."""
+    cdef Completion call = None
+    cdef BackgroundSpan operation
+    cdef BackgroundSpan first = None
+    cdef tuple given
+    cdef bint learns = False
+    try:
+        given = tuple(handles)
+        for handle in given:
+            operation = operation_of(handle)
+            if operation is not None:
+                learns = learns or operation.learn is not None
+                if first is None:
+                    first = operation
+    except Exception:
+        return None
+    if first is None:
+        return None
+    call = Completion.__new__(Completion)
+    call.handles, call.blocks, call.learns = given, blocks, learns
+    call.caller = first.recorder.caller()
+    call.thread = _thread_of(call.caller)
+    if blocks:
+        call.link()
+    call.start = perf_counter_ns()
+    return call
 
 
 cdef inline object _status(object failure):

@@ -136,7 +136,6 @@ cdef class Channel:
     cdef inline bint pack(self, Slot *slot, const Fields *fields) except -1:
         """Fill a slot, and return whether it can hold the record."""
         cdef int which
-        cdef uint64_t last
         slot.has = HAS_END if fields.end_ns >= 0 else 0
         slot.zero = 0
         if fields.start_ns < 0 or fields.end_ns > LAST_INSTANT_NS or -1 < fields.end_ns < fields.start_ns:
@@ -149,12 +148,17 @@ cdef class Channel:
         for which in range(N_NAMES, 4 * NAME_WORDS): # they are in the checksum
             slot.names[which] = 0
         for which in range(N_NAMES):
-            last = self.last[which]
-            if last >> 16 == <uint64_t> <uintptr_t> fields.names[which]: # mostly: the same text in row after row
-                slot.names[which] = <uint16_t> last
-            elif not self.name(slot, which, fields.names[which]):
+            if not self.named(slot, which, fields.names[which]):
                 return False
         return True
+
+    cdef inline bint named(self, Slot *slot, int which, PyObject *text) except -1:
+        """Put a name, and return whether it is one for which there is room."""
+        cdef uint64_t last = self.last[which]
+        if last >> 16 == <uint64_t> <uintptr_t> text: # mostly: the same text in row after row
+            slot.names[which] = <uint16_t> last
+            return True
+        return self.name(slot, which, text)
 
     cdef bint amounts_packed(self, Slot *slot, const Fields *fields) except -1:
         """Fill in the numbers, of which some may be floats. Not inlined: most records have none."""

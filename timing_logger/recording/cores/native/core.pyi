@@ -15,6 +15,8 @@ from timing_logger.recording.cores.python.core import SmallFiles as SmallFiles
 from timing_logger.recording.cores.python.core import Span as Span
 from timing_logger.recording.cores.python.core import Unrecorded as Unrecorded
 from timing_logger.recording.cores.python.core import Wait as Wait
+from timing_logger.recording.cores.python.core import completing_method as completing_method
+from timing_logger.recording.cores.python.core import handle_class as handle_class
 from timing_logger.recording.cores.python.core import issued_method as issued_method
 from timing_logger.recording.cores.python.core import lose_operation as lose_operation
 from timing_logger.recording.recorder import Recorder

@@ -17,6 +17,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 import os
+import sysconfig
 from functools import update_wrapper
 from threading import get_ident
 from types import MethodType
@@ -26,6 +27,7 @@ from timing_logger.record import (
     stated_interval,
 )
 from timing_logger.recording.cores.channel import ChannelCounts
+from timing_logger.recording.cores.issued_calls import two_given
 from timing_logger.recording.cores.no_span import NO_SPAN as _NO_SPAN
 from timing_logger.recording.cores.protocols import has_ended
 from timing_logger.recording.spellings import one_value
@@ -184,10 +186,20 @@ cdef extern from "Python.h":
     PyObject *PyObject_Vectorcall(PyObject *call, PyObject *const *args, size_t n_args, PyObject *names) except NULL
     ctypedef struct PyTypeObject
     ctypedef object (*newfunc)(PyTypeObject *kind, object args, PyObject *kwargs)
+    ctypedef void (*finalizer)(PyObject *) noexcept
     ctypedef struct PyTypeObject:
         newfunc tp_new
+        finalizer tp_finalize
         Py_ssize_t tp_vectorcall_offset
         unsigned long tp_flags
+    PyTypeObject *Py_TYPE(object of)
+    PyTypeObject PyMemberDescr_Type
+    ctypedef struct PyMemberDef:
+        Py_ssize_t offset
+    ctypedef struct PyMemberDescrObject:
+        PyMemberDef *d_member
+    void PyErr_Fetch(PyObject **kind, PyObject **error, PyObject **traceback)
+    void PyErr_Restore(PyObject *kind, PyObject *error, PyObject *traceback)
     int _PyBytes_Resize(PyObject **bytes, Py_ssize_t size) except -1
 
 ctypedef struct Fields: # of a record, while others hold the objects
@@ -197,8 +209,11 @@ ctypedef struct Fields: # of a record, while others hold the objects
 
 cdef enum:
     MOST_BYTES = 1 << 24 # of the lines of a batch
+    MOST_STATUSES = 64 # that a thread keeps
     DEEPEST = 1000 # the most open calls of one thread that are followed, in case blocks are entered and never left
 
+# Without the interpreter's lock, another thread may read a slot while it is set.
+cdef bint SLOTS_ARE_PLAIN = not sysconfig.get_config_var("Py_GIL_DISABLED")
 cdef int64_t LAST_INSTANT_NS = 2 ** 62
 cdef double NS_PER_MS = 1e6
 cdef object NOT_A_NUMBER = float("nan")
@@ -222,6 +237,8 @@ include "columns.pxi"
 include "calls.pxi"
 include "recorder.pxi"
 include "background.pxi"
+include "handles.pxi"
 include "issued.pxi"
+include "completing.pxi"
 include "in_c.pxi"
 include "small_files.pxi"

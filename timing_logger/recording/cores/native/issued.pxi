@@ -59,7 +59,7 @@ cdef class IssuedMethod:
             span.end_with(UNRESOLVED)
             return made
         handle = self.handle(made)
-        handle._operation = span
+        hold(handle, span)
         return handle
 
 
@@ -92,18 +92,13 @@ def issued_method(general, common):
     return update_wrapper(IssuedMethod(general, common), common.method)
 
 
-def lose_operation(handle):
-    """Write the row of a handle's operation as unresolved if nobody saw its end: to be its ``__del__``."""
-    operation = getattr(handle, "_operation", None) # not set in one just made
-    if isinstance(operation, BackgroundSpan):
-        (<BackgroundSpan> operation).lose_it()
-
-
-cdef allow_vectorcalls_of_methods():
-    cdef IssuedMethod method = IssuedMethod.__new__(IssuedMethod)
-    cdef PyTypeObject *kind = <PyTypeObject *> IssuedMethod
-    kind.tp_vectorcall_offset = <char *> &method.called - <char *> <PyObject *> method
+cdef void allow_vectorcalls_of_methods(PyTypeObject *kind, Py_ssize_t at) noexcept:
+    """Have the interpreter call objects of the class by the function that they hold at this place, as it does methods."""
+    kind.tp_vectorcall_offset = at
     kind.tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR
 
 
-allow_vectorcalls_of_methods()
+cdef IssuedMethod one_issued = IssuedMethod.__new__(IssuedMethod)
+allow_vectorcalls_of_methods(
+    <PyTypeObject *> IssuedMethod, <char *> &one_issued.called - <char *> <PyObject *> one_issued
+)

@@ -7,6 +7,7 @@ cdef class Caller:
     cdef public set running
     cdef public OpenCall innermost
     cdef object spare # a span, used again as soon as nobody else holds it
+    cdef list statuses # for the next call of the thread that has to fill in some; None while one does
 
     def __init__(self, thread, channel, set running):
         self.channel = channel

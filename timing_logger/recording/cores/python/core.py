@@ -3,7 +3,12 @@
 from timing_logger.recording.cores.channel import Channel
 from timing_logger.recording.cores.python.background import BackgroundSpan, Completion, Wait
 from timing_logger.recording.cores.python.calls import Caller, CollectiveCount, OpenCall, Span, Unrecorded
-from timing_logger.recording.cores.python.issued import issued_method, lose_operation
+from timing_logger.recording.cores.python.issued import (
+    completing_method,
+    handle_class,
+    issued_method,
+    lose_operation,
+)
 from timing_logger.recording.cores.python.small_files import SmallFiles
 
 __all__ = [
@@ -17,6 +22,8 @@ __all__ = [
     "Span",
     "Unrecorded",
     "Wait",
+    "completing_method",
+    "handle_class",
     "issued_method",
     "lose_operation",
 ]
