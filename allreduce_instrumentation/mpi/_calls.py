@@ -67,11 +67,11 @@ class Collective:
         tells_nothing: whether its arguments tell neither a size nor a root, as those of ``Barrier``.
         sends_first_buffer: whether its row has no root, and the bytes of its first buffer unless the call is
             in place.
-        is_plain, rank_at, counts, sized, learn: whether it has common calls, and what these share: see
+        is_plain, rank_at, sends, sized, learn: whether it has common calls, and what these share: see
             :class:`~timing_logger.recording.cores.issued_calls.CommonCalls`.
     """
 
-    rank_at, counts, learn = None, "", None
+    rank_at, sends, learn = None, False, None
 
     def __init__(self, method: MpiMethod, size: Size | None, operation: str = "") -> None:
         self.operation = operation or operation_name(method)
@@ -117,7 +117,7 @@ class Message:
     Attributes:
         sized_by_status: whether only the status tells how many bytes a call receives. A buffer may have room
             for more; that of a partitioned message is as large as the message.
-        is_plain, rank_at, counts, sized, learn: whether it has common calls, and what these share: see
+        is_plain, rank_at, sends, sized, learn: whether it has common calls, and what these share: see
             :class:`~timing_logger.recording.cores.issued_calls.CommonCalls`.
     """
 
@@ -131,7 +131,7 @@ class Message:
         self.sized = not (pickled or self.sized_by_status)
         self.learn: Learn | None = learn_size if self.sized_by_status else None
         self.rank_at = self._source_at if self.receives_only else self._to_at
-        self.counts = "received" if self.receives_only else "sent"
+        self.sends = not self.receives_only
         self.is_plain = None in (self._to_at, self._source_at)
 
     def receiver(self, given: Arguments) -> int | None:

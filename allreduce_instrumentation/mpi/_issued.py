@@ -45,7 +45,7 @@ def issued(method: MpiMethod, call: Collective | Message) -> MpiMethod:
     if not call.is_plain:
         return timed
     common = CommonCalls(
-        method, call.operation, call.rank_at, call.counts, call.sized, call.learn,
+        method, call.operation, call.rank_at, call.sends, call.sized, call.learn,
         plain=_Request, handle=TimedRequest, refused=refuse,
     )  # fmt: skip
     return issued_method(timed, common)

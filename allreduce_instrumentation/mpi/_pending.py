@@ -10,39 +10,35 @@ from mpi4py import MPI
 
 from allreduce_instrumentation.mpi._comm_identity import CommIdentity
 from timing_logger.record import OK
-from timing_logger.recording.cores.chosen import BackgroundSpan, Span, Unrecorded
+from timing_logger.recording.cores.chosen import BackgroundSpan, LearnSize, Span, TimedGroup, Unrecorded
 from timing_logger.recording.global_logger import get_timing_logger
 from timing_logger.recording.logger import TimingLogger
 
 CANCELLED = "error:Cancelled"
-_BYTE, _UNDEFINED = MPI.BYTE, MPI.UNDEFINED  # a module's names cost less than those of another one
 
 
-class Timing:
-    """What all rows of one communicator have in common, and the counts of its collectives.
+class Timing(TimedGroup):
+    """What all rows of one communicator have in common, and its counts.
 
     Args:
         identity: the communicator's identity.
         logger: where the rows go. Default: ``get_timing_logger()``.
         group: the group's name in the rows. Default: the communicator's.
-
-    Attributes:
-        identity: the communicator's identity.
-        logger: where the rows go.
-        name, size: name and size of the group in the rows.
-        next_collective: counts a collective, and returns its sequence number.
     """
 
-    __slots__ = ("identity", "logger", "name", "next_collective", "size")
+    __slots__ = ()
+    logger: TimingLogger
+    identity: CommIdentity
 
     def __init__(
         self, identity: CommIdentity, logger: TimingLogger | None = None, group: str | None = None
     ) -> None:
-        self.logger: TimingLogger = get_timing_logger() if logger is None else logger
+        self.logger = get_timing_logger() if logger is None else logger
         self.identity = identity
         self.name = identity.name if group is None else group
         self.size = identity.size
         self.next_collective = identity.next_collective
+        self.sent, self.received = identity.sent, identity.received
         self.logger.add_group(identity, self.name)
 
     def take_back(self, error: BaseException) -> bool:
@@ -81,11 +77,8 @@ Learn: TypeAlias = "Callable[[BackgroundSpan, MPI.Status], str]"
 """A function that fills in what the status tells, and returns the status in the rows."""
 
 
-def learn_size(operation: BackgroundSpan, status: MPI.Status) -> str:
-    """Fill in the bytes of a received message."""
-    n_bytes = status.Get_elements(_BYTE)  # `bytes_of`, without the call
-    operation.message_size_bytes = None if n_bytes == _UNDEFINED else n_bytes
-    return OK
+learn_size = LearnSize(MPI.Status.Get_elements, MPI.BYTE, MPI.UNDEFINED)  # Get_count stops at 2 GB
+"""Fills in the bytes of a received message."""
 
 
 def learn_sender(identity: CommIdentity, operation: BackgroundSpan, status: MPI.Status) -> str:

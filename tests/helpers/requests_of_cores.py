@@ -26,13 +26,13 @@ class Request:
 class Endpoint:
     """What sends messages, and has them timed: its ``send`` is a method as the core makes it."""
 
-    name, size = "world", 4
+    _timing: Any
 
     def __init__(self, core: ModuleType, recorder: Any, learn: Callable[[Any, Any], str] | None) -> None:
-        self._timing = self.identity = self
-        self.logger = recorder
-        self.sent: defaultdict[int, itertools.count[int]] = defaultdict(itertools.count)
-        common = CommonCalls(_send, "ISEND", 1, "sent", True, learn, str, Request, _refused)
+        self._timing = group = core.TimedGroup()
+        group.name, group.size, group.logger = "world", 4, recorder
+        group.sent = defaultdict(itertools.count)
+        common = CommonCalls(_send, "ISEND", 1, True, True, learn, str, Request, _refused)
         kind = type(
             "Kind", (Endpoint,), {"send": core.issued_method(_as_method(_send_of_any, learn), common)}
         )
@@ -46,8 +46,9 @@ def _send(_: Endpoint, buffer: Any, rank: Any, outcome: str) -> object:
 
 
 def _refused(endpoint: Any, start_ns: int, args: tuple[Any, ...], error: BaseException) -> None:
-    if endpoint.logger.recording:
-        row = endpoint.logger.begin_background("ISEND", None, None, endpoint, None, None, start_ns)
+    group = endpoint._timing
+    if group.logger.recording:
+        row = group.logger.begin_background("ISEND", None, None, group, None, None, start_ns)
         row.end_with(f"error:{type(error).__name__}")
 
 
@@ -65,12 +66,13 @@ def _send_of_any(endpoint: Any, learn: Any, buffer: Any, rank: Any, outcome: str
     except ValueError as error:
         _refused(endpoint, start_ns, (), error)
         raise
+    group = endpoint._timing
     peer = rank if type(rank) is int and 0 <= rank < 2**63 else None
-    seq = None if peer is None else next(endpoint.sent[peer])
-    if not endpoint.logger.recording:
+    seq = None if peer is None else next(group.sent[peer])
+    if not group.logger.recording:
         return made
     size = buffer.nbytes if type(buffer.nbytes) is int else None
-    operation = endpoint.logger.begin_background("ISEND", size, peer, endpoint, seq, learn, start_ns)
+    operation = group.logger.begin_background("ISEND", size, peer, group, seq, learn, start_ns)
     if not isinstance(made, str):
         operation.end_with("unresolved")
         return made

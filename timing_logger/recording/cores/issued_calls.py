@@ -9,14 +9,13 @@ from typing import Any, NamedTuple
 class CommonCalls(NamedTuple):
     """What the calls of a method have in common whose arguments are given by position, and plain.
 
-    The object that has the method has a ``_timing``, with the attributes ``logger``, ``name``, ``size``,
-    ``next_collective``, and ``identity`` with the counts of its messages.
+    The object that has the method has a ``_timing``, a ``TimedGroup`` of the core.
 
     Attributes:
         method: the method.
         operation: the operation of its row.
         rank_at: the position of the other rank, without the object itself; None for a collective.
-        counts: the attribute of the identity with the counts by that rank; "" for a collective.
+        sends: whether that rank is sent to, else received from.
         sized: whether the row has the bytes of the first argument, which are its ``nbytes``.
         learn: see ``BackgroundSpan``.
         plain: the class of what the method returns.
@@ -27,7 +26,7 @@ class CommonCalls(NamedTuple):
     method: Callable[..., Any]
     operation: str
     rank_at: int | None
-    counts: str
+    sends: bool
     sized: bool
     learn: Callable[[Any, Any], str] | None
     plain: type

@@ -128,7 +128,9 @@ cdef class BackgroundSpan(Span):
     cdef int end_in(self, Completion call, object told, object status) except -1:
         """Note that ``call``, which has returned, saw the end: it is a wait for this operation."""
         cdef bint learned = self.learn is not None and told is not None
-        if learned:
+        if learned and type(self.learn) is LearnSize:
+            (<LearnSize> self.learn).fill_in(self, told)
+        elif learned:
             status = self.learn(self, told)
         if self.claimed():
             self.ended = call.end
@@ -254,13 +256,10 @@ cdef class Completion(Wait):
             self.out()
 
     cdef int settle_seen(self, object places, object told) except -1:
-        cdef Py_ssize_t order = 0
-        if places is None:
-            places = range(len(self.handles))
-        for place in places:
-            tells = told[order] if told and order < len(told) else None
+        cdef Py_ssize_t order = 0, n_told = 0 if told is None else len(told)
+        for handle in self.handles if places is None else [self.handles[place] for place in places]:
+            self.settle(handle, told[order] if order < n_told else None, OK_)
             order += 1
-            self.settle(self.handles[place], tells, OK_)
         return 0
 
     cdef int settle(self, handle, told, status) except -1:
@@ -298,6 +297,27 @@ cdef Completion completion_of(object handles, bint blocks):
         call.link()
     call.start = perf_counter_ns()
     return call
+
+
+cdef class LearnSize:
+    """Fills in the bytes of a received message, as what tells of its end has them."""
+
+    cdef object count, unit, undefined
+
+    def __init__(self, count, unit, undefined):
+        self.count, self.unit, self.undefined = count, unit, undefined
+
+    def __call__(self, operation, told):
+        operation.message_size_bytes = self.bytes_of(told)
+        return OK_
+
+    cdef inline object bytes_of(self, object told):
+        n_bytes = call_with_two(self.count, told, self.unit)
+        return None if n_bytes == self.undefined else n_bytes
+
+    cdef inline int fill_in(self, BackgroundSpan operation, object told) except -1:
+        operation.message_size_bytes = self.bytes_of(told)
+        return 0
 
 
 cdef inline object _status(object failure):

@@ -183,6 +183,12 @@ cdef class CollectiveCount:
         return True
 
 
+cdef class TimedGroup:
+    """What the rows of one group of ranks share: where they go, its name and size, and its counts."""
+
+    cdef public object logger, identity, name, size, next_collective, sent, received
+
+
 cdef allow_vectorcalls():
     cdef Span span = Span.__new__(Span)
     cdef PyTypeObject *kind = <PyTypeObject *> Span

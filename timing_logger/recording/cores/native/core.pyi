@@ -10,9 +10,11 @@ from timing_logger.recording.cores.python.core import Caller as Caller
 from timing_logger.recording.cores.python.core import Channel as _Channel
 from timing_logger.recording.cores.python.core import CollectiveCount as _CollectiveCount
 from timing_logger.recording.cores.python.core import Completion as Completion
+from timing_logger.recording.cores.python.core import LearnSize as LearnSize
 from timing_logger.recording.cores.python.core import OpenCall as OpenCall
 from timing_logger.recording.cores.python.core import SmallFiles as SmallFiles
 from timing_logger.recording.cores.python.core import Span as Span
+from timing_logger.recording.cores.python.core import TimedGroup as TimedGroup
 from timing_logger.recording.cores.python.core import Unrecorded as Unrecorded
 from timing_logger.recording.cores.python.core import Wait as Wait
 from timing_logger.recording.cores.python.core import completing_method as completing_method

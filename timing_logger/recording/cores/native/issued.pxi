@@ -7,14 +7,14 @@ cdef class IssuedMethod:
     """
 
     cdef vectorcallfunc called
-    cdef object general, method, operation, counts, learn, plain, handle, refused
+    cdef object general, method, operation, learn, plain, handle, refused
     cdef Py_ssize_t rank_at # after the object itself; 0 for none
-    cdef bint sized
+    cdef bint sends, sized
     cdef dict __dict__
 
     def __init__(self, general, common):
         self.general = general
-        self.method, self.operation, rank_at, self.counts, self.sized, self.learn, *further = common
+        self.method, self.operation, rank_at, self.sends, self.sized, self.learn, *further = common
         self.plain, self.handle, self.refused = further
         self.rank_at = 0 if rank_at is None else rank_at + 1
         self.called = call_issued
@@ -27,6 +27,7 @@ cdef class IssuedMethod:
 
     cdef object call_common(self, PyObject *const *args, size_t n_args):
         """Make the call and return its handle, or ``NotImplemented`` if it is no common one."""
+        cdef TimedGroup group
         cdef RecordingCalls recorder
         cdef BackgroundSpan span
         cdef int64_t start_ns
@@ -34,7 +35,10 @@ cdef class IssuedMethod:
         if n_args <= <size_t> max(self.rank_at, <Py_ssize_t> self.sized):
             return NotImplemented
         timing = (<object> args[0])._timing
-        logger = timing.logger
+        if not isinstance(timing, TimedGroup):
+            return NotImplemented
+        group = <TimedGroup> timing
+        logger = group.logger
         rank = <object> args[self.rank_at] if self.rank_at else None
         size = _plain_bytes(<object> args[1]) if self.sized else None
         if not isinstance(logger, RecordingCalls) or not (<RecordingCalls> logger).recording:
@@ -51,10 +55,12 @@ cdef class IssuedMethod:
         made = <object> result
         Py_DECREF(made) # the reference that the call returned
         if self.rank_at:
-            seq = next(getattr(timing.identity, self.counts)[rank])
+            seq = next((group.sent if self.sends else group.received)[rank])
         else:
-            seq = timing.next_collective()
-        span = recorder.background(self.operation, size, rank, timing, seq, self.learn, start_ns, True)
+            seq = group.next_collective()
+        span = recorder.background(
+            self.operation, size, rank, group.name, group.size, seq, self.learn, start_ns, True
+        )
         if not isinstance(made, self.plain): # a subclass's own: nobody tells when it is complete
             span.end_with(UNRESOLVED)
             return made

@@ -200,15 +200,15 @@ cdef class RecordingCalls:
             raise
 
     def begin_background(self, operation, message_size, peer, group, seq, learn, int64_t start_ns, bint has_rows=True):
-        return self.background(operation, message_size, peer, group, seq, learn, start_ns, has_rows)
+        return self.background(operation, message_size, peer, group.name, group.size, seq, learn, start_ns, has_rows)
 
     cdef BackgroundSpan background(
-        self, object operation, object message_size, object peer, object group, object seq, object learn,
-        int64_t start_ns, bint has_rows,
+        self, object operation, object message_size, object peer, object group, object group_size, object seq,
+        object learn, int64_t start_ns, bint has_rows,
     ):
         cdef BackgroundSpan span = BackgroundSpan.__new__(BackgroundSpan)
         span.caller = self.caller()
-        self.fill(span, operation, message_size, None, group.name, group.size, peer)
+        self.fill(span, operation, message_size, None, group, group_size, peer)
         span.seq = seq
         span.learn = learn
         span.begin_at(True, self, start_ns, has_rows)

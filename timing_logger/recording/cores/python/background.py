@@ -284,5 +284,26 @@ class Completion(Wait):
             operation._end_in(self, told, status)
 
 
+class LearnSize:
+    """Fills in the bytes of a received message, as what tells of its end has them: a ``learn``.
+
+    Args:
+        count: returns how many units there are in a message, given what tells of its end, and the unit.
+        unit: one byte.
+        undefined: what ``count`` returns if nobody knows.
+    """
+
+    __slots__ = ("_count", "_undefined", "_unit")
+
+    def __init__(self, count: Callable[[Any, Any], int], unit: object, undefined: int) -> None:
+        self._count, self._unit, self._undefined = count, unit, undefined
+
+    def __call__(self, operation: BackgroundSpan, told: object) -> str:
+        """Fill in the bytes, and return the status of the rows."""
+        n_bytes = self._count(told, self._unit)
+        operation.message_size_bytes = None if n_bytes == self._undefined else n_bytes
+        return OK
+
+
 def _status(failure: type[BaseException] | None) -> str:
     return OK if failure is None else f"error:{failure.__name__}"

@@ -7,8 +7,9 @@ chooses. Operations in the background are in :mod:`timing_logger.recording.cores
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
+from typing import Any
 
 from timing_logger.record import HOST_CLOCK, NOT_ENTERED, NS_PER_MS, OK, ON_SPANS, UNRESOLVED, RawRecord
 from timing_logger.recording.clock import perf_counter_ns
@@ -291,3 +292,25 @@ class CollectiveCount:
         """
         self.collectives -= 1
         return True
+
+
+class TimedGroup:
+    """What the rows of one group of ranks share: where they go, its name and size, and its counts.
+
+    Attributes:
+        logger: where the rows go.
+        identity: has the counts, and outlives the group's handle.
+        name, size: name and size of the group in the rows.
+        next_collective: counts a collective, and returns its sequence number.
+        sent, received: the counts of messages, by the other rank.
+    """
+
+    __slots__ = ("identity", "logger", "name", "next_collective", "received", "sent", "size")
+
+    logger: Any
+    identity: Any
+    name: str
+    size: int
+    next_collective: Callable[[], int]
+    sent: Mapping[int, Iterator[int]]
+    received: Mapping[int, Iterator[int]]

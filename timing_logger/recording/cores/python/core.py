@@ -1,8 +1,15 @@
 """The Python core, the readable specification: all its classes, under the names that the native ones have."""
 
 from timing_logger.recording.cores.channel import Channel
-from timing_logger.recording.cores.python.background import BackgroundSpan, Completion, Wait
-from timing_logger.recording.cores.python.calls import Caller, CollectiveCount, OpenCall, Span, Unrecorded
+from timing_logger.recording.cores.python.background import BackgroundSpan, Completion, LearnSize, Wait
+from timing_logger.recording.cores.python.calls import (
+    Caller,
+    CollectiveCount,
+    OpenCall,
+    Span,
+    TimedGroup,
+    Unrecorded,
+)
 from timing_logger.recording.cores.python.issued import (
     completing_method,
     handle_class,
@@ -17,9 +24,11 @@ __all__ = [
     "Channel",
     "CollectiveCount",
     "Completion",
+    "LearnSize",
     "OpenCall",
     "SmallFiles",
     "Span",
+    "TimedGroup",
     "Unrecorded",
     "Wait",
     "completing_method",
