@@ -186,9 +186,11 @@ cdef extern from "Python.h":
     PyObject *PyObject_Vectorcall(PyObject *call, PyObject *const *args, size_t n_args, PyObject *names) except NULL
     ctypedef struct PyTypeObject
     ctypedef object (*newfunc)(PyTypeObject *kind, object args, PyObject *kwargs)
+    ctypedef int (*initproc)(object made, object args, PyObject *kwargs) except -1
     ctypedef void (*finalizer)(PyObject *) noexcept
     ctypedef struct PyTypeObject:
         newfunc tp_new
+        initproc tp_init
         finalizer tp_finalize
         Py_ssize_t tp_vectorcall_offset
         unsigned long tp_flags

@@ -10,6 +10,7 @@ cdef class IssuedMethod:
     cdef object general, method, operation, learn, plain, handle, refused
     cdef Py_ssize_t rank_at # after the object itself; 0 for none
     cdef bint sends, sized
+    cdef bint is_made_by_new # whether there is nothing in `__init__` of a handle
     cdef dict __dict__
 
     def __init__(self, general, common):
@@ -17,6 +18,7 @@ cdef class IssuedMethod:
         self.method, self.operation, rank_at, self.sends, self.sized, self.learn, *further = common
         self.plain, self.handle, self.refused = further
         self.rank_at = 0 if rank_at is None else rank_at + 1
+        self.is_made_by_new = (<PyTypeObject *> self.handle).tp_init == (<PyTypeObject *> object).tp_init
         self.called = call_issued
 
     def __get__(self, owner, kind):
@@ -64,9 +66,13 @@ cdef class IssuedMethod:
         if not isinstance(made, self.plain): # a subclass's own: nobody tells when it is complete
             span.end_with(UNRESOLVED)
             return made
-        handle = self.handle(made)
+        handle = self.handle_of(made)
         hold(handle, span)
         return handle
+
+    cdef inline object handle_of(self, object made):
+        cdef PyTypeObject *kind = <PyTypeObject *> self.handle
+        return kind.tp_new(kind, (made,), NULL) if self.is_made_by_new else self.handle(made)
 
 
 cdef PyObject *call_issued(PyObject *called, PyObject *const *args, size_t n_args, PyObject *names) except NULL:
