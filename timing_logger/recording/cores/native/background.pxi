@@ -278,6 +278,7 @@ cdef Completion completion_of(object handles, bint blocks):
     cdef tuple given
     cdef bint learns = False
     try:
+        len(handles) # what has no length is refused by the call, which is to find it as it is
         given = tuple(handles)
         for handle in given:
             operation = operation_of(handle)

@@ -230,6 +230,7 @@ class Completion(Wait):
         of: list[BackgroundSpan] = []
         learns = False
         try:
+            len(handles)  # what has no length is refused by the call, which is to find it as it is
             given: list[Any] = list(handles)
             for handle in given:
                 operation = getattr(handle, "_operation", None)
