@@ -55,6 +55,32 @@ def test_every_call_that_completes_requests_writes_operation_and_wait(ranks: Res
             assert seen["received"] == left, way
 
 
+def test_a_wait_is_told_of_by_the_rows_of_its_timed_requests_whatever_stands_beside_them(
+    ranks: Results,
+) -> None:
+    for me, rank in enumerate(ranks):
+        left, right = neighbours(me, ranks)
+        seen = rank["waits_of_all_sorts"]
+        assert seen["rows"] == [
+            [name, n_bytes, n_bytes - 1, peer, "ok"]
+            for n_bytes in (1, 2, 3)
+            for operation, peer in (("IRECV", left), ("ISEND", right))
+            for name in (operation, "WAIT")
+        ]
+        assert seen["told"][0] == 1
+        assert seen["again"]
+
+
+def test_what_is_no_wait_is_refused_by_mpi4py_itself_and_left_as_it_was(ranks: Results) -> None:
+    for rank in ranks:
+        seen = rank["waits_of_all_sorts"]
+        of_generator, of_nothing, of_wrong_status = seen["refused"]
+        assert "has no len()" in of_generator
+        assert of_nothing.startswith("Waitall() takes at least 1 positional argument")
+        assert "status" in of_wrong_status
+        assert seen["left_of_generator"] == 2
+
+
 def test_a_wait_ends_with_its_operation_and_begins_after_it(ranks: Results) -> None:
     for rank in ranks:
         assert all(seen["waits_within"] for seen in rank["every_way_to_complete"].values())

@@ -106,6 +106,39 @@ def every_way_to_complete() -> dict[str, Any]:
     return found
 
 
+def waits_of_all_sorts() -> dict[str, Any]:
+    """Arguments by name, requests that nobody times, requests that are over, what is no list, what is wrong."""
+    statuses: list[MPI.Status] = []
+    refused = []
+    with recording() as (logger, records):
+        comm, plain = TimedIntracomm(WORLD.Dup(), timing_logger=logger), WORLD.Dup()
+
+        def exchange(n_bytes: int, over: MPI.Intracomm = comm) -> list[MPI.Request]:
+            return [over.Irecv(np.zeros(9, "u1"), left), over.Isend(np.zeros(n_bytes, "u1"), right)]
+
+        MPI.Request.Waitall(requests=exchange(1), statuses=statuses)
+        timed, untimed = exchange(2), exchange(5, plain)
+        MPI.Request.Waitall([untimed[0], MPI.REQUEST_NULL, *timed, untimed[1]])
+        MPI.Request.Waitall(timed)
+        again = timed[0].Wait() and timed[1].Test()
+        requests = exchange(3)
+        generator = (request for request in requests)
+        for wrong in (lambda: MPI.Request.Waitall(generator), MPI.Request.Waitall, lambda: requests[0].Wait(5)):
+            try:
+                wrong()
+            except TypeError as error:
+                refused.append(str(error))
+        left_of_generator = len(list(generator))
+        MPI.Request.Waitall(requests)
+    return {
+        "rows": [columns(r) for r in records],
+        "told": [status.Get_count(MPI.BYTE) for status in statuses],
+        "again": again,
+        "refused": refused,
+        "left_of_generator": left_of_generator,
+    }
+
+
 def waits_lie_within_operations(records: list[Record]) -> bool:
     operations = {(r.seq, r.peer, r.operation): r for r in records if r.operation != "WAIT"}
     waits = [r for r in records if r.operation == "WAIT"]
@@ -383,8 +416,8 @@ def scattered_to_the_other_group() -> list[Any]:
 
 
 SCENARIOS = (
-    first_of_all, waited_for_in_another_thread, every_way_to_complete, by_position_and_by_name,
-    collectives, persistent, objects, probes, unseen, unseen_and_started_again, off, failures, derived,
+    first_of_all, waited_for_in_another_thread, every_way_to_complete, waits_of_all_sorts,
+    by_position_and_by_name, collectives, persistent, objects, probes, unseen, unseen_and_started_again, off, failures, derived,
     scattered_to_the_other_group,
 )  # fmt: skip
 report({scenario.__name__: scenario() for scenario in SCENARIOS})

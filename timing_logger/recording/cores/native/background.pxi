@@ -256,9 +256,9 @@ cdef class Completion(Wait):
             self.out()
 
     cdef int settle_seen(self, object places, object told) except -1:
-        cdef Py_ssize_t order = 0, n_told = 0 if told is None else len(told)
+        cdef Py_ssize_t order = 0
         for handle in self.handles if places is None else [self.handles[place] for place in places]:
-            self.settle(handle, told[order] if order < n_told else None, OK_)
+            self.settle(handle, told[order] if told is not None and order < len(told) else None, OK_)
             order += 1
         return 0
 
