@@ -1,4 +1,4 @@
-"""Handles on operations under way, what sends messages, and calls that see them end, without MPI: for either core."""
+"""Handles on operations, what begins these, and calls that see their ends, without MPI: for either core."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def every_way_to_complete() -> dict[str, Any]:
 
 
 def waits_of_all_sorts() -> dict[str, Any]:
-    """Arguments by name, requests that nobody times, requests that are over, what is no list, what is wrong."""
+    """By name; of requests that nobody times, or that are over; of what is no list; of wrong arguments."""
     statuses: list[MPI.Status] = []
     refused = []
     with recording() as (logger, records):
@@ -123,7 +123,11 @@ def waits_of_all_sorts() -> dict[str, Any]:
         again = timed[0].Wait() and timed[1].Test()
         requests = exchange(3)
         generator = (request for request in requests)
-        for wrong in (lambda: MPI.Request.Waitall(generator), MPI.Request.Waitall, lambda: requests[0].Wait(5)):
+        for wrong in (
+            lambda: MPI.Request.Waitall(generator),
+            MPI.Request.Waitall,
+            lambda: requests[0].Wait(5),
+        ):
             try:
                 wrong()
             except TypeError as error:
@@ -417,7 +421,7 @@ def scattered_to_the_other_group() -> list[Any]:
 
 SCENARIOS = (
     first_of_all, waited_for_in_another_thread, every_way_to_complete, waits_of_all_sorts,
-    by_position_and_by_name, collectives, persistent, objects, probes, unseen, unseen_and_started_again, off, failures, derived,
-    scattered_to_the_other_group,
+    by_position_and_by_name, collectives, persistent, objects, probes, unseen, unseen_and_started_again, off,
+    failures, derived, scattered_to_the_other_group,
 )  # fmt: skip
 report({scenario.__name__: scenario() for scenario in SCENARIOS})

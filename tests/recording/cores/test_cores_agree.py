@@ -402,8 +402,9 @@ CALLS = st.one_of(
            st.booleans())] * 3,
     *[call("see", st.lists(WHICH, max_size=3), st.booleans(), st.booleans(),
            st.none() | st.lists(TOLD, max_size=3))] * 3,
-    *[call("complete", st.sampled_from(["all", "some", "one", "test one"]), st.lists(st.integers(0, 5), max_size=4),
-           st.none() | st.lists(TOLD, max_size=3), st.booleans())] * 3,
+    *[call("complete", st.sampled_from(["all", "some", "one", "test one"]),
+           st.lists(st.integers(0, 5), max_size=4), st.none() | st.lists(TOLD, max_size=3),
+           st.booleans())] * 3,
     call("complete_wrongly", st.sampled_from(["all", "one"])),
     call("see_none", st.lists(WHICH, max_size=3), st.sampled_from([ValueError, KeyError]), st.booleans()),
     call("see_of", st.sampled_from([5, None, [], [5, None]])), call("drop_request", WHICH),
@@ -434,7 +435,8 @@ ENDS_OF_REQUESTS = [
 @given(st.lists(CALLS, max_size=30), st.sampled_from([3, 1000]), STEPS)
 @settings(max_examples=SEQUENCES)
 def test_both_cores_do_the_same(calls: list[tuple[Any, ...]], capacity: int, steps: dict[str, Any]) -> None:
-    with Driver(CORES["native"], capacity, steps) as native, Driver(CORES["python"], capacity, steps) as python:
+    drivers = (Driver(CORES[name], capacity, steps) for name in ("native", "python"))
+    with next(drivers) as native, next(drivers) as python:
         for number, (action, *arguments) in enumerate(calls):
             found = native.do(action, *copy.deepcopy(arguments))
             expected = python.do(action, *copy.deepcopy(arguments))

@@ -94,7 +94,8 @@ def test_a_wait_within_a_wait_fills_in_no_status_of_the_outer_one(bench: Bench) 
 
     bench.waiting(outer)([bench.sent()])
     bench.waiting(outer)([bench.sent()])
-    assert bench.rows() == [(operation, size, "ok") for size in (5, 6, 5, 6) for operation in ("ISEND", "WAIT")]
+    sizes = (5, 6, 5, 6)
+    assert bench.rows() == [(operation, size, "ok") for size in sizes for operation in ("ISEND", "WAIT")]
 
 
 def test_a_handle_that_a_call_is_not_told_of_has_the_size_of_its_issue(bench: Bench) -> None:

@@ -25,7 +25,9 @@ STATED = {
 }
 """The classes that the native core alone has, or of which it has more, and what it has there."""
 
-USED_BY_NOBODY_ELSE = {"CallInC", "Columns", "CompletingMethod", "Entry", "Exit", "IssuedMethod", "KeptFile", "Names"}
+USED_BY_NOBODY_ELSE = {
+    "CallInC", "Columns", "CompletingMethod", "Entry", "Exit", "IssuedMethod", "KeptFile", "Names",
+}  # fmt: skip
 SET_BY_SUBCLASSES = {"value_of", "call_when_done"}
 TAKES_ANYTHING = {("Unrecorded", "write")}
 

@@ -1,4 +1,4 @@
-"""Methods that begin an operation and return a handle on it, and calls that see it end: what a core knows of them."""
+"""Methods that begin an operation and return a handle, and calls that see its end: what a core knows."""
 
 from __future__ import annotations
 
