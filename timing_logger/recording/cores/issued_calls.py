@@ -61,6 +61,8 @@ def two_given(
     names: tuple[str, ...], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[Any, Any] | None:
     """Return the two arguments of a call, of which the second may be missing; None if they do not fit."""
+    if not kwargs and 1 <= len(args) <= 2:  # as most calls are made, by the Python core too
+        return args[0], args[1] if len(args) == 2 else None
     given = dict(zip(names, args, strict=False))
     if len(args) > len(names) or given.keys() & kwargs.keys():
         return None
