@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from processes import run_python
@@ -43,17 +42,6 @@ def test_a_native_core_that_was_not_built_is_refused_only_if_it_was_asked_for(
     monkeypatch.setenv(which_core.VARIABLE, "native")
     with pytest.raises(ConfigurationError, match="the native core cannot be imported"):
         which_core._chosen()
-
-
-def test_where_python_runs_without_its_global_lock_nothing_switches_it_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # what such a Python says of itself stands in for one
-    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
-    monkeypatch.setitem(sys.modules, which_core.NATIVE, ModuleType("core"))
-    monkeypatch.delenv(which_core.VARIABLE, raising=False)
-    assert which_core._chosen().name == "python"
-    monkeypatch.setenv(which_core.VARIABLE, "native")
-    assert which_core._chosen().name == "native"
 
 
 def test_the_package_says_which_core_runs() -> None:

@@ -1,8 +1,7 @@
 """Which core this process records with: the native one, or the Python one that has the same classes.
 
 The environment variable ``TIMING_LOGGER_CORE`` decides: ``python``, or ``native``, with which an import fails
-where the native core was not built. Without it the native one is used if it is there, unless this Python runs
-without its global lock: loading the native core would switch the lock on.
+where the native core was not built. Without it the native one is used if it is there.
 
 The choice is not among the cores, in ``timing_logger.recording.cores``: the command line names the core, too,
 and nothing that reads imports what records.
@@ -11,7 +10,6 @@ and nothing that reads imports what records.
 from __future__ import annotations
 
 import os
-import sys
 from importlib import import_module
 from typing import Literal, NamedTuple
 
@@ -36,13 +34,6 @@ def _chosen() -> Choice:
         raise ConfigurationError(f"{VARIABLE} must be 'python' or 'native', and is {wanted!r}.")
     if wanted == "python":
         return Choice("python", f"{VARIABLE} asks for it; unset it for the native core")
-    has_global_lock: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
-    if wanted == "" and not has_global_lock:
-        return Choice(
-            "python",
-            "this Python runs without its global lock, which loading the native core would switch on; "
-            f"{VARIABLE}=native loads it nevertheless",
-        )
     try:
         import_module(NATIVE)
     except ImportError as error:

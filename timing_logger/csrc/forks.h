@@ -12,7 +12,7 @@
 /* Has every child of this process leave the rings that it follows then. Returns 0, or the errno. */
 int leave_rings_in_children(void);
 
-/* Follows a ring, which stays where it is until it is forgotten. Only one thread at a time may call these. */
+/* Follows a ring, which stays where it is until it is forgotten. Any thread may call these. */
 void follow_ring(Ring *ring);
 void forget_ring(Ring *ring);
 

@@ -71,7 +71,11 @@ class OpenCalls:
     _nobody: Caller
     """The caller of calls that are written already: its channel has no room, and nobody reads its counts."""
 
+    _former: list[Caller]
+    """Those who were in these calls: a thread that is leaving one right now may still be at its caller."""
+
     def __init__(self, channel: Channel, core: Core) -> None:
+        self._former = []
         self.channel = channel
         self.caller_class = core.Caller
         self._nobody = core.Caller("", Channel(0), set())
@@ -104,6 +108,7 @@ class OpenCalls:
         inside = [call for caller in list(self.callers.values()) for call in caller.calls()]
         for call in inside:
             call.write_open(status)
+        self._former += [call.caller for call in inside]
         for call in inside:
             call.caller = self._nobody
         for operation in list(self.running):

@@ -20,7 +20,7 @@ cdef class Wait(OpenCall):
         self.caller = caller
         self.thread = _thread_of(caller)
         self.link()
-        self.start = perf_counter_ns()
+        set_instant(&self.start, perf_counter_ns())
         return 0
 
     def open_records(self, status):
@@ -62,13 +62,13 @@ cdef class BackgroundSpan(Span):
         self.start = start_ns or perf_counter_ns()
         if not has_rows:
             return 0
-        self.caller.running.add(self)
         if type(self.caller.channel) is Channel:
             self.channel = <Channel> self.caller.channel
             self.put_into(&fields, self.operation, self.start, -1, OK_, self.thread)
             self.is_packed = self.channel.pack(&self.slot, &fields)
             if self.is_packed:
                 self.entry = ring_enter(&self.channel.ring, &self.slot, RING_KEPT_OPEN)
+        self.caller.running.add(self) # last: who takes it from there has the entry to leave
         return 0
 
     cdef bint claimed(self) except -1:
@@ -114,26 +114,27 @@ cdef class BackgroundSpan(Span):
         self.lose_it()
 
     cdef int lose_it(self) except -1:
-        if not self.ended and self.claimed():
+        if not instant_at(&self.ended) and self.claimed():
             self.put(self.operation, self.start, -1, UNRESOLVED, self.thread)
         return 0
 
     cdef int note_end(self, int64_t end_ns, object status) except -1:
-        if not self.ended and self.claimed():
+        if not instant_at(&self.ended) and self.claimed():
             self.put(self.operation, self.start, end_ns, status, self.thread)
-            self.ended = end_ns
+            set_instant(&self.ended, end_ns)
             self.write_wait()
         return 0
 
     cdef int end_in(self, Completion call, object told, object status) except -1:
         """Note that ``call``, which has returned, saw the end: it is a wait for this operation."""
-        cdef bint learned = self.learn is not None and told is not None
-        if learned and type(self.learn) is LearnSize:
-            (<LearnSize> self.learn).fill_in(self, told)
+        learn = self.learnt()
+        cdef bint learned = learn is not None and told is not None
+        if learned and type(learn) is LearnSize:
+            (<LearnSize> learn).fill_in(self, told)
         elif learned:
-            status = self.learn(self, told)
+            status = learn(self, told)
         if self.claimed():
-            self.ended = call.end
+            set_instant(&self.ended, call.end)
             if not self.put_both(call, status, learned):
                 self.put(self.operation, self.start, call.end, status, self.thread)
                 self.put(WAIT_, call.start, call.end, status, call.thread)
@@ -165,12 +166,19 @@ cdef class BackgroundSpan(Span):
 
     cdef inline bint packed_what_was_learned(self) except -1:
         """Fill in the columns of which only the end of an operation tells."""
+        cdef Section section
+        cdef bint are_numbers
         self.slot.has &= ~(HAS(MESSAGE_SIZE_BYTES) | HAS(PEER) | HAS(SEQ))
-        return (
-            _number(&self.slot, MESSAGE_SIZE_BYTES, <PyObject *> self.message_size_bytes)
-            and _number(&self.slot, PEER, <PyObject *> self.peer)
-            and _number(&self.slot, SEQ, <PyObject *> self.seq)
-        )
+        section_begin(&section, <PyObject *> self)
+        try:
+            are_numbers = (
+                _number(&self.slot, MESSAGE_SIZE_BYTES, <PyObject *> self.message_size_bytes)
+                and _number(&self.slot, PEER, <PyObject *> self.peer)
+                and _number(&self.slot, SEQ, <PyObject *> self.seq)
+            )
+        finally:
+            section_end(&section)
+        return are_numbers
 
     # -- waits for it ---------------------------------------------------------------------------------
 
@@ -186,35 +194,60 @@ cdef class BackgroundSpan(Span):
                 self.end(type(error))
             self.end_wait(blocked, type(error))
             raise
-        if self.learn is not None:
-            self.learn(self, work)
-        if not self.ended:
+        learn = self.learnt()
+        if learn is not None:
+            learn(self, work)
+        if not instant_at(&self.ended):
             self.note_end(perf_counter_ns(), OK_)
         self.end_wait(blocked, None)
         return result
 
     cdef int end_wait(self, Wait blocked, object failure) except -1:
-        blocked.end = perf_counter_ns()
+        set_instant(&blocked.end, perf_counter_ns())
         blocked.out()
-        if self.goes_on and not self.waited:
-            self.waited = failure is None
+        if self.waits_first(failure is None):
             self.put(WAIT_, blocked.start, blocked.end, _status(failure), blocked.thread)
         return 0
 
+    cdef bint waits_first(self, bint went_well) noexcept:
+        """Whether a wait has a row: of several that saw the operation end, the first."""
+        cdef Section section
+        cdef bint is_first
+        section_begin(&section, <PyObject *> self)
+        is_first = self.goes_on and not self.waited
+        if is_first:
+            self.waited = went_well
+        section_end(&section)
+        return is_first
+
+    cdef object learnt(self):
+        with cython.critical_section(self):
+            return self.learn
+
     def block_from(self, int64_t instant_ns, BackgroundSpan behind):
         """Have a ``WAIT`` row written when the operation has ended: its thread is blocked until then."""
+        cdef Section section
+        section_begin(&section, <PyObject *> self)
         self.behind = behind
         self.blocked_from = instant_ns
+        section_end(&section)
         self.write_wait()
 
     cdef int write_wait(self) except -1:
-        cdef int64_t start_ns = self.blocked_from
-        cdef BackgroundSpan behind = self.behind
-        if not start_ns or not self.ended:
+        """Write the row, if the operation has ended and its thread was blocked: whoever notes the second of these."""
+        cdef Section section
+        cdef int64_t start_ns
+        cdef BackgroundSpan behind
+        section_begin(&section, <PyObject *> self)
+        start_ns = self.blocked_from if instant_at(&self.ended) else 0
+        if start_ns:
+            self.blocked_from = 0
+        behind = self.behind
+        section_end(&section)
+        if not start_ns:
             return 0
-        self.blocked_from = 0
         while behind is not None:
-            start_ns = max(start_ns, min(behind.ended or self.ended, self.ended))
+            start_ns = max(start_ns, min(instant_at(&behind.ended) or self.ended, self.ended))
             behind = behind.behind
         return self.put(WAIT_, start_ns, max(start_ns, self.ended), OK_, self.thread)
 
@@ -251,7 +284,7 @@ cdef class Completion(Wait):
                 self.settle(handle, None, status)
 
     cdef void ended(self):
-        self.end = perf_counter_ns()
+        set_instant(&self.end, perf_counter_ns())
         if self.blocks:
             self.out()
 
@@ -296,7 +329,7 @@ cdef Completion completion_of(object handles, bint blocks):
     call.thread = _thread_of(call.caller)
     if blocks:
         call.link()
-    call.start = perf_counter_ns()
+    set_instant(&call.start, perf_counter_ns())
     return call
 
 

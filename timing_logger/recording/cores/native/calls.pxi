@@ -66,7 +66,7 @@ cdef class Span(Columns):
         if not self.is_open_now():
             self.write_not_entered(kind)
             return 0
-        self.end = perf_counter_ns()
+        set_instant(&self.end, perf_counter_ns())
         self.out()
         return self.put(
             self.operation, self.start, self.end, OK_ if kind is None else "error:" + kind.__name__, self.thread
@@ -88,8 +88,16 @@ cdef class Span(Columns):
         """Put a record; an end of -1 is none."""
         cdef object channel = self.caller.channel
         cdef Fields fields
-        self.put_into(&fields, operation, start_ns, end_ns, status, thread)
-        if type(channel) is not Channel or not (<Channel> channel).put_fields(&fields):
+        cdef Section section
+        cdef bint is_put = False
+        if type(channel) is Channel:
+            section_begin(&section, <PyObject *> self) # another thread may set columns, as it learns of the end
+            try:
+                self.put_into(&fields, operation, start_ns, end_ns, status, thread)
+                is_put = (<Channel> channel).put_fields(&fields)
+            finally:
+                section_end(&section)
+        if not is_put:
             channel.put(self._record(operation, start_ns, None if end_ns < 0 else end_ns, status, thread))
         return 0
 
@@ -98,7 +106,7 @@ cdef class Span(Columns):
         if not self.is_open_now():
             self.write_not_entered(None)
             return
-        self.end = perf_counter_ns()
+        set_instant(&self.end, perf_counter_ns())
         self.out()
         self.write(self.operation, self.start, self.end, status)
 
@@ -120,11 +128,17 @@ cdef class Span(Columns):
         """The call raised, perhaps while ``begun`` was waited for; ``counts``: its number is taken."""
         end_ns = self.leave()
         if not counts:
-            self.seq = None
+            self.take_number_off()
         if begun is None or has_ended(begun):
             self.write(self.operation, self.start, end_ns, f"error:{type(error).__name__}")
         else:
             self.write(self.operation, self.start, None, UNRESOLVED)
+
+    cdef inline void take_number_off(self):
+        cdef Section section
+        section_begin(&section, <PyObject *> self)
+        self.seq = None
+        section_end(&section)
 
     def open_records(self, status):
         """Return the record of the operation as it is now, without an end."""
@@ -133,15 +147,17 @@ cdef class Span(Columns):
     def _record(self, operation, start_ns, end_ns, status, thread=None, clock=HOST_CLOCK):
         cdef Fields fields
         cdef object of = self.thread if thread is None else thread
-        self.put_into(&fields, operation, -1, -1, status, of)
-        fields.names[CLOCK] = <PyObject *> clock
-        return raw_record(&fields, start_ns, end_ns, None)
+        with cython.critical_section(self):
+            self.put_into(&fields, operation, -1, -1, status, of)
+            fields.names[CLOCK] = <PyObject *> clock
+            return raw_record(&fields, start_ns, end_ns, None)
 
 
 cdef inline Span new_span(Caller caller):
     """Return a span of the thread, without making one if its last one is over."""
     cdef Span span
-    if caller.spare is not None and Py_REFCNT(<PyObject *> caller.spare) == 1:
+    # Who looks at open calls can come to hold only what is linked, and that is held twice.
+    if caller.spare is not None and is_held_once(<PyObject *> caller.spare):
         span = <Span> caller.spare
         span.start = span.end = 0
         span.outer = None

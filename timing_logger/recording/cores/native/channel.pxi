@@ -61,11 +61,13 @@ cdef class Channel:
         Raises:
             OSError: it cannot be made.
         """
-        if self.path is None or ring_is_at(&self.ring, os.fsencode(self.path)):
+        with cython.critical_section(self):
+            path = self.path
+        if path is None or ring_is_at(&self.ring, os.fsencode(path)):
             return False
-        failed = ring_renew(&self.ring, os.fsencode(self.path))
+        failed = ring_renew(&self.ring, os.fsencode(path))
         if failed:
-            raise OSError(failed, os.strerror(failed), self.path)
+            raise OSError(failed, os.strerror(failed), path)
         return True
 
     # -- putting --------------------------------------------------------------------------------------
@@ -154,7 +156,7 @@ cdef class Channel:
 
     cdef inline bint named(self, Slot *slot, int which, PyObject *text) except -1:
         """Put a name, and return whether it is one for which there is room."""
-        cdef uint64_t last = self.last[which]
+        cdef uint64_t last = word_now(&self.last[which])
         if last >> 16 == <uint64_t> <uintptr_t> text: # mostly: the same text in row after row
             slot.names[which] = <uint16_t> last
             return True
@@ -175,7 +177,7 @@ cdef class Channel:
             return False
         slot.names[which] = <uint16_t> number
         # Of the text that the number was given to, which lives on, as `text` may not.
-        self.last[which] = <uint64_t> <uintptr_t> self.names.text(number) << 16 | <uint64_t> number
+        set_word(&self.last[which], <uint64_t> <uintptr_t> self.names.text(number) << 16 | <uint64_t> number)
         return True
 
     # -- taking ---------------------------------------------------------------------------------------
@@ -311,8 +313,9 @@ cdef class Channel:
 
     def remove_file(self):
         """Remove the file that backs the channel, if there is one: all that it held is written."""
-        if self.path is not None:
+        with cython.critical_section(self):
             path, self.path = self.path, None
+        if path is not None:
             is_there = ring_is_at(&self.ring, os.fsencode(path))
             ring_abandon(&self.ring)
             try:
@@ -323,16 +326,17 @@ cdef class Channel:
 
     def abandon(self):
         """Close the channel and discard the waiting records: in a forked child they belong to the parent."""
-        self.path = None
+        with cython.critical_section(self):
+            self.path = None
         ring_abandon(&self.ring) # has been done in a child already: see csrc/forks.h
         self.elsewhere.clear()
 
     def counts(self):
         """Return counts that are consistent with each other."""
-        cdef uint64_t head = self.ring.head
-        return ChannelCounts(
-            head + self.ring.n_overflows, self.ring.n_overflows, head - self.ring.taken, self.ring.n_unreadable
-        )
+        cdef uint64_t n_unreadable = word_now(&self.ring.n_unreadable), n_overflows = word_now(&self.ring.n_overflows)
+        cdef uint64_t taken = word_now(&self.ring.taken) # before the head, which only grows: it is never beyond it
+        cdef uint64_t head = word_now(&self.ring.head)
+        return ChannelCounts(head + n_overflows, n_overflows, head - taken, n_unreadable)
 
     def __len__(self):
         return ring_n_ready(&self.ring)

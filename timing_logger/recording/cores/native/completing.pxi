@@ -53,7 +53,7 @@ cdef inline list statuses_of(Caller caller):
 
 
 cdef inline void keep_statuses(Caller caller, list statuses):
-    if len(statuses) <= MOST_STATUSES:
+    if HAS_GLOBAL_LOCK and len(statuses) <= MOST_STATUSES: # else two threads without a name might take the same
         caller.statuses = statuses
 
 

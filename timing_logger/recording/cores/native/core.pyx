@@ -1,9 +1,14 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True, binding=True
+# cython: freethreading_compatible=True
 """The classes of the Python core, in C: see timing_logger/recording/cores/python/calls.py for what each means.
 
 A record is packed into a slot of a ring (ring.h in timing_logger/csrc), and its line is written from there without the
 interpreter's lock. What no slot can hold as it is (a number of NumPy, an interval of a device, metadata) is
 kept as a tuple, and its slot says so: one order, and one path for what is odd.
+
+Where Python runs without its global lock, ``Section`` and ``cython.critical_section`` hold the lock of one object where
+several threads may be at it, and are nothing elsewhere: see csrc/sections.h. What attributes marked ``public`` are set to
+and read as from Python, Cython holds the lock for.
 """
 
 cimport cython
@@ -169,13 +174,29 @@ cdef extern from "counting.h" nogil:
 cdef extern from "clock.h" nogil:
     int64_t perf_counter_ns()
 
+cdef extern from "csrc/sections.h":
+    const bint HAS_GLOBAL_LOCK
+
+    ctypedef struct Section:
+        pass
+
+    void section_begin(Section *section, PyObject *of) noexcept
+    void section_end(Section *section) noexcept
+    bint is_held_once(PyObject *kept) noexcept
+    int64_t instant_at(const int64_t *place) noexcept
+    void set_instant(int64_t *place, int64_t ns) noexcept
+    bint flag_now(const int *flag) noexcept
+    void set_flag(int *flag, bint value) noexcept
+    uint64_t word_now(const uint64_t *word) noexcept
+    void set_word(uint64_t *word, uint64_t value) noexcept
+    void count_change(uint64_t *word) noexcept
+
 cdef extern from "csrc/this_thread.h":
     PyObject *caller_of_this_thread(uint64_t recorder)
     void remember_caller(uint64_t recorder, PyObject *caller)
 
 cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(PyObject *number, int *overflow) except? -1
-    Py_ssize_t Py_REFCNT(PyObject *kept)
     PyObject *PyTuple_GET_ITEM(object tuple, Py_ssize_t position)
     Py_ssize_t PyTuple_GET_SIZE(object tuple)
     PyObject *PyBytes_FromStringAndSize(const char *text, Py_ssize_t size)

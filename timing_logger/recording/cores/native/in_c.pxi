@@ -119,17 +119,28 @@ cdef object capsule_for_c(RecordingCalls recorder):
     if type(recorder._channel) is not Channel:
         return None
     channel = <Channel> recorder._channel
-    if channel.under_way == NULL:
-        channel.under_way = <UnderWayList *> calloc(1, sizeof(UnderWayList))
+    with cython.critical_section(channel):
         if channel.under_way == NULL:
-            raise MemoryError
-        under_way_forget_all(channel.under_way)
-    in_c.ring, in_c.under_way, in_c.number = &channel.ring, channel.under_way, recorder.number
-    in_c.recorder, in_c.channel = <void *> recorder, <void *> channel
-    in_c.name, in_c.thread, in_c.label = name_for_c, thread_for_c, label_for_c
-    in_c.version = RECORDING_VERSION
-    note_state_in_c(recorder)
+            channel.under_way = <UnderWayList *> calloc(1, sizeof(UnderWayList))
+            if channel.under_way == NULL:
+                raise MemoryError
+            under_way_forget_all(channel.under_way)
+    with cython.critical_section(recorder):
+        in_c.ring, in_c.under_way, in_c.number = &channel.ring, channel.under_way, recorder.number
+        in_c.recorder, in_c.channel = <void *> recorder, <void *> channel
+        in_c.name, in_c.thread, in_c.label = name_for_c, thread_for_c, label_for_c
+        in_c.version = RECORDING_VERSION
+        note_state_in_c(recorder)
     return PyCapsule_New(in_c, RECORDING_CAPSULE, NULL)
+
+
+cdef int note_state(RecordingCalls recorder) except -1:
+    """Have threads, and code in C, see that the iteration, the epoch, the work or the labels are others now."""
+    count_change(&recorder.changes)
+    if recorder.in_c.version:
+        with cython.critical_section(recorder): # of two threads that set some, the later one has seen what both did
+            note_state_in_c(recorder)
+    return 0
 
 
 cdef int note_state_in_c(RecordingCalls recorder) except -1:
@@ -137,8 +148,6 @@ cdef int note_state_in_c(RecordingCalls recorder) except -1:
     cdef Recording *in_c = &recorder.in_c
     cdef bint is_plain
     cdef int which
-    if not in_c.version:
-        return 0
     slot.has = 0
     for which in range(N_NUMBERS):
         slot.numbers[which] = 0

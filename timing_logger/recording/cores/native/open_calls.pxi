@@ -8,6 +8,8 @@ cdef class Caller:
     cdef public OpenCall innermost
     cdef object spare # a span, used again as soon as nobody else holds it
     cdef list statuses # for the next call of the thread that has to fill in some; None while one does
+    cdef uint64_t changes # with which the recorder's state was copied: see RecordingCalls.state_now
+    cdef object iteration, epoch, work
 
     def __init__(self, thread, channel, set running):
         self.channel = channel
@@ -16,21 +18,26 @@ cdef class Caller:
 
     def calls(self):
         """Return the open calls of the thread, the innermost first."""
-        cdef OpenCall call = self.innermost
+        cdef OpenCall call
         found = []
-        for _ in range(DEEPEST):
-            if call is None:
-                return found
-            if call.is_open:
-                found.append(call)
-            call = call.outer
-        if call is not None:
-            call.outer = None
+        with cython.critical_section(self):
+            call = self.innermost
+            for _ in range(DEEPEST):
+                if call is None:
+                    return found
+                if call.is_open_now():
+                    found.append(call)
+                call = call.outer
+            if call is not None:
+                call.outer = None
         return found
 
 
 cdef class OpenCall:
-    """A call that some thread has entered and, as long as it has no end, not left."""
+    """A call that some thread has entered and, as long as it has no end, not left.
+
+    The links from a caller's innermost call outwards are the caller's: whoever follows or changes them holds its lock.
+    """
 
     cdef public Caller caller
     cdef public OpenCall outer
@@ -39,9 +46,10 @@ cdef class OpenCall:
 
     @property
     def start_ns(self):
-        if not self.start:
+        cdef int64_t start_ns = instant_at(&self.start)
+        if not start_ns:
             raise AttributeError("start_ns")
-        return self.start
+        return start_ns
 
     @start_ns.setter
     def start_ns(self, int64_t value):
@@ -63,37 +71,50 @@ cdef class OpenCall:
 
     def leave(self):
         """End the call now and return that instant in ns."""
-        self.end = perf_counter_ns()
+        set_instant(&self.end, perf_counter_ns())
         self.out()
         return self.end
 
     cdef inline void begin_call(self):
         if not self.is_open_now(): # else its thread would be in it twice, and the links go in a circle
             self.link()
-            self.end = 0
-        self.start = perf_counter_ns()
+        set_instant(&self.start, perf_counter_ns())
+        set_instant(&self.end, 0) # last: open with the start of an earlier time, it would seem to hang
 
     cdef inline bint is_open_now(self):
-        return self.start and not self.end
+        return instant_at(&self.start) and not instant_at(&self.end)
 
     cdef inline void link(self):
-        self.outer = self.caller.innermost
-        self.caller.innermost = self
+        cdef Section section
+        cdef PyObject *caller = <PyObject *> self.caller
+        section_begin(&section, caller)
+        self.outer = (<Caller> caller).innermost
+        (<Caller> caller).innermost = self
+        section_end(&section)
 
     cdef inline void out(self):
-        if self.caller.innermost is self:
-            self.caller.innermost = self.outer
-        else:
+        cdef Section section
+        cdef PyObject *caller = <PyObject *> self.caller
+        cdef bint is_innermost
+        section_begin(&section, caller)
+        is_innermost = (<Caller> caller).innermost is self
+        if is_innermost:
+            (<Caller> caller).innermost = self.outer
+        section_end(&section)
+        if not is_innermost:
             self.unlink()
 
     cpdef unlink(self):
         """Leave while a call that was entered later is still open, as generators and tasks do."""
-        cdef OpenCall inner = self.caller.innermost
-        while inner is not None:
-            if inner.outer is self:
-                inner.outer = self.outer
-                return
-            inner = inner.outer
+        cdef Caller caller = self.caller
+        cdef OpenCall inner
+        with cython.critical_section(caller):
+            inner = caller.innermost
+            while inner is not None:
+                if inner.outer is self:
+                    inner.outer = self.outer
+                    return
+                inner = inner.outer
 
     @property
     def is_open(self):

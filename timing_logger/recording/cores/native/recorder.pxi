@@ -1,6 +1,6 @@
 """The recording calls."""
 
-cdef uint64_t n_recorders = 0
+cdef int64_t n_recorders = 0
 
 
 cdef class RecordingCalls:
@@ -13,11 +13,11 @@ cdef class RecordingCalls:
     cdef uint64_t number
     cdef Recording in_c # what code in C records by; of no version if none does
     cdef dict kept # by thread: the caller that the thread itself remembers, for as long as it may
+    cdef uint64_t changes # of iteration, epoch and work; a caller that has copied none has seen 0
 
     def __cinit__(self, *_, **__):
-        global n_recorders
-        n_recorders += 1
-        self.number = n_recorders
+        self.number = count_next(&n_recorders) + 1
+        self.changes = 1
         self.kept = {}
 
     cdef inline Caller caller(self):
@@ -29,20 +29,35 @@ cdef class RecordingCalls:
         remember_caller(self.number, <PyObject *> found)
         return found
 
+    cdef Caller state_now(self):
+        """Return the calling thread's caller, with copies of the iteration, the epoch and the work in force.
+
+        For where there is no global lock: there, what this recorder holds may be replaced, and gone, between the moment
+        at which another thread reads where it is and the one at which that thread takes hold of it.
+        """
+        cdef Caller caller = self.caller()
+        cdef uint64_t changes = word_now(&self.changes)
+        if caller.changes != changes:
+            with cython.critical_section(self):
+                caller.iteration, caller.epoch, caller.work = self._iteration, self._epoch, self._work
+            caller.changes = changes
+        return caller
+
     def recording_in_c(self):
         """Return a capsule by which code in C records: see recording.h. None if it cannot over this channel."""
         return capsule_for_c(self)
 
     def _note_state(self):
-        note_state_in_c(self)
+        note_state(self)
 
     def set_current_iteration(self, iteration):
         cdef bint is_first_or_later = type(iteration) is int and iteration >= 0
-        self._iteration = iteration
-        self.recording = self._enabled and (
+        with cython.critical_section(self):
+            self._iteration = iteration
+        set_flag(<int *> &self.recording, self._enabled and (
             (is_first_or_later and not self._selective) or self._policy.records(iteration)
-        )
-        note_state_in_c(self)
+        ))
+        note_state(self)
 
     @property
     def _caller(self):
@@ -62,9 +77,9 @@ cdef class RecordingCalls:
         cdef Span span
         cdef Caller caller
         if iteration is None:
-            if not self.recording:
+            if not flag_now(<int *> &self.recording):
                 return NO_SPAN_
-            iteration = self._iteration
+            iteration = self._iteration if HAS_GLOBAL_LOCK else self.state_now().iteration
         elif self._selective and not self._policy.records(iteration):
             return NO_SPAN_
         if mpi_op_name is not None:
@@ -85,7 +100,7 @@ cdef class RecordingCalls:
         span.layer_name = layer_name
         span.phase = phase
         span.iteration = iteration
-        span.epoch = self._epoch if epoch is None else epoch
+        span.epoch = epoch if epoch is not None else self._epoch if HAS_GLOBAL_LOCK else self.state_now().epoch
         span.group = group
         # Mostly None, as before: each count of its references that is moved waits for the one before.
         if span.group_size is not group_size:
@@ -95,7 +110,7 @@ cdef class RecordingCalls:
         if span.peer is not peer:
             span.peer = peer
         if work is None:
-            work = self._work
+            work = self._work if HAS_GLOBAL_LOCK else self.state_now().work
         if span.work is not work:
             span.work = work
         return span
@@ -118,8 +133,8 @@ cdef class RecordingCalls:
         span.message_size_bytes = message_size
         span.layer_name = label[0] if layer_name is None else layer_name
         span.phase = label[1]
-        span.iteration = self._iteration
-        span.epoch = self._epoch
+        span.iteration = self._iteration if HAS_GLOBAL_LOCK else self.state_now().iteration
+        span.epoch = self._epoch if HAS_GLOBAL_LOCK else self.state_now().epoch
         span.group = group
         span.group_size = group_size
         if span.seq is not None:
@@ -127,12 +142,13 @@ cdef class RecordingCalls:
         if span.peer is not peer:
             span.peer = peer
         span.state_no_further()
-        if self._work is not None:
-            span.work = self._work
+        work = self._work if HAS_GLOBAL_LOCK else self.state_now().work
+        if work is not None:
+            span.work = work
         return 0
 
     def time_call(self, operation, message_size, layer_name, peer, group, handle, call, args):
-        cdef bint recording = self.recording
+        cdef bint recording = flag_now(<int *> &self.recording)
         cdef Caller caller = self.caller()
         cdef Span span
         cdef Channel channel = None
@@ -154,7 +170,7 @@ cdef class RecordingCalls:
         if channel is not None and not _number(&slot, SEQ, <PyObject *> span.seq):
             channel = None
         span.link()
-        span.start = perf_counter_ns()
+        set_instant(&span.start, perf_counter_ns())
         if channel is not None:
             slot.start_ns = span.start
             entry = ring_enter(&channel.ring, &slot, 0)
@@ -169,7 +185,7 @@ cdef class RecordingCalls:
             counts = begun is not None or not group.take_back(error)
             span.fail(error, begun if isinstance(begun, handle) else None, counts)
             raise
-        span.end = perf_counter_ns()
+        set_instant(&span.end, perf_counter_ns())
         span.out()
         if entry != NULL:
             ring_leave(&channel.ring, entry)
@@ -195,7 +211,7 @@ cdef class RecordingCalls:
             return span, call(*args)
         except BaseException as error:
             if numbered and group.take_back(error):
-                span.seq = None
+                span.take_number_off()
             span.end(type(error))
             raise
 
@@ -256,17 +272,19 @@ cdef class RecordingCalls:
         """Put a record. If it ``fits``, ``fields`` has its instants; then a start of None says: only there."""
         cdef object thread
         if iteration is None:
-            if not self.recording:
+            if not flag_now(<int *> &self.recording):
                 return 0
-            iteration = self._iteration
+            iteration = self._iteration if HAS_GLOBAL_LOCK else self.state_now().iteration
         elif self._selective and not self._policy.records(iteration):
             return 0
         if layer_name is None or phase is None:
             label = self.label_in_force()
             layer_name = label[0] if layer_name is None else layer_name
             phase = label[1] if phase is None else phase
-        epoch = self._epoch if epoch is None else epoch
-        work = self._work if work is None else work
+        if epoch is None:
+            epoch = self._epoch if HAS_GLOBAL_LOCK else self.state_now().epoch
+        if work is None:
+            work = self._work if HAS_GLOBAL_LOCK else self.state_now().work
         thread = _thread_of(self.caller())
         no_further_fields(fields)
         fields.names[STREAM] = <PyObject *> NOTHING

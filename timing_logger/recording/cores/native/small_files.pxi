@@ -28,7 +28,10 @@ cdef class KeptFile:
 
 
 cdef class SmallFiles:
-    """Reads small files again and again, and keeps those open that were read the last time."""
+    """Reads small files again and again, and keeps those open that were read the last time.
+
+    One thread at a time reads; another may close them.
+    """
 
     cdef dict _open
 
@@ -39,8 +42,9 @@ cdef class SmallFiles:
         """Return the content of each file; b"" of one that is not there or cannot be read."""
         cdef KeptFile one
         cdef size_t i = 0, n_files = len(paths), n_buffer = _MOST_BYTES
-        opened = [self._open.get(path) or KeptFile(path) for path in paths]
-        self._open = dict(zip(paths, opened))
+        with cython.critical_section(self):
+            opened = [self._open.get(path) or KeptFile(path) for path in paths]
+            self._open = dict(zip(paths, opened))
         cdef char *buffer = <char *>malloc(n_buffer)
         cdef SmallFile **files = <SmallFile **>calloc(n_files + 1, sizeof(SmallFile *))
         cdef char *at = buffer
@@ -63,4 +67,5 @@ cdef class SmallFiles:
 
     def close(self):
         """Close all files."""
-        self._open = {}
+        with cython.critical_section(self):
+            self._open = {}

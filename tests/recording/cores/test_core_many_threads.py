@@ -1,0 +1,218 @@
+"""Threads that record at once, with the interpreter's lock or without: each row is whole, and all are accounted for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter, deque
+from pathlib import Path
+from typing import Any
+
+import pytest
+from both_cores import CORES, BuiltCore
+from both_cores import needs_both as needs_native
+from busy_threads import THREADS, Group, Watcher, Worker, assert_whole, run_all
+from processes import rows, run_python
+
+from timing_logger import TimingLogger
+from timing_logger.record import COLUMNS
+from timing_logger.sinks.memory import MemorySink
+
+ROUNDS = 200
+
+
+def rows_of(folder: Path) -> list[dict[str, str]]:
+    return [dict(zip(COLUMNS, row, strict=True)) for row in rows(folder / "timing-rank0.csv")]
+
+
+def begun_and_run(core: BuiltCore, logger: TimingLogger, rounds: int) -> list[Worker]:
+    """Run the workers, and whoever looks at their calls; return the former."""
+    begun: deque[Any] = deque()
+    logger.set_current_iteration(5000)
+    logger.set_current_epoch(10_000)
+    workers = [Worker(core, logger, number, begun) for number in range(THREADS)]
+    watcher = Watcher(logger)
+    looking = threading.Thread(target=watcher.run)
+    looking.start()
+    run_all((f"worker{worker.thread}", lambda worker=worker: worker.run(rounds)) for worker in workers)
+    watcher.is_over = True
+    looking.join()
+    while begun:
+        workers[0].end_one()
+    if watcher.failure is not None:
+        raise watcher.failure
+    return workers
+
+
+@pytest.mark.parametrize("maxsize", [50, 100_000])
+def test_rows_of_threads_that_record_at_once_are_whole_and_accounted_for(
+    each_core: BuiltCore, maxsize: int, tmp_path: Path
+) -> None:
+    logger = each_core.logger(0, tmp_path, maxsize=maxsize, flush_interval=0.001, pause_rows=False)
+    workers = begun_and_run(each_core, logger, ROUNDS)
+    logger.flush(60)
+    logger.close()
+    stats, found = logger.stats, rows_of(tmp_path)
+    assert stats.accepted == sum(worker.n_records for worker in workers) == stats.written + stats.dropped
+    assert (stats.pending, stats.written) == (0, len(found))
+    for row in found:
+        assert_whole(row)
+    once = Counter((row["operation"], row["message_size_bytes"]) for row in found)
+    assert set(once.values()) == {1}
+    assert maxsize == 50 or stats.dropped == 0
+
+
+def test_pauses_of_the_collector_are_rows_among_those_of_many_threads(
+    each_core: BuiltCore, tmp_path: Path
+) -> None:
+    logger = each_core.logger(0, tmp_path, flush_interval=0.001)
+    workers = begun_and_run(each_core, logger, 20)
+    logger.flush(60)
+    logger.close()
+    stats, found = logger.stats, rows_of(tmp_path)
+    of_threads = [row for row in found if row["operation"] not in ("GC", "IMPORT")]
+    assert len(of_threads) == sum(worker.n_records for worker in workers)
+    assert (stats.accepted, stats.dropped, stats.pending) == (len(found), 0, 0)
+
+
+def test_threads_that_record_while_the_logger_closes_are_accounted_for(
+    each_core: BuiltCore, tmp_path: Path
+) -> None:
+    for attempt in range(10):
+        logger = each_core.logger(0, tmp_path / str(attempt), flush_interval=0.001, pause_rows=False)
+        half_way = threading.Barrier(3)
+
+        def record(logger: Any = logger, half_way: threading.Barrier = half_way) -> None:
+            for i in range(400):
+                with logger.record_mpi_operation("A", i), logger.record_mpi_operation("B", i):
+                    pass
+                if i == 200:
+                    half_way.wait()
+
+        def close(logger: Any = logger, half_way: threading.Barrier = half_way) -> None:
+            half_way.wait()
+            logger.close()
+
+        run_all([("one", record), ("two", record), ("closes", close)])
+        stats = logger.stats
+        assert stats.accepted == stats.written + stats.dropped + stats.pending
+        assert stats.pending <= 2  # of each thread one, if it had room just before the queue was closed
+        assert stats.written == len(rows_of(tmp_path / str(attempt)))
+
+
+@needs_native
+def test_threads_that_number_collectives_of_one_group_at_once_get_each_number_once() -> None:
+    count = CORES["native"].classes.CollectiveCount()
+    got: list[list[int]] = [[] for _ in range(THREADS)]
+    run_all(
+        (f"worker{i}", lambda mine=mine: mine.extend(count.next_collective() for _ in range(5000)))
+        for i, mine in enumerate(got)
+    )
+    assert sorted(number for mine in got for number in mine) == list(range(THREADS * 5000))
+
+
+MANY_CHANNELS = """
+import os, threading
+from timing_logger.recording.cores.chosen import new_channel
+
+def make(mine):
+    for _ in range(300):
+        mine.append(new_channel(10))
+        mine[-1].put((1, 0, "", "A", "", 8, 1, 2, "host", "", 1, 1, 1, "T", "ok", "", None))
+
+made = [[] for _ in range(8)]
+threads = [threading.Thread(target=make, args=(mine,)) for mine in made]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+child = os.fork()
+if child == 0:
+    os._exit(min(255, sum(len(channel) for mine in made for channel in mine)))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@needs_native
+def test_a_forked_child_leaves_all_of_the_channels_that_threads_made_at_once() -> None:
+    assert run_python(MANY_CHANNELS).stdout == "0\n"
+
+
+STATE = """
+import sys, threading
+from timing_logger import TimingLogger
+from timing_logger.sinks.memory import MemorySink
+
+def set_state():
+    begin.wait()
+    for i in range(300_000):
+        logger.set_current_iteration(10**6 + i)
+        logger.set_current_epoch(10**6 + i)
+        logger.set_current_work(0.5 + i)
+    over.append(True)
+
+def record():
+    begin.wait()
+    while not over:
+        with logger.record_mpi_operation("A") as timer:
+            found.add((type(timer.iteration), type(timer.epoch), type(timer.work)))
+
+logger = TimingLogger(0, None, sinks=[MemorySink()], maxsize=1000, pause_rows=False)
+found, over, begin = set(), [], threading.Barrier(4)
+logger.set_current_iteration(10**6)
+logger.set_current_epoch(10**6)
+logger.set_current_work(0.5)
+threads = [threading.Thread(target=target) for target in (set_state, record, record, record)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(*sorted(one.__name__ for state in found for one in state))
+"""
+
+
+@pytest.mark.parametrize("core", ["native", "python"])
+def test_threads_record_by_an_iteration_that_another_one_sets_meanwhile(core: str) -> None:
+    run = run_python(STATE, environment={"TIMING_LOGGER_CORE": core if core in CORES else "python"})
+    assert (run.returncode, run.stdout) == (0, "float int int\n"), run.stderr
+
+
+def test_the_wait_for_an_operation_is_written_once_if_its_end_is_seen_as_its_thread_begins_to_wait(
+    each_core: BuiltCore, sink: MemorySink
+) -> None:
+    logger: Any = each_core.logger(0, None, sinks=[sink], maxsize=100_000, pause_rows=False)
+    group, begun, rounds = Group(each_core, 0), [None], 3000
+
+    def begin() -> None:
+        for i in range(rounds):
+            operation = logger.begin_background("A", 8, None, group, i, None, time.perf_counter_ns())
+            begun[0] = operation
+            operation.block_from(time.perf_counter_ns(), None)
+            while begun[0] is not None:
+                pass
+
+    def end() -> None:
+        for _ in range(rounds):
+            while (operation := begun[0]) is None:
+                pass
+            operation.end(None)
+            begun[0] = None
+
+    run_all([("begins", begin), ("ends", end)])
+    assert logger.flush(60)
+    assert Counter(record.operation for record in sink.records) == {"A": rounds, "WAIT": rounds}
+
+
+NOT_SWITCHED_ON = "import sys, timing_logger as t; print(t.recording_core, sys._is_gil_enabled())"
+
+
+@needs_native
+@pytest.mark.skipif(
+    getattr(sys, "_is_gil_enabled", lambda: True)(), reason="this Python runs with its global lock"
+)
+def test_the_native_core_is_the_one_in_use_without_the_global_lock_and_leaves_it_off() -> None:
+    command = [sys.executable, "-W", "error", "-c", NOT_SWITCHED_ON]
+    assert subprocess.run(command, capture_output=True, text=True, timeout=60).stdout == "native False\n"
+    assert not sys._is_gil_enabled()  # type: ignore[attr-defined]
