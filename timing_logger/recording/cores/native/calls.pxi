@@ -86,18 +86,18 @@ cdef class Span(Columns):
 
     cdef int put(self, object operation, int64_t start_ns, int64_t end_ns, object status, object thread) except -1:
         """Put a record; an end of -1 is none."""
+        if HAS_GLOBAL_LOCK:
+            return self.put_now(operation, start_ns, end_ns, status, thread)
+        with cython.critical_section(self): # another thread may set columns, as it learns of the end
+            return self.put_now(operation, start_ns, end_ns, status, thread)
+
+    cdef inline int put_now(
+        self, object operation, int64_t start_ns, int64_t end_ns, object status, object thread
+    ) except -1:
         cdef object channel = self.caller.channel
         cdef Fields fields
-        cdef Section section
-        cdef bint is_put = False
-        if type(channel) is Channel:
-            section_begin(&section, <PyObject *> self) # another thread may set columns, as it learns of the end
-            try:
-                self.put_into(&fields, operation, start_ns, end_ns, status, thread)
-                is_put = (<Channel> channel).put_fields(&fields)
-            finally:
-                section_end(&section)
-        if not is_put:
+        self.put_into(&fields, operation, start_ns, end_ns, status, thread)
+        if type(channel) is not Channel or not (<Channel> channel).put_fields(&fields):
             channel.put(self._record(operation, start_ns, None if end_ns < 0 else end_ns, status, thread))
         return 0
 

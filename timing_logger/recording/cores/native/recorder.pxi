@@ -133,8 +133,6 @@ cdef class RecordingCalls:
         span.message_size_bytes = message_size
         span.layer_name = label[0] if layer_name is None else layer_name
         span.phase = label[1]
-        span.iteration = self._iteration if HAS_GLOBAL_LOCK else self.state_now().iteration
-        span.epoch = self._epoch if HAS_GLOBAL_LOCK else self.state_now().epoch
         span.group = group
         span.group_size = group_size
         if span.seq is not None:
@@ -142,9 +140,20 @@ cdef class RecordingCalls:
         if span.peer is not peer:
             span.peer = peer
         span.state_no_further()
-        work = self._work if HAS_GLOBAL_LOCK else self.state_now().work
-        if work is not None:
-            span.work = work
+        return self.fill_in_state(span)
+
+    cdef inline int fill_in_state(self, Span span) except -1:
+        cdef Caller state
+        if HAS_GLOBAL_LOCK:
+            span.iteration = self._iteration
+            span.epoch = self._epoch
+            if self._work is not None:
+                span.work = self._work
+            return 0
+        state = self.state_now()
+        span.iteration, span.epoch = state.iteration, state.epoch
+        if state.work is not None:
+            span.work = state.work
         return 0
 
     def time_call(self, operation, message_size, layer_name, peer, group, handle, call, args):
