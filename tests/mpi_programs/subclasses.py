@@ -38,7 +38,7 @@ def doubled(found: dict[str, Any]) -> None:
         comm = TimedIntracomm(plain, timing_logger=logger)
         found["reduced"] = [comm.allreduce(1), comm.Dup().allreduce(1)]
         found["told"] = comm.bcast(comm.rank)
-        sent, total = np.ones(3), np.empty(3)  # the former kept, as mpi4py without the global lock does not
+        sent, total = np.ones(3), np.empty(3)  # without the global lock, mpi4py needs the former kept
         request: Any = comm.Iallreduce(sent, total)
         request[1].Wait()
         found["reduced"].append(total[0])
