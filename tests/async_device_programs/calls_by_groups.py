@@ -15,11 +15,17 @@ import torch
 import torch.distributed as dist
 from _scenarios import RANK
 from _timed_group import LOGGER, ME, lasting, new_rows, run_timed
+from async_device.process_group import NAME
 from torch import Stream, Tensor, nn
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
+from allreduce_instrumentation.process_group import TimedProcessGroup
+from timing_logger import TimingLogger
 from timing_logger.record import Record
+from timing_logger.recording.device.devices import devices_in_use
+from timing_logger.recording.device.reserved import AT_ONCE
+from timing_logger.sinks.memory import MemorySink
 
 device = torch.asyncdev
 
@@ -132,6 +138,22 @@ def calls_before_a_stream_that_stands_still() -> dict[str, int]:
         dist.all_reduce(tensor)
     gate.open()
     return dict(Counter(row.status for row in new_rows()))
+
+
+def more_calls_than_the_ring_has_room_for() -> list[Any]:
+    """The counts of a small logger, and whether events were lost by it."""
+    pool = devices_in_use()[0].pool
+    small = TimingLogger(RANK, None, sinks=[MemorySink()], maxsize=64, flush_interval=3600.0)
+    group = TimedProcessGroup.of_new(dist.group.WORLD.untimed, small, {"asyncdev": NAME})
+    in_use = pool.made - len(pool.free)
+    options = dist.AllreduceOptions()
+    options.asyncOp = False
+    tensor = _ones()
+    for _ in range(300):
+        group.allreduce([tensor], options)
+    small.close()
+    gc.collect()
+    return [small.stats[:3], pool.made - len(pool.free) <= in_use + AT_ONCE]
 
 
 def many_threads() -> list[Any]:

@@ -136,9 +136,8 @@ def tests_run(environment: Environment, folder: Path, group: str) -> str:
         folder / "bin" / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}",
         "-m", "" if environment.slow else "not slow", *(f"tests/{name}" for name in environment.tests),
     ]  # fmt: skip
-    variables = {
-        "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1", "TIMING_LOGGER_GROUP": group,
-    }  # fmt: skip
+    path = f"{folder / 'bin'}:{os.environ['PATH']}"
+    variables = {"PATH": path, "OMP_NUM_THREADS": "1", "TIMING_LOGGER_GROUP": group}
     if environment.is_free_threaded:
         variables["PYTHON_GIL"] = "0"  # the global lock stays off, whatever is imported
     with (folder / f"tests-{group}.log").open("w") as log:

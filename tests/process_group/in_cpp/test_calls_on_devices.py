@@ -56,6 +56,10 @@ def test_a_full_stream_gets_no_more_marks() -> None:
         assert of_rank == {"ok": of_rank["ok"], "unresolved": 260 - of_rank["ok"]}
 
 
+def test_rows_that_find_no_room_are_counted_and_their_events_are_used_again() -> None:
+    assert both("more_calls_than_the_ring_has_room_for") == [[[300, 64, 236], True]] * 2
+
+
 def test_threads_that_call_at_once_lose_no_row() -> None:
     kinds = ["ALLREDUCE", "IALLREDUCE", "WAIT"]
     rows = sorted([kind, "ok", f"caller {number}", 40] for kind in kinds for number in range(4))

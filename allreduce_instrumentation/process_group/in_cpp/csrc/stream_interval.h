@@ -37,6 +37,16 @@ class ReserveOfStream {
     return taken;
   }
 
+  /* Keeps an interval for a later block, and returns whether there is room for it. */
+  bool keep(const Reserved& reserved) {
+    int place = claim(free_);
+    if (place < 0)
+      return false;
+    places_[place] = reserved;
+    ready_.fetch_or(uint64_t{1} << place, std::memory_order_release);
+    return true;
+  }
+
  private:
   static int claim(std::atomic<uint64_t>& of) {
     uint64_t bits = of.load(std::memory_order_relaxed);
@@ -49,20 +59,15 @@ class ReserveOfStream {
     py::gil_scoped_acquire lock;
     try {
       py::list made = reserve(wrapped());
-      for (size_t i = 1; i < made.size(); i++)
-        keep(made[i]);
+      for (size_t i = 1; i < made.size(); i++) {
+        Reserved further = reserved(made[i]);
+        if (!keep(further)) /* another thread was as quick: its events go back to the pool */
+          Py_DECREF(further.interval);
+      }
       return made.empty() ? Reserved{} : reserved(made[0]);
     } catch (py::error_already_set&) { /* no run fails by its timing */
       return {};
     }
-  }
-
-  void keep(const py::object& interval) {
-    int place = claim(free_);
-    if (place < 0) /* another thread was as quick: the pool has it back when nobody holds it */
-      return;
-    places_[place] = reserved(interval);
-    ready_.fetch_or(uint64_t{1} << place, std::memory_order_release);
   }
 
   static Reserved reserved(const py::object& interval) {
@@ -101,17 +106,28 @@ class Reserves {
   void make_by(const py::object& reserve) { reserve_ = reserve; }
 
   Reserved take(const c10::Stream& stream) {
+    ReserveOfStream* of = of_stream(stream);
+    return of == nullptr ? Reserved{} : of->take(reserve_);
+  }
+
+  /* Takes an interval back that is in no row, and returns whether there is room for it. */
+  bool take_back(const c10::Stream& stream, const Reserved& reserved) {
+    ReserveOfStream* of = of_stream(stream);
+    return of != nullptr && of->keep(reserved);
+  }
+
+ private:
+  ReserveOfStream* of_stream(const c10::Stream& stream) {
     for (auto& place : places_) {
       ReserveOfStream* of = place.load(std::memory_order_acquire);
       if (of == nullptr)
         of = begun(place, stream);
       if (of->stream() == stream)
-        return of->take(reserve_);
+        return of;
     }
-    return {};
+    return nullptr;
   }
 
- private:
   static ReserveOfStream* begun(std::atomic<ReserveOfStream*>& place, const c10::Stream& stream) {
     auto made = std::make_unique<ReserveOfStream>(stream);
     ReserveOfStream* found = nullptr;
@@ -144,7 +160,9 @@ class StreamInterval {
   }
 
   ~StreamInterval() {
-    if (reserved_.interval != nullptr)
+    if (reserved_.interval == nullptr)
+      return;
+    if (is_lost() || !Reserves::of_process().take_back(*stream_, reserved_))
       let_go(reserved_.interval);
   }
 
