@@ -44,10 +44,13 @@ def synchronous_calls() -> list[Any]:
 
 def future() -> list[Any]:
     """Who asks for it, waits; who asks again or waits as well, does not wait a second time."""
-    lasting(10)
-    work = dist.all_reduce(_tensor(), async_op=True)
+    lasting(100)
+    tensor = _tensor()
+    gate = device.hold()  # so that nothing is over before it is waited for
+    work = dist.all_reduce(tensor, async_op=True)
     work.get_future()
     after = mark()
+    gate.open()
     held = not after.query()
     work.get_future().wait()
     work.wait()
