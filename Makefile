@@ -311,8 +311,12 @@ HOLDS_bench := demo bench
 HOLDS_bench-analysis := bench-analysis
 HOLDS_lock := lock
 
+# A checkout that got newer sources of the native core has to build it again.
+NATIVE_SOURCES := $(filter-out %/columns.pxi,$(wildcard setup.py $(addprefix timing_logger/,csrc/*.[ch] \
+	recording/cores/native/core.pyx recording/cores/native/*.pxi recording/cores/native/csrc/*.[ch])))
+
 # pip's words go to a log; what it is at is shown every ten seconds.
-$(VENV)/installed-%: setup.cfg pyproject.toml constraints.txt | $(VENV)/created
+$(VENV)/installed-%: setup.cfg pyproject.toml constraints.txt $(NATIVE_SOURCES) | $(VENV)/created
 	@echo "[set-up 2/2] installing the packages for: $(HOLDS_$*) (a minute or two; log: $(LOG))"
 	@start=$$(date +%s); : > $(LOG); \
 	while sleep 10 > /dev/null 2>&1; do \

@@ -217,9 +217,11 @@ def fsdp2() -> list[Any]:
 # The last one: nothing runs on the device any more.
 def failure() -> list[Any]:
     """Calls raise what they do without timing; the rows have no end."""
+    tensor = _ones()
     device.fail("an illegal address")
-    raised = [_raised_by(lambda: dist.all_reduce(_ones())) for _ in range(2)]
-    return [raised, [[row.operation, row.status] for row in new_rows()]]
+    _raised_by(device.synchronize)  # from here on it has failed
+    raised = [_raised_by(lambda: dist.all_reduce(tensor, async_op=on)) for on in (False, True)]
+    return [raised, [[row.operation, row.status, row.end_ns] for row in new_rows()]]
 
 
 if __name__ == "__main__":

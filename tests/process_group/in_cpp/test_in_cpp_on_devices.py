@@ -72,4 +72,5 @@ def test_training_has_the_same_rows_whichever_times_it(way: str) -> None:
 
 
 def test_on_a_device_that_failed_calls_raise_the_same_and_their_rows_have_no_end() -> None:
-    both("failure")
+    rows = [["ALLREDUCE", "error:RuntimeError", None], ["IALLREDUCE", "error:RuntimeError", None]]
+    assert both("failure") == [[["RuntimeError"] * 2, rows]] * 2

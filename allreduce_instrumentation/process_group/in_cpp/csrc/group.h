@@ -318,19 +318,24 @@ class Group : public c10d::ProcessGroup {
       ring_put(recorder_->ring(), &row);
   }
 
+  /* Issues a call whose operation has begun; the row says so if it raises, and then its number does not count. */
+  template <class OfOperation, class Issue>
+  WorkPtr issued(OfOperation& operation, const Issue& issue) {
+    try {
+      return issue();
+    } catch (...) {
+      count_back(count_);
+      operation.refuse(std::current_exception());
+      throw;
+    }
+  }
+
   template <class Issue>
   WorkPtr in_background(Method method, Slot& row, const Issue& issue) {
     set(row, SEQ, count_next(count_));
     row.start_ns = perf_counter_ns();
     auto operation = std::make_shared<Operation>(recorder_, row);
-    WorkPtr work;
-    try {
-      work = issue();
-    } catch (...) {
-      count_back(count_);
-      operation->refuse(std::current_exception());
-      throw;
-    }
+    WorkPtr work = issued(*operation, issue);
     if (!work) {
       operation->end_now(nullptr);
       return work;
@@ -346,14 +351,7 @@ class Group : public c10d::ProcessGroup {
     row.start_ns = perf_counter_ns();
     call.interval.begin();
     auto operation = std::make_shared<DeviceOperation>(recorder_, row, std::move(call.interval), call.goes_on);
-    WorkPtr work;
-    try {
-      work = issue();
-    } catch (...) {
-      count_back(count_);
-      operation->refuse(std::current_exception());
-      throw;
-    }
+    WorkPtr work = issued(*operation, issue);
     if (!work) { /* all of it is in the current stream */
       operation->end_now(nullptr);
       return work;
