@@ -9,6 +9,7 @@ import gc
 import threading
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -220,7 +221,7 @@ def failure() -> list[Any]:
     tensor = _ones()
     device.fail("an illegal address")
     _raised_by(device.synchronize)  # from here on it has failed
-    raised = [_raised_by(lambda: dist.all_reduce(tensor, async_op=on)) for on in (False, True)]
+    raised = [_raised_by(partial(dist.all_reduce, tensor, async_op=on)) for on in (False, True)]
     return [raised, [[row.operation, row.status, row.end_ns] for row in new_rows()]]
 
 
