@@ -17,6 +17,8 @@
 
 namespace timing {
 
+using FuturePtr = c10::intrusive_ptr<c10::ivalue::Future>;
+
 constexpr int NO_PASS = -1;
 
 inline int current_pass() { return torch::autograd::get_current_graph_task_id(); }
@@ -25,10 +27,10 @@ inline int current_pass() { return torch::autograd::get_current_graph_task_id();
 struct BackwardPass {
   int number;
   std::vector<OperationPtr> on_host = {};
-  std::vector<std::pair<DeviceOperationPtr, c10::intrusive_ptr<c10::ivalue::Future>>> in_streams = {};
+  std::vector<std::pair<DeviceOperationPtr, FuturePtr>> in_streams = {};
 
-  void add(const OperationPtr& operation) { on_host.push_back(operation); }
-  void add(const DeviceOperationPtr& operation, const c10::intrusive_ptr<c10::ivalue::Future>& future) {
+  void add(const OperationPtr& operation, const FuturePtr&) { on_host.push_back(operation); }
+  void add(const DeviceOperationPtr& operation, const FuturePtr& future) {
     in_streams.emplace_back(operation, future);
   }
 };
@@ -74,8 +76,8 @@ inline void finish_pass(const BackwardPassPtr& pass) {
 }
 
 /* Notes that the future of an operation was taken: if a backward pass did it, that will wait for it at its end. */
-template <class... Operation>
-void note_use_in_backward(const Operation&... operation) {
+template <class OfOperation>
+void note_use_in_backward(const OfOperation& operation, const FuturePtr& future) {
   int number = current_pass();
   if (number == NO_PASS)
     return;
@@ -90,7 +92,7 @@ void note_use_in_backward(const Operation&... operation) {
     passes.inner.reset();
     passes.current = pass;
   }
-  passes.current->add(operation...);
+  passes.current->add(operation, future);
 }
 
 }  // namespace timing

@@ -23,7 +23,8 @@ struct Call {
   const at::Tensor* sent;
   bool goes_on; /* in the background */
   std::optional<int64_t> root = std::nullopt;
-  bool has_row = false;
+  bool by_reducer = false; /* by DDP's reducer, or other code in C++ */
+  bool has_row = false, is_bucket = false;
   py::handle layer = {}; /* its name, if Python found it */
   uint16_t layer_name = 0, phase = 0; /* of the label that is in force */
   bool is_labelled = false, names_layer = false;
@@ -48,11 +49,16 @@ class Group : public c10d::ProcessGroup {
       c10::intrusive_ptr<ProcessGroup> untimed, const py::object& recorder, const py::object& identity,
       bool has_streams, const std::vector<std::string>& timed_in_streams, const py::object& reserve) {
     auto recording = std::make_shared<Recorder>(recorder);
-    for (int method = 0; method < N_METHODS; method++) {
-      at_once_[method] = recording->name(OPERATIONS[method]);
-      going_on_[method] = recording->name(std::string("I") + OPERATIONS[method]);
-    }
-    name_ = recording->name(py::cast<std::string>(identity.attr("name")));
+    uint16_t group = recording->name(py::cast<std::string>(identity.attr("name")));
+    for (int method = 0; method < N_METHODS; method++)
+      for (const char* kind : {"", "I"}) {
+        Names& names = names_[method][*kind != 0];
+        names.fill(recording->blank);
+        names[OPERATION] = recording->name(kind + std::string(OPERATIONS[method]));
+        names[CLOCK] = recording->host;
+        names[GROUP] = group;
+        names[STATUS] = recording->ok;
+      }
     group_size_ = py::cast<int64_t>(identity.attr("size"));
     count_ = reinterpret_cast<int64_t*>(py::cast<uintptr_t>(identity.attr("address")));
     has_streams_ = has_streams;
@@ -75,7 +81,8 @@ class Group : public c10d::ProcessGroup {
     std::vector<Bucket> made;
     for (const auto& [name, entries] : buckets)
       made.push_back({recorder_->name(name), entries});
-    std::atomic_store(&buckets_, made.empty() ? nullptr : std::make_shared<Buckets>(std::move(made)));
+    layouts_.push_back(made.empty() ? nullptr : std::make_unique<Buckets>(std::move(made)));
+    buckets_ = layouts_.back().get();
     python_names_buckets_ = buckets.empty();
   }
 
@@ -100,12 +107,13 @@ class Group : public c10d::ProcessGroup {
     fill(row, call);
     if (call.interval)
       return in_stream(call, row, issue);
-    return call.goes_on ? in_background(call.method, row, issue) : at_once(row, call.has_row, issue);
+    return call.goes_on ? in_background(call, row, issue) : at_once(row, call.has_row, issue);
   }
 
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
     if (tensors.size() == 1) {
       Call call{ALLREDUCE, &tensors[0], options.asyncOp};
+      call.by_reducer = true;
       if (takes(call))
         return run(call, [&] { return untimed_->allreduce(tensors, options); });
     }
@@ -213,20 +221,18 @@ class Group : public c10d::ProcessGroup {
   }
 
   /* Puts everything that is known before the call begins. */
-  void fill(Slot& row, const Call& call) {
-    const Recording& state = recorder_->state();
+  void fill(Slot& row, Call& call) {
     std::memset(&row, 0, sizeof row);
-    recording_state(&state, &row);
+    recording_state(&recorder_->state(), &row);
     row.end_ns = -1;
     set(row, MESSAGE_SIZE_BYTES, static_cast<int64_t>(call.sent->nbytes()));
     set(row, GROUP_SIZE, group_size_);
     if (call.root)
       set(row, PEER, *call.root);
-    std::fill(row.names, row.names + N_NAMES, recorder_->blank);
-    row.names[OPERATION] = (call.goes_on ? going_on_ : at_once_)[call.method];
-    row.names[CLOCK] = call.interval ? recorder_->device : recorder_->host;
-    row.names[GROUP] = name_;
-    row.names[STATUS] = recorder_->ok;
+    const Names& names = names_[call.method][call.goes_on];
+    std::copy(names.begin(), names.end(), row.names);
+    if (call.interval)
+      row.names[CLOCK] = recorder_->device;
     row.names[THREAD] = recorder_->thread();
     if (call.is_labelled) {
       row.names[LAYER_NAME] = call.layer_name;
@@ -253,13 +259,14 @@ class Group : public c10d::ProcessGroup {
     return call.is_labelled;
   }
 
-  bool put_bucket(Slot& row, const Call& call) {
-    std::shared_ptr<Buckets> buckets = std::atomic_load(&buckets_);
-    int pass = buckets && call.method == ALLREDUCE ? current_pass() : NO_PASS;
+  bool put_bucket(Slot& row, Call& call) {
+    Buckets* buckets = call.method == ALLREDUCE ? buckets_.load() : nullptr;
+    int pass = buckets ? current_pass() : NO_PASS;
     const uint16_t* name = pass == NO_PASS ? nullptr : buckets->next(call.sent->numel(), pass);
-    if (name != nullptr)
+    call.is_bucket = name != nullptr;
+    if (call.is_bucket)
       row.names[LAYER_NAME] = *name;
-    return name != nullptr;
+    return call.is_bucket;
   }
 
   void put_layer(Slot& row, const py::handle& layer) const {
@@ -331,7 +338,7 @@ class Group : public c10d::ProcessGroup {
   }
 
   template <class Issue>
-  WorkPtr in_background(Method method, Slot& row, const Issue& issue) {
+  WorkPtr in_background(const Call& call, Slot& row, const Issue& issue) {
     set(row, SEQ, count_next(count_));
     row.start_ns = perf_counter_ns();
     auto operation = std::make_shared<Operation>(recorder_, row);
@@ -340,7 +347,7 @@ class Group : public c10d::ProcessGroup {
       operation->end_now(nullptr);
       return work;
     }
-    return c10::make_intrusive<TimedHostWork>(work, operation, ends_by_future(method, work, operation));
+    return handle<TimedHostWork>(call, work, operation, future_of(call.method, work));
   }
 
   /* Issues a call whose operation its backend queues. Outside of a backward pass its future is left alone: a callback
@@ -357,24 +364,31 @@ class Group : public c10d::ProcessGroup {
       return work;
     }
     bool is_waited_by_pass = call.goes_on && current_pass() != NO_PASS;
-    bool has_future = is_waited_by_pass && ends_by_future(call.method, work, operation);
-    return c10::make_intrusive<TimedDeviceWork>(work, operation, has_future);
+    return handle<TimedDeviceWork>(call, work, operation, is_waited_by_pass ? future_of(call.method, work) : FuturePtr());
   }
 
-  /* Returns whether a future tells the end of the operation, even if nobody waits. */
-  template <class OfOperation>
-  bool ends_by_future(Method method, const WorkPtr& work, const OfOperation& operation) {
-    if (has_no_future_[method])
-      return false;
-    c10::intrusive_ptr<c10::ivalue::Future> future;
-    try {
-      future = work->getFuture();
-    } catch (std::exception&) {
-      has_no_future_[method] = true; /* to ask in vain is slow */
-      return false;
+  /* Null if works of this method have none. */
+  FuturePtr future_of(Method method, const WorkPtr& work) {
+    if (!has_no_future_[method]) {
+      try {
+        return work->getFuture();
+      } catch (std::exception&) {
+        has_no_future_[method] = true; /* to ask in vain is slow */
+      }
     }
-    end_by(operation, *future);
-    return true;
+    return {};
+  }
+
+  /* Returns what the caller gets to wait for: a timed handle on `work`. The reducer only takes the future of what it
+   * gets, so it gets the backend's own work. The future, if there is one, tells the end even if nobody waits. */
+  template <class Handle, class OfOperation>
+  static WorkPtr handle(const Call& call, const WorkPtr& work, const OfOperation& operation, const FuturePtr& future) {
+    if (future)
+      end_by(operation, *future);
+    if (!(future && call.by_reducer && call.is_bucket))
+      return c10::make_intrusive<Handle>(work, operation, static_cast<bool>(future));
+    note_use_in_backward(operation, future);
+    return work;
   }
 
   std::atomic<bool> is_timing_{false}, python_names_buckets_{false};
@@ -385,10 +399,11 @@ class Group : public c10d::ProcessGroup {
   std::unique_ptr<Kept> identity_;
   int64_t* count_ = nullptr;
   int64_t group_size_ = 0;
-  uint16_t name_ = 0;
-  std::array<uint16_t, N_METHODS> at_once_{}, going_on_{};
+  using Names = std::array<uint16_t, N_NAMES>;
+  std::array<std::array<Names, 2>, N_METHODS> names_{}; /* of a row, at once and in the background */
   std::array<std::atomic<bool>, N_METHODS> has_no_future_{};
-  std::shared_ptr<Buckets> buckets_;
+  std::atomic<Buckets*> buckets_{nullptr};
+  std::vector<std::unique_ptr<Buckets>> layouts_; /* that one and all before, which a thread may still read */
 };
 
 }  // namespace timing

@@ -7,8 +7,6 @@
 
 namespace timing {
 
-using FuturePtr = c10::intrusive_ptr<c10::ivalue::Future>;
-
 /* Has an operation end by a future; does not wait, and takes no lock of the interpreter. */
 inline void end_by(const OperationPtr& operation, c10::ivalue::Future& future) {
   future.addCallback([operation](c10::ivalue::Future& done) {
@@ -76,7 +74,7 @@ class TimedHostWork : public TimedWork {
     FuturePtr future = untimed_->getFuture();
     if (!has_future_.exchange(true))
       end_by(operation_, *future);
-    note_use_in_backward(operation_);
+    note_use_in_backward(operation_, future);
     return future;
   }
 
