@@ -13,7 +13,7 @@ TEST_WORKERS ?= 2
 RANDOM_ROUNDS ?= 5
 CONFORMANCE_ARGS ?=
 FAULTS_ARGS ?=
-# What make sanitize builds with: all of address thread memcheck, or some.
+# What make sanitize builds with: all of address thread memcheck groups, or some.
 SANITIZERS ?=
 BENCH_ARGS ?=
 LOCK_ARGS ?=
@@ -78,7 +78,7 @@ help:
 	@echo "make bench-what-if what a repair gains, foretold and then made (20 minutes; BENCH_ARGS=--quick for a glance)"
 	@echo "make conformance mpi4py's own tests, plain and timed, on 1 to 4 ranks (half an hour on 2 cores)"
 	@echo "make faults     every promise under real faults, and docs/reliability.md (hours; FAULTS_ARGS=--short for a minute)"
-	@echo "make sanitize   the native core under AddressSanitizer, ThreadSanitizer and valgrind (SANITIZERS=\"address\")"
+	@echo "make sanitize   the native core, and groups in C++, under sanitizers and valgrind (SANITIZERS=\"address\")"
 	@echo "make numbers    the tables that pages have of the code: docs/stragglers-numbers.md, docs/dashboards.md"
 	@echo "make notebook   run the notebooks of examples/notebooks"
 	@echo "make picture    draw docs/terminal.svg (a terminal session), docs/account.svg and docs/report.png again"

@@ -56,19 +56,27 @@ class SameSdist(sdist):
         return made
 
 
-def write_columns() -> None:
-    """Write what the native core takes from ``record.py``. A file that would stay the same is not touched."""
+def write_made() -> None:
+    """Write what the native core takes from ``record.py``, and of what sources it is built.
+
+    A file that would stay the same is not touched.
+    """
     package = sys.modules["timing_logger"] = ModuleType("timing_logger")  # without what importing it loads
     package.__path__ = ["timing_logger"]
+    from timing_logger import built_from
     from timing_logger.columns_in_c import CYTHON_FILE, HEADER_FILE, columns_cython, columns_header
 
-    for name, text in ((HEADER_FILE, columns_header()), (CYTHON_FILE, columns_cython())):
+    for name, text in (
+        (HEADER_FILE, columns_header()),
+        (CYTHON_FILE, columns_cython()),
+        (built_from.HEADER_FILE, built_from.header()),
+    ):
         path = Path(NATIVE, name)
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
 
 
-write_columns()
+write_made()
 
 setup(
     cmdclass={"build_py": BuildWithStart, "sdist": SameSdist},
@@ -85,6 +93,7 @@ setup(
             depends=[
                 *glob(f"{NATIVE}/*.pxi"),
                 f"{NATIVE}/columns.h",
+                f"{NATIVE}/built_from.h",
                 *glob(f"{NATIVE}/csrc/*.h"),
                 *glob(f"{SHARED}/*.h"),
             ],

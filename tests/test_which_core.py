@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,27 @@ def test_a_native_core_that_was_not_built_is_refused_only_if_it_was_asked_for(
     monkeypatch.setenv(which_core.VARIABLE, "native")
     with pytest.raises(ConfigurationError, match="the native core cannot be imported"):
         which_core._chosen()
+
+
+@needs_native
+def test_a_native_core_of_older_sources_is_not_used_and_the_package_says_so(tmp_path: Path) -> None:
+    package = Path(timing_logger.__file__).parent
+    shutil.copytree(package, tmp_path / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+    source = tmp_path / package.name / "recording/cores/native/core.pyx"
+    if not source.exists():
+        pytest.skip("the package is installed without the sources of its core")
+    asked = f"""
+        import sys
+        sys.path.insert(0, {str(tmp_path)!r})
+        import timing_logger as it
+        print(it.__file__, it.recording_core, it.recording_core_note)
+    """
+    of_copy = {"TIMING_LOGGER_CORE": ""}
+    assert run_python(asked, environment=of_copy).stdout.split()[1] == "native"
+    source.write_text(source.read_text() + "\n# changed\n")
+    said = run_python(asked, environment=of_copy).stdout
+    assert said.startswith(f"{tmp_path}/{package.name}/__init__.py python ")
+    assert "its sources have changed since it was built" in said
 
 
 def test_the_package_says_which_core_runs() -> None:

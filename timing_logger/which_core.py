@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from timing_logger.built_from import checksum_of_sources
 from timing_logger.errors import ConfigurationError
 
 VARIABLE = "TIMING_LOGGER_CORE"
@@ -35,7 +36,7 @@ def _chosen() -> Choice:
     if wanted == "python":
         return Choice("python", f"{VARIABLE} asks for it; unset it for the native core")
     try:
-        import_module(NATIVE)
+        _import_native()
     except ImportError as error:
         if wanted == "native":
             raise ConfigurationError(
@@ -44,6 +45,18 @@ def _chosen() -> Choice:
             ) from error
         return Choice("python", f"the native core cannot be imported ({error}). {_way_out(error)}")
     return Choice("native")
+
+
+def _import_native() -> None:
+    """Import the native core.
+
+    Raises:
+        ImportError: it cannot be imported, or was built from other sources than those that lie beside it.
+    """
+    core: Any = import_module(NATIVE)
+    sources = checksum_of_sources()
+    if sources is not None and getattr(core, "BUILT_FROM", None) != sources:
+        raise ImportError("its sources have changed since it was built")
 
 
 def _way_out(error: ImportError) -> str:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the native core with sanitizers into build/sanitize and runs the tests that reach it over each build.
-# Usage: tests/sanitize/run.sh PYTHON [address|thread|memcheck ...]
+# Usage: tests/sanitize/run.sh PYTHON [address|thread|memcheck|groups ...]
 #
 # What was found is in files, which also processes that tests start, kill or expect to fail leave behind: one that
 # is not empty is a failure, whatever the tests say.
@@ -47,14 +47,18 @@ tests() { # NAME FILES, under the command in `under`
         env PYTHONPATH="$PWD" TIMING_LOGGER_CORE=native PYTHONMALLOC=malloc "${under[@]}" \
             "$python" -m pytest -q -p no:cacheprovider -c ../../../../pyproject.toml --rootdir ../../../.. \
             --timeout 600 "${@/#/../../../../tests/}" -m "not slow" -k "$left_out") || failed=1
-    local reports
-    mapfile -t reports < <(find "$built/$name/found" -type f -size +0)
-    if [ ${#reports[@]} -gt 0 ]; then
-        head -n 60 "${reports[0]}"
-        failed=1
-    fi
-    echo "== $name: ${#reports[@]} reports in build/sanitize/$name/found"
+    count_reports "$name" || failed=1
     return $failed
+}
+
+count_reports() { # NAME: fails if there are some
+    local reports
+    mapfile -t reports < <(find "$built/$1/found" -type f -size +0)
+    echo "== $1: ${#reports[@]} reports in build/sanitize/$1/found"
+    [ ${#reports[@]} -eq 0 ] || {
+        head -n 60 "${reports[0]}"
+        return 1
+    }
 }
 
 # A process that is to die of a signal in a test does so; leaks are CPython's, which frees little at its end.
@@ -81,7 +85,23 @@ memcheck() {
     tests memcheck "${few[@]}"
 }
 
-[ $# -gt 0 ] || set -- address thread memcheck
+# Process groups in C++ under ThreadSanitizer, with the core. torch itself is built without: what it does is not looked
+# at, but for the locks that it takes.
+groups() {
+    build groups "-fsanitize=thread"
+    (cd "$built/groups/packages" &&
+        CXX="c++ -fsanitize=thread" XDG_CACHE_HOME="$built/groups/cache" PYTHONPATH="$PWD" OMP_NUM_THREADS=1 \
+            TIMING_LOGGER_GROUP=native LD_PRELOAD="$(gcc -print-file-name=libtsan.so)" \
+            TSAN_OPTIONS="log_path=$built/groups/found/report:ignore_noninstrumented_modules=1:die_after_fork=0" \
+            setarch -R timeout 900 "$python" "$here/groups_in_cpp.py" > "$built/groups/said") || {
+        cat "$built/groups/said"
+        return 1
+    }
+    cat "$built/groups/said"
+    [ "$(grep -c '^native ' "$built/groups/said")" = 2 ] && count_reports groups
+}
+
+[ $# -gt 0 ] || set -- address thread memcheck groups
 tools
 for which in "$@"; do
     echo "== $which"

@@ -36,6 +36,7 @@ def raised(call: Callable[[], Any]) -> str:
         return f"no error: {call()}"
     except Exception as error:
         text = re.sub(r"0x\w+|\[rank\d\]:\[\w+ [\d:.]+ \d+|127\.0\.0\.1\S*|\d+ms", "", str(error))
+        text = re.sub(r"timing_group\.Timed\w*Work", "torch._C._distributed_c10d.Work", text)
         text = text.replace("torch._C._distributed_c10d.ProcessGroup", "ProcessGroup")
         return f"{type(error).__name__}: {text.replace('TimedProcessGroup', 'ProcessGroup')}"[:300]
 

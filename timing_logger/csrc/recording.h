@@ -8,7 +8,7 @@
 
 /* Differs where two libraries were not built from the same headers. */
 #define RECORDING_VERSION \
-    (2ULL << 56 ^ (uint64_t)RECORD_LAYOUT << 24 ^ sizeof(Slot) << 14 ^ sizeof(Ring) << 7 ^ sizeof(UnderWayList) ^ \
+    (3ULL << 56 ^ (uint64_t)RECORD_LAYOUT << 24 ^ sizeof(Slot) << 14 ^ sizeof(Ring) << 7 ^ sizeof(UnderWayList) ^ \
      sizeof(Recording))
 
 typedef struct {

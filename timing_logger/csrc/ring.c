@@ -270,7 +270,9 @@ void ring_touch_ahead(Ring *ring)
 int ring_abandon(Ring *ring)
 {
     ring_shut(ring);
-    ring->taken = ring->ready = ring->head;
+    uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED); /* threads may still be asking for room */
+    __atomic_store_n(&ring->ready, head, __ATOMIC_RELAXED);
+    __atomic_store_n(&ring->taken, head, __ATOMIC_RELEASE);
     if (ring->header == NULL || ring->descriptor < 0)
         return 0;
     let_go(ring);

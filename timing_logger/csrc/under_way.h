@@ -26,15 +26,14 @@ typedef struct {
     uint64_t free[UNDER_WAY_WORDS];
 } UnderWayList;
 
-static inline void under_way_forget_all(UnderWayList *list)
+/* Of a list of zeros. */
+static inline void under_way_start(UnderWayList *list)
 {
-    for (int i = 0; i < UNDER_WAY_MOST; i++)
-        list->each[i].turn += list->each[i].turn % 2;
     for (int i = 0; i < UNDER_WAY_WORDS; i++)
         list->free[i] = ~0ULL;
 }
 
-/* Returns an entry for the caller to fill in, and then to pass to under_way_begin; NULL if there is no room. */
+/* Returns an entry for the caller to pass to under_way_begin; NULL if there is no room. */
 static inline UnderWay *under_way_claim(UnderWayList *list)
 {
     for (int i = 0; i < UNDER_WAY_WORDS; i++) {
@@ -54,9 +53,21 @@ static inline void under_way_free(UnderWayList *list, UnderWay *entry)
     __atomic_fetch_or(&list->free[which / 64], 1ULL << which % 64, __ATOMIC_RELEASE);
 }
 
-/* Says that an entry is filled in. Returns its turn, by which it is taken. */
-static inline uint64_t under_way_begin(UnderWay *entry)
+/* Fills an entry in, which others may be copying as what it was before. Returns its turn, by which it is taken.
+ *
+ * call: what is known of the call. listed: its entry in the ring's list, or NULL. of, of_turn: what it waits for, or NULL.
+ * has_no_row: see there. */
+static inline uint64_t under_way_begin(UnderWay *entry, const Slot *call, Slot *listed, UnderWay *of, uint64_t of_turn,
+                                       int has_no_row)
 {
+    const Word *from = (const Word *)call;
+    Word *to = (Word *)&entry->call;
+    for (size_t i = FIRST_WORD; i < SLOT_WORDS; i++)
+        __atomic_store_n(&to[i], from[i], __ATOMIC_RELAXED);
+    __atomic_store_n(&entry->listed, listed, __ATOMIC_RELAXED);
+    __atomic_store_n(&entry->of, of, __ATOMIC_RELAXED);
+    __atomic_store_n(&entry->of_turn, of_turn, __ATOMIC_RELAXED);
+    __atomic_store_n(&entry->has_no_row, (uint64_t)has_no_row, __ATOMIC_RELAXED);
     return __atomic_add_fetch(&entry->turn, 1, __ATOMIC_RELEASE);
 }
 
@@ -79,7 +90,7 @@ static inline int under_way_copy(const UnderWay *entry, UnderWay *copy)
         return 0;
     const Word *from = (const Word *)&entry->call;
     Word *to = (Word *)&copy->call;
-    for (size_t i = 0; i < sizeof(Slot) / sizeof(Word); i++)
+    for (size_t i = FIRST_WORD; i < SLOT_WORDS; i++)
         to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
     copy->listed = __atomic_load_n(&entry->listed, __ATOMIC_RELAXED);
     copy->of = __atomic_load_n(&entry->of, __ATOMIC_RELAXED);

@@ -105,22 +105,27 @@ class OpenCalls:
 
         When they end after all, nothing more is written.
         """
-        inside = [call for caller in list(self.callers.values()) for call in caller.calls()]
-        for call in inside:
-            call.write_open(status)
-        self._former += [call.caller for call in inside]
-        for call in inside:
-            call.caller = self._nobody
+        for call in [call for caller in list(self.callers.values()) for call in caller.calls()]:
+            caller, records = call.caller, call.last_records(status)
+            self._former.append(caller)
+            if records and call.pass_to(self._nobody):
+                for record in records:
+                    caller.channel.put(record)
         for operation in list(self.running):
+            records = operation.last_records(status)
             if operation.claim():
-                operation.write_open(status)
+                for record in records:
+                    operation.caller.channel.put(record)
         self.channel.write_calls_in_c(status)
-        self.forget()
+        self._forget_threads()
 
     def forget(self) -> None:
         """Discard all open calls: in a forked child they are the parent's."""
         self.running.clear()
         self.channel.forget_calls_in_c()
+        self._forget_threads()
+
+    def _forget_threads(self) -> None:
         for caller in self.callers.values():
             caller.innermost = None
 

@@ -13,20 +13,14 @@ namespace timing {
 class Listed {
  public:
   Listed(const Recorder& recorder, const Slot& call, bool has_row, int n_kept) : Listed(recorder) {
-    if (entry_ == nullptr)
-      return;
-    entry_->listed = ring_enter(recorder.ring(), &call, n_kept);
-    begin(call, has_row);
+    if (entry_ != nullptr)
+      turn_ = under_way_begin(entry_, &call, ring_enter(recorder.ring(), &call, n_kept), nullptr, 0, !has_row);
   }
 
   /* A wait for another entry. */
   Listed(const Recorder& recorder, const Slot& call, const Listed& of) : Listed(recorder) {
-    if (entry_ == nullptr)
-      return;
-    entry_->listed = nullptr;
-    entry_->of = of.entry_;
-    entry_->of_turn = of.turn_;
-    begin(call, true);
+    if (entry_ != nullptr)
+      turn_ = under_way_begin(entry_, &call, nullptr, of.entry_, of.turn_, false);
   }
 
   Listed(const Listed&) = delete;
@@ -44,19 +38,8 @@ class Listed {
     return true;
   }
 
-  bool is_under_way() const { return entry_ == nullptr ? !is_taken_.load() : under_way_is(entry_, turn_); }
-
  private:
-  explicit Listed(const Recorder& recorder) : recorder_(&recorder), entry_(under_way_claim(recorder.under_way())) {
-    if (entry_ != nullptr)
-      entry_->of = nullptr;
-  }
-
-  void begin(const Slot& call, bool has_row) {
-    entry_->call = call;
-    entry_->has_no_row = !has_row;
-    turn_ = under_way_begin(entry_);
-  }
+  explicit Listed(const Recorder& recorder) : recorder_(&recorder), entry_(under_way_claim(recorder.under_way())) {}
 
   const Recorder* recorder_;
   UnderWay* entry_;
@@ -101,8 +84,6 @@ class Operation {
     ring_put(recorder_->ring(), &row);
   }
 
-  bool has_ended() const { return ended_ns_.load() != 0; }
-
   /* Calls what blocks the calling thread until the operation has ended. `is_over` tells whether it has, where that
    * failed. Of several waits, those up to the first that succeeds have a row. */
   template <class Wait, class IsOver>
@@ -125,7 +106,7 @@ class Operation {
     row.has |= HAS_END;
     if (failure)
       row.names[STATUS] = recorder_->status_of(failure);
-    bool is_to_be_written = listed.take() && (has_ended() || listed_.is_under_way()); /* else the logger was closed */
+    bool is_to_be_written = listed.take(); /* else the logger was closed, and the row is written */
     if (is_to_be_written && !is_waited_.load()) {
       is_waited_.store(!failure);
       ring_put(recorder_->ring(), &row);

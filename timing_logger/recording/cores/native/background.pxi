@@ -185,27 +185,28 @@ cdef class BackgroundSpan(Span):
     def wait(self, work, *args, **kwargs):
         """Call ``work.wait``, and record for how long the caller was blocked on the operation."""
         cdef Wait blocked = Wait.__new__(Wait)
+        cdef Caller caller = self.recorder.caller()
         blocked.waited_for = (self,)
-        blocked.begin(self.recorder.caller())
+        blocked.begin(caller)
         try:
             result = work.wait(*args, **kwargs) if args or kwargs else work.wait()
         except BaseException as error:
             if has_ended(work): # else only this wait failed
                 self.end(type(error))
-            self.end_wait(blocked, type(error))
+            self.end_wait(blocked, caller, type(error))
             raise
         learn = self.learnt()
         if learn is not None:
             learn(self, work)
         if not instant_at(&self.ended):
             self.note_end(perf_counter_ns(), OK_)
-        self.end_wait(blocked, None)
+        self.end_wait(blocked, caller, None)
         return result
 
-    cdef int end_wait(self, Wait blocked, object failure) except -1:
+    cdef int end_wait(self, Wait blocked, Caller caller, object failure) except -1:
         set_instant(&blocked.end, perf_counter_ns())
         blocked.out()
-        if self.waits_first(failure is None):
+        if self.waits_first(failure is None) and blocked.is_of(caller):
             self.put(WAIT_, blocked.start, blocked.end, _status(failure), blocked.thread)
         return 0
 

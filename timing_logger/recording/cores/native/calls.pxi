@@ -175,27 +175,37 @@ cdef class Unrecorded(Span):
     def write(self, operation=None, start_ns=None, end_ns=None, status=None, thread=None):
         """Write nothing: the iteration is not recorded."""
 
-    def write_open(self, status):
-        """Write nothing either: only a process that hangs in it has its row, by ``open_records``."""
+    def last_records(self, status):
+        """Return none: only a process that hangs in it has its row, by ``open_records``."""
+        return []
 
 
 cdef class CollectiveCount:
     """Counts the collectives that this rank has begun in one group of ranks."""
 
-    cdef public int64_t collectives
+    cdef int64_t count
+
+    @property
+    def collectives(self):
+        """How many were begun."""
+        return instant_at(&self.count)
+
+    @collectives.setter
+    def collectives(self, int64_t value):
+        set_instant(&self.count, value)
 
     @property
     def address(self):
         """Where the count is, for code in C."""
-        return <uintptr_t> &self.collectives
+        return <uintptr_t> &self.count
 
     def next_collective(self):
         """Return the sequence number of the collective that begins now, from 0."""
-        return count_next(&self.collectives)
+        return count_next(&self.count)
 
     def take_back(self, error):
         """Take back the number of the latest collective, whose call raised ``error``. Always True."""
-        count_back(&self.collectives)
+        count_back(&self.count)
         return True
 
 

@@ -293,7 +293,7 @@ cdef class Channel:
     def forget_calls_in_c(self):
         """Discard these: in a forked child they are the parent's."""
         if self.under_way != NULL:
-            under_way_forget_all(self.under_way)
+            write_under_way(self, None)
 
     # -- state ----------------------------------------------------------------------------------------
 

@@ -140,7 +140,7 @@ cdef extern from "under_way.h" nogil:
     ctypedef struct UnderWayList:
         UnderWay each[UNDER_WAY_MOST]
 
-    void under_way_forget_all(UnderWayList *list)
+    void under_way_start(UnderWayList *list)
     bint under_way_take(UnderWay *entry, uint64_t turn)
     void under_way_free(UnderWayList *list, UnderWay *entry)
     bint under_way_copy(const UnderWay *entry, UnderWay *copy)
@@ -166,6 +166,9 @@ cdef extern from "recording.h" nogil:
         int (*label)(void *recorder, uint16_t *layer_name, uint16_t *phase) noexcept
 
     void recording_note(Recording *of, const Slot *state, int is_plain, int is_on, int has_labels)
+
+cdef extern from "built_from.h":
+    const uint32_t BUILT_FROM_ "BUILT_FROM"
 
 cdef extern from "counting.h" nogil:
     int64_t count_next(int64_t *count)
@@ -249,6 +252,8 @@ cdef object NO_SPAN_ = _NO_SPAN
 cdef object NOTHING = ""
 cdef tuple NO_ARGUMENTS = ()
 cdef int64_t NS_PER_S = 1000000000
+
+globals()["BUILT_FROM"] = BUILT_FROM_ # see timing_logger/built_from.py
 
 if RECORD_LAYOUT != LAYOUT:
     raise ImportError("it was built for other columns than timing_logger/record.py has")

@@ -58,7 +58,10 @@ cdef CallInC _seen(Channel channel, const UnderWay *copy):
 
 
 cdef int write_under_way(Channel channel, object status) except -1:
-    """Write the waits first: what nobody waits for any more has no wait."""
+    """Write what is under way with a status, or forget it if that is None.
+
+    The waits first: what nobody waits for any more has no wait.
+    """
     cdef UnderWay *entry
     cdef UnderWay copy
     cdef int i
@@ -69,7 +72,7 @@ cdef int write_under_way(Channel channel, object status) except -1:
                 if entry.listed != NULL:
                     ring_leave(&channel.ring, entry.listed)
                 under_way_free(channel.under_way, entry)
-                if not copy.has_no_row:
+                if status is not None and not copy.has_no_row:
                     channel.put(_seen(channel, &copy).record(status))
     return 0
 
@@ -124,7 +127,7 @@ cdef object capsule_for_c(RecordingCalls recorder):
             channel.under_way = <UnderWayList *> calloc(1, sizeof(UnderWayList))
             if channel.under_way == NULL:
                 raise MemoryError
-            under_way_forget_all(channel.under_way)
+            under_way_start(channel.under_way)
     with cython.critical_section(recorder):
         in_c.ring, in_c.under_way, in_c.number = &channel.ring, channel.under_way, recorder.number
         in_c.recorder, in_c.channel = <void *> recorder, <void *> channel

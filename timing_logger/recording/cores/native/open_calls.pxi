@@ -125,10 +125,30 @@ cdef class OpenCall:
         """Return the records of the call as far as they are known before it has ended."""
         raise NotImplementedError
 
-    def write_open(self, status):
-        """Write the records of the call as far as they are known, with ``status``."""
-        for record in self.open_records(status):
-            self.caller.channel.put(record)
+    def last_records(self, status):
+        """Return the records to write, with ``status``, if the end of the call will not be seen."""
+        return self.open_records(status)
+
+    def pass_to(self, Caller nobody not None):
+        """Have the thread of a call that is open write nothing when it ends; return whether it was open."""
+        cdef Section section
+        cdef bint is_open
+        former = self.caller # else it might go within the section
+        section_begin(&section, <PyObject *> self)
+        is_open = self.is_open_now()
+        if is_open:
+            self.caller = nobody
+        section_end(&section)
+        return is_open
+
+    cdef inline bint is_of(self, Caller caller):
+        """Whether a call that has ended is still its thread's to write: else the logger was closed meanwhile."""
+        cdef Section section
+        cdef bint is_own
+        section_begin(&section, <PyObject *> self)
+        is_own = self.caller is caller
+        section_end(&section)
+        return is_own
 
     def leave_running(self):
         """Mark the operation as one that goes on when its call returns, until :meth:`claim` takes it."""

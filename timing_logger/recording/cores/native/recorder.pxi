@@ -198,7 +198,7 @@ cdef class RecordingCalls:
         span.out()
         if entry != NULL:
             ring_leave(&channel.ring, entry)
-        if recording and channel is not None and span.caller is caller: # else the logger was closed meanwhile
+        if recording and channel is not None and span.is_of(caller):
             slot.end_ns = span.end
             slot.has |= HAS_END
             ring_put(&channel.ring, &slot)

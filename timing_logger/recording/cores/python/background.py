@@ -176,7 +176,8 @@ class BackgroundSpan(Span):
         end_ns = blocked.leave()
         if self.goes_on and not self._waited:
             self._waited = failure is None
-            self.write(WAIT, blocked.start_ns, end_ns, _status(failure), blocked.thread)
+            record = self._record(WAIT, blocked.start_ns, end_ns, _status(failure), blocked.thread)
+            blocked.caller.channel.put(record)
 
     def block_from(self, instant_ns: int, behind: BackgroundSpan | None) -> None:
         """Have a ``WAIT`` row written when the operation has ended: its thread is blocked until then.

@@ -76,10 +76,23 @@ class OpenCall:
         """Yield the records of the call as far as they are known before it has ended."""
         raise NotImplementedError
 
-    def write_open(self, status: str) -> None:
-        """Write the records of the call as far as they are known, with ``status``."""
-        for record in self.open_records(status):
-            self.caller.channel.put(record)
+    def last_records(self, status: str) -> list[RawRecord]:
+        """Return the records to write, with ``status``, if the end of the call will not be seen."""
+        return list(self.open_records(status))
+
+    def pass_to(self, nobody: Caller) -> bool:
+        """Have the thread of an open call write nothing when that ends: it has ``nobody``'s channel then.
+
+        One step, as nothing is called in between, on which the interpreter could turn to another thread.
+        Whoever ends a call notes that first, and looks whose it is then.
+
+        Returns:
+            Whether the call was open, so that the calling thread is the one to write it.
+        """
+        if self.end_ns is None:
+            self.caller = nobody
+            return True
+        return False
 
     def leave_running(self) -> None:
         """Mark the operation as one that goes on when its call returns, until :meth:`claim` takes it."""
@@ -176,7 +189,7 @@ class Span(OpenCall):
             caller.innermost = self.outer
         else:
             self.unlink()
-        channel = caller.channel  # Channel.put, inlined as well
+        channel = self.caller.channel  # not the same if the logger was closed; Channel.put, inlined as well
         queue = channel.queue
         if len(queue) < channel.capacity:
             queue.append((
@@ -259,8 +272,9 @@ class Unrecorded(Span):
     def write(self, *_: object) -> None:
         """Write nothing: the iteration is not recorded."""
 
-    def write_open(self, status: str) -> None:
-        """Write nothing either: only a process that hangs in it has its row, by ``open_records``."""
+    def last_records(self, status: str) -> list[RawRecord]:
+        """Return none: only a process that hangs in it has its row, by ``open_records``."""
+        return []
 
 
 class CollectiveCount:

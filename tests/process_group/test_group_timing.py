@@ -1,0 +1,27 @@
+"""The accounts of a logger over process groups that threads use while it is closed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from processes import run_job
+from torch_runner import PROGRAMS
+
+RUNS = 30  # one in four was off by one
+
+
+def test_each_call_is_accounted_for_once_if_the_logger_is_closed_meanwhile(tmp_path: Path) -> None:
+    job = run_job(
+        [sys.executable, PROGRAMS / "closes_beside_calls.py", tmp_path, RUNS],
+        environment={"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
+        limit_s=200.0,
+        name="closes beside calls",
+    )
+    runs = json.loads(job.stdout.partition("RESULTS ")[2])
+    assert len(runs) == RUNS, job.stderr
+    for run in runs:
+        assert run["accepted"] == run["made"]
+        assert (run["rows"], run["twice"]) == (run["written"], 0)
+        assert run["pending"] <= 4  # of each thread one, if it had room just before the queue was closed
