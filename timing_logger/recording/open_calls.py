@@ -126,7 +126,7 @@ class OpenCalls:
         self._forget_threads()
 
     def _forget_threads(self) -> None:
-        for caller in self.callers.values():
+        for caller in list(self.callers.values()):
             caller.innermost = None
 
 

@@ -23,7 +23,7 @@ struct Call {
   const at::Tensor* sent;
   bool goes_on; /* in the background */
   std::optional<int64_t> root = std::nullopt;
-  bool by_reducer = false; /* by DDP's reducer, or other code in C++ */
+  bool from_cpp = false; /* the call, as DDP's reducer makes it */
   bool has_row = false, is_bucket = false;
   py::handle layer = {}; /* its name, if Python found it */
   uint16_t layer_name = 0, phase = 0; /* of the label that is in force */
@@ -113,7 +113,7 @@ class Group : public c10d::ProcessGroup {
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
     if (tensors.size() == 1) {
       Call call{ALLREDUCE, &tensors[0], options.asyncOp};
-      call.by_reducer = true;
+      call.from_cpp = true;
       if (takes(call))
         return run(call, [&] { return untimed_->allreduce(tensors, options); });
     }
@@ -385,7 +385,7 @@ class Group : public c10d::ProcessGroup {
   static WorkPtr handle(const Call& call, const WorkPtr& work, const OfOperation& operation, const FuturePtr& future) {
     if (future)
       end_by(operation, *future);
-    if (!(future && call.by_reducer && call.is_bucket))
+    if (!(future && call.from_cpp && call.is_bucket))
       return c10::make_intrusive<Handle>(work, operation, static_cast<bool>(future));
     note_use_in_backward(operation, future);
     return work;
