@@ -27,7 +27,7 @@ TORCH = (
     "process_group/test_dispatched_calls.py", "process_group/test_process_group_in_training.py",
     "process_group/test_timed_group_hooks.py", "process_group/test_work_durations.py",
     "process_group/in_cpp/test_group_library.py", "process_group/in_cpp/test_which_group.py",
-    "process_group/in_cpp/test_in_cpp_on_devices.py",
+    "process_group/in_cpp/test_in_cpp_on_devices.py", "process_group/test_group_timing.py",
 )  # fmt: skip
 
 WITH_TABLES = ("polars", "pyarrow", "jinja2", "numpy")
