@@ -35,8 +35,7 @@ _SHARED = Path(columns_in_c.__file__).parent / "csrc"
 _LIMIT_S, _SPARE_S = 90.0, 5.0
 _FLAGS = (
     "-std=c++20", "-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-plt",
-    "-Wno-deprecated-declarations", f"-DTIMING_MODULE={NAME}",
-    "-DTORCH_API_INCLUDE_EXTENSION_H",
+    "-Wno-deprecated-declarations", f"-DTIMING_MODULE={NAME}", "-DTORCH_API_INCLUDE_EXTENSION_H",
 )  # fmt: skip
 
 log = logging.getLogger("timing_logger")

@@ -50,8 +50,9 @@ class DeviceBlock(Span):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self.is_open:
-            self.end_interval(kind)
-            self.leave()
+            self.mark_end()
+            self.leave()  # before its record is put: see OpenCall.pass_to
+            self.put_ended(kind)
         else:
             self.write_not_entered(kind)
 
@@ -69,10 +70,19 @@ class DeviceBlock(Span):
         Args:
             kind: the type of the exception that leaves the block, if one does.
         """
+        self.mark_end()
+        self.put_ended(kind)
+
+    def mark_end(self) -> None:
+        """Mark the end of the block in its stream."""
+        if self.interval is not None:
+            self.interval.end(self.stream)
+
+    def put_ended(self, kind: type[BaseException] | None) -> None:
+        """Put the record of a block whose end is marked; ``kind`` as for :meth:`end_interval`."""
         interval = self.interval
         if interval is None:  # a graph is being captured: the work is queued but does not run now
             return
-        interval.end(self.stream)
         start, end, clock = interval.columns
         status = OK if kind is None else "error:" + kind.__name__
         self.caller.channel.put(self._record(self.operation, start, end, status, clock=clock))

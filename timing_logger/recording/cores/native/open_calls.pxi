@@ -127,7 +127,7 @@ cdef class OpenCall:
 
     def last_records(self, status):
         """Return the records to write, with ``status``, if the end of the call will not be seen."""
-        return self.open_records(status)
+        return list(self.open_records(status)) # now: they may be made one by one
 
     def pass_to(self, Caller nobody not None):
         """Have the thread of a call that is open write nothing when it ends; return whether it was open."""
