@@ -25,7 +25,7 @@ import random
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -167,8 +167,8 @@ def measure(training: Training, logger: TimingLogger) -> Measured:
         for kind in shuffled(training.kinds, generator):
             model.reducer._update_process_group(groups[kind])
             world.untimed.barrier().wait()
-            is_set = kind in WITH_ITERATION
-            found[kind] = cost_of(partial(step_of_iteration, step, logger, number) if is_set else step)
+            loggers = (logger,) if kind in WITH_ITERATION else ()
+            found[kind] = cost_of(partial(step_of_iteration, loggers, number, step))
         rounds.append(found)
         if number % ROUNDS_PER_FLUSH == 0:
             start_ns = time.perf_counter_ns()
@@ -178,8 +178,9 @@ def measure(training: Training, logger: TimingLogger) -> Measured:
     return Measured(rounds[WARM_ROUNDS:], calls / len(rounds), statistics.median(writing_us))
 
 
-def step_of_iteration(step: Step, logger: TimingLogger, number: int) -> None:
-    logger.set_current_iteration(number)
+def step_of_iteration(loggers: Iterable[TimingLogger], number: int, step: Step) -> None:
+    for logger in loggers:
+        logger.set_current_iteration(number)
     step()
 
 

@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 from allreduce_instrumentation.process_group._group_timing import GroupTiming
 from allreduce_instrumentation.process_group._issue import issue, issue_in_background, layer_of
-from allreduce_instrumentation.process_group._layer_names import FSDP_MODULE, fsdp_layer, names_bucket
+from allreduce_instrumentation.process_group._layer_names import FSDP_MODULE, names_bucket
 from allreduce_instrumentation.process_group._methods import METHODS, Untimed
 from allreduce_instrumentation.process_group.in_cpp.which_group import CHOSEN
 from timing_logger.recording.autograd_threads import called_by_the_engine
@@ -33,11 +33,11 @@ OVER_ONE_TENSOR = (
 
 def in_cpp_first(name: str, otherwise: Untimed) -> Untimed:
     """Return the timed method of this name that C++ has; ``otherwise`` is for the calls that it leaves."""
-    number, issue_in_cpp, modules = CHOSEN.methods[name], CHOSEN.issue, sys.modules
+    number, issue_in_cpp = CHOSEN.methods[name], CHOSEN.issue
 
     def timed(self: dist.ProcessGroup, *args: Any, **kwargs: Any) -> dist.Work | None:
         if not kwargs:
-            work = issue_in_cpp(number, self, args, fsdp_layer if FSDP_MODULE in modules else None)
+            work = issue_in_cpp(number, self, args)
             if work is not NotImplemented:
                 return cast("dist.Work | None", work)
         return otherwise(self, *args, **kwargs)

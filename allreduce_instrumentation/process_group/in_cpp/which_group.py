@@ -37,13 +37,13 @@ class Chosen(NamedTuple):
         name: "native" or "python".
         base: the class of which a timed group is.
         methods: the methods that C++ times, with its numbers of them.
-        issue: issues a call: the number, the group, the arguments, and what finds the layer or None.
+        issue: issues a call: the number, the group and the arguments.
     """
 
     name: str
     base: type[dist.ProcessGroup]
     methods: Mapping[str, int]
-    issue: Callable[[int, dist.ProcessGroup, tuple[Any, ...], Callable[[], str] | None], Any]
+    issue: Callable[[int, dist.ProcessGroup, tuple[Any, ...]], Any]
 
     def begin(self, group: TimedProcessGroup) -> None:
         """Have C++ time the common calls over ``group`` from now on, if it can."""

@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "buckets.h"
+#include "fsdp_layers.h"
 #include "timed_work.h"
 
 namespace timing {
@@ -25,7 +26,7 @@ struct Call {
   std::optional<int64_t> root = std::nullopt;
   bool from_cpp = false; /* the call, as DDP's reducer makes it */
   bool has_row = false, is_bucket = false;
-  py::handle layer = {}; /* its name, if Python found it */
+  std::optional<uint16_t> layer = std::nullopt; /* of FSDP2 */
   uint16_t layer_name = 0, phase = 0; /* of the label that is in force */
   bool is_labelled = false, names_layer = false;
   StreamInterval interval = {}; /* if it is timed in the stream of a device */
@@ -66,6 +67,7 @@ class Group : public c10d::ProcessGroup {
       if (TIMES_DEVICES)
         timed_in_streams_.push_back(c10::Device(type).type());
     Reserves::of_process().make_by(reserve);
+    follow_fsdp();
     untimed_ = std::move(untimed);
     identity_ = std::make_unique<Kept>(identity);
     recorder_ = std::move(recording);
@@ -95,6 +97,9 @@ class Group : public c10d::ProcessGroup {
     call.has_row = __atomic_load_n(&recorder_->state().is_on, __ATOMIC_RELAXED);
     return call.sent->device().is_cpu() || !call.has_row || has_interval(call);
   }
+
+  /* Notes for which layer of FSDP2 a call of Python is that has a row. With the interpreter's lock. */
+  void find_layer(Call& call) { call.layer = layers_.current(*recorder_); }
 
   const c10::intrusive_ptr<ProcessGroup>& untimed() const { return untimed_; }
 
@@ -239,7 +244,7 @@ class Group : public c10d::ProcessGroup {
       row.names[PHASE] = call.phase;
     }
     if (!call.names_layer && !put_bucket(row, call) && call.layer)
-      put_layer(row, call.layer);
+      row.names[LAYER_NAME] = *call.layer;
   }
 
   static void set(Slot& row, int which, int64_t number) {
@@ -267,13 +272,6 @@ class Group : public c10d::ProcessGroup {
     if (call.is_bucket)
       row.names[LAYER_NAME] = *name;
     return call.is_bucket;
-  }
-
-  void put_layer(Slot& row, const py::handle& layer) const {
-    py::gil_scoped_acquire lock;
-    int number = recorder_->state().name(recorder_->state().channel, layer.ptr());
-    if (number >= 0)
-      row.names[LAYER_NAME] = static_cast<uint16_t>(number);
   }
 
   /* Issues a call that has no row: its number counts. */
@@ -402,6 +400,7 @@ class Group : public c10d::ProcessGroup {
   using Names = std::array<uint16_t, N_NAMES>;
   std::array<std::array<Names, 2>, N_METHODS> names_{}; /* of a row, at once and in the background */
   std::array<std::atomic<bool>, N_METHODS> has_no_future_{};
+  FsdpLayers layers_;
   std::atomic<Buckets*> buckets_{nullptr};
   std::vector<std::unique_ptr<Buckets>> layouts_; /* that one and all before, which a thread may still read */
 };

@@ -55,19 +55,10 @@ const Options* options_of(PyObject* given) {
   return caster.load(given, false) ? &py::detail::cast_op<Options&>(caster) : nullptr;
 }
 
-/* The layer that a function of Python finds; null if there is no function, or no layer. */
-py::object layer_by(const py::handle& find_layer) {
-  if (find_layer.is_none())
-    return {};
-  py::object layer = find_layer();
-  return PyUnicode_CheckExact(layer.ptr()) && PyUnicode_GET_LENGTH(layer.ptr()) ? layer : py::object();
-}
-
 /* What Python gives for a call. */
 struct Given {
   Group& group;
   Method method;
-  const py::handle& find_layer;
   PyObject* args; /* a tuple, without the group */
 
   PyObject* operator[](Py_ssize_t place) const { return PyTuple_GET_ITEM(args, place); }
@@ -78,8 +69,8 @@ template <class Issue>
 py::object issue(const Given& given, Call call, const Issue& issue) {
   if (!given.group.takes(call))
     return {};
-  py::object layer = call.has_row ? layer_by(given.find_layer) : py::object();
-  call.layer = layer;
+  if (call.has_row)
+    given.group.find_layer(call);
   WorkPtr work;
   {
     py::gil_scoped_release no_lock;
@@ -130,17 +121,17 @@ py::object issue(const Given& given) {
   }
 }
 
-/* issue(method, group, args, find_layer): see module.pyi. */
+/* issue(method, group, args): returns the work, or NotImplemented if Python has to issue the call. */
 PyObject* issue_for_python(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
   HANDLE_TH_ERRORS
-  if (n_args != 4 || !PyTuple_CheckExact(args[2]))
-    throw py::type_error("issue() takes a method, a group, a tuple and a function");
+  if (n_args != 3 || !PyTuple_CheckExact(args[2]))
+    throw py::type_error("issue() takes a method, a group and a tuple");
   auto method = static_cast<Method>(PyLong_AsLong(args[0]));
   py::detail::make_caster<Group> group;
   py::object work;
   Py_ssize_t n_given = PyTuple_GET_SIZE(args[2]);
   if (n_given == (method <= REDUCE ? 2 : 3) && group.load(args[1], false))
-    work = issue(Given{py::detail::cast_op<Group&>(group), method, args[3], args[2]});
+    work = issue(Given{py::detail::cast_op<Group&>(group), method, args[2]});
   return work ? work.release().ptr() : Py_NewRef(Py_NotImplemented);
   END_HANDLE_TH_ERRORS
 }
