@@ -24,7 +24,7 @@ enum {
     FIRST_SLOT = FIRST_OPEN + RING_MOST_OPEN * sizeof(Slot)
 };
 
-#define RENEWED_WITHIN_NS 100000000LL /* how long records are waited for that threads are putting */
+#define SETTLED_WITHIN_NS 100000000LL /* how long records are waited for that threads are putting */
 
 static size_t whole_bytes(const Ring *ring) { return ring->n_slots * sizeof *ring->whole; }
 
@@ -124,7 +124,7 @@ int ring_open(Ring *ring, const char *path, uint64_t capacity)
     char *memory = mapped(path, n_bytes, &descriptor);
     if (memory == NULL)
         return errno;
-    *ring = (Ring){.n_slots = n_slots, .capacity = capacity, .room = capacity, .mapped_bytes = n_bytes};
+    *ring = (Ring){.n_slots = n_slots, .capacity = capacity, .mapped_bytes = n_bytes};
     ring->whole = own_memory(whole_bytes(ring));
     if (ring->whole == MAP_FAILED) {
         munmap(memory, n_bytes);
@@ -157,25 +157,31 @@ static int copy_to(int descriptor, const char *from, size_t n_bytes)
     return 0;
 }
 
-static void let_in(Ring *ring)
+/* The position up to which all records are whole. */
+static uint64_t whole_up_to(Ring *ring)
 {
-    __atomic_store_n(&ring->room, ring->capacity, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&ring->is_closed, __ATOMIC_SEQ_CST))
-        __atomic_store_n(&ring->room, 0, __ATOMIC_SEQ_CST);
+    uint64_t head = ring_head(ring);
+    uint64_t known = __atomic_load_n(&ring->ready, __ATOMIC_ACQUIRE), ready = known;
+    uint64_t place = ready % ring->n_slots;
+    while (ready < head && __atomic_load_n(&ring->whole[place], __ATOMIC_ACQUIRE) == (uint32_t)(ready + 1)) {
+        ready++;
+        place = place + 1 < ring->n_slots ? place + 1 : 0;
+    }
+    while (known < ready && !__atomic_compare_exchange_n(&ring->ready, &known, ready, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        ;
+    return ready;
 }
 
 void ring_shut(Ring *ring)
 {
-    __atomic_store_n(&ring->is_closed, 1, __ATOMIC_SEQ_CST);
-    __atomic_store_n(&ring->room, 0, __ATOMIC_SEQ_CST);
+    __atomic_fetch_or(&ring->head, RING_SHUT, __ATOMIC_SEQ_CST);
 }
 
-/* Whether all records that threads were putting are whole: none is let in. */
-static int is_at_rest(Ring *ring)
+int ring_settle(Ring *ring)
 {
     const struct timespec moment = {0, 100000};
-    int64_t until_ns = perf_counter_ns() + RENEWED_WITHIN_NS;
-    while (ring->taken + ring_n_ready(ring) != __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE)) {
+    int64_t until_ns = perf_counter_ns() + SETTLED_WITHIN_NS;
+    while (whole_up_to(ring) != ring_head(ring)) {
         if (perf_counter_ns() > until_ns)
             return 0;
         nanosleep(&moment, NULL);
@@ -205,23 +211,15 @@ static int renew_at_rest(Ring *ring, const char *path)
 
 int ring_renew(Ring *ring, const char *path)
 {
-    __atomic_store_n(&ring->room, 0, __ATOMIC_SEQ_CST);
-    int failed = is_at_rest(ring) ? renew_at_rest(ring, path) : EAGAIN;
-    let_in(ring);
+    __atomic_fetch_or(&ring->head, RING_HELD, __ATOMIC_SEQ_CST);
+    int failed = ring_settle(ring) ? renew_at_rest(ring, path) : EAGAIN;
+    __atomic_fetch_and(&ring->head, ~RING_HELD, __ATOMIC_SEQ_CST);
     return failed;
 }
 
 uint64_t ring_n_ready(Ring *ring)
 {
-    uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
-    uint64_t known = __atomic_load_n(&ring->ready, __ATOMIC_ACQUIRE), ready = known;
-    uint64_t place = ready % ring->n_slots;
-    while (ready < head && __atomic_load_n(&ring->whole[place], __ATOMIC_ACQUIRE) == (uint32_t)(ready + 1)) {
-        ready++;
-        place = place + 1 < ring->n_slots ? place + 1 : 0;
-    }
-    while (known < ready && !__atomic_compare_exchange_n(&ring->ready, &known, ready, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-        ;
+    uint64_t ready = whole_up_to(ring);
     int64_t n_ready = (int64_t)(ready - __atomic_load_n(&ring->taken, __ATOMIC_ACQUIRE));
     return n_ready > 0 ? (uint64_t)n_ready : 0; /* another thread may have taken them meanwhile */
 }
@@ -255,7 +253,7 @@ void ring_release(Ring *ring)
  * so that a run that records little has little memory resident; a longer burst than any before it pays for the rest. */
 void ring_touch_ahead(Ring *ring)
 {
-    uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
+    uint64_t head = ring_head(ring);
     uint64_t end = head + (head < RING_MOST_AHEAD ? head : RING_MOST_AHEAD);
     if (ring->n_slots <= RING_MOST_KEPT && end > ring->n_slots)
         end = ring->n_slots; /* from then on all are ready */
@@ -270,7 +268,7 @@ void ring_touch_ahead(Ring *ring)
 int ring_abandon(Ring *ring)
 {
     ring_shut(ring);
-    uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED); /* threads may still be asking for room */
+    uint64_t head = ring_head(ring);
     __atomic_store_n(&ring->ready, head, __ATOMIC_RELAXED);
     __atomic_store_n(&ring->taken, head, __ATOMIC_RELEASE);
     if (ring->header == NULL || ring->descriptor < 0)

@@ -77,8 +77,7 @@ typedef struct Ring {
     uint32_t *whole;      /* of each slot: the low bits of its ticket, once the record is whole; in no file */
     uint64_t n_slots;
     uint64_t capacity;    /* the most records that wait: as many as that from `taken` to `head` */
-    uint64_t room;        /* the same; 0 while no record is let in */
-    uint64_t head;        /* see the header, which shows this to others */
+    uint64_t head;        /* see the header, which shows this to others; and the bits RING_SHUT and RING_HELD */
     uint64_t lap;         /* a position of slot 0, mostly the latest: it saves a division */
     uint64_t taken, ready, released;
     uint64_t touched;     /* the position up to which the slots have had their memory made ready */
@@ -89,7 +88,6 @@ typedef struct Ring {
     Slot *standing[2];
     Slot *open;
     uint64_t free_open[RING_OPEN_WORDS]; /* a bit for each of these that no call is in */
-    int is_closed;        /* no record is let in any more */
     size_t mapped_bytes;
     int descriptor; /* -1: the memory is this process's own */
     uint64_t device, inode;
@@ -111,8 +109,12 @@ int ring_renew(Ring *ring, const char *path);
 /* Gives the room of all records that were taken to new ones; a very long queue's memory goes back to the system. */
 void ring_release(Ring *ring);
 
-/* Lets no record in any more; those that wait can still be taken. */
+/* Lets no record in any more; those that wait can still be taken. No thread claims a position from then on. */
 void ring_shut(Ring *ring);
+
+/* Waits, a tenth of a second at most, until every record that was claimed is whole, of a ring that lets none in.
+ * Returns whether that is so: a thread may have been kept from a processor for longer. */
+int ring_settle(Ring *ring);
 
 /* How many records wait that are whole, up to the first that is not: so many may be taken. */
 uint64_t ring_n_ready(Ring *ring);
@@ -172,6 +174,17 @@ static inline void ring_count_overflow(Ring *ring)
 
 #define RING_FULL UINT64_MAX
 
+/* No record is let in while `head` has one of these bits: the queue is longer than any capacity then. As they are in
+ * `head`, a thread that has seen it before claims nothing either. */
+#define RING_SHUT (1ULL << 62) /* for good */
+#define RING_HELD (1ULL << 61) /* while the ring moves to another file */
+
+/* The position that is claimed next. */
+static inline uint64_t ring_head(const Ring *ring)
+{
+    return __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE) & (RING_HELD - 1);
+}
+
 /* Claims the next position, which must then be filled, and without waiting for anything: the records behind it wait for
  * that. Returns RING_FULL, and counts the record, if there is no room. */
 static inline uint64_t ring_claim(Ring *ring)
@@ -180,7 +193,7 @@ static inline uint64_t ring_claim(Ring *ring)
     do {
         /* `taken` may be read later than `head`, and lie behind it then: that is not full. */
         int64_t n_waiting = (int64_t)(position - __atomic_load_n(&ring->taken, __ATOMIC_ACQUIRE));
-        if (n_waiting >= (int64_t)__atomic_load_n(&ring->room, __ATOMIC_RELAXED)) {
+        if (n_waiting >= (int64_t)ring->capacity) {
             ring_count_overflow(ring);
             return RING_FULL;
         }

@@ -159,7 +159,8 @@ def _next_part(timing_file: Path, sidecar: SidecarDict, owner: int) -> Path:
 
 def _is_complete(sidecar: SidecarDict) -> bool:
     """Tell whether the process closed its logger and had written everything, as far as the sidecar says."""
-    return sidecar.get("closed") is not False and not (sidecar.get("counters") or {}).get("dropped")
+    counters = sidecar.get("counters") or {}
+    return sidecar.get("closed") is not False and not counters.get("dropped") and not counters.get("pending")
 
 
 def _owner(part: Path, sidecar: Path) -> int:

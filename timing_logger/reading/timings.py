@@ -392,7 +392,7 @@ def troubles(attrs: dict[Any, Any]) -> str:
 def _lacking(file: dict[str, Any]) -> str:
     """State that a file has another number of rows than its logger wrote; "" if not, or if that is explained.
 
-    While a logger runs, and after it was killed, the sidecar is behind its file.
+    While a logger runs, after it was killed, and where its ring was found later, the file is ahead of it.
     """
     sidecar = file.get("sidecar") or {}
     written, rows = sidecar.get("counters", {}).get("written"), file.get("rows")
@@ -400,7 +400,8 @@ def _lacking(file: dict[str, Any]) -> str:
         return ""
     if file.get("cut") or file.get("bad_lines") or missing_parts(file):
         return ""
-    if rows == written or (rows > written and not sidecar.get("closed")):
+    is_behind = not sidecar.get("closed") or sidecar.get("killed")
+    if rows == written or (rows > written and is_behind):
         return ""
     return f"its logger wrote {written} rows, and {rows} are there"
 

@@ -333,10 +333,13 @@ class Flusher:
         self._delivery.hand_over(self._device_rows.sift(self._channel.take(len(self._channel))))
         self._delivery.hand_over(self._device_rows.given_up())
         lost = self._delivery.give_up()
+        pending = self._channel.counts().waiting
+        if pending:
+            self._report(f"{pending} records were not written: their threads were still putting them")
         self._attempt(self._close_sidecar)
         self._delivery.close()
         when_events_are_low.remove(self.hurry)
-        if not lost:  # else what the disk refused is still in it
+        if not lost and not pending:  # else what the disk refused, or what became whole since, is still in it
             self._channel.remove_file()
         self.closed = True
 

@@ -101,7 +101,8 @@ def test_each_block_is_accounted_for_once_if_the_logger_is_closed_meanwhile(
         run_all([("one", record), ("two", record), ("closes", close)])
         stats = logger.stats
         assert stats.accepted == 2 * 2 * 400 == stats.written + stats.dropped + stats.pending
-        assert stats.pending <= 2  # of each thread one, if it had room just before the queue was closed
+        # Over the Python core, of each thread one, if it had room just before the queue was closed.
+        assert stats.pending <= (0 if each_core is CORES["native"] else 2)
         assert stats.written == len(rows_of(tmp_path / str(attempt)))
 
 

@@ -146,3 +146,10 @@ def test_a_kill_at_any_moment_costs_no_record_whose_put_had_returned(producers: 
 def test_lines_have_room_for_the_longest_name_even_if_the_ring_has_no_number_for_it(tmp_path: Path) -> None:
     """The process may write that line from elsewhere, into the same buffer."""
     assert said_by([compiled(tmp_path / "built", "-O1", name="longest_name")]) == [5000]
+
+
+def test_a_ring_that_is_shut_or_moved_while_threads_put_takes_nothing_later_and_loses_nothing(
+    tmp_path: Path,
+) -> None:
+    program = compiled(tmp_path / "built", "-O3", name="shut")
+    assert said_by([program, tmp_path, 1000]) == [0, 0, 0]

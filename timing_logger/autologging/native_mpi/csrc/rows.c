@@ -222,7 +222,7 @@ void put(const struct row *row)
 int64_t n_accepted(void)
 {
     uint64_t n_overflows = __atomic_load_n(&ring.n_overflows, __ATOMIC_RELAXED);
-    return (int64_t) (__atomic_load_n(&ring.head, __ATOMIC_RELAXED) + n_overflows);
+    return (int64_t) (ring_head(&ring) + n_overflows);
 }
 
 int64_t n_dropped(void) { return (int64_t) __atomic_load_n(&ring.n_overflows, __ATOMIC_RELAXED) + damaged; }

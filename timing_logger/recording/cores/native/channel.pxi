@@ -309,7 +309,9 @@ cdef class Channel:
 
     def close(self):
         """Let every record put from now on overflow; records that wait can still be taken."""
-        ring_shut(&self.ring)
+        with nogil:
+            ring_shut(&self.ring)
+            ring_settle(&self.ring) # else a record that is not whole yet would keep those behind it from being taken
 
     def remove_file(self):
         """Remove the file that backs the channel, if there is one: all that it held is written."""
@@ -335,7 +337,7 @@ cdef class Channel:
         """Return counts that are consistent with each other."""
         cdef uint64_t n_unreadable = word_now(&self.ring.n_unreadable), n_overflows = word_now(&self.ring.n_overflows)
         cdef uint64_t taken = word_now(&self.ring.taken) # before the head, which only grows: it is never beyond it
-        cdef uint64_t head = word_now(&self.ring.head)
+        cdef uint64_t head = ring_head(&self.ring)
         return ChannelCounts(head + n_overflows, n_overflows, head - taken, n_unreadable)
 
     def __len__(self):

@@ -63,7 +63,6 @@ cdef extern from "ring.h" nogil:
     ctypedef struct Ring:
         Header *header
         uint64_t capacity
-        uint64_t room
         uint64_t head
         uint64_t taken
         uint64_t n_overflows
@@ -74,6 +73,8 @@ cdef extern from "ring.h" nogil:
     int ring_is_at(const Ring *ring, const char *path)
     int ring_renew(Ring *ring, const char *path)
     void ring_shut(Ring *ring)
+    int ring_settle(Ring *ring)
+    uint64_t ring_head(const Ring *ring)
     void ring_release(Ring *ring)
     void ring_touch_ahead(Ring *ring)
     int ring_abandon(Ring *ring)
