@@ -96,7 +96,7 @@ TRAININGS_IN_PYTHON = (
 )
 TRAININGS_IN_CPP = (
     Training(4, 64, 32, 25, 12000, (UNTIMED, SET, TIMED)),
-    Training(10, 512, 128, 2, 800, (UNTIMED, TIMED)),
+    Training(10, 512, 128, 2, 7000, (UNTIMED, TIMED)),
     Training(10, 1024, 1024, 25, 60, (UNTIMED, TIMED)),
 )
 TRAININGS = TRAININGS_IN_CPP if CHOSEN.name == "native" else TRAININGS_IN_PYTHON
