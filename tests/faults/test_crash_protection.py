@@ -180,7 +180,7 @@ def test_a_ring_that_was_removed_is_made_again_and_holds_what_the_old_one_held(
 ) -> None:
     run = run_python(TAKEN_AWAY, tmp_path / "logs", tmp_path, when)
     assert "was removed: a new one is in its place" in run.stderr
-    with pytest.warns(UserWarning, match="rows added that a killed process had not written"):
+    with pytest.warns(UserWarning, match="rows added that its process had not written"):
         rows = read_timings(tmp_path / "logs")
     done = rows[rows.status == "ok"]
     assert sorted(done.iteration.tolist()) == list(range(100))

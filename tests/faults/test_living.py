@@ -264,6 +264,6 @@ def test_a_call_that_holds_the_interpreters_lock_is_told_though_no_thread_of_our
     finally:
         process.kill()
         process.wait()
-    with pytest.warns(UserWarning, match="1 row added that a killed process had not written"):
+    with pytest.warns(UserWarning, match="1 row added that its process had not written"):
         rows = read_timings(logs)
     assert rows[["operation", "seq", "status"]].to_numpy().tolist() == [["BARRIER", 0, INFLIGHT]]

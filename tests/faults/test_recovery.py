@@ -74,7 +74,7 @@ def iterations(logs: Path) -> list[str]:
 @pytest.mark.parametrize("end", [KILLED, "os._exit(3)", "import ctypes; ctypes.string_at(0)", "os.abort()"])
 def test_what_a_process_recorded_is_in_its_file_when_it_is_read(tmp_path: Path, end: str) -> None:
     logs = leave(tmp_path, end=end)
-    with pytest.warns(UserWarning, match="100 rows added that a killed process had not written"):
+    with pytest.warns(UserWarning, match="100 rows added that its process had not written"):
         assert read_timings(logs).iteration.tolist() == list(range(100))
     assert not rings(tmp_path)
     assert sidecar_when(logs, lambda content: content["killed"])
@@ -176,7 +176,7 @@ def test_a_command_tells_of_added_rows_without_a_line_of_code(
     logs = leave(tmp_path)
     assert main(["summary", str(logs)]) == 0
     assert capsys.readouterr().err == (
-        f"timing-logger: {logs / FILE}: 100 rows added that a killed process had not written.\n"
+        f"timing-logger: {logs / FILE}: 100 rows added that its process had not written.\n"
     )
 
 
@@ -260,7 +260,7 @@ def test_a_call_that_ended_after_it_was_seen_open_is_not_in_flight(tmp_path: Pat
 def test_what_only_the_process_held_is_counted(tmp_path: Path) -> None:
     logs = leave(tmp_path, 1, f"logger.record_timing('A', 1.0, message_size=10**30)\n{KILLED}")
     assert [str(recovery) for recovery in recover(logs)] == [
-        "1 row added that a killed process had not written; 1 record lost that only the process held"
+        "1 row added that its process had not written; 1 record lost that only the process held"
     ]
 
 
@@ -283,7 +283,7 @@ def test_the_command_says_what_it_added(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["recover", str(logs)]) == 0
     assert main(["recover", str(logs)]) == 0
     assert capsys.readouterr().out == (
-        f"{logs / FILE}: 100 rows added that a killed process had not written.\n"
+        f"{logs / FILE}: 100 rows added that its process had not written.\n"
         "No process was killed before it had written all that it recorded.\n"
     )
 

@@ -48,9 +48,7 @@ class Recovery(NamedTuple):
     sidecar: SidecarDict | None = None
 
     def __str__(self) -> str:
-        said = (
-            [f"{_counted(self.rows, 'row')} added that a killed process had not written"] if self.rows else []
-        )
+        said = [f"{_counted(self.rows, 'row')} added that its process had not written"] if self.rows else []
         return "; ".join([*said, *([self.trouble] if self.trouble else [])])
 
 

@@ -335,11 +335,13 @@ class Flusher:
         lost = self._delivery.give_up()
         pending = self._channel.counts().waiting
         if pending:
-            self._report(f"{pending} records were not written: their threads were still putting them")
+            self._report(
+                f"{pending} records were not written: threads still put records while the logger closed"
+            )
         self._attempt(self._close_sidecar)
         self._delivery.close()
         when_events_are_low.remove(self.hurry)
-        if not lost and not pending:  # else what the disk refused, or what became whole since, is still in it
+        if not lost and not pending:  # else some are still in it, which a reader may find there
             self._channel.remove_file()
         self.closed = True
 

@@ -79,5 +79,7 @@ def test_records_behind_one_that_is_never_finished_are_counted_told_and_kept(
     assert counts == [6, 1, 1, 4]
     assert "4 records were not written" in said
     (recovery,) = recover(tmp_path / "logs")
-    assert (recovery.rows, recovery.trouble) == (3, "1 record lost that only the process held")
+    assert str(recovery) == (
+        "3 rows added that its process had not written; 1 record lost that only the process held"
+    )
     assert list(read_timings(tmp_path / "logs")["operation"]) == ["BEFORE", "BEHIND", "BEHIND", "BEHIND"]
