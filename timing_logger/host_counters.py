@@ -1,4 +1,4 @@
-"""**The table** of the host's counters.
+"""The table of the host counters: what is counted once a second, and in which unit.
 
 Once a second, a rank that records writes what its process, its host and its devices counted since the line
 before: ``host-rank0.csv`` beside ``timing-rank0.csv``. Both halves make all they know of these counters from

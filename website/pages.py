@@ -16,22 +16,31 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
+from modules_page import page as modules_page
 
 from timing_logger.cli.parser import build_parser
 
 ROOT = Path(__file__).parent.parent
-PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "docs/*", "examples/notebooks/*.ipynb"]
+PAGES = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "LICENSE",
+    "docs/**/*.*",
+    "examples/notebooks/*.ipynb",
+]
 MOST_OF_NAME = 40
 """Characters of the longest name in the first column of a table; what is longer is a sentence."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages of the repository, and that of the command line."""
+    """Add the pages of the repository, that of the command line, and that of the modules."""
     for pattern in PAGES:
         for page in sorted(ROOT.glob(pattern)):
             place = page.relative_to(ROOT).as_posix()
             files.append(File(place, str(ROOT), config.site_dir, config.use_directory_urls))
     files.append(File.generated(config, "api/cli.md", content="\n".join(_command_line())))
+    files.append(File.generated(config, "api/modules.md", content="\n".join(modules_page())))
     return files
 
 

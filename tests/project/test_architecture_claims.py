@@ -1,6 +1,7 @@
-"""What the documentation says that only one place does, is done nowhere else: read from the syntax trees.
+"""What docs/architecture.md says that only one place does, is done nowhere else: read from the syntax trees.
 
-What is said of imports between packages is in the contracts of ``pyproject.toml`` (``test_layers.py``).
+The docstring of each test is the line of the page that it holds. What is said of imports between packages is
+in the contracts of ``pyproject.toml`` (``test_layers.py``).
 """
 
 from __future__ import annotations
@@ -88,10 +89,22 @@ def dotted(places: list[str]) -> set[str]:
     return {place.replace("/", ".") for place in places}
 
 
+# -- the page -----------------------------------------------------------------------------------------------
+
+
+def test_the_page_has_the_claim_of_each_test_here_and_no_other() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = page.partition("\n## What only one place does\n")[2].partition("\n## ")[0]
+    stated = [" ".join(line.split()).replace("`", "") for line in section.split("\n- ")[1:]]
+    tests = [test for name, test in globals().items() if name.startswith("test_")][1:]  # but for this one
+    assert stated == [f"{test.__doc__}".replace("`", "") for test in tests]
+
+
 # -- the two halves -----------------------------------------------------------------------------------------
 
 
 def test_only_the_command_run_reaches_from_the_reading_half_into_the_recording_half() -> None:
+    """Of the code that reads, only ``timing-logger run`` imports code that records."""
     assert importing(dotted(RECORDING), *READING) == {
         "timing_logger/cli/end_of_run.py",
         "timing_logger/cli/launch.py",
@@ -99,12 +112,14 @@ def test_only_the_command_run_reaches_from_the_reading_half_into_the_recording_h
 
 
 def test_what_both_halves_share_imports_neither() -> None:
+    """The modules of ``timing_logger`` itself, but ``__init__`` and ``__main__``, import neither half."""
     shared = {f"{file.relative_to(ROOT)}" for file in (ROOT / LOGGER).glob("*.py")}
     halves = dotted([*RECORDING, *READING])
     assert importing(halves, LOGGER) & shared == {"timing_logger/__init__.py", "timing_logger/__main__.py"}
 
 
 def test_exceptions_that_are_defined_elsewhere_are_caught_by_the_package() -> None:
+    """Exceptions that reach a user are in ``errors.py``, but for ``PartlyWritten`` of sinks."""
     defined = {
         node.name
         for file in files_of(LOGGER, INSTRUMENTATION)
@@ -128,6 +143,8 @@ def test_exceptions_that_are_defined_elsewhere_are_caught_by_the_package() -> No
 
 
 def test_only_delivery_calls_a_sink_and_only_the_flush_thread_has_a_delivery() -> None:
+    """Only the flush thread calls sinks, through its ``Delivery``."""
+
     def calls_a_sink(node: ast.AST) -> bool:
         owner, _, method = called(node).rpartition(".")
         return owner.rpartition(".")[2].strip("_") in {"sink", "sinks"} and method in {
@@ -142,7 +159,8 @@ def test_only_delivery_calls_a_sink_and_only_the_flush_thread_has_a_delivery() -
 
 
 def test_no_file_but_record_lists_the_columns() -> None:
-    """The last ones of the table, one after the other in any spelling, in Python, C or Cython."""
+    """Only ``record.py`` lists the columns."""
+    # the last ones of the table, one after the other in any spelling, in Python, C or Cython
     listed = re.compile(r"\W+".join(COLUMNS[-5:]), re.IGNORECASE)
     named = re.compile(r"\W+(?:\w+\W+)?".join(f"Field..{name}.[^)]*." for name in COLUMNS[-5:]))
     made = {"columns.h", "columns.pxi", "core.c"}
@@ -155,10 +173,12 @@ def test_no_file_but_record_lists_the_columns() -> None:
 
 
 def test_recording_never_imports_torch() -> None:
+    """``recording`` and ``sinks`` never import torch."""
     assert importing({"torch"}, f"{LOGGER}/recording", f"{LOGGER}/sinks") == set()
 
 
 def test_only_accelerator_asks_torch_about_devices_in_timing_logger() -> None:
+    """In ``timing_logger``, only ``accelerator.py`` uses torch's device API."""
     names = {"Event", "Stream", "accelerator", "cuda", "device", "get_device_module", "mps", "xpu"}
 
     def asks(node: ast.AST) -> bool:
@@ -172,6 +192,8 @@ def test_only_accelerator_asks_torch_about_devices_in_timing_logger() -> None:
 
 
 def test_timing_waits_for_a_device_only_where_a_value_of_an_interval_is_asked_for() -> None:
+    """Timing waits for a device only where somebody asks for an interval's value."""
+
     def waits(node: ast.AST) -> bool:
         return called(node).endswith(".synchronize")
 
@@ -179,6 +201,8 @@ def test_timing_waits_for_a_device_only_where_a_value_of_an_interval_is_asked_fo
 
 
 def test_only_the_exit_and_who_asks_for_it_set_a_handler_of_signals_in_a_training_process() -> None:
+    """In a training process, only the exit hook and ``handle_sigterm`` set signal handlers."""
+
     def sets(node: ast.AST) -> bool:
         return called(node) in {"signal.signal", "signal.set_wakeup_fd", "signal.sigaction"}
 
@@ -189,10 +213,13 @@ def test_only_the_exit_and_who_asks_for_it_set_a_handler_of_signals_in_a_trainin
 
 
 def test_nothing_calls_synchronise_clocks_by_itself() -> None:
+    """Nothing calls ``synchronise_clocks`` but the program."""
     assert where(lambda node: called(node).endswith("synchronise_clocks"), LOGGER, INSTRUMENTATION) == set()
 
 
 def test_only_torch_patches_changes_private_names_of_torch_in_allreduce_instrumentation() -> None:
+    """In ``allreduce_instrumentation``, only ``_torch_patches.py`` changes private names of torch."""
+
     def changes(node: ast.AST) -> bool:
         if isinstance(node, ast.Call):
             return called(node) == "setattr" and _is_of_torch(f"{ast.unparse(node.args[0])}._")
@@ -212,6 +239,7 @@ def _is_of_torch(target: str) -> bool:
 
 
 def test_no_algorithm_of_all_reduce_has_a_clock_or_a_logger() -> None:
+    """No all-reduce algorithm has a clock or a logger."""
     for name in ("dense", "topk", "gtopk", "oktopk"):
         file = ROOT / INSTRUMENTATION / "allreducers" / f"{name}.py"
         assert not {"time", "timing_logger"} & {module.partition(".")[0] for module in imported(file)}
@@ -232,6 +260,8 @@ def test_no_algorithm_of_all_reduce_has_a_clock_or_a_logger() -> None:
 
 
 def test_analyses_and_reports_know_nothing_of_the_parts_of_a_file() -> None:
+    """Analyses and reports know nothing of the parts of a file."""
+
     def knows(node: ast.AST) -> bool:
         return (isinstance(node, ast.Name) and node.id in {"FilePart", "parts_of"}) or (
             isinstance(node, ast.Constant) and node.value == "parts"
@@ -241,12 +271,14 @@ def test_analyses_and_reports_know_nothing_of_the_parts_of_a_file() -> None:
 
 
 def test_only_the_matcher_makes_instances_of_collectives() -> None:
+    """Only ``matching.py`` matches collectives."""
     assert where(lambda node: called(node) == "Instances", LOGGER) == {
         "timing_logger/analysis/collectives/matching.py"
     }
 
 
 def test_the_matcher_reads_no_instant_but_the_start_that_orders_a_ranks_own_rows() -> None:
+    """The matcher reads no time but the start that orders a rank's own rows."""
     places = [
         ROOT / LOGGER / "analysis" / "collectives" / f"{name}.py" for name in ("matching", "generations")
     ]
@@ -256,6 +288,8 @@ def test_the_matcher_reads_no_instant_but_the_start_that_orders_a_ranks_own_rows
 
 
 def test_only_run_end_of_tells_how_a_run_ended() -> None:
+    """Only ``run_end_of`` decides how a run ended."""
+
     def tells(node: ast.AST) -> bool:
         return called(node) == "RunEnd" and ast.unparse(node) != "RunEnd(state='unknown')"
 
@@ -263,6 +297,8 @@ def test_only_run_end_of_tells_how_a_run_ended() -> None:
 
 
 def test_no_analysis_but_that_of_hangs_has_pandas_go_over_rows_one_by_one() -> None:
+    """Only ``hangs`` has pandas go over rows one by one."""
+
     def goes(node: ast.AST) -> bool:
         return called(node).rpartition(".")[2] in {"iterrows", "itertuples", "apply", "to_dicts"}
 
@@ -270,6 +306,8 @@ def test_no_analysis_but_that_of_hangs_has_pandas_go_over_rows_one_by_one() -> N
 
 
 def test_what_two_spellings_of_an_argument_mean_together_is_decided_in_one_place() -> None:
+    """Only ``one_value`` decides what two spellings of an argument mean together."""
+
     def decides(node: ast.AST) -> bool:
         """Whether another spelling is used for more than to see if it is there, and to ask."""
         if not isinstance(node, (ast.IfExp, ast.BoolOp, ast.Assign)):
@@ -283,6 +321,7 @@ def test_what_two_spellings_of_an_argument_mean_together_is_decided_in_one_place
 
 
 def test_an_analysis_opens_no_file_starts_nothing_and_asks_no_clock() -> None:
+    """An analysis opens no file, starts nothing and asks no clock."""
     modules = {
         "io",
         "os",
@@ -300,10 +339,12 @@ def test_an_analysis_opens_no_file_starts_nothing_and_asks_no_clock() -> None:
 
 
 def test_a_page_of_the_report_has_no_time_of_writing_and_no_random_name() -> None:
+    """A report page has no time of writing and no random name."""
     assert importing({"datetime", "random", "secrets", "time", "uuid"}, f"{LOGGER}/report/html") == set()
 
 
 def test_the_scripts_of_the_report_write_text_nodes_only() -> None:
+    """Scripts of the report write text nodes only; only ``following.js`` parses a page, its own server's."""
     scripts = list((ROOT / LOGGER / "report" / "html" / "static").glob("*.js"))
     assert scripts
     for script in scripts:
@@ -316,6 +357,7 @@ def test_the_scripts_of_the_report_write_text_nodes_only() -> None:
 
 
 def test_setup_py_states_no_fact_of_the_package() -> None:
+    """``setup.py`` states no fact of the package; ``pyproject.toml`` does."""
     (setup,) = [node for node in running(ROOT / "setup.py") if called(node) == "setup"]
     assert isinstance(setup, ast.Call)
     assert {keyword.arg for keyword in setup.keywords} == {"cmdclass", "ext_modules"}

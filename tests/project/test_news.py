@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from limits import PROCESS_S
 from places import ROOT
 
 if sys.version_info >= (3, 11):
@@ -56,7 +57,7 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def released(checkout: Path, version: str) -> str:
+def built(checkout: Path, version: str, *options: str) -> str:
     pytest.importorskip("towncrier", reason="towncrier is not installed (pip install '.[dev]')")
     command = [
         sys.executable,
@@ -64,13 +65,21 @@ def released(checkout: Path, version: str) -> str:
         "towncrier",
         "build",
         "--yes",
+        *options,
         "--version",
         version,
         "--date",
         "2026-12-01",
     ]
-    run = subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=60, check=False)
+    run = subprocess.run(
+        command, cwd=checkout, capture_output=True, text=True, timeout=PROCESS_S, check=False
+    )
     assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def released(checkout: Path, version: str) -> str:
+    built(checkout, version)
     return (checkout / "CHANGELOG.md").read_text()
 
 
@@ -87,6 +96,14 @@ def test_the_next_release_stands_above_the_last(checkout: Path) -> None:
     (checkout / "changelog.d" / "more.fixed.md").write_text("More.\n")
     headings = re.findall(r"^## \[(.*?)\]", released(checkout, "0.4.0"), re.MULTILINE)
     assert headings == ["Unreleased", "0.4.0", "0.3.0", "0.2.0"]
+
+
+def test_a_draft_of_a_release_without_news_has_its_title_and_writes_nothing(checkout: Path) -> None:
+    for news in (checkout / "changelog.d").glob("*.md"):
+        news.unlink()
+    before = (checkout / "CHANGELOG.md").read_text()
+    assert "## [0.3.0] - 2026-12-01" in built(checkout, "0.3.0", "--draft")
+    assert (checkout / "CHANGELOG.md").read_text() == before
 
 
 def test_the_kinds_of_news_are_those_of_the_changelog() -> None:

@@ -13,6 +13,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from limits import scaled
 from markdown_pages import PAGES
 from places import ROOT
 
@@ -35,7 +36,7 @@ def build(root: Path, site: Path) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PYTHONPATH": str(root), "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=scaled(300),
         check=False,
     )
 
@@ -85,6 +86,12 @@ def test_all_commands_are_in_the_reference(site: Path) -> None:
     text = (site / "api" / "cli.html").read_text(encoding="utf-8")
     for command in ("summary", "stragglers", "hang", "report", "convert", "watch"):
         assert f'id="timing-logger-{command}"' in text
+
+
+def test_all_packages_are_on_the_page_of_modules(site: Path) -> None:
+    text = (site / "api" / "modules.html").read_text(encoding="utf-8")
+    folders = {file.parent for package in PACKAGES for file in (ROOT / package).rglob("*.py")}
+    assert [folder for folder in folders if f">{folder.relative_to(ROOT)}<a " not in text] == []
 
 
 def test_what_leads_nowhere_ends_the_build(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""When an import of what grows ends."""
+"""When an import that follows growing files (``--follow``) ends."""
 
 from __future__ import annotations
 

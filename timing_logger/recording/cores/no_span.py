@@ -1,4 +1,4 @@
-"""The block that is not recorded."""
+"""The block that is not recorded, as where sampling leaves an iteration out."""
 
 from __future__ import annotations
 
