@@ -68,7 +68,7 @@ help:
 	@echo "make lint       ruff, codespell, mypy and import-linter"
 	@echo "make docs       build the documentation, with its reference, into site/"
 	@echo "make bench      what recording costs     (on a GPU as well: make bench BENCH_ARGS=--gpu)"
-	@echo "make bench-page the same, written into docs/performance.md and drawn as docs/cost.png"
+	@echo "make bench-page the same, written to docs/data/performance-*.txt and drawn as docs/cost.png"
 	@echo "make bench-analysis what reading and analysing costs (BENCH_ARGS='--sizes 10000x1000' for other sizes)"
 	@echo "make bench-causes how often the cause of slowness is told in real jobs (6 hours; BENCH_ARGS='--runs 1' for a glance)"
 	@echo "make bench-compare how right comparisons of runs are (two hours; BENCH_ARGS=--quick for a glance)"
@@ -210,10 +210,10 @@ changelog: $(DEV)
 lock: $(LOCK)
 	$(BIN)/uv pip compile --quiet pyproject.toml --output-file constraints.txt $(LOCK_ARGS) > /dev/null
 
-# Of make bench-page what each prints goes into the page, under its name.
-bench-page: INTO_PAGE = | $(BIN)/python benchmarks/_into_page.py docs/performance.md
+# Of make bench-page what each prints is kept in a file, from which the figures of docs/performance.md are.
+bench-page: INTO_FILE = | $(BIN)/python benchmarks/_into_file.py
 bench-page: DRAWN = --draw docs/cost.png
-SAID = $(if $(INTO_PAGE),$(INTO_PAGE) $(1))
+SAID = $(if $(INTO_FILE),$(INTO_FILE) docs/data/performance-$(1).txt)
 bench bench-page: $(BENCH)
 	$(BIN)/python benchmarks/overhead.py $(BENCH_ARGS) $(DRAWN) $(call SAID,recording)
 	@TIMING_LOGGER_CORE=python $(BIN)/python benchmarks/overhead.py --no-peers $(call SAID,python-core)

@@ -1,15 +1,17 @@
 """The command line of benchmarks whose tables are in a page: what is measured, and where the tables go.
 
-In the page they stand between ``<!-- made: NAME -->`` and ``<!-- end -->``; all else is written by hand.
+In the page they stand between ``<!-- made: NAME -->`` and ``<!-- end -->``; all else is written by hand. What
+has no such place in the page is kept in ``data/PAGE-NAME.txt`` beside it.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -58,10 +60,39 @@ def _printed(name: str, lines: Iterator[str]) -> Iterator[str]:
 
 
 def write(page: Path, parts: Mapping[str, Sequence[str]]) -> None:
-    """Rewrite each of these parts of a page."""
+    """Rewrite each of these parts of a page, or the file of a part that has no place there."""
+    text = page.read_text(encoding="utf-8")
+    made = {name: "\n".join([*lines, ""]) for name, lines in parts.items()}
+    for name in made.keys() - {part["name"] for part in MADE.finditer(text)}:
+        file = data_file(page, name, "txt")
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(made[name], encoding="utf-8")
+    text = MADE.sub(lambda part: f"{part['name']} -->\n{made.get(part['name'], part[2])}", text)
+    page.write_text(text, encoding="utf-8")
 
-    def made(part: re.Match[str]) -> str:
-        lines = parts.get(part["name"])
-        return part[0] if lines is None else "\n".join([f"{part['name']} -->", *lines, ""])
 
-    page.write_text(MADE.sub(made, page.read_text(encoding="utf-8")), encoding="utf-8")
+# -- data files ----------------------------------------------------------------------------------------------
+
+
+def data_file(page: Path, name: str, kind: str = "csv") -> Path:
+    """Return the file of a part of a page: ``data/PAGE-NAME.csv`` beside it."""
+    return page.parent / "data" / f"{page.stem}-{name.replace(' ', '-')}.{kind}"
+
+
+def write_csv(file: Path, heading: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Write a data file anew."""
+    file.parent.mkdir(exist_ok=True)
+    with file.open("w", encoding="utf-8", newline="") as out:
+        csv.writer(out, lineterminator="\n").writerows([heading, *rows])
+
+
+def write_into_csv(file: Path, heading: Sequence[str], rows: Iterable[Sequence[str]], n_keys: int) -> None:
+    """Put rows in the place of those with the same first ``n_keys`` cells; all others of the file stay."""
+    kept = {tuple(row[:n_keys]): row for row in read_csv(file)}
+    kept.update({tuple(row[:n_keys]): list(row) for row in rows})
+    write_csv(file, heading, kept.values())
+
+
+def read_csv(file: Path) -> list[list[str]]:
+    """Return the rows of a data file, without its heading; none if there is no file."""
+    return [*csv.reader(file.read_text(encoding="utf-8").splitlines())][1:] if file.exists() else []

@@ -18,10 +18,11 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import _tables_of_page as tables
 from real_causes.befalls import SCENARIOS
 from real_causes.expected import EXPECTED, Score, causes_told, scored
 from real_causes.surroundings import surroundings
@@ -35,7 +36,7 @@ Line: TypeAlias = Counter[Score]
 """How many runs of a scenario were scored how."""
 
 SCORES: dict[Score, str] = {"right": "right", "untold": "not told", "wrong": "wrong"}
-"""The scores, with what they are called on the page."""
+"""The scores, with what they are called."""
 
 
 def main() -> None:
@@ -44,7 +45,7 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=int, default=20, help="of each scenario")
     parser.add_argument("--only", default="", metavar="REGEX", help="scenarios whose name has a match")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="the page whose table is made anew")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="the page; figures also go to data/")
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="keep the logs of runs that are not right"
     )
@@ -53,16 +54,16 @@ def main() -> None:
     if options.more and not options.write:
         parser.error("--more counts on from a page: name it with --write")
     chosen = [name for name in SCENARIOS if re.search(options.only, name)]
-    lines = _on_page(options.write) if options.write else {}
+    lines = counted(options.write) if options.write else {}
     if not options.more:
         lines = {name: line for name, line in lines.items() if name not in chosen}
     for name in chosen * options.runs:  # in turn: what is ended early has as many of each
         lines[name] = _with_one_more(name, lines.get(name, Counter()), options.keep)
         if options.write:
-            _write(options.write, lines)
+            write(options.write, lines)
     for name in chosen:
         counts = "  ".join(f"{score} {lines[name][score]}" for score in SCORES)
-        print(f"{name:12} {counts if lines[name] else 'not possible on this machine'}")
+        print(f"{name:12} {counts if lines[name].total() else 'not possible on this machine'}")
 
 
 def _with_one_more(name: str, line: Line, keep: Path | None) -> Line:
@@ -109,29 +110,36 @@ def _said(verdict: Mapping[str, Any]) -> str:
     return f"{verdict['verdict']}: {ranks}; {verdict['owner'] or 'no owner'}; {causes}"
 
 
-# -- the page ------------------------------------------------------------------------------------------------
-
-_MADE = re.compile(r"(<!-- made: causes -->\n).*?(<!-- end -->)", re.DOTALL)
-_ROW = re.compile(r"^\| (\w+) \| .* \| (\d+) \| (\d+) \| (\d+) \|$", re.MULTILINE)
+# -- the page and its data file ------------------------------------------------------------------------------
 
 
-def _on_page(page: Path) -> dict[str, Line]:
-    """Return what the table of the page has."""
-    rows = _ROW.findall(page.read_text(encoding="utf-8"))
-    return {name: Counter(dict(zip(SCORES, map(int, counts), strict=True))) for name, *counts in rows}
+def counted(page: Path) -> dict[str, Line]:
+    """Return what the data file of the page has."""
+    rows = tables.read_csv(tables.data_file(page, "scenarios"))
+    return {name: Counter(dict(zip(SCORES, map(int, counts), strict=True))) for name, _, *counts in rows}
 
 
-def _write(page: Path, lines: Mapping[str, Line]) -> None:
-    """Rewrite the table of the page."""
-    rows = [f"| scenario | what befalls | {' | '.join(SCORES.values())} |", "|---|---|---|---|---|"]
-    for name, befalls in SCENARIOS.items():
-        line = lines.get(name)
-        if line is not None:
-            counts = [str(line[score]) for score in SCORES] if line else ["not possible", "", ""]
-            rows.append(f"| {name} | {befalls.__doc__} | {' | '.join(counts)} |")
-    made = "\n".join([f"On {RANKS} ranks and {os.cpu_count()} cores.", "", *rows])
-    text = page.read_text(encoding="utf-8")
-    page.write_text(_MADE.sub(lambda part: f"{part[1]}{made}\n{part[2]}", text), encoding="utf-8")
+def write(page: Path, lines: Mapping[str, Line]) -> None:
+    """Rewrite the data file, and the part of the page that says what is not right in it."""
+    lines = {name: lines[name] for name in SCENARIOS if name in lines}
+    rows = [
+        [name, SCENARIOS[name].__doc__ or "", *(str(line[score]) for score in SCORES)]
+        for name, line in lines.items()
+    ]
+    heading = ["scenario", "what befalls", *SCORES.values()]
+    tables.write_csv(tables.data_file(page, "scenarios"), heading, rows)
+    tables.write(page, {"causes": list(_told(lines))})
+
+
+def _told(lines: Mapping[str, Line]) -> Iterator[str]:
+    """Yield how many runs are right, and the lines of which some are not."""
+    every: Line = sum(lines.values(), Counter[Score]())
+    runs = f"{every['right']} of {every.total()} runs of {len(lines)} scenarios are right"
+    yield from (f"**{runs}**, on {RANKS} ranks and {os.cpu_count()} cores.", "")
+    for name, line in lines.items():
+        if line["right"] < line.total() or not line.total():
+            counts = ", ".join(f"{line[score]} {word}" for score, word in SCORES.items())
+            yield f"- `{name}`: {counts if line.total() else 'not possible on this machine'}"
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help=f"of every run; {STEPS} unless a line says otherwise")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--show", action="store_true", help="show every run's truth and verdict instead")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="the page whose tables are made anew")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="the page; figures also go to data/")
     arguments = parser.parse_args()
     chosen = [one for one in scenarios(quick=arguments.quick) if re.search(arguments.only, str(one))]
     if arguments.steps:

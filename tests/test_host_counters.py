@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from places import ROOT
 
-from timing_logger.host_counters import COUNTERS, HEADER, NAMES
+from timing_logger.host_counters import COUNTERS, HEADER, NAMES, OF_PRESSURE
 from timing_logger.recording.host.sources import sources
 
 
@@ -12,13 +14,37 @@ def test_no_two_counters_have_one_name() -> None:
     assert len(set(NAMES)) == len(NAMES)
 
 
-def test_the_documentation_has_a_row_for_each_counter_and_no_other() -> None:
-    page = (ROOT / "docs" / "files.md").read_text()
-    section = page.partition("## What the host counted\n")[2].partition("\n## ")[0]
-    table = [line for line in section.splitlines() if line.startswith("| `")]
-    assert table == [
-        f"| `{name}` | {kind} | {meaning} | {source} |" for name, kind, meaning, source in COUNTERS
-    ]
+SECTION = (
+    (ROOT / "docs" / "files.md").read_text().partition("## What the host counted\n")[2].partition("\n## ")[0]
+)
+ROWS = [line.strip("| ").split(" | ") for line in SECTION.splitlines() if line.startswith("| `")]
+
+
+def test_the_documentation_has_each_counter_once_in_the_order_of_the_file() -> None:
+    assert [name for row in ROWS for name in re.findall(r"`(\w+)`", row[0])] == list(NAMES)
+
+
+def test_the_documentation_says_of_each_counter_what_it_means_and_what_states_it() -> None:
+    shown, above = {}, ""
+    for names, meaning, *source in ROWS:
+        above = source[0] if source else above  # an empty cell: as above
+        shown[names] = (meaning, above)
+    for counter in set(COUNTERS) - set(OF_PRESSURE):
+        level = "level: " if counter.kind == "level" else ""
+        assert shown[f"`{counter.name}`"] == (f"{level}{counter.meaning}", counter.source)
+
+
+def test_the_documentation_has_the_pressure_of_all_resources_in_one_row_for_each_owner() -> None:
+    rows = {name: row for row in ROWS for name in re.findall(r"`(\w+)`", row[0])}
+    for counter in OF_PRESSURE:
+        resource, kind = counter.name.removeprefix("cgroup_").removesuffix("_us").split("_pressure_")
+        who, whose, what = re.findall(r"^time in which (.*) of (the .*) waited for (.*)$", counter.meaning)[0]
+        _, meaning, source = rows[counter.name]
+        said = f"{who} (`{kind}`)", f" of {whose} waited for ", f"{what} (`{resource}`)"
+        assert all(part in meaning for part in said), counter
+        assert source == counter.source.replace(f"{resource}.pressure", "*.pressure").replace(
+            f"pressure/{resource}", "pressure/*"
+        )
 
 
 def test_each_counter_has_a_source_that_can_state_it_and_no_source_states_another() -> None:

@@ -18,10 +18,10 @@ MADE = re.compile(r"(?<=<!-- made: series -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 def table(about: str, rows: Sequence[Series]) -> Iterator[str]:
     """Yield the lines of a table."""
-    yield from ("", f"| {about} | labels | meaning |", "|---|---|---|")
+    yield from ("", f"| {about} | meaning |", "|---|---|")
     for series in rows:
-        labels = ", ".join(f"`{label}`" for label in series.labels)
-        yield f"| `{series.full_name}` | {labels} | {series.help} |"
+        labels = f"{{{','.join(series.labels)}}}" if series.labels else ""
+        yield f"| `{series.full_name}{labels}` | {series.help} |"
 
 
 def main() -> None:

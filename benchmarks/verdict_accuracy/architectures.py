@@ -47,7 +47,10 @@ def one_team(n_ranks: int) -> Sequence[Integers]:
 
 
 def data_parallel(run: Timeline, halo: bool = False) -> None:
-    """Simulate data-parallel training; with ``halo`` neighbours exchange messages in the same group."""
+    """DATA, FORWARD, BACKWARD, a blocking ALLREDUCE of all, OPTIMIZER
+
+    With ``halo`` neighbours exchange messages in the same group.
+    """
     for _ in run.steps():
         run.work("DATA", 5.0)
         run.work("FORWARD", 30.0)
@@ -59,7 +62,7 @@ def data_parallel(run: Timeline, halo: bool = False) -> None:
 
 
 def with_halo(run: Timeline) -> None:
-    """Simulate data-parallel training with messages between neighbours."""
+    """like data-parallel; after FORWARD, each rank exchanges messages with two neighbours, in that group"""
     data_parallel(run, halo=True)
 
 
@@ -67,7 +70,7 @@ def with_halo(run: Timeline) -> None:
 
 
 def sharded(run: Timeline) -> None:
-    """Simulate sharded training: layers gather their parameters, and reduce and scatter their gradients."""
+    """like FSDP: four layers, each gathered before its work; gradients are reduced and scattered after it"""
 
     def all_ranks(operation: str, size_bytes: int) -> None:
         run.collective(operation, 1.5, [run.everybody], [WORLD], size_bytes)
@@ -92,11 +95,7 @@ def teams_of_four(n_ranks: int) -> Sequence[Integers]:
 
 
 def tensor_parallel(run: Timeline) -> None:
-    """Simulate tensor-parallel training.
-
-    Each team reduces after each layer, inside FORWARD and BACKWARD. Then the ranks at the same place of all
-    teams reduce.
-    """
+    """teams of four reduce after every layer, inside FORWARD and BACKWARD; then ranks at the same place do"""
     teams = teams_of_four(run.n_ranks)
     team_names = [f"tp{i}" for i in range(len(teams))]
     places, place_names = list(np.transpose(teams)), [f"dp{i}" for i in range(TEAM)]
@@ -119,7 +118,7 @@ def stages(n_ranks: int) -> Sequence[Integers]:
 
 
 def pipeline(run: Timeline) -> None:
-    """Simulate a pipeline: micro-batches pass down the stages and back, one forward, one backward (1F1B)."""
+    """four stages, four micro-batches, 1F1B, then a reduce-scatter within each stage; roles are stated"""
     ranks = stages(run.n_ranks)
     names = [f"stage{i}" for i in range(STAGES)]
     for _ in run.steps():

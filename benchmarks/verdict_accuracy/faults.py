@@ -117,7 +117,7 @@ def slow(rng: np.random.Generator, place: Place, *, by: Sequence[float], part: f
 
 
 def sporadic(rng: np.random.Generator, place: Place, *, pause_ms: float = 60.0, share: float = 0.3) -> Fault:
-    """Pause one rank for ``pause_ms`` in randomly chosen steps, which are this ``share`` of all steps."""
+    """one rank pauses for 60 ms in 30% of the steps, chosen at random"""
     ranks, steps = some(rng, place.n_ranks, 1), np.zeros(place.n_steps, dtype=bool)
     steps[some(rng, place.n_steps, max(1, round(share * place.n_steps)))] = True
     fault = Fault.none(place)
@@ -126,7 +126,7 @@ def sporadic(rng: np.random.Generator, place: Place, *, pause_ms: float = 60.0, 
 
 
 def half_a_host(rng: np.random.Generator, place: Place, *, by: float = 0.15) -> Fault:
-    """Slow down half of the ranks of one host."""
+    """eight of the 16 ranks of one host are slower"""
     first = HOST_RANKS * rng.integers(place.n_ranks // HOST_RANKS)
     ranks, steps = first + some(rng, HOST_RANKS, HOST_RANKS // 2), stretch(rng, place, 1.0)
     fault = Fault.none(place)
@@ -135,14 +135,14 @@ def half_a_host(rng: np.random.Generator, place: Place, *, by: float = 0.15) -> 
 
 
 def last_stage(rng: np.random.Generator, place: Place, *, by: float = 0.4) -> Fault:
-    """Slow down all ranks of the last pipeline stage."""
+    """all ranks of the last pipeline stage are slower; the right verdict is `role`"""
     ranks, fault = place.teams[-1], Fault.none(place)
     fault.factor[:, ranks] = 1 + by
     return fault.known_as("role", ranks, stretch(rng, place, 1.0))
 
 
 def slow_link(rng: np.random.Generator, place: Place, *, times: float = 20.0, part: float = 1.0) -> Fault:
-    """Multiply the time of all transfers to and from one rank by ``times``; its work is as fast as before.
+    """all transfers of one rank take 20 times as long; the right verdict is `communication`
 
     ``part`` is the fraction of the steps, up to the last one, in which this happens.
     """
@@ -153,7 +153,7 @@ def slow_link(rng: np.random.Generator, place: Place, *, times: float = 20.0, pa
 
 
 def all_ranks(rng: np.random.Generator, place: Place, *, by: float = 0.5) -> Fault:
-    """Slow down all ranks in the last 60% of the steps."""
+    """all ranks are slower in the last 60% of the steps; the right verdict is `group-wide`"""
     steps, fault = np.arange(place.n_steps) >= round(0.4 * place.n_steps), Fault.none(place)
     fault.factor[steps] = 1 + by
     return fault.known_as("group-wide", np.arange(place.n_ranks), steps)

@@ -46,10 +46,11 @@ class Column(NamedTuple):
 
     Attributes:
         short: its heading in a terminal.
-        heading: its heading on the page.
+        heading: its heading in a data file.
         of: computes its figure from outcomes and a field's name.
         field: the field of ``Outcome``.
         digits: how many decimals are shown.
+        meaning: what it is.
     """
 
     short: str
@@ -57,6 +58,7 @@ class Column(NamedTuple):
     of: Callable[[Sequence[Outcome], str], float]
     field: str
     digits: int = 0
+    meaning: str = ""
 
     def shown(self, outcomes: Sequence[Outcome]) -> str:
         """Return the figure of ``outcomes`` as text; "-" if it is NaN."""
@@ -65,37 +67,86 @@ class Column(NamedTuple):
 
 
 COLUMNS = (
-    Column("costs", "costs, % of run", median_percent, "cost_share", 1),
-    Column("exact", "exactly", percent, "exact"),
-    Column("probable", "probably", percent, "probable"),
-    Column("wrong", "wrong name", percent, "wrong_name"),
-    Column("suspect", "wrong suspect", percent, "wrong_suspect"),
-    Column("other", "other verdict", percent, "other"),
-    Column("alarm", "false alarm", percent, "false_alarm"),
-    Column("unjudged", "not judged", percent, "not_judged"),
-    Column("window", "window error, steps", median, "window_error_steps", 1),
-    Column("error", "cost error, %", median_percent, "cost_error", 1),
-    Column("score", "score < 0.75: exactly", percent, "nvrx_exact"),
-    Column("wrong", "wrong", percent, "nvrx_wrong"),
-    Column("least", "least all-reduce: exactly", percent, "least_exact"),
-    Column("wrong", "wrong", percent, "least_wrong"),
-)
-
+    Column(
+        "costs", "costs, % of run", median_percent, "cost_share", 1,
+        meaning="true cost of the fault, median; below 1% nobody needs to be named",
+    ),
+    Column(
+        "exact", "exactly", percent, "exact",
+        meaning="% with the right verdict and exactly the culprits; of a healthy run: healthy, and judged",
+    ),
+    Column(
+        "probable", "probably", percent, "probable",
+        meaning="% with a suspect, of whom the first has a culprit and is a minority of the ranks; or only "
+        "culprits named, but not all, or as slow ranks although their link is slow",
+    ),
+    Column("wrong", "wrong name", percent, "wrong_name", meaning="% in which an innocent rank is named"),
+    Column(
+        "suspect", "wrong suspect", percent, "wrong_suspect", meaning="% whose first suspect has no culprit"
+    ),
+    Column(
+        "other", "other verdict", percent, "other",
+        meaning="% with another verdict that names nobody, as diffuse",
+    ),
+    Column(
+        "alarm", "false alarm", percent, "false_alarm",
+        meaning="% with a name or a suspect in a healthy run",
+    ),
+    Column(
+        "unjudged", "not judged", percent, "not_judged",
+        meaning="% whose verdict itself says that it could not judge",
+    ),
+    Column(
+        "window", "window error, steps", median, "window_error_steps", 1,
+        meaning="error of the first or last iteration, whichever is greater, if the verdict is right; median",
+    ),
+    Column(
+        "error", "cost error, %", median_percent, "cost_error", 1,
+        meaning="error of cost_ms, if the ranks are right; median",
+    ),
+    Column(
+        "score", "score < 0.75: exactly", percent, "nvrx_exact",
+        meaning="% for a rule in common use: least median of all ranks' own work / the rank's own median",
+    ),
+    Column("wrong", "score < 0.75: wrong", percent, "nvrx_wrong", meaning="% in which it names an innocent"),
+    Column(
+        "least", "least all-reduce: exactly", percent, "least_exact",
+        meaning="% for another: the rank with the least time in collectives, which always names one",
+    ),
+    Column(
+        "wrong", "least all-reduce: wrong", percent, "least_wrong", meaning="% in which it names an innocent"
+    ),
+)  # fmt: skip
 
 JOB_COLUMNS = (
-    Column("costs", "costs, % of run", median_percent, "cost_share", 1),
-    Column("right", "exactly", percent, "exact"),
-    Column("fine", "right or acceptable", percent, "fine"),
-    Column("wrong", "wrong name", percent, "wrong_name"),
-    Column("certain", "for certain", percent, "certain_wrong"),
-    Column("suspect", "wrong suspect", percent, "wrong_suspect"),
-    Column("silent", "silent", percent, "silent"),
-    Column("unjudged", "not judged", percent, "not_judged"),
-    Column("operation", "operation right", percent, "operation_right"),
-    Column("ratio", "stated / true cost", median, "cost_ratio", 2),
-    Column("near", "cost within 10%", percent, "cost_near"),
-    Column("far", "cost off by 2", percent, "cost_far"),
-)
+    *COLUMNS[:2],
+    Column(
+        "fine", "right or acceptable", percent, "fine",
+        meaning="% exactly, probably, or with an acceptable verdict without a false name: diffuse where "
+        "healthy ranks are late in turn, healthy if the fault costs less than 1%",
+    ),
+    COLUMNS[3],
+    Column(
+        "certain", "for certain", percent, "certain_wrong",
+        meaning='% in which an innocent is named or suspected and the sentence ends with "Certain."',
+    ),
+    COLUMNS[4],
+    Column(
+        "silent", "silent", percent, "silent",
+        meaning='% of those with a fault above 5% in which all that is said is "no rank is slow"',
+    ),
+    COLUMNS[7],
+    Column(
+        "operation", "operation right", percent, "operation_right",
+        meaning="% whose operation is the one that has all of the delay, where one has",
+    ),
+    Column(
+        "ratio", "stated / true cost", median, "cost_ratio", 2,
+        meaning="median, if exactly the culprits are named, or one culprit is suspected",
+    ),
+    Column("near", "cost within 10%", percent, "cost_near", meaning="% in which that is 0.9 to 1.1"),
+    Column("far", "cost off by 2", percent, "cost_far", meaning="% in which it is not between 0.5 and 2"),
+)  # fmt: skip
 """The columns of jobs whose steps differ."""
 
 

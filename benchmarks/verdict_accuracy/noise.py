@@ -1,6 +1,6 @@
 """Classes of noise: how the times of healthy ranks differ, by chance and permanently.
 
-The first lines of the functions' docstrings are a table in ``docs/verdict-accuracy.md``.
+The first lines of the functions' docstrings are in ``docs/data/verdict-accuracy-names.csv``.
 """
 
 from __future__ import annotations

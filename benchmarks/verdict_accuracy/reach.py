@@ -76,7 +76,7 @@ GOALS = (
         _in(_is_healthy_and_busy, "wrong_name"), 0.5,
     ),
     Goal('a fault above 5% of the run: only "no rank is slow" is said', _everywhere("silent"), 0.0),
-    Goal("right or acceptable, mean of the kinds of jobs below", _in(is_job, "fine"), 95, at_least=True),
+    Goal("right or acceptable, mean of the kinds of jobs", _in(is_job, "fine"), 95, at_least=True),
     Goal("cost within 10% of the truth, where named", _everywhere("cost_near"), 85, at_least=True),
     Goal("cost off by a factor of 2 or more, where named", _everywhere("cost_far"), 0.5),
     Goal('"Certain." right', _everywhere("certain_right"), 99.9, at_least=True),

@@ -1,6 +1,6 @@
 """Tests on a real GPU: skipped with a reason where there is none; their figures make a page.
 
-``make test-gpu`` passes ``--validation FILE``: what the tests measured is written there.
+``make test-gpu`` passes ``--validation FILE``: what the tests measured goes into that page and its data.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
+import validation_page
 from loaded_nccl import nccl_version
 from recordings import Figure, Recording
 from spinning import spin
@@ -25,14 +26,11 @@ GATHERED_BYTES = 1 << 30
 FIGURES: list[tuple[str, str]] = []
 OUTCOMES: defaultdict[str, set[str]] = defaultdict(set)
 
-PAGE = Path(__file__).parents[2] / "docs" / "validation-gpu.md"
 COSTS = "test_cost_and_full_streams.py"
-UNMEASURED = "## What runs without a GPU"
-"""From this heading on every page has what ``PAGE`` has."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--validation", metavar="FILE", help="write what the GPU tests measured to FILE")
+    parser.addoption("--validation", metavar="FILE", help="the page that gets what the GPU tests measured")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -105,28 +103,18 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    target = session.config.getoption("--validation")
-    if target and torch.cuda.is_available():  # else the page stays, with what a GPU has shown
-        text = PAGE.read_text(encoding="utf-8")
-        unmeasured = text[text.index(UNMEASURED) :]
-        Path(target).write_text(f"{_page()}\n{unmeasured}", encoding="utf-8")
+    page = session.config.getoption("--validation")
+    if page and torch.cuda.is_available():  # else the page stays, with what a GPU has shown
+        failed = [("failed", name) for name in sorted(OUTCOMES["failed"])]
+        validation_page.write(Path(page), torch.cuda.get_device_name(), [("run", _run()), *failed, *FIGURES])
 
 
-def _page() -> str:
+def _run() -> str:
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     runtime = f"ROCm {torch.version.hip}" if torch.version.hip else f"CUDA {torch.version.cuda}"
     nccl = ".".join(map(str, nccl_version()))
     passed, failed, skipped = (len(OUTCOMES[kind]) for kind in ("passed", "failed", "skipped"))
-    lines = [
-        "# Validation on a GPU",
-        "",
-        f"`make test-gpu` on {today}: {passed} tests passed, {failed} failed, {skipped} skipped, on a",
-        f"{torch.cuda.get_device_name()} with torch {torch.__version__}, {runtime}, NCCL {nccl},",
-        f"Python {platform.python_version()} and the {recording_core} core.",
-        "",
-        "| measured | figure |",
-        "|---|---|",
-        *(f"| {name} | {value} |" for name, value in FIGURES),
-        *(f"\nFailed: `{name}`" for name in sorted(OUTCOMES["failed"])),
-    ]
-    return "\n".join(lines) + "\n"
+    return (
+        f"{today}: {passed} passed, {failed} failed, {skipped} skipped; torch {torch.__version__}, "
+        f"{runtime}, NCCL {nccl}, Python {platform.python_version()}, {recording_core} core"
+    )

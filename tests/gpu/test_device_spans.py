@@ -341,7 +341,6 @@ def test_after_a_device_error_the_job_ends_as_it_would_have(tmp_path: Path) -> N
         sys.exit(3)
         """,
         tmp_path,
-        timeout_s=120,
     )
     assert run.returncode == 3, run.stderr
     found = {row[4]: row[16] for row in rows_in(tmp_path / "timing-rank0.csv")}

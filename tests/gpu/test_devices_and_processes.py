@@ -130,7 +130,7 @@ def test_a_forked_child_is_timed_by_the_host() -> None:
 
 
 def _on_two_processes(backend: str, folder: Path) -> list[dict[str, Any]]:
-    return run_with_torchrun(2, "two_ranks_on_gpu.py", backend, str(folder), limit_s=240)
+    return run_with_torchrun(2, "two_ranks_on_gpu.py", backend, str(folder))
 
 
 @pytest.mark.skipif(not _can_have_two_ranks(), reason="needs two GPUs, or NCCL 2.30")

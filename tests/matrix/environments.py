@@ -1,4 +1,4 @@
-"""What the project is tried with: one environment for each row of docs/compatibility.md."""
+"""What the project is tried with: one environment for each row of docs/data/compatibility.csv."""
 
 from __future__ import annotations
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
+
+import _tables_of_page as tables
 import pytest
 from causes_by_chance import KINDS, Kind, Outcome, line, outcome
+from places import ROOT
 
 _IN_SHORT = 12
 
@@ -28,3 +33,33 @@ def test_the_shares_are_of_the_runs_in_which_time_was_found_to_be_lost() -> None
         Outcome("healthy", "a", "a", "", ""),
     ]
     assert line(KINDS[0], found).endswith("true cause 50.0%, another 50.0%, none 0.0%")
+
+
+def test_the_page_says_what_is_not_right_and_its_data_are_counted_on(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    import causes
+
+    page = tmp_path / "causes.md"
+    page.write_text("<!-- made: causes -->\nold\n<!-- end -->\n")
+    lines = {"burner": Counter(right=2, untold=1), "healthy": Counter(right=3), "memory": Counter()}
+    for _ in range(2):
+        causes.write(page, lines)
+        lines = causes.counted(page)
+    assert {name: +line for name, line in lines.items()} == {
+        "healthy": Counter(right=3),
+        "burner": Counter(right=2, untold=1),
+        "memory": Counter(),
+    }
+    text = page.read_text()
+    assert "**5 of 6 runs of 3 scenarios are right**" in text
+    assert "- `burner`: 2 right, 1 not told, 0 wrong\n" in text
+    assert "- `memory`: not possible on this machine\n" in text
+    assert "`healthy`" not in text
+
+
+def test_every_scenario_has_a_line_of_data() -> None:
+    pytest.importorskip("torch")
+    from real_causes.befalls import SCENARIOS
+
+    rows = tables.read_csv(tables.data_file(ROOT / "docs" / "causes.md", "scenarios"))
+    assert [row[:2] for row in rows] == [[name, befalls.__doc__] for name, befalls in SCENARIOS.items()]

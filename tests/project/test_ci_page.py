@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from compared_runs import write_runs
+from limits import PROCESS_S
 from places import ROOT
 
 from timing_logger.cli import main
@@ -88,7 +89,7 @@ def test_the_script_exits_with_1_if_steps_are_longer(tmp_path: Path) -> None:
     for side, code in ((same, 0), (after, 1)):
         run = subprocess.run(
             [sys.executable, "-c", block("python"), side, before], cwd=ROOT, capture_output=True, text=True,
-            timeout=120, check=False,
+            timeout=PROCESS_S, check=False,
         )  # fmt: skip
         assert run.returncode == code, run.stderr
 

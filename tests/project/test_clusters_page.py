@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from limits import PROCESS_S
 from places import ROOT
 
 from timing_logger import run_identity
@@ -60,7 +61,7 @@ def test_the_variables_that_the_command_sets_are_named() -> None:
 @pytest.mark.parametrize("script", blocks("bash"))
 def test_bash_can_read_a_script(script: str) -> None:
     run = subprocess.run(
-        ["bash", "-n"], input=script, capture_output=True, text=True, timeout=30, check=False
+        ["bash", "-n"], input=script, capture_output=True, text=True, timeout=PROCESS_S, check=False
     )
     assert (run.returncode, run.stderr) == (0, "")
 
@@ -88,8 +89,8 @@ def test_the_script_with_srun_tells_each_task_its_rank(tmp_path: Path) -> None:
         "PATH": programs,
     }
     run = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120,
-        check=False,
+        ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True,
+        timeout=PROCESS_S, check=False,
     )  # fmt: skip
     assert sorted(run.stdout.splitlines()) == ["rank 0 of 2", "rank 1 of 2"], run.stderr
     assert run.returncode == 0

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from limits import PROCESS_S
 from mpi_runner import run_on_ranks
 from places import ROOT
 from processes import run_python
@@ -36,9 +37,10 @@ SNIPPETS = {
     for page, text in TEXTS.items()
     for number, snippet in enumerate(re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL), 1)
 }
+SYMPTOMS = {page.stem: page.read_text("utf-8") for page in sorted((ROOT / "docs").glob("symptom-*.md"))}
 SHOWN = [
     pytest.param(command, printed, id=f"{page}: {command}")
-    for page, text in TEXTS.items()
+    for page, text in {**TEXTS, **SYMPTOMS}.items()
     for command, printed in re.findall(r"^\$ timing-logger (.+?)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 ]
 LEFT_OUT = "...\n"
@@ -72,6 +74,11 @@ def test_a_snippet_runs_as_it_stands(snippet: str, tmp_path: Path) -> None:
         assert run.returncode == 0, run.stderr
 
 
+@pytest.mark.parametrize("page", sorted(SYMPTOMS))
+def test_a_symptom_leads_to_the_answer_in_three_commands(page: str) -> None:
+    assert 1 <= SYMPTOMS[page].count("\n$ timing-logger ") <= 3
+
+
 def test_commands_are_shown() -> None:
     assert len(SHOWN) >= 4
 
@@ -85,7 +92,7 @@ def test_what_a_command_is_shown_to_print_is_printed(command: str, printed: str)
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=PROCESS_S,
     )
     pattern = ".*".join(re.escape(part) for part in printed.split(LEFT_OUT))
     assert re.fullmatch(pattern, run.stdout, re.DOTALL)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from _straggler import Straggler
+from limits import scaled
 from mpi_runner import Run, run_on_ranks
 from places import ROOT
 from processes import rows
@@ -34,7 +35,7 @@ class Trained(NamedTuple):
 @pytest.fixture(scope="module", params=[slow(4)], ids="{} ranks".format)
 def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     log_dir = tmp_path_factory.mktemp("trained")
-    run = run_on_ranks(request.param, TRAINING, "--log-dir", str(log_dir), limit_s=300)
+    run = run_on_ranks(request.param, TRAINING, "--log-dir", str(log_dir))
     assert run.returncode == 0, run.stderr
     return Trained(run, log_dir)
 
@@ -74,7 +75,7 @@ def test_training_records_every_operation_of_every_iteration(trained: Trained) -
 def compared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[float]]:
     """The table that comparing the all-reduces prints: line -> dense, topk, gtopk, oktopk."""
     log_dir = tmp_path_factory.mktemp("compared")
-    run = run_on_ranks(4, EXAMPLES / "compare_compression.py", "--log-dir", str(log_dir), limit_s=400)
+    run = run_on_ranks(4, EXAMPLES / "compare_compression.py", "--log-dir", str(log_dir), limit_s=scaled(400))
     assert run.returncode == 0, run.stderr
     cells = re.findall(r"^(.+?, (?:%|s|MB|ms)) +(.+)$", run.stdout, re.MULTILINE)
     return {line: [float(cell.replace("-", "nan")) for cell in rest.split()] for line, rest in cells}
@@ -161,7 +162,7 @@ def test_the_wrapped_allreduce_records_each_call(tmp_path: Path, ranks: int) -> 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(notebook: Path) -> None:
     command = [sys.executable, "-m", "pytest", "--nbmake", "-p", "no:cacheprovider", "-q", str(notebook)]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=scaled(300), check=False)
     assert run.returncode == 0, run.stdout
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from http_receivers import receiving, status
+from limits import LIMIT_S
 from places import ROOT
 
 from timing_logger.analysis import Verdict
@@ -27,7 +28,6 @@ from timing_logger.monitoring.watched_run import WatchedRun
 from timing_logger.monitoring.webhook import Webhook
 
 SCRIPT = ROOT / "examples" / "drain_slow_nodes.py"
-LIMIT_S = 30.0
 TOKEN = "between us"
 RUN = WatchedRun("slurm-17.0", "17", 4, {0: "n0", 1: "n1", 2: "n2.cluster.example", 3: "n3"})
 CALLED = ["update", "NodeName=n2", "State=DRAIN", "Reason=timing_logger: FORWARD is slow, costs 30% of 17"]

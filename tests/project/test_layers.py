@@ -8,6 +8,7 @@ import sys
 from importlib import import_module
 
 import pytest
+from limits import PROCESS_S
 from places import ROOT
 from processes import run_python
 
@@ -21,7 +22,12 @@ def test_imports_keep_the_contracts() -> None:
     pytest.importorskip("importlinter", reason="import-linter is not installed (pip install '.[test]')")
     program = "from importlinter.cli import lint_imports_command; lint_imports_command(['--no-cache'])"
     run = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PROCESS_S,
+        check=False,
     )
     assert run.returncode == 0, run.stdout + run.stderr
 

@@ -21,6 +21,12 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     assert [link.target for link in LINKS if link.page == page and not _leads_somewhere(link)] == []
 
 
+def test_the_index_of_the_documentation_leads_to_every_page() -> None:
+    index = ROOT / "docs" / "README.md"
+    linked = {link.file for link in links_of(index) if link.is_relative}
+    assert [page.name for page in PAGES if page != index and page.resolve() not in linked] == []
+
+
 def _leads_somewhere(link: Link) -> bool:
     if not link.file.is_relative_to(ROOT.resolve()) or not link.file.exists():
         return False

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from limits import PROCESS_S
 from markdown_pages import anchors_of, links_of
 from places import ROOT
 
@@ -106,7 +107,9 @@ def test_a_release_is_refused_whose_tag_is_not_the_version(tmp_path: Path) -> No
     for tag, code in ((f"v{stated('version')}", 0), (stated("version"), 1), ("v0.0.1", 1)):
         if sys.version_info >= (3, 11):  # the workflow's Python has tomllib
             environment = {**os.environ, "GITHUB_REF_NAME": tag, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-            run = subprocess.run(["bash", "-ec", command], cwd=ROOT, env=environment, timeout=60, check=False)
+            run = subprocess.run(
+                ["bash", "-ec", command], cwd=ROOT, env=environment, timeout=PROCESS_S, check=False
+            )
             assert run.returncode == code, tag
 
 

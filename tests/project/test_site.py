@@ -52,7 +52,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_page_of_the_repository_is_a_page_of_the_site(site: Path) -> None:
     menu = _read(site / "index.html").links
     for page in PAGES:
-        place = "index.html" if page.name == "README.md" else f"{page.relative_to(ROOT).with_suffix('.html')}"
+        name = "index" if page.stem == "README" else page.stem
+        place = f"{page.relative_to(ROOT).with_name(f'{name}.html')}"
         assert (site / place).is_file()
         assert place in menu or place == "index.html", f"{place} is not in the menu"
 

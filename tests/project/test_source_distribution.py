@@ -10,6 +10,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from limits import PROCESS_S
 from places import ROOT
 
 pytest.importorskip("setuptools", minversion="77", reason="setuptools is not installed, or too old")
@@ -41,7 +42,7 @@ def sdist(folder: Path, **environment: str) -> Path:
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PROCESS_S,
         check=False,
     )
     assert run.returncode == 0, run.stderr

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from _tables_of_page import measure, parser_of, write
+from _tables_of_page import data_file, measure, parser_of, read_csv, write, write_into_csv
 
 PAGE = "# Head\n\n<!-- made: one -->\n| old |\n<!-- end -->\ntext\n\n<!-- made: two parts -->\n<!-- end -->\n"
 
@@ -61,3 +61,17 @@ def test_a_part_that_is_not_there_is_an_error(
     with pytest.raises(SystemExit):
         measured(monkeypatch, "--only", "three")
     assert "no part matches 'three': there are one, two parts" in capsys.readouterr().err
+
+
+def test_a_part_without_a_place_in_the_page_is_kept_beside_it(page: Path) -> None:
+    for line in ("| old |", "| a |"):
+        write(page, {"three parts": [line, "| b |"]})
+    assert (page.parent / "data" / "page-three-parts.txt").read_text() == "| a |\n| b |\n"
+    assert page.read_text() == PAGE
+
+
+def test_rows_replace_those_of_the_same_name_and_no_others(page: Path) -> None:
+    file = data_file(page, "one")
+    write_into_csv(file, ["fault", "ranks", "right"], [["slow", "4", "9"], ["slow", "8", "9"]], 2)
+    write_into_csv(file, ["fault", "ranks", "right"], [["none", "4", "1"], ["slow", "4", "0"]], 2)
+    assert read_csv(file) == [["slow", "4", "0"], ["slow", "8", "9"], ["none", "4", "1"]]

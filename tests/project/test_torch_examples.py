@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pandas as pd
 import pytest
+from limits import PROCESS_S, scaled
 from places import ROOT
 from torch_runner import run_under_torchrun
 
@@ -51,7 +52,7 @@ class Trained(NamedTuple):
 
 
 def run_example(name: str, log_dir: Path, *options: str) -> Trained:
-    job = run_under_torchrun(RANKS, EXAMPLES / f"{name}.py", "--log-dir", str(log_dir), *options, limit_s=180)
+    job = run_under_torchrun(RANKS, EXAMPLES / f"{name}.py", "--log-dir", str(log_dir), *options)
     assert job.returncode == 0, f"{job.stdout}\n{job.stderr}"
     return Trained(job.stdout, log_dir)
 
@@ -162,7 +163,7 @@ def test_the_command_it_ends_with_says_where_the_time_went(trained: dict[str, Tr
     assert hint is not None, stdout
     assert hint[1] == f"summary {log_dir}"
     command = [sys.executable, "-m", "timing_logger", *hint[1].split()]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=PROCESS_S, check=False)
     assert run.returncode == 0, run.stderr
     assert "BACKWARD" in run.stdout
 
@@ -185,7 +186,7 @@ def refusal_of(name: str, *options: str, **environment: str) -> str:
         env={**without_torchrun, **environment, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PROCESS_S,
         check=False,
     )
     assert run.returncode == 2, run.stderr
@@ -210,7 +211,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     log_dir = tmp_path_factory.mktemp("watched")
     command = [sys.executable, str(EXAMPLES / "watch_training.py"), "--log-dir", str(log_dir), "--"]
     training = ["--seconds", "6", "--slow-ms", "200", "--since", "2", "--until", "4"]
-    job = subprocess.run([*command, *training], capture_output=True, text=True, timeout=180)
+    job = subprocess.run([*command, *training], capture_output=True, text=True, timeout=scaled(180))
     assert job.returncode == 0, f"{job.stdout}\n{job.stderr}"
     return Trained(job.stdout, log_dir)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import _tables_of_page as tables
 import numpy as np
 import pytest
 from places import ROOT
@@ -23,6 +24,8 @@ from timing_logger.record import COLUMNS
 
 SLOW = Truth("rank", frozenset({2}), 0, 9)
 HEALTHY = Truth("healthy")
+LINE = Scenario("halo", "all rows", "steady", "slow 20%", 8)
+JOB = LINE._replace(architecture="training")
 
 
 @pytest.fixture
@@ -235,19 +238,45 @@ def test_a_target_stands_as_its_worst_line_does() -> None:
     assert wrong.is_met
 
 
-def test_the_page_keeps_what_was_written_by_hand_and_makes_its_tables_anew(tmp_path: Path) -> None:
-    written = tmp_path / "page.md"
-    written.write_text("By hand.\n<!-- made: tables -->\nold\n<!-- end -->\nBy hand, too.\n")
-    line = Scenario("halo", "all rows", "steady", "slow 20%", 8)
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A page of which all figures are of two lines."""
+    monkeypatch.setattr(page, "scenarios", lambda quick: [LINE, JOB])
+    monkeypatch.delitem(page.PARTS, "speed")  # it takes seconds
+    path = tmp_path / "page.md"
+    marks = "".join(f"<!-- made: {name} -->\nold\n<!-- end -->\n" for name in page.PARTS)
+    path.write_text(f"By hand.\n{marks}By hand, too.\n")
+    return path
+
+
+def test_the_page_keeps_what_was_written_by_hand_and_judges_all_lines_together(written: Path) -> None:
     for _ in range(2):
-        page.write(written, {line: [outcome(exact=True)]})
+        page.write(written, {LINE: [outcome(exact=True)], JOB: [outcome(fine=0.0, wrong_name=True)]})
     text = written.read_text()
-    assert text.startswith("By hand.\n<!-- made: tables -->\n## Halo, all rows\n")
+    assert text.startswith("By hand.\n<!-- made: worst line -->\n**In the worst of 2 lines")
     assert text.endswith("<!-- end -->\nBy hand, too.\n")
     assert "old" not in text
-    assert text.count("| steady | slow 20% | 8 | 1 |") == 1
+    assert "| wrong names | at most 0.2% | 0.0%, met |" in text
+    assert text.count(f"| an innocent rank is named | {JOB} | 100% |") == 1
+    assert tables.read_csv(tables.data_file(written, "names")) == [list(one) for one in page.names()]
 
 
-def test_every_mark_of_the_page_is_known() -> None:
-    text = (ROOT / "docs" / "verdict-accuracy.md").read_text(encoding="utf-8")
-    assert sorted(part["name"] for part in page.MADE.finditer(text)) == sorted(page.PARTS)
+def test_a_run_of_some_lines_replaces_these_in_the_data_and_leaves_the_page(written: Path) -> None:
+    page.write(written, {LINE: [outcome(exact=True)], JOB: [outcome(fine=0.0)]})
+    before = written.read_text()
+    page.write(written, {JOB: [outcome(fine=1.0)] * 3})
+    assert written.read_text() == before
+    (line,), (job,) = (tables.read_csv(tables.data_file(written, name)) for name in ("lines", "jobs"))
+    assert line[:9] == [*map(str, LINE), "1", "-", "100"]
+    assert job[:10] == [*map(str, JOB), "3", "-", "0", "100"]
+
+
+def test_the_page_has_all_parts_that_are_made_and_its_data_all_lines() -> None:
+    path = ROOT / "docs" / "verdict-accuracy.md"
+    made = [part["name"] for part in tables.MADE.finditer(path.read_text(encoding="utf-8"))]
+    assert sorted(made) == sorted(page.PARTS)
+    files = [tables.read_csv(tables.data_file(path, name)) for name in ("lines", "jobs")]
+    tried = {tuple(row[:6]) for rows in files for row in rows}
+    assert {tuple(map(str, one)) for one in scenarios(quick=True)} <= tried
+    assert tried <= {tuple(map(str, one)) for one in scenarios()}
+    assert tables.read_csv(tables.data_file(path, "names")) == [list(one) for one in page.names()]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from verdict_accuracy import page, simulation
+from verdict_accuracy import simulation
 from verdict_accuracy.architectures import data_parallel
 from verdict_accuracy.claims import claims
 from verdict_accuracy.faults import Fault, Place, Truth
@@ -293,7 +292,7 @@ def test_a_stated_cost_counts_if_exactly_the_culprits_are_named() -> None:
     assert np.isnan(claimed(said("communication", cost_ms=0.0), slow_link)["cost_ratio"])
 
 
-# -- the page --------------------------------------------------------------------------------------
+# -- all lines -------------------------------------------------------------------------------------
 
 
 def outcome(**marked: Any) -> Outcome:
@@ -307,20 +306,9 @@ USUAL = Scenario("data-parallel", "all rows", "steady", "slow 20%", 8)
 JOB = Scenario("training", "all rows", "steady", "slow 20%", 8)
 
 
-def test_parts_of_the_page_about_lines_that_were_not_tried_stay(tmp_path: Path) -> None:
-    written = tmp_path / "page.md"
-    marks = ("tables", "kinds", "to reach")
-    written.write_text("".join(f"<!-- made: {name} -->\nold {name}\n<!-- end -->\n" for name in marks))
-    page.write(written, {JOB: [outcome(fine=1.0)] * 3})
-    text = written.read_text()
-    assert "old tables" in text
-    assert "old kinds" not in text
-    assert text.count("Made from 1 lines with 3 runs each, 3 in all.") == 2
-
-
 def test_goals_are_reached_over_all_lines_or_over_those_of_their_kind() -> None:
     results = {USUAL: [outcome(fine=0.0, certain_wrong=1.0)], JOB: [outcome(fine=1.0, certain_wrong=0.0)]}
     figures = {goal.words: figure for goal, figure in reached(results)}
     assert figures["an innocent named for certain, all runs"] == 50.0
-    assert figures["right or acceptable, mean of the kinds of jobs below"] == 100.0
+    assert figures["right or acceptable, mean of the kinds of jobs"] == 100.0
     assert "2 lines with 1 runs each" in made_with(results)

@@ -99,6 +99,7 @@ def test_why_shows_every_number_with_its_reason_and_marks_those_that_differ() ->
     assert "\n* min_bursts 4 (standard 2): So many slow stretches of a rank" in shown
     for field in fields(Policy):
         assert re.search(rf"^(\* )?{field.name} ", shown, re.MULTILINE)
+        assert field.metadata["reason"] in " ".join(shown.split())  # as the page says, which has no reasons
     assert shown.count("\n* ") == 1
 
 

@@ -64,8 +64,7 @@ def main(arguments: Sequence[str] | None = None, campaigns: Sequence[Campaign] =
     results = _run(chosen, options, fuzz_s)
     if options.write:
         page.write(options.write, results, campaigns, short=options.short, fuzz_s=fuzz_s)
-    rows = page.rows_of(results, campaigns, short=options.short)
-    print("\n".join([*page.recording_table(rows), "", *page.reading_table(rows)]))
+    print("\n".join(page.table(page.lines_of(results, campaigns, short=options.short))))
     return int(any(tried.result.is_broken for tried in results))
 
 

@@ -14,7 +14,9 @@ import warnings
 from array import array
 from pathlib import Path
 
+from conditions import wait_for
 from kill_campaign import ALLOWED_S
+from limits import LIMIT_S
 from processes import rows
 
 from campaign.trial import Trial, Untried
@@ -22,7 +24,6 @@ from campaign.trial import Trial, Untried
 PAUSES_MS = {"once": [], "twice": [2.0], "four times": [3.0, 3.0, 3.0]}
 
 _RUN_S = 0.3
-_LIMIT_S = 60.0
 
 _PROGRAM = """
 import mmap, signal, sys, time
@@ -85,7 +86,7 @@ def _interrupted(
         for pause_ms in PAUSES_MS[burst]:
             time.sleep(chance.uniform(0, pause_ms) / 1e3)
             process.send_signal(signal.SIGINT)
-        return was_over, process.communicate(timeout=_LIMIT_S)[1]
+        return was_over, process.communicate(timeout=LIMIT_S)[1]
     finally:
         process.kill()
         process.wait()
@@ -139,15 +140,15 @@ def _interrupt_job(command: list[str], environment: dict[str, str], folder: Path
             command, env={**os.environ, **environment}, stdout=output, stderr=output, start_new_session=True
         )
     try:
-        deadline_s = time.monotonic() + _LIMIT_S
-        while not all(any((folder / f"shared{rank}").read_bytes()[:8]) for rank in range(2)):
-            if time.monotonic() > deadline_s or job.poll() is not None:
-                raise AssertionError(f"the job did not begin: {(folder / 'output.txt').read_text()}")
-            time.sleep(0.01)
+        wait_for(
+            lambda: all(any((folder / f"shared{rank}").read_bytes()[:8]) for rank in range(2)),
+            lambda: f"the begin of the job, which said {(folder / 'output.txt').read_text()}",
+            by=job,
+        )
         time.sleep(after_s)
         sent_ns = time.perf_counter_ns()
         job.send_signal(signal.SIGINT)
-        job.wait(timeout=_LIMIT_S)
+        job.wait(timeout=LIMIT_S)
         return sent_ns
     finally:
         job.kill()

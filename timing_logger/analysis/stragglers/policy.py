@@ -56,7 +56,7 @@ class Number(NamedTuple):
 class Policy:
     """The numbers that decide a verdict; ``Policy(min_cost_share=0.02)`` differs from the standard in one.
 
-    Each has a reason, which ``timing-logger stragglers --why`` and the page on verdicts show.
+    Each has a reason, which ``timing-logger stragglers --why`` prints and :meth:`numbers` returns.
 
     Raises:
         ConfigurationError: a number is out of its range.
