@@ -70,3 +70,10 @@ def no_logger_is_left_open() -> Iterator[None]:
 
 def open_loggers() -> set[Logger]:
     return {one for one in list(_detachables) if isinstance(one, Logger) and one._own_flusher() is not None}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse a slow mark that does not say why ``make test`` can do without the test."""
+    for item in items:
+        if any(not mark.args for mark in item.iter_markers("slow")):
+            raise pytest.UsageError(f'{item.nodeid}: say why: pytest.mark.slow("reason")')

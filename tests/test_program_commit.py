@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from limits import PROCESS_S
 
 from timing_logger.program_commit import program_commit
 
@@ -28,7 +29,7 @@ def git(folder: Path, *arguments: str) -> str:
         check=True,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PROCESS_S,
     )
     return done.stdout.strip()
 

@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 import pytest
 from both_cores import CORES, BuiltCore
+from limits import PROCESS_S
 from one_more_column import VALUES, Copy
 from places import ROOT
 from processes import run_python
@@ -147,8 +148,10 @@ def _lines_in_c(package: Path, header: str, folder: Path) -> list[list[str]]:
     (folder / "line.c").write_text(_LINE_IN_C)
     include = [f"-I{folder}", f"-I{package / 'csrc'}"]
     command = ["cc", "-std=gnu11", *include, str(folder / "line.c"), "-o", str(folder / "line")]
-    subprocess.run(command, check=True, timeout=60)
-    said = subprocess.run([folder / "line"], capture_output=True, text=True, check=True, timeout=60).stdout
+    subprocess.run(command, check=True, timeout=PROCESS_S)
+    said = subprocess.run(
+        [folder / "line"], capture_output=True, text=True, check=True, timeout=PROCESS_S
+    ).stdout
     return [line.split(",") for line in said.splitlines()]
 
 

@@ -179,7 +179,7 @@ def test_a_spawned_rank_knows_that_it_is_one(hidden: str, tmp_path: Path) -> Non
     program = PROGRAMS / "spawned_loggers.py"
     with environment_of_a_job() as environment:
         command = [MPIEXEC, "-n", 2, sys.executable, "-m", "mpi4py", program, tmp_path]
-        job = run_job(command, environment={**environment, "HIDDEN": hidden}, limit_s=60, name="spawning")
+        job = run_job(command, environment={**environment, "HIDDEN": hidden}, name="spawning")
     assert job.returncode == 0, job.stderr
     told = [json.loads(path.read_text()) for path in tmp_path.glob("*.meta.json")]
     assert sorted(one["labels"]["spawned"] for one in told) == [False, False, True, True]

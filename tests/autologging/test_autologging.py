@@ -90,7 +90,7 @@ def test_quiet_says_nothing(tmp_path: Path) -> None:
     assert (job.returncode, job.stdout, job.stderr) == (0, "", "")
 
 
-@pytest.mark.slow
+@pytest.mark.slow("TODO")
 def test_the_report_is_written_at_the_end(tmp_path: Path) -> None:
     job = timed(
         tmp_path / "logs", [sys.executable, PROGRAMS / "alone.py"], "--report", tmp_path / "report.html"
@@ -100,7 +100,7 @@ def test_the_report_is_written_at_the_end(tmp_path: Path) -> None:
     assert f"{tmp_path / 'report.html'}" in job.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.slow("TODO")
 def test_a_second_run_into_the_folder_is_the_one_that_is_told_of(tmp_path: Path) -> None:
     for _ in range(2):
         job = timed(tmp_path / "logs", [sys.executable, PROGRAMS / "alone.py"])
@@ -117,7 +117,7 @@ def test_a_second_run_into_the_folder_is_the_one_that_is_told_of(tmp_path: Path)
 # -- the training is what it was -------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.slow("TODO")
 def test_a_module_that_is_called_within_a_container_has_forward_rows(tmp_path: Path) -> None:
     assert timed(tmp_path, [sys.executable, PROGRAMS / "alone.py"]).returncode == 0
     counts = analysis.summarize(read_timings(tmp_path), by=["operation"]).set_index("operation")["count"]
@@ -125,7 +125,7 @@ def test_a_module_that_is_called_within_a_container_has_forward_rows(tmp_path: P
     assert counts["FORWARD"] == 8  # from the third step on: after the first the container is watched
 
 
-@pytest.mark.slow
+@pytest.mark.slow("TODO")
 def test_a_trained_model_is_loaded_where_the_package_is_not(tmp_path: Path) -> None:
     plain = run([sys.executable, PROGRAMS / "alone.py"])
     job = timed(tmp_path / "logs", [sys.executable, PROGRAMS / "alone.py", tmp_path / "model"])
@@ -142,7 +142,7 @@ def test_a_trained_model_is_loaded_where_the_package_is_not(tmp_path: Path) -> N
     assert run_python(load).stdout == "torch.Size([1, 1])\n"
 
 
-@pytest.mark.slow
+@pytest.mark.slow("TODO")
 def test_a_program_may_initialise_a_logger_of_its_own(tmp_path: Path) -> None:
     program = f"""
 import torch

@@ -9,12 +9,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import warnings
 from pathlib import Path
-from typing import Any
 
 import pytest
+from conditions import wait_for
+from limits import LIMIT_S, PROCESS_S
 from native_jobs import RUN, Jobs, compiled, needs_compiler, rows_of
 from places import TESTS
 from processes import run_job
@@ -46,9 +46,9 @@ def test_its_rows_are_those_of_a_timed_communicator(environment: dict[str, str],
     """Of every collective and message, blocking, nonblocking and persistent, over six communicators."""
     python = ["mpiexec", "-n", "3", sys.executable, "-m", "mpi4py", TESTS / "mpi_programs" / "every_call.py"]
     by_wrapper, native = tmp_path / "wrapper", tmp_path / "native"
-    one = run_job([*python, by_wrapper], environment=environment, limit_s=120, name="TimedIntracomm")
+    one = run_job([*python, by_wrapper], environment=environment, name="TimedIntracomm")
     command = [*RUN, "--quiet", "--log-dir", native, "--", *python]
-    other = run_job(command, environment=environment, limit_s=120, name="native")
+    other = run_job(command, environment=environment, name="native")
     assert (one.returncode, other.returncode) == (0, 0), one.stderr + other.stderr
     for rank in range(3):
         expected = rows_of(by_wrapper / f"timing-rank{rank}.csv")
@@ -66,7 +66,7 @@ def test_a_receive_has_the_bytes_that_came_and_not_those_of_its_buffer(
     command = (
         [*command, tmp_path] if by == "wrapper" else [*RUN, "--quiet", "--log-dir", tmp_path, "--", *command]
     )
-    job = run_job(command, environment=environment, limit_s=120, name=by)
+    job = run_job(command, environment=environment, name=by)
     assert job.returncode == 0, job.stderr
     received = [row for row in rows_of(tmp_path / "timing-rank1.csv") if row[0] in ("RECV", "IRECV", "WAIT")]
     assert len(received) == 4 + 2 * 11
@@ -78,7 +78,7 @@ def test_every_function_that_moves_data_between_ranks_is_in_the_table(environmen
     os_environment = {**os.environ, **environment}
     text = subprocess.run(
         ["mpicc", "-E", "-x", "c", "-"], input="#include <mpi.h>\n", capture_output=True, text=True,
-        check=True, timeout=60, env=os_environment,
+        check=True, timeout=PROCESS_S, env=os_environment,
     ).stdout  # fmt: skip
     declared = re.findall(r"\bint\s+PMPI_(\w+)\s*\(([^;]*)\)", text)
     moving = {name for name, given in declared if "MPI_Comm " in given and "MPI_Datatype " in given}
@@ -173,7 +173,7 @@ def test_the_library_has_what_a_program_in_fortran_calls(
 ) -> None:
     monkeypatch.setenv("PATH", environment["PATH"])
     has = subprocess.run(
-        ["nm", "-D", str(library())], capture_output=True, text=True, check=True, timeout=60
+        ["nm", "-D", str(library())], capture_output=True, text=True, check=True, timeout=PROCESS_S
     ).stdout
     assert {f"mpi_{name}_", f"mpi_{name}_f08_"} <= set(has.split())
 
@@ -185,10 +185,10 @@ def test_a_program_in_fortran_pauses_its_rows_and_receives_what_it_probed(
 ) -> None:
     program = tmp_path / "matched"
     source = TESTS / "native_programs" / "matched.F90"
-    subprocess.run(["mpifort", f"-D{binding}", source, "-o", program], check=True, timeout=60)
+    subprocess.run(["mpifort", f"-D{binding}", source, "-o", program], check=True, timeout=PROCESS_S)
     command = [*RUN, "--quiet", "--log-dir", tmp_path / "logs", "--", program]
     own = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "TMPDIR": str(tmp_path)}
-    job = run_job(command, environment=own, limit_s=120, name=binding)  # with the MPI of mpifort
+    job = run_job(command, environment=own, name=binding)  # with the MPI of mpifort
     assert job.returncode == 0, job.stderr
     rows = [(row[0], row[4]) for row in rows_of(tmp_path / "logs" / "timing-rank0.csv")]
     assert [row for row in rows if row[0] == "BARRIER"] == [("BARRIER", "0"), ("BARRIER", "2")]
@@ -220,7 +220,7 @@ def test_a_kill_loses_no_row_older_than_a_quarter_of_a_second(jobs: Jobs) -> Non
 def test_rows_that_the_disk_refuses_are_counted_and_the_program_goes_on(jobs: Jobs) -> None:
     limited = ["bash", "-c", 'ulimit -f 64; trap "" XFSZ; exec "$@"', "bash"]
     command = [*RUN, "--quiet", "--log-dir", jobs.folder, "--", *jobs.launcher, *limited, jobs.program]
-    job = run_job([*command, "flood"], environment=jobs.environment, limit_s=60, name="a full disk")
+    job = run_job([*command, "flood"], environment=jobs.environment, name="a full disk")
     assert job.returncode == 0, job.stderr
     sidecar = jobs.sidecar()
     assert sidecar["last_error"] == "write failed: File too large"
@@ -235,21 +235,14 @@ def test_the_rank_that_others_wait_for_in_a_hang_is_named(jobs: Jobs) -> None:
         list(map(str, command)), env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
     )
     try:
-        _wait_for(lambda: (jobs.folder / "timing-rank0.meta.json").exists() and jobs.sidecar()["open_calls"])
+        wait_for(lambda: (jobs.folder / "timing-rank0.meta.json").exists() and jobs.sidecar()["open_calls"])
         hangs_unix_ns = jobs.sidecar()["updated_unix_ns"]
-        _wait_for(lambda: jobs.sidecar(1)["updated_unix_ns"] > hangs_unix_ns)  # rank 1 tells where it is
+        wait_for(lambda: jobs.sidecar(1)["updated_unix_ns"] > hangs_unix_ns)  # rank 1 tells where it is
     finally:
         job.send_signal(signal.SIGTERM)
-        said = job.communicate(timeout=60)[1]
+        said = job.communicate(timeout=LIMIT_S)[1]
     assert "Rank 1 never entered BARRIER 1 of MPI_COMM_WORLD, in which rank 0 has been" in said
     assert jobs.rows(0)[-1][-1] == "inflight"
-
-
-def _wait_for(condition: Any, limit_s: float = 60.0) -> None:
-    until = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.05)
 
 
 # -- the command and the library ----------------------------------------------------------------------------
@@ -259,14 +252,14 @@ def _wait_for(condition: Any, limit_s: float = 60.0) -> None:
 def test_the_late_rank_of_an_mpi_program_is_named(environment: dict[str, str], tmp_path: Path) -> None:
     job_command = ["mpiexec", "-n", "3", sys.executable, TESTS / "unchanged_programs" / "mpi.py"]
     command = [*RUN, "--log-dir", tmp_path / "logs", "--", *job_command]
-    job = run_job(command, environment=environment, limit_s=120, name="a late rank")
+    job = run_job(command, environment=environment, name="a late rank")
     assert "Verdict: rank 2 costs this run " in job.stderr
     assert "logger.operation" not in job.stderr  # the program may be in any language
 
 
 def test_a_program_without_mpi_is_left_alone(environment: dict[str, str], tmp_path: Path) -> None:
     command = [*RUN, "--log-dir", tmp_path, "--", sys.executable, "-c", "print('hello')"]
-    job = run_job(command, environment=environment, limit_s=60, name="no MPI")
+    job = run_job(command, environment=environment, name="no MPI")
     assert (job.returncode, job.stdout) == (0, "hello\n")
     assert "no process of the job initialised MPI" in job.stderr
 
@@ -276,7 +269,7 @@ def test_the_library_brings_no_mpi_into_a_process(
 ) -> None:
     monkeypatch.setenv("PATH", environment["PATH"])
     needed = subprocess.run(
-        ["readelf", "-d", str(library())], capture_output=True, text=True, check=True, timeout=60
+        ["readelf", "-d", str(library())], capture_output=True, text=True, check=True, timeout=PROCESS_S
     ).stdout
     assert re.findall(r"NEEDED.*\[(.*)\]", needed) == ["libc.so.6"]
 
@@ -335,6 +328,6 @@ def test_a_library_is_built_once(
 
 def test_every_nth_iteration_is_refused(environment: dict[str, str], tmp_path: Path) -> None:
     command = [*RUN, "--every", 2, "--log-dir", tmp_path, "--", "true"]
-    job = run_job(command, environment=environment, limit_s=60, name="every")
+    job = run_job(command, environment=environment, name="every")
     assert job.returncode == 2
     assert "--native-mpi knows no iterations" in job.stderr

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from limits import PROCESS_S
 from places import ROOT
 
 from timing_logger.autologging.native_mpi import run_info_in_c
@@ -32,9 +33,13 @@ def said_in_c(folder: Path, statements: str, **environment: str) -> str:
     (folder / "program.c").write_text(program)
     command = ["cc", "-std=gnu11", "-Wall", "-Werror", f"-I{folder}", f"-I{SOURCES}", f"-I{SHARED}"]
     files = [folder / "program.c", SOURCES / "json.c", "-o", folder / "program"]
-    subprocess.run([*command, *map(str, files)], check=True, timeout=60)
+    subprocess.run([*command, *map(str, files)], check=True, timeout=PROCESS_S)
     done = subprocess.run(
-        [folder / "program"], capture_output=True, text=True, timeout=60, env={**os.environ, **environment}
+        [folder / "program"],
+        capture_output=True,
+        text=True,
+        timeout=PROCESS_S,
+        env={**os.environ, **environment},
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from hung_runs import Rank, inflight, write_run
+from limits import scaled
 from processes import run_python
 from timed_jobs import said_by_the_command, timed
 
@@ -66,7 +67,7 @@ else:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow("TODO")
 def test_a_child_of_a_rank_inherits_the_rank_and_is_none(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(STARTS_CHILDREN)
@@ -83,7 +84,7 @@ dist.init_process_group("gloo")
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow("TODO")
 @pytest.mark.serial
 def test_a_job_whose_rank_never_comes_to_init_process_group_is_told_while_it_hangs(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
@@ -100,7 +101,7 @@ def test_a_job_whose_rank_never_comes_to_init_process_group_is_told_while_it_han
     launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node", 2, program, go]
     command = [sys.executable, "-m", "timing_logger", "run", "--log-dir", tmp_path / "logs", "--"]
     job = run_python(
-        watcher, go, *command, sys.executable, "-m", *launcher, timeout_s=200,
+        watcher, go, *command, sys.executable, "-m", *launcher, timeout_s=scaled(200),
         environment={"TIMING_LOGGER_HANG_AFTER": "10", "GLOO_SOCKET_IFNAME": "lo"},
     )  # fmt: skip
     assert job.returncode == 0, job.stderr

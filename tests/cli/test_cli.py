@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from late_ranks import late_by, noise, steps
+from limits import PROCESS_S
 from timing_files import record, write_sidecar, write_timing_file
 
 from timing_logger.cli import main
@@ -91,7 +92,7 @@ def test_no_line_is_wider_than_the_terminal(
 
 def test_a_piped_report_is_plain_ascii(tmp_path: Path) -> None:
     write_timing_file(write_run(tmp_path), 9, []).write_bytes(b"times")
-    run = subprocess.run([*COMMAND, tmp_path], capture_output=True, timeout=60, check=True)
+    run = subprocess.run([*COMMAND, tmp_path], capture_output=True, timeout=PROCESS_S, check=True)
     assert run.stdout.isascii()
     assert b"\x1b" not in run.stdout
     assert run.stderr == b""
@@ -256,7 +257,7 @@ def test_a_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
     os.close(reading)
     try:
         run = subprocess.run(
-            command, env=environment, stdout=writing, stderr=subprocess.PIPE, timeout=60, check=False
+            command, env=environment, stdout=writing, stderr=subprocess.PIPE, timeout=PROCESS_S, check=False
         )
     finally:
         os.close(writing)
@@ -266,7 +267,9 @@ def test_a_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
 def test_an_encoding_that_lacks_a_letter_is_no_error(tmp_path: Path) -> None:
     write_timing_file(tmp_path, 0, [record("MÜLLER")])
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    run = subprocess.run([*COMMAND, tmp_path], env=environment, capture_output=True, timeout=60, check=False)
+    run = subprocess.run(
+        [*COMMAND, tmp_path], env=environment, capture_output=True, timeout=PROCESS_S, check=False
+    )
     assert (run.returncode, run.stderr) == (0, b"")
     assert b"M\\xdcLLER" in run.stdout
 
@@ -275,7 +278,7 @@ def test_asking_for_help_loads_no_pandas() -> None:
     program = "import sys; from timing_logger.cli.parser import build_parser as build; build(); "
     program += "print('pandas' in sys.modules)"
     run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PROCESS_S, check=True
     )
     assert run.stdout == "False\n"
 

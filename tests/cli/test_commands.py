@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from limits import LIMIT_S
 from processes import INTERRUPTIBLE_CLI
 from simulated_runs import CLOCK_OFFSETS_S, Floats, data_parallel, factors
 from timing_files import write_table
@@ -19,8 +20,6 @@ from timing_files import write_table
 from timing_logger import TimingLogger
 from timing_logger.cli import main
 from timing_logger.run_info import host_name
-
-LIMIT_S = 60
 
 
 @contextmanager

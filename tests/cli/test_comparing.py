@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from compared_runs import write_runs
+from limits import PROCESS_S
 from places import ROOT
 from timing_files import record, write_timing_file
 
@@ -300,6 +301,11 @@ def test_scipy_is_not_loaded_before_it_is_needed() -> None:
         "build_parser(); print('scipy' in sys.modules)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PROCESS_S,
+        check=True,
     )
     assert done.stdout == "False\n"

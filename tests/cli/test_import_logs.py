@@ -7,12 +7,13 @@ import math
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from benchmark_outputs import OSU
+from conditions import wait_for
 from inspector_dumps import write_dumps
+from limits import LIMIT_S
 from places import ROOT
 from processes import INTERRUPTIBLE_CLI
 from step_logs import RANKS, STEPS, step_records, write_json_lines
@@ -27,7 +28,6 @@ from timing_logger.run_info import NOT_TOLD
 
 QUESTIONS = [command.name for command in COMMANDS]
 
-LIMIT_S = 60.0
 SAMPLE = ROOT / "logs" / "sample"
 
 
@@ -292,7 +292,7 @@ def test_a_log_is_followed_until_a_signal_comes_and_its_rows_are_there_meanwhile
         *steps(tmp_path, "--phases", "data,forward", "--follow"),
     ]
     following = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    wait_for(tmp_path / "out" / f"timing-rank{RANKS - 1}.meta.json", following)
+    wait_for((tmp_path / "out" / f"timing-rank{RANKS - 1}.meta.json").exists, by=following)
     assert main(["hang", str(tmp_path / "out")]) == 0
     assert "The import goes on, and follows what grows." in capsys.readouterr().out
     following.send_signal(number)
@@ -302,15 +302,6 @@ def test_a_log_is_followed_until_a_signal_comes_and_its_rows_are_there_meanwhile
     assert "following " in errors
     assert main(["hang", str(tmp_path / "out")]) == 0
     assert "How the run ended is not told by what it was imported from." in plain(capsys.readouterr().out)
-
-
-def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
-    """Wait until a process has made a file."""
-    deadline_s = time.monotonic() + LIMIT_S
-    while not path.exists():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
 
 
 def test_a_log_is_followed_until_nothing_is_added(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from limits import LIMIT_S, PROCESS_S
 from timed_jobs import ENVIRONMENT, PROGRAMS, RUN, timed
 
 
@@ -20,7 +21,7 @@ def shell(script: str, *arguments: object, cwd: Path | None = None) -> subproces
         command,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PROCESS_S,
         cwd=cwd,
         env={**os.environ, **ENVIRONMENT},
         check=False,
@@ -56,7 +57,7 @@ while True:
     assert job.stdout is not None
     assert job.stdout.readline() == b"ready\n"
     job.send_signal(number)
-    assert job.wait(60) == 7
+    assert job.wait(LIMIT_S) == 7
     job.stdout.close()
 
 
@@ -93,7 +94,7 @@ def test_the_exit_code_is_the_jobs_though_nothing_can_be_said(
     assert "Traceback" not in job.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.slow("TODO")
 def test_the_exit_code_is_the_jobs_though_the_verdict_cannot_be_said(tmp_path: Path) -> None:
     job = shell('"$@" 2>/dev/full', "--log-dir", tmp_path, "--", sys.executable, PROGRAMS / "alone.py")
     assert job.returncode == 0

@@ -8,13 +8,14 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from conditions import wait_for
+from limits import PROCESS_S
 from places import ROOT
 from processes import INTERRUPTIBLE_CLI
 from simulated_runs import CLOCK_OFFSETS_S, data_parallel, factors
@@ -27,7 +28,6 @@ from timing_logger.cli.queries import run_query as ask_analyses
 from timing_logger.cli.questions import QUESTIONS
 
 STEPS = 40
-LIMIT_S = 100.0
 NAMES = [question.name for question in QUESTIONS]
 OF_ITERATIONS = [question.name for question in QUESTIONS if question.of_iterations]
 
@@ -378,14 +378,10 @@ def test_watching_goes_on_and_ends_cleanly_with_an_interrupt(tmp_path: Path) -> 
     printed = tmp_path / "printed"
     with printed.open("w") as out:
         watch = subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + LIMIT_S
     try:
-        while printed.read_text().count("Verdict: ") < 2:
-            assert watch.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_for(lambda: printed.read_text().count("Verdict: ") >= 2, printed.read_text, by=watch)
         watch.send_signal(signal.SIGINT)
-        _, errors = watch.communicate(timeout=LIMIT_S)
+        _, errors = watch.communicate(timeout=PROCESS_S)
     finally:
         watch.kill()
     assert (watch.returncode, errors) == (0, "")

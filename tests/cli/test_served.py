@@ -12,12 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from limits import LIMIT_S
 from places import SAMPLE
 from processes import INTERRUPTIBLE_CLI
 
 from timing_logger.cli import main
-
-LIMIT_S = 60
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from limits import PROCESS_S
 from places import TESTS
 from simulated_runs import data_parallel, factors
 from terminals import on_terminal
@@ -187,7 +188,9 @@ def test_nothing_is_shown_before_two_seconds_have_passed() -> None:
 def test_without_a_terminal_nothing_is_shown(folder: Path, tmp_path: Path) -> None:
     go(tmp_path / "stands")
     command = command_on(folder, tmp_path / "stands", "summary", "--json", at_once=True)
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, timeout=PROCESS_S, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from limits import PROCESS_S
 from mpi_runner import run_on_ranks
 from places import ROOT
 from sidecars import sidecar_when
@@ -23,7 +24,7 @@ from timing_logger.run_info import ClockOffset, boot_id, host_name, sidecar_path
 
 Results = list[dict[str, Any]]
 
-pytestmark = [pytest.mark.slow, pytest.mark.serial]  # its trials measure what a busy machine makes longer
+pytestmark = [pytest.mark.slow("TODO"), pytest.mark.serial]  # its trials measure what a busy machine makes longer
 
 ME = {"reference_host": host_name(), "reference_boot_id": boot_id()}
 
@@ -126,7 +127,7 @@ def _may_unshare() -> None:
     """Whether processes may have a clock of their own."""
     command = ["unshare", "--map-root-user", "--uts", "--time", "--monotonic", "1", "hostname", "other"]
     try:
-        subprocess.run(command, check=True, capture_output=True, timeout=30)
+        subprocess.run(command, check=True, capture_output=True, timeout=PROCESS_S)
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(f"this machine does not let a process have a time namespace: {error}")
 
@@ -215,7 +216,7 @@ def test_the_sidecar_names_the_boot(tmp_path: Path) -> None:
 def test_a_time_namespace_is_another_boot() -> None:
     program = "from timing_logger.run_info import boot_id; print(boot_id())"
     command = ["unshare", "--map-root-user", "--time", "--monotonic", "7", sys.executable, "-c", program]
-    run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PROCESS_S)
     assert run.stdout.strip() == boot_id() + "+7s0ns"
 
 

@@ -424,7 +424,7 @@ EXPERIMENT = ROOT / "examples" / "straggler_experiment.py"
 SMALL = ("--steps", "40", "--record-every", "2", "--blocks", "2", "--block-steps", "20")
 
 
-@pytest.mark.slow
+@pytest.mark.slow("TODO")
 @pytest.mark.serial
 def test_the_experiment_finds_the_slow_rank_by_who_waits_for_it(tmp_path: Path) -> None:
     run = run_on_ranks(
@@ -437,7 +437,6 @@ def test_the_experiment_finds_the_slow_rank_by_who_waits_for_it(tmp_path: Path) 
         "25",
         "--directory",
         str(tmp_path),
-        limit_s=180,
     )
     assert run.returncode == 0, run.stderr
     table = re.findall(r"^ *(\d|all) +(\d+) +(\d+)", run.stdout, re.MULTILINE)
@@ -454,10 +453,10 @@ def test_the_experiment_finds_the_slow_rank_by_who_waits_for_it(tmp_path: Path) 
         assert {row["rank"] for row in found} == {rank}
 
 
-@pytest.mark.slow
+@pytest.mark.slow("TODO")
 @pytest.mark.serial
 def test_the_experiment_compares_the_profiler_off_and_on(tmp_path: Path) -> None:
-    run = run_on_ranks(2, EXPERIMENT, *SMALL, "--directory", str(tmp_path), limit_s=180)
+    run = run_on_ranks(2, EXPERIMENT, *SMALL, "--directory", str(tmp_path))
     assert run.returncode == 0, run.stderr
     _, _, report = run.stdout.partition("the profiler's cost: ms/step on rank 0")
     assert len(re.findall(r" \d+\.\d{3}(?: .+%.+%.+%\))?$", report, re.MULTILINE)) == 4
@@ -468,7 +467,7 @@ def test_the_experiment_compares_the_profiler_off_and_on(tmp_path: Path) -> None
     assert counts == {"every_step": [160, 160], "every_10th_step": [16, 16]}
 
 
-@pytest.mark.slow
+@pytest.mark.slow("TODO")
 @pytest.mark.parametrize(
     ("ranks", "arguments", "message"),
     [

@@ -92,7 +92,7 @@ def test_a_hundred_thousand_uses_take_a_few_events(gpu: ScriptedAccelerator, tim
     assert gpu.made <= 2 * (FOLD_EVERY + 2)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("TODO")
 def test_a_million_uses_take_no_more_memory_than_a_thousand(timers: RegionTimers) -> None:
     timer = timers("data", timer_type="cpu")
     use(timer, 1000)
@@ -232,6 +232,5 @@ def test_exceptions_from_a_signal_handler_leave_a_timer_that_works() -> None:
         assert timer.sums.read().known == before + 100
         assert timer.sums.read().waiting == 0
         """,
-        timeout_s=120,
     )
     assert run.returncode == 0, run.stderr

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from limits import PROCESS_S
 from misbehaving_sinks import FullDiskSink, PoisonedSink
 from places import ROOT
 from processes import rows, run_python
@@ -84,7 +85,7 @@ def test_64_threads_without_the_global_lock_are_accounted_for_to_the_last_record
     if python is None:
         pytest.skip("no free-threaded Python")
     command = [python, "-c", WITHOUT_THE_GLOBAL_LOCK, tmp_path, maxsize]
-    subprocess.run(list(map(str, command)), cwd=ROOT, check=True, timeout=60)
+    subprocess.run(list(map(str, command)), cwd=ROOT, check=True, timeout=PROCESS_S)
     content = list(csv.DictReader((tmp_path / "timing-rank0.csv").read_text().splitlines()))
     found = [(row["message_size_bytes"], int(row["iteration"])) for row in content]
     assert len(found) == len(set(found))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from limits import LIMIT_S, PROCESS_S
 from processes import run_python
 from sidecars import sidecar_when
 
@@ -45,7 +46,7 @@ def in_a_container(shared_memory: str, program: str, *arguments: object) -> subp
     run = [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)]
     return subprocess.run(
         ["unshare", "-m", "sh", "-c", f'{shared_memory} && exec "$@"', "sh", *run],
-        capture_output=True, text=True, timeout=120, check=False, env={**os.environ, "TMPDIR": "/"},
+        capture_output=True, text=True, timeout=PROCESS_S, check=False, env={**os.environ, "TMPDIR": "/"},
     )  # fmt: skip
 
 
@@ -315,7 +316,7 @@ def test_a_disk_that_does_not_answer_holds_up_no_new_logger(
 ) -> None:
     run_python(LEFT, tmp_path / "logs", tmp_path, "flush")
     released = threading.Event()
-    monkeypatch.setattr(left_rings, "parts_of", lambda path: released.wait(60))
+    monkeypatch.setattr(left_rings, "parts_of", lambda path: released.wait(LIMIT_S))
     monkeypatch.setattr(left_rings, "_MOST_SECONDS", 0.05)
     try:
         with TimingLogger(0, tmp_path / "other", ring_dir=tmp_path) as logger:

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from limits import LIMIT_S
 from misbehaving_sinks import StalledSink
 from mpi_runner import run_on_ranks
 from processes import rows, run_python
@@ -84,7 +85,7 @@ def test_whoever_is_interrupted_again_while_it_ends_loses_nothing(
     for pause_ms in BURSTS_MS[burst]:
         time.sleep(pause_ms / 1e3)
         process.send_signal(number)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=LIMIT_S)
     assert process.returncode in (code, -number), said  # the latter: one came when no handler was left
     sidecar = json.loads((tmp_path / "timing-rank0.meta.json").read_text())
     assert sidecar["closed"], said
@@ -206,7 +207,7 @@ def test_close_takes_at_most_two_seconds_on_a_stalled_disk() -> None:
     sink = StalledSink()
     logger = TimingLogger(0, log_dir=None, sinks=[sink], flush_interval=0.001)
     logger.record_timing("A", 1.0)
-    assert sink.stalled.wait(30)
+    assert sink.stalled.wait(LIMIT_S)
     before_s = time.monotonic()
     logger.close()
     assert time.monotonic() - before_s <= 2.0
@@ -221,12 +222,12 @@ def test_a_logger_that_gives_up_a_stalled_disk_says_in_its_sidecar_what_is_missi
 
     def stall(*_: object) -> None:
         stalled.set()
-        goes_on.wait(30)
+        goes_on.wait(LIMIT_S)
 
     monkeypatch.setattr(CsvSink, "write", stall)
     logger = TimingLogger(0, tmp_path, flush_interval=0.001)
     logger.record_timing("A", 1.0)
-    assert stalled.wait(30)
+    assert stalled.wait(LIMIT_S)
     logger.record_timing("A", 1.0)
     logger.close()
     told = json.loads((tmp_path / "timing-rank0.meta.json").read_text())

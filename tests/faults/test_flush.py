@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from limits import LIMIT_S
 from misbehaving_sinks import StalledSink
 from processes import rows, run_python
 
@@ -47,7 +48,7 @@ def test_flush_gives_up_in_time_on_a_stalled_disk() -> None:
     sink = StalledSink()
     logger = TimingLogger(0, log_dir=None, sinks=[sink], flush_interval=0.001)
     logger.record_timing("A", 1.0)
-    assert sink.stalled.wait(30)
+    assert sink.stalled.wait(LIMIT_S)
     before_s = time.monotonic()
     assert not logger.flush(0.3)
     assert 0.3 <= time.monotonic() - before_s <= 0.4
@@ -61,7 +62,7 @@ def test_flush_gives_up_though_a_signal_handler_outlasts_its_time_limit() -> Non
     sink = StalledSink()
     logger = TimingLogger(0, log_dir=None, sinks=[sink], flush_interval=0.001)
     logger.record_timing("A", 1.0)
-    assert sink.stalled.wait(30)
+    assert sink.stalled.wait(LIMIT_S)
     rescue = threading.Timer(20, sink.resume)
     rescue.start()
     before = signal.signal(signal.SIGALRM, lambda *_: time.sleep(0.8))
@@ -153,7 +154,7 @@ def test_flush_gives_up_in_time_where_every_wait_ends_late(monkeypatch: pytest.M
     sink = StalledSink()
     logger = TimingLogger(0, log_dir=None, sinks=[sink], flush_interval=0.001)
     logger.record_timing("A", 1.0)
-    assert sink.stalled.wait(30)
+    assert sink.stalled.wait(LIMIT_S)
     with monkeypatch.context() as patched:
         patched.setattr(flusher, "Mailbox", LateMailbox)
         before_s = time.monotonic()

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from limits import LIMIT_S
 from processes import rows, run_python
 
 from timing_logger.reading.recovery import recover
@@ -62,7 +63,7 @@ def fork():
 
 
 def run(program: str, folder: Path) -> None:
-    done = run_python(program, folder, timeout_s=120)
+    done = run_python(program, folder)
     assert done.returncode == 0, done.stderr
 
 
@@ -238,7 +239,7 @@ os.kill(os.getpid(), signal.SIGKILL)
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
         try:
-            assert parent.wait(60) == -signal.SIGKILL
+            assert parent.wait(LIMIT_S) == -signal.SIGKILL
             recover(tmp_path)
             assert operations(tmp_path) == ["PARENT"] * 500
         finally:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from limits import LIMIT_S
 from misbehaving_sinks import FullDiskSink, PoisonedSink, StalledSink
 
 from timing_logger import TimingLogger
@@ -144,7 +145,7 @@ def test_records_of_a_stalled_further_sink_are_in_the_file(tmp_path: Path) -> No
     logger = TimingLogger(0, tmp_path, sinks=[sink], flush_interval=0.001)
     try:
         record(logger, 3)
-        assert sink.stalled.wait(30)
+        assert sink.stalled.wait(LIMIT_S)
         assert logger.stats.written >= 1
     finally:
         sink.resume()

@@ -7,18 +7,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from conditions import wait_for
+from limits import LIMIT_S
 from processes import run_python
 
 from timing_logger import read_host_counters, read_timings
 from timing_logger.host_counters import HEADER
-
-LIMIT_S = 60.0
 
 RECORDING = """
 import os, sys, time
@@ -47,13 +47,6 @@ def recording(program: str, *arguments: object) -> Iterator[subprocess.Popen[str
     finally:
         process.kill()
         process.communicate()
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + LIMIT_S
-    while not is_so():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.005)
 
 
 def n_lines(file: Path) -> int:
@@ -141,7 +134,7 @@ def test_what_a_process_reads_from_a_disk_is_in_its_lines(tmp_path: Path) -> Non
 
 def test_a_killed_process_leaves_whole_lines(tmp_path: Path) -> None:
     with recording("until(10**9)", tmp_path) as process:
-        wait_until(lambda: n_lines(tmp_path / "host-rank0.csv") > 5)
+        wait_for(lambda: n_lines(tmp_path / "host-rank0.csv") > 5)
         process.send_signal(signal.SIGKILL)
         assert process.wait(LIMIT_S) == -signal.SIGKILL
     assert len(sound(tmp_path)) >= 5
@@ -150,15 +143,14 @@ def test_a_killed_process_leaves_whole_lines(tmp_path: Path) -> None:
 def test_a_stop_makes_one_line_of_the_time_in_which_the_process_stood_still(tmp_path: Path) -> None:
     file = tmp_path / "host-rank0.csv"
     with recording("sys.stdin.readline()\nlogger.close()", tmp_path) as process:
-        wait_until(lambda: n_lines(file) > 2)
+        wait_for(lambda: n_lines(file) > 2)
         process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
         before, stopped_s = n_lines(file), time.perf_counter()
-        while time.perf_counter() - stopped_s < 0.6:
-            time.sleep(0.01)
+        wait_for(lambda: time.perf_counter() - stopped_s >= 0.6)
         assert n_lines(file) == before
         process.send_signal(signal.SIGCONT)
-        wait_until(lambda: n_lines(file) > before + 2)
+        wait_for(lambda: n_lines(file) > before + 2)
         process.communicate("\n", timeout=LIMIT_S)
     table = sound(tmp_path)
     spans_s = table["end_counter"] - table["start_counter"]

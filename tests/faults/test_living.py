@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conditions import wait_for
 
 from timing_logger import TimingLogger, read_timings
 from timing_logger.analysis import hang
@@ -149,18 +150,13 @@ def open_calls(folder: Path) -> list[Any]:
 
 
 def wait_for_a_look(folder: Path) -> None:
-    before_ns, until_s = ring_in(folder).looked_ns, time.monotonic() + 30
-    while ring_in(folder).looked_ns == before_ns:
-        assert time.monotonic() < until_s
-        time.sleep(0.001)
+    before_ns = ring_in(folder).looked_ns
+    wait_for(lambda: ring_in(folder).looked_ns != before_ns)
 
 
 def assert_none_is_open(folder: Path) -> None:
     """Wait for the next look if there was one meanwhile: it notes for itself what is open."""
-    until_s = time.monotonic() + 30
-    while open_calls(folder):
-        assert time.monotonic() < until_s, open_calls(folder)
-        time.sleep(0.01)
+    wait_for(lambda: not open_calls(folder), lambda: f"the end of {open_calls(folder)}")
 
 
 @pytest.mark.parametrize("every", [1, 2])
@@ -255,10 +251,7 @@ def test_a_call_that_holds_the_interpreters_lock_is_told_though_no_thread_of_our
     logs = tmp_path / "logs"
     process = subprocess.Popen([sys.executable, "-c", HOLDS_THE_LOCK, logs, tmp_path])
     try:
-        until_s = time.monotonic() + 60
-        while not (list(logs.glob("*.meta.json")) and open_calls(tmp_path)):
-            assert time.monotonic() < until_s
-            time.sleep(0.01)
+        wait_for(lambda: list(logs.glob("*.meta.json")) and open_calls(tmp_path), by=process)
         (group,) = hang(read_timings(logs), now_unix_s=time.time()).younger
         assert (group.operation, group.seq, group.inside) == ("BARRIER", 0, (0,))
     finally:

@@ -9,18 +9,17 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from conditions import wait_for
 from http_receivers import receiving, status
+from limits import JOB_S, LIMIT_S
 from monitored_runs import judges_of
 from mpi_runner import PROGRAMS, environment_of_a_job
 from processes import run_job
 
-LIMIT_S = 120.0
 RANKS = 3
 OUTSIDE, INSIDE = "198.18.7.1", "198.18.7.2"  # of the range for benchmarks (RFC 2544)
 
@@ -45,7 +44,7 @@ def result_of(
         folder,
     ]
     with environment_of_a_job() as environment:
-        done = run_job([*command, *arguments], environment=environment, limit_s=LIMIT_S, name="training")
+        done = run_job([*command, *arguments], environment=environment, name="training")
     if helper:
         helper.join(LIMIT_S)
     (result,) = re.findall(r"^RESULT (.*)$", done.stdout, re.MULTILINE) or [done.stderr[-2000:]]
@@ -54,12 +53,9 @@ def result_of(
 
 def once_it_judges(act: Callable[[Path], None]) -> Callable[[Path], None]:
     def meanwhile(folder: Path) -> None:
-        deadline_s = time.monotonic() + LIMIT_S
-        while not judges_of(folder) and time.monotonic() < deadline_s:
-            time.sleep(0.02)
-        if judges_of(folder):
-            act(folder)
-            (folder / "done").touch()
+        wait_for(lambda: judges_of(folder), limit_s=JOB_S)
+        act(folder)
+        (folder / "done").touch()
 
     return meanwhile
 
@@ -109,7 +105,7 @@ def test_the_training_ends_as_without_a_monitor(tmp_path: Path, plain: tuple[int
 @pytest.fixture
 def namespace() -> Iterator[int]:
     """A process with a network of its own, which a link joins to this one."""
-    with subprocess.Popen(["unshare", "--net", "sleep", str(2 * LIMIT_S)]) as shell:
+    with subprocess.Popen(["unshare", "--net", "sleep", str(2 * JOB_S)]) as shell:
         enter = ["nsenter", "--net", "--target", str(shell.pid)]
         try:
             wait_for(lambda: os.readlink(f"/proc/{shell.pid}/ns/net") != os.readlink("/proc/self/ns/net"))

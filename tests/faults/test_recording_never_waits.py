@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from fault_programs import RECORDING_FINALIZERS, RECORDING_HANDLER
+from limits import LIMIT_S
 from misbehaving_sinks import StalledSink
 from processes import run_python
 
@@ -58,7 +59,7 @@ def test_recording_goes_on_while_the_disk_is_stalled_and_loses_nothing_that_fits
     sink = StalledSink()
     logger = TimingLogger(0, log_dir=None, sinks=[sink], flush_interval=0.001, maxsize=50_000)
     logger.record_timing("FIRST", 1.0)
-    assert sink.stalled.wait(30)
+    assert sink.stalled.wait(LIMIT_S)
     for i in range(20_000):  # returns at all: the sink lets nothing through until resume
         with logger.record_mpi_operation("A", iteration=i):
             pass
@@ -74,7 +75,7 @@ def test_what_waits_for_a_stalled_disk_stays_within_the_stated_memory() -> None:
     sink = StalledSink()
     logger = TimingLogger(0, log_dir=None, sinks=[sink], flush_interval=0.001, maxsize=capacity)
     logger.record_timing("FIRST", 1.0)
-    assert sink.stalled.wait(30)
+    assert sink.stalled.wait(LIMIT_S)
     tracemalloc.start()
     for i in range(3 * capacity):
         logger.record_timing("A", 1.0, "layer1", i, "dense", i, i, group="world", group_size=4, seq=i, peer=i)

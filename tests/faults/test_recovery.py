@@ -20,7 +20,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from conditions import wait_for
 from kill_campaign import Way, campaign
+from limits import LIMIT_S, PROCESS_S
 from mpi_runner import PROGRAMS, environment_of_a_job
 from processes import rows, run_python
 from sidecars import sidecar_when
@@ -90,7 +92,7 @@ def test_of_processes_killed_at_random_moments_no_record_is_lost_and_none_is_the
 def test_a_folder_without_timing_files_is_an_error(tmp_path: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-m", "timing_logger", "recover", str(tmp_path / "no folder")],
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=PROCESS_S,
     )  # fmt: skip
     assert run.returncode == 2
     assert "does not exist" in run.stderr
@@ -405,10 +407,12 @@ WHO = ("Ranks 0 and 2 are in BARRIER 12 of MPI_COMM_WORLD", "rank 1 had not ente
 def test_while_a_job_hangs_the_rank_that_others_wait_for_is_told_before_any_row_is_due(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    until_s = time.monotonic() + 60
+    def names_them() -> str:
+        said = asked_who_hangs(tmp_path, capsys)
+        return said if all(words in said for words in WHO) else ""
+
     with hanging_job(tmp_path):
-        while not all(words in (said := asked_who_hangs(tmp_path, capsys)) for words in WHO):
-            assert time.monotonic() < until_s, said
+        said = wait_for(names_them, lambda: f"{WHO} in {asked_who_hangs(tmp_path, capsys)}")
         assert "The run is in progress: nothing is open for longer than 60 s." in said
         assert not any("inflight" in file.read_text() for file in tmp_path.glob("timing-rank*.csv"))
 
@@ -439,14 +443,14 @@ def hanging_job(log_dir: Path) -> Iterator[list[int]]:
         )  # fmt: skip
         pids: list[int] = []
         try:
-            pids += [int((_when(log_dir / f"hangs{rank}")).read_text()) for rank in range(3)]
+            pids += [pid_in(log_dir / f"hangs{rank}", job) for rank in range(3)]
             yield pids
         finally:
             for pid in pids:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             with suppress(subprocess.TimeoutExpired):
-                job.wait(timeout=60)
+                job.wait(LIMIT_S)
             job.kill()
             job.wait()
 
@@ -458,12 +462,9 @@ def asked_who_hangs(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> str:
     return " ".join(capsys.readouterr().out.split())
 
 
-def _when(path: Path, limit_s: float = 60.0) -> Path:
-    until_s = time.monotonic() + limit_s
-    while not (path.exists() and path.read_text()):
-        assert time.monotonic() < until_s, path
-        time.sleep(0.01)
-    return path
+def pid_in(path: Path, job: subprocess.Popen[bytes]) -> int:
+    """Return the process id that a rank of a job writes into a file, once it has."""
+    return int(wait_for(lambda: path.read_text() if path.exists() else "", by=job))
 
 
 def test_a_name_for_which_the_ring_has_no_room_ends_its_protection_aloud(
@@ -504,7 +505,7 @@ def test_readers_that_come_at_once_all_see_every_row(tmp_path: Path) -> None:
         for _ in range(6)
     ]
     try:
-        assert [reader.communicate(timeout=120)[0] for reader in readers] == ["20000\n"] * 6
+        assert [reader.communicate(timeout=LIMIT_S)[0] for reader in readers] == ["20000\n"] * 6
     finally:
         for reader in readers:
             reader.kill()
@@ -602,10 +603,10 @@ def test_a_ring_that_states_four_gigabytes_of_names_is_refused_at_once(tmp_path:
     assert "it is shorter than its header says" in recovery.trouble
 
 
-@pytest.mark.slow
+@pytest.mark.slow("TODO")
 def test_the_longest_ring_is_recovered_whole(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     program = LEFT.replace("ring_dir", "maxsize=2**20, ring_dir") + KILLED
-    run_python(program, logs, tmp_path, 2**20, timeout_s=120)
+    run_python(program, logs, tmp_path, 2**20)
     recover(logs)
     assert len(iterations(logs)) == 2**20

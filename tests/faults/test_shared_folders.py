@@ -92,7 +92,7 @@ def test_what_is_named_like_a_ring_holds_up_no_logger(tmp_path: Path, trap: Call
     path = tmp_path / f"timing-logger-{os.getuid()}-1-x.ring"
     trap(path)
     program = "import sys; from timing_logger import TimingLogger; TimingLogger(0, {!r}, ring_dir={!r})"
-    run = run_python(program.format(str(tmp_path / "logs"), str(tmp_path)), timeout_s=30)
+    run = run_python(program.format(str(tmp_path / "logs"), str(tmp_path)))
     assert run.returncode == 0, run.stderr
     assert os.path.lexists(path)
 
@@ -204,7 +204,7 @@ def test_what_is_no_regular_file_is_not_even_opened(tmp_path: Path, trap: Callab
     logs, _ = leave(tmp_path)
     trap(tmp_path / "trap")
     state(logs, ring_path=str(tmp_path / "trap"))
-    run = run_python(OPENED, logs, tmp_path / "trap", timeout_s=30)
+    run = run_python(OPENED, logs, tmp_path / "trap")
     assert (run.stdout, run.returncode) == ("\n", 0), run.stderr
 
 
@@ -212,7 +212,7 @@ def test_a_sidecar_that_is_a_link_to_a_device_is_not_opened(tmp_path: Path) -> N
     logs, _ = leave(tmp_path)
     (logs / SIDECAR).unlink()
     (logs / SIDECAR).symlink_to("/dev/ptmx")
-    run = run_python(OPENED, logs, logs / SIDECAR, timeout_s=30)
+    run = run_python(OPENED, logs, logs / SIDECAR)
     assert (run.stdout, run.returncode) == ("\n", 0), run.stderr
 
 

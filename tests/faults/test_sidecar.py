@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from limits import LIMIT_S
 from processes import rows, run_python
 from sidecars import remove_folder, sidecar_when
 
@@ -59,7 +60,7 @@ def test_a_sidecar_on_a_stalled_disk_does_not_stop_the_rows(
     logger: TimingLogger, replace: StalledReplace, tmp_path: Path
 ) -> None:
     logger.record_timing("A", 1.0)
-    assert replace.stalled.wait(30)
+    assert replace.stalled.wait(LIMIT_S)
     for n in range(1, 20):
         logger.record_timing("A", 1.0)
         assert logger.flush(30)
@@ -75,7 +76,7 @@ def test_close_waits_for_a_stalled_sidecar_at_most_two_seconds_and_says_so_once(
     logger: TimingLogger, replace: StalledReplace, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     logger.record_timing("A", 1.0)
-    assert replace.stalled.wait(30)
+    assert replace.stalled.wait(LIMIT_S)
     before_s = time.monotonic()
     logger.close()
     logger.close()
@@ -201,7 +202,7 @@ class StalledFile(AppendOnlyFile):
 
     def __init__(self, path: Path, **options: Any) -> None:
         if threading.current_thread().name == "timing-logger-sidecar":
-            assert self.may_open.wait(30)
+            assert self.may_open.wait(LIMIT_S)
         super().__init__(path, **options)
 
 

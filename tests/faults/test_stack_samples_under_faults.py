@@ -8,12 +8,11 @@ import sys
 from pathlib import Path
 
 import pandas as pd
+from limits import LIMIT_S
 from processes import run_python
 
 from timing_logger import read_stack_samples
 from timing_logger.stack_samples import HEADER
-
-LIMIT_S = 60.0
 
 SAMPLING = """
 import os, signal, sys, time

@@ -10,13 +10,14 @@ from __future__ import annotations
 import functools
 import json
 import os
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import async_device
 import pytest
+import warm
+from limits import JOB_S
 from places import ROOT, TESTS
 from processes import run_job
 
@@ -25,7 +26,7 @@ _PATHS = [ROOT, TESTS]
 
 
 def on_device(
-    program: str, scenario: str, *, ranks: int = 1, devices: int = 3, group: str = "", limit_s: float = 120
+    program: str, scenario: str, *, ranks: int = 1, devices: int = 3, group: str = "", limit_s: float = JOB_S
 ) -> list[Any]:
     """Return what ``scenario`` of ``tests/async_device_programs/{program}`` returned on each rank.
 
@@ -57,7 +58,7 @@ def _run(program: str, ranks: int, devices: int, group: str, limit_s: float) -> 
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", ranks] if ranks > 1 else []
     with tempfile.TemporaryDirectory() as directory:
         job = run_job(
-            [sys.executable, *launcher, PROGRAMS / program, directory],
+            [warm.python(), *launcher, PROGRAMS / program, directory],
             environment={
                 "PYTHONPATH": os.pathsep.join(map(str, _PATHS)),
                 "ASYNC_DEVICE_COUNT": str(devices),

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conditions import wait_for
+from limits import PROCESS_S
 from mpi_runner import environment_of_a_job
 from places import TESTS
 
@@ -30,8 +32,6 @@ SCENARIOS = (
 )  # fmt: skip
 BACKENDS = ("mpi", "gloo")
 
-_TO_START_S = 90.0
-
 
 def hang(scenario: str, backend: str, log_dir: Path, for_s: float) -> None:
     """Make the timing files of a run that hung and was killed.
@@ -43,10 +43,11 @@ def hang(scenario: str, backend: str, log_dir: Path, for_s: float) -> None:
         for_s: how long the run hangs, in s, from the moment when its files first show the hang.
     """
     with _ranks(scenario, backend, log_dir) as pids:
-        give_up_at = time.monotonic() + _TO_START_S
-        while not _is_told(log_dir):
-            assert time.monotonic() < give_up_at, f"no hang to be seen in {sorted(log_dir.iterdir())}"
-            time.sleep(0.1)
+        wait_for(
+            lambda: _is_told(log_dir),
+            lambda: f"a hang to be seen in {sorted(log_dir.iterdir())}",
+            limit_s=PROCESS_S,
+        )
         time.sleep(for_s)
         pids.update(about["pid"] for about in _sidecars(log_dir))
 

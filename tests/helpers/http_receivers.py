@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-LIMIT_S = 20.0
+from limits import LIMIT_S
 
 Answer = Callable[["Handler"], None]
 

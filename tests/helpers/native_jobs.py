@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from limits import PROCESS_S
 from mpi_runner import environment_of_a_job
 from places import TESTS
 from processes import run_job
@@ -42,7 +43,7 @@ def compiled(name: str, folder: Path, environment: dict[str, str], *options: str
     """Compile ``native_programs/{name}.c`` into ``folder``."""
     path = folder / name
     command = ["mpicc", "-O1", "-pthread", *options, str(PROGRAMS / f"{name}.c"), "-o", str(path)]
-    subprocess.run(command, check=True, timeout=60, env={**os.environ, **environment})
+    subprocess.run(command, check=True, timeout=PROCESS_S, env={**os.environ, **environment})
     return path
 
 
@@ -61,10 +62,10 @@ class Jobs:
 
     def timed(self, what: str, *options: object) -> Job:
         command = [*RUN, "--log-dir", self.folder, *options, "--", *self.command, what]
-        return run_job(command, environment=self.environment, limit_s=60, name=what)
+        return run_job(command, environment=self.environment, name=what)
 
     def plain(self, what: str) -> Job:
-        return run_job([*self.command, what], environment=self.environment, limit_s=60, name=what)
+        return run_job([*self.command, what], environment=self.environment, name=what)
 
     def rows(self, rank: int = 0) -> list[tuple[str, ...]]:
         """Return the rows of a rank's first run, from all parts that are there."""

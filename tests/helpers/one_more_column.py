@@ -9,6 +9,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+from limits import PROCESS_S
+
 import timing_logger
 
 PACKAGE = Path(timing_logger.__file__).parent
@@ -42,7 +44,7 @@ class Copy:
         """Run the text ``program`` over the copy."""
         return subprocess.run(
             [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)],
-            capture_output=True, text=True, timeout=120, check=False, cwd=self.folder,
+            capture_output=True, text=True, timeout=PROCESS_S, check=False, cwd=self.folder,
             env={**os.environ, "TIMING_LOGGER_CORE": core},
         )  # fmt: skip
 

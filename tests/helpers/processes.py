@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+import warm
+from limits import JOB_S, PROCESS_S, scaled
 
-_TO_CLEAN_UP_S = 15.0
+_TO_CLEAN_UP_S = scaled(15)
 
 INTERRUPTIBLE_CLI = """
 import signal, sys
@@ -23,25 +25,47 @@ sys.exit(main())
 """The command line for ``python -c``, with SIGINT enabled, which shells ignore in background jobs."""
 
 
+def run_warm(
+    program: str, *arguments: object, timeout_s: float = PROCESS_S, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the text ``program`` as ``run_python`` does, in a process that has imported torch and pandas already.
+
+    Not for what is said of imports, forks, signals, or the end of an interpreter (``warm``).
+    """
+    return run_python(
+        program, *arguments, timeout_s=timeout_s, environment=environment, interpreter=warm.python()
+    )
+
+
 def run_python(
-    program: str, *arguments: object, timeout_s: float = 60, environment: dict[str, str] | None = None
+    program: str,
+    *arguments: object,
+    timeout_s: float = PROCESS_S,
+    environment: dict[str, str] | None = None,
+    interpreter: str = sys.executable,
 ) -> subprocess.CompletedProcess[str]:
     """Run the text ``program``; ``sys.argv[1:]`` are ``arguments``. A hang fails the test.
 
     ``environment`` adds to this process's.
     """
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-        env={**os.environ, **(environment or {})},
-    )
+    command = [interpreter, "-c", textwrap.dedent(program), *map(str, arguments)]
+    environment = {**os.environ, **(environment or {})}
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=timeout_s, check=False, env=environment
+        )
+    except subprocess.TimeoutExpired as late:
+        said = "\n".join(_text(stream) for stream in (late.stdout, late.stderr))
+    raise AssertionError(f"this program was not done in {timeout_s:g} s:\n{program}\nIt said:\n{said}")
+
+
+def _text(stream: bytes | str | None) -> str:
+    """Return what a process had said by its time limit: bytes, even of one that is read as text."""
+    return stream.decode(errors="replace") if isinstance(stream, bytes) else stream or ""
 
 
 def run_job(
-    command: Sequence[object], *, environment: Mapping[str, str], limit_s: float, name: str
+    command: Sequence[object], *, environment: Mapping[str, str], limit_s: float = JOB_S, name: str
 ) -> subprocess.CompletedProcess[str]:
     """Run ``mpiexec`` or ``torchrun``, with ``environment`` added to this process's.
 

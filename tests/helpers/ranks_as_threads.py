@@ -8,9 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import torch
+from limits import LIMIT_S
 from torch import Tensor
-
-_LIMIT_S = 30.0
 
 T = TypeVar("T")
 
@@ -65,7 +64,7 @@ class ThreadTransport:
 
 def on_threads(ranks: int, program: Callable[[ThreadTransport], T]) -> list[T]:
     """Run ``program`` on ``ranks`` threads, and return what it returns on each; raise if it raises on one."""
-    barrier = threading.Barrier(ranks, timeout=_LIMIT_S)
+    barrier = threading.Barrier(ranks, timeout=LIMIT_S)
     table: list[Any] = [None] * ranks
 
     def run(rank: int) -> T:

@@ -1,4 +1,8 @@
-"""Says which tests take long: ``make test`` leaves them out, ``make test-all`` runs them too."""
+"""Says which tests take long, and why that is no loss: ``make test`` leaves them out, ``make test-all`` runs them.
+
+A test or file is marked with ``pytest.mark.slow("why make test can do without it")``; ``conftest.py`` refuses a mark
+without a reason.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +14,17 @@ from hypothesis import settings
 _EXAMPLES_OF_HYPOTHESIS = 100
 
 
-def slow(value: Any) -> Any:
-    """The parameter ``value`` of a test or fixture, which makes each test that uses it a slow one."""
-    return pytest.param(value, marks=pytest.mark.slow)
+def slow(value: Any, reason: str, **options: Any) -> Any:
+    """The parameter ``value`` of a test or fixture, which makes each test that uses it a slow one.
+
+    ``options`` are those of ``pytest.param``.
+    """
+    return pytest.param(value, marks=pytest.mark.slow(reason), **options)
 
 
-def slow_and_serial(value: Any) -> Any:
+def slow_and_serial(value: Any, reason: str) -> Any:
     """The parameter ``value`` of a test or fixture, beside which nothing else may run."""
-    return pytest.param(value, marks=[pytest.mark.slow, pytest.mark.serial])
+    return pytest.param(value, marks=[pytest.mark.slow(reason), pytest.mark.serial])
 
 
 def examples(number: int) -> int:

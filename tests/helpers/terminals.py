@@ -14,7 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-LIMIT_S = 60.0
+from conditions import wait_for
+from limits import LIMIT_S
+
 CTRL_C = b"\x03"
 
 
@@ -36,7 +38,7 @@ class OnTerminal:
         """Read what it writes until ``text`` is there; it counts from here on."""
         deadline = time.monotonic() + LIMIT_S
         while text not in self.said:
-            assert self._read(deadline - time.monotonic()), self.said[-2000:]
+            assert self._read(deadline - time.monotonic()), f"no {text!r} in {self.said[-2000:]!r}"
         self.said = self.said.split(text, 1)[1]
 
     def press(self, key: bytes) -> None:
@@ -95,10 +97,7 @@ def of_session(leader: int) -> list[int]:
 
 
 def wait_for_end_of_session(leader: int) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while left := of_session(leader):
-        assert time.monotonic() < deadline, f"these go on: {left}"
-        time.sleep(0.01)
+    wait_for(lambda: not of_session(leader), lambda: f"the end of {of_session(leader)}")
 
 
 def end_session(leader: int) -> None:

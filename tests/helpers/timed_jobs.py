@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from limits import JOB_S
 from mpi_runner import OPEN_MPI
 from places import ROOT, TESTS
 from processes import run_job
@@ -17,7 +18,7 @@ ENVIRONMENT = {**OPEN_MPI, "PYTHONPATH": str(ROOT), "GLOO_SOCKET_IFNAME": "lo"}
 Job = subprocess.CompletedProcess[str]
 
 
-def run(command: Sequence[object], *, limit_s: float = 120.0, **environment: str) -> Job:
+def run(command: Sequence[object], *, limit_s: float = JOB_S, **environment: str) -> Job:
     return run_job(command, environment={**ENVIRONMENT, **environment}, limit_s=limit_s, name="the job")
 
 

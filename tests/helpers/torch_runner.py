@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import warm
+from limits import JOB_S
 from places import ROOT, TESTS
 from processes import run_job
 
@@ -19,7 +20,7 @@ SHARED_CHECKS = TESTS / "mpi_programs"
 _RESULTS = "RESULTS "  # what rank 0 of torch_programs prints before its JSON
 
 
-def run_with_torchrun(ranks: int, program: str, *arguments: str, limit_s: float = 120.0) -> list[Any]:
+def run_with_torchrun(ranks: int, program: str, *arguments: str, limit_s: float = JOB_S) -> list[Any]:
     """Run ``tests/torch_programs/{program}`` on ``ranks`` processes of this machine.
 
     Args:
@@ -40,13 +41,13 @@ def run_with_torchrun(ranks: int, program: str, *arguments: str, limit_s: float 
 
 
 def run_under_torchrun(
-    ranks: int, program: Path, *arguments: str, limit_s: float = 120.0, launcher: Sequence[str] = ()
+    ranks: int, program: Path, *arguments: str, limit_s: float = JOB_S, launcher: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
     """Run any ``program`` on ``ranks`` processes of this machine, over the loopback interface.
 
     ``launcher`` are further arguments of ``torchrun`` itself.
     """
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", ranks]
+    command = [warm.python(), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", ranks]
     environment = {
         "PYTHONPATH": f"{ROOT}{os.pathsep}{SHARED_CHECKS}",
         "OMP_NUM_THREADS": "1",

@@ -14,7 +14,7 @@ from timing_logger import read_timings
 from timing_logger.analysis import match_collectives, stragglers, waits
 from timing_logger.importing import import_kineto
 
-pytestmark = [pytest.mark.serial, pytest.mark.slow]  # it compares instants of processes; two starts of torch
+pytestmark = [pytest.mark.serial, pytest.mark.slow("TODO")]  # it compares instants of processes; two starts of torch
 
 SLOW = 1
 NEAR_MS = 0.2

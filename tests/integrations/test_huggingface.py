@@ -22,7 +22,7 @@ from timing_logger.integrations.huggingface import TimingLoggerCallback
 from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow("TODO")
 
 STEP = ["DATA", "FORWARD_BACKWARD", "OPTIMIZER", "TRAIN_STEP"]
 
@@ -329,6 +329,6 @@ def test_parts_are_timed_by_the_device_and_waits_by_the_host(
 
 
 def test_each_rank_of_a_distributed_training_writes_its_own_file(tmp_path: Path) -> None:
-    run_with_torchrun(2, "huggingface_training.py", str(tmp_path), limit_s=60.0)
+    run_with_torchrun(2, "huggingface_training.py", str(tmp_path))
     for rank in (0, 1):
         assert [row[4] for row in rows(tmp_path / f"timing-rank{rank}.csv")] == [*STEP * 2, "LOG"]

@@ -26,7 +26,7 @@ from timing_logger.integrations.lightning import TimingLoggerCallback, TimingLog
 from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # its advice on workers and checkpoints
+pytestmark = [pytest.mark.slow("TODO"), pytest.mark.filterwarnings("ignore")]  # its advice on workers and checkpoints
 
 STEP = ["DATA", "FORWARD", "BACKWARD", "OPTIMIZER", "TRAIN_STEP"]
 
@@ -420,7 +420,7 @@ def test_the_profiler_refuses_a_single_name() -> None:
 
 
 def test_each_rank_of_a_distributed_training_writes_its_own_file(tmp_path: Path) -> None:
-    run_with_torchrun(2, "lightning_training.py", str(tmp_path), limit_s=60.0)
+    run_with_torchrun(2, "lightning_training.py", str(tmp_path))
     for rank in (0, 1):
         assert [row[4] for row in rows(tmp_path / f"timing-rank{rank}.csv")] == STEP * 2
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from conditions import wait_for
+from limits import LIMIT_S
 from places import SAMPLE
 from processes import run_python
 from snapshots import BEGINS, SLOW, snapshot_of
@@ -25,8 +26,6 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from timing_logger.monitoring.destinations import OpenTelemetry, started
 from timing_logger.monitoring.figures import Figures
 from timing_logger.monitoring.opentelemetry import OpenTelemetryMetrics
-
-LIMIT_S = 30.0
 
 
 class Collector(ThreadingHTTPServer):

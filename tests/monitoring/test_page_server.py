@@ -9,11 +9,11 @@ from contextlib import ExitStack
 from urllib.parse import urlsplit
 
 import pytest
+from limits import LIMIT_S
 
 from timing_logger.errors import ConfigurationError
 from timing_logger.monitoring.page_server import LOOPBACK, MOST_CONNECTIONS, PageServer, is_loopback
 
-LIMIT_S = 20.0
 CONTENT = {"": b"<!doctype html>", "now": b"{}"}
 LARGE = bytes(16_000_000)  # more than a connection's buffers hold
 

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from conditions import wait_for
 from monitored_runs import LIMIT_S, monitor_of, write_run_of_this_host
 from places import ROOT
 
@@ -24,17 +25,12 @@ time.sleep(600)
 """
 
 
-def ends(pid: int) -> bool:
-    """Wait for the end of a process that is no child of this one."""
-    deadline_s = time.monotonic() + LIMIT_S
-    while time.monotonic() < deadline_s:
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX":
-                return True
-        except OSError:
-            return True
-        time.sleep(0.02)
-    return False
+def has_ended(pid: int) -> bool:
+    """Tell whether a process that is no child of this one has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
 
 
 def test_who_is_slow_is_told_to_whoever_started_it_and_stands_in_the_folder(tmp_path: Path) -> None:
@@ -83,7 +79,7 @@ def test_it_ends_when_whoever_started_it_is_killed(tmp_path: Path) -> None:
     pid = int(parent.stdout.readline())
     parent.kill()
     parent.wait(LIMIT_S)
-    assert ends(pid)
+    wait_for(lambda: has_ended(pid))
 
 
 def test_it_runs_on_any_processor_behind_the_ranks_and_not_as_one(

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from limits import LIMIT_S
 from snapshots import BEGINS, SLOW, snapshot_of
 
 pytest.importorskip("prometheus_client", reason="prometheus-client is not installed (pip install '.[test]')")
@@ -19,7 +20,6 @@ from timing_logger.monitoring.figures import Figures
 from timing_logger.monitoring.prometheus import PrometheusEndpoint, PrometheusFile
 
 ON_LOOPBACK = "127.0.0.1"
-LIMIT_S = 30.0
 
 
 @pytest.fixture

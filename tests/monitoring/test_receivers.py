@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from json_lines import json_rows
+from limits import LIMIT_S
 
 from timing_logger.monitoring.delivery import Delivery, NotDelivered
 from timing_logger.monitoring.receivers import VerdictsFile
 
-LIMIT_S = 20.0
 DISK_BYTES = 64 * 1024
 
 

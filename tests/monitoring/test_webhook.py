@@ -21,6 +21,7 @@ from http_receivers import (
     talks_rubbish,
     trickles,
 )
+from limits import PROCESS_S
 
 from timing_logger.errors import ConfigurationError
 from timing_logger.monitoring.delivery import NotDelivered
@@ -131,7 +132,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
          "-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(made)],
-        check=True, capture_output=True, timeout=60,
+        check=True, capture_output=True, timeout=PROCESS_S,
     )  # fmt: skip
     return made, key
 

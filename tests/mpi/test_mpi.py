@@ -9,6 +9,7 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
+from limits import PROCESS_S
 from mpi_runner import run_on_ranks
 from places import ROOT
 from processes import run_python
@@ -215,7 +216,7 @@ def test_the_null_communicator_can_be_wrapped(ranks: Results) -> None:
 def test_importing_the_package_needs_neither_mpi_nor_torch() -> None:
     code = "import sys, allreduce_instrumentation as a; print({'mpi4py', 'torch'} & set(sys.modules), dir(a))"
     run = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=PROCESS_S, check=True
     )
     assert run.stdout.startswith("set() ")
     assert "TimedIntracomm" in run.stdout

@@ -56,7 +56,7 @@ def timed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     else:
         command = [*RUN, "--quiet", "--log-dir", folder, "--", *program, data]
     with environment_of_a_job() as environment:
-        job = run_job(command, environment=with_tools(environment), limit_s=120, name=request.param)
+        job = run_job(command, environment=with_tools(environment), name=request.param)
     assert job.returncode == 0, job.stderr
     sidecar = json.loads((folder / "timing-rank1.meta.json").read_text())
     return Timed(rows_of(folder / "timing-rank1.csv"), sidecar, folder)
@@ -253,5 +253,5 @@ def test_the_late_rank_of_a_program_with_windows_is_named(way: str, tmp_path: Pa
         PROGRAMS / "late_at_fences.py",
     ]
     with environment_of_a_job() as environment:
-        job = run_job(command, environment=with_tools(environment), limit_s=120, name=way)
+        job = run_job(command, environment=with_tools(environment), name=way)
     assert "Verdict: rank 2 costs this run " in job.stderr, job.stderr

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mpi_runner import run_on_ranks
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow("TODO")
 
 Results = list[dict[str, Any]]
 SPARSE = ("topk", "gtopk", "oktopk")

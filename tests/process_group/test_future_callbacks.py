@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from limits import LIMIT_S
 from torch.distributed import distributed_c10d as c10d
 
 from allreduce_instrumentation import instrument, uninstrument
@@ -52,7 +53,7 @@ def test_a_callback_is_called_by_the_thread_that_completes_and_is_over_when_torc
     assert under_way() == 1
     thread = threading.Thread(target=future.set_result, args=(7,))
     thread.start()
-    thread.join(30)
+    thread.join(LIMIT_S)
     assert (operation.seen, under_way()) == ([7], 0)
 
 

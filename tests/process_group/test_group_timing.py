@@ -16,7 +16,6 @@ def test_each_call_is_accounted_for_once_if_the_logger_is_closed_meanwhile(tmp_p
     job = run_job(
         [sys.executable, PROGRAMS / "closes_beside_calls.py", tmp_path, RUNS],
         environment={"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
-        limit_s=200.0,
         name="closes beside calls",
     )
     runs = json.loads(job.stdout.partition("RESULTS ")[2])

@@ -77,12 +77,12 @@ def untimed() -> Results:
     return run_with_torchrun(2, "timed_group.py", "untimed")
 
 
-@pytest.fixture(scope="module", params=[slow(4)], ids="{} ranks".format)
+@pytest.fixture(scope="module", params=[slow(4, "TODO")], ids="{} ranks".format)
 def four(request: pytest.FixtureRequest) -> Results:
     return run_with_torchrun(request.param, "timed_group.py", "timed", "messages", "groups", "sampled")
 
 
-@pytest.fixture(scope="module", params=[slow("DETAIL")])
+@pytest.fixture(scope="module", params=[slow("DETAIL", "TODO")])
 def checked(request: pytest.FixtureRequest) -> Results:
     """Under torch's debug mode, in which it wraps the backend and compares what ranks call."""
     with pytest.MonkeyPatch.context() as environment:

@@ -7,11 +7,12 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from limits import scaled
 from torch_runner import run_with_torchrun
 
 from timing_logger.analysis import base_operation
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow("TODO")
 
 Case = tuple[str, int, str]
 Found = dict[str, dict[str, Any]]
@@ -88,7 +89,7 @@ SELDOM = ("averaged now and then", "copies", "saved and loaded", "built in", "bu
 @functools.cache
 def results_of(program: str, ranks: int) -> list[dict[str, Found]]:
     """What each rank found out about each variant, each way."""
-    return run_with_torchrun(ranks, program, limit_s=400)
+    return run_with_torchrun(ranks, program, limit_s=scaled(400))
 
 
 def found(case: Case) -> list[Found]:

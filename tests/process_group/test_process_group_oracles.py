@@ -15,7 +15,7 @@ import pytest
 import torch.distributed as dist
 from torch_runner import run_with_torchrun
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow("TODO")
 
 Row = dict[str, Any]
 Rows = list[Row]
@@ -46,7 +46,7 @@ CASES = [(how, run) for how, runs in RUNS.items() for run in runs]
 @functools.cache
 def recorded(how: str) -> list[dict[str, Any]]:
     """What the program found on each of three ranks: for each run its rows and its entries."""
-    return run_with_torchrun(3, "oracle_flight_recorder.py", how, limit_s=180)
+    return run_with_torchrun(3, "oracle_flight_recorder.py", how)
 
 
 @pytest.fixture(params=CASES, ids=" ".join)
@@ -193,7 +193,7 @@ SYNCHRONISING = ("ALLREDUCE", "ALLGATHER", "ALLTOALL", "REDUCE_SCATTER", "BARRIE
 
 @pytest.fixture(scope="module")
 def ranks() -> list[dict[str, Any]]:
-    return run_with_torchrun(2, "oracle_clocks.py", limit_s=180)
+    return run_with_torchrun(2, "oracle_clocks.py")
 
 
 class Pair(NamedTuple):
@@ -340,7 +340,7 @@ CASES_OF_TORCH = (
 
 @functools.cache
 def behaviour() -> list[dict[str, Any]]:
-    return run_with_torchrun(2, "oracle_behaviour.py", limit_s=180)
+    return run_with_torchrun(2, "oracle_behaviour.py")
 
 
 @pytest.mark.parametrize("case", CASES_OF_TORCH)

@@ -14,7 +14,7 @@ SNIPPETS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 OF_LIGHTNING, OF_ITS_PROFILER, OF_HUGGING_FACE = SNIPPETS
 
 
-@pytest.mark.slow
+@pytest.mark.slow("TODO")
 @pytest.mark.parametrize(
     ("snippet", "step", "n_steps"),
     [

@@ -17,7 +17,7 @@ from limits import scaled
 from markdown_pages import PAGES
 from places import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow("TODO")
 
 PACKAGES = ["timing_logger", "allreduce_instrumentation"]
 OFFERING = [file for package in PACKAGES for file in sorted((ROOT / package).rglob("__init__.py"))]

@@ -17,7 +17,7 @@ from torch_runner import run_under_torchrun
 
 from timing_logger import read_timings
 
-pytestmark = [pytest.mark.slow, pytest.mark.serial]  # who waits for whom is told by how long
+pytestmark = [pytest.mark.slow("TODO"), pytest.mark.serial]  # who waits for whom is told by how long
 
 EXAMPLES = ROOT / "examples"
 RANKS = 2

@@ -2,6 +2,7 @@ import subprocess
 import sys
 
 import pytest
+from limits import PROCESS_S
 
 PAGES_OF_FIVE_ARRAYS_AT_A_TIME = """
 import resource
@@ -27,7 +28,7 @@ def new_pages_per_round(at_first: str, after_each_round: str = "pass") -> float:
         "AFTER_EACH_ROUND", after_each_round
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PROCESS_S, check=True
     )
     return float(done.stdout)
 

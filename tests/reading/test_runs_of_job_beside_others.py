@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from limits import LIMIT_S
 from mpi_runner import environment_of_a_job
 from timed_jobs import PROGRAMS, RUN, run, said_by_the_command, timed
 from timing_files import record, write_sidecar, write_timing_file
@@ -133,7 +134,7 @@ def test_two_jobs_at_once_in_one_folder_get_each_its_own_verdict(tmp_path: Path)
             )
             for slow in ("0", "1")
         ]  # fmt: skip
-        said = [job.communicate(timeout=120)[1] for job in jobs]
+        said = [job.communicate(timeout=LIMIT_S)[1] for job in jobs]
     for slow, text in zip("01", said, strict=True):
         assert f"Verdict: rank {slow} " in text, text
         assert "The timings of 2 ranks are in" in text
@@ -186,7 +187,7 @@ def test_ranks_that_were_spawned_are_another_world_of_the_run(tmp_path: Path) ->
     assert counts[1][:, "ALLREDUCE"].to_dict() == {0: 2, 1: 2, 2: 2}
 
 
-@pytest.mark.slow
+@pytest.mark.slow("TODO")
 def test_a_command_within_a_job_reports_on_its_own_run(tmp_path: Path) -> None:
     inner = [*map(str, RUN), "--log-dir", str(tmp_path), "--", sys.executable, str(PROGRAMS / "alone.py")]
     program = f"import subprocess; subprocess.run({inner!r}, check=True)"

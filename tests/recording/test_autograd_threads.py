@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+from limits import LIMIT_S
 from processes import run_python
 
 from timing_logger import TimingLogger
@@ -27,7 +28,7 @@ _passes: dict[int, int] = {}
 
 def sit_in_a_pass(until: threading.Event) -> None:
     """Stands for the function that begins a pass: the thread that calls it is blocked there."""
-    assert until.wait(10)
+    assert until.wait(LIMIT_S)
 
 
 def go_back_to_the_user(work: Callable[[], object]) -> None:

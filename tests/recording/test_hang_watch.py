@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from limits import LIMIT_S
 from processes import run_python
 from sidecars import sidecar_when
 
@@ -92,7 +93,7 @@ def test_calls_within_calls_and_on_other_threads_are_rows_each(
     def block(inside: threading.Event, leave: threading.Event) -> None:
         with impatient.record_mpi_operation("RECV"):
             inside.set()
-            assert leave.wait(30)
+            assert leave.wait(LIMIT_S)
 
     outer, inner = impatient.record_mpi_operation("OUTER"), impatient.record_mpi_operation("INNER")
     with another_thread(block), outer, inner:
@@ -108,7 +109,7 @@ def another_thread(target: Callable[[threading.Event, threading.Event], None]) -
     inside, leave = threading.Event(), threading.Event()
     thread = threading.Thread(target=target, args=(inside, leave), name="other")
     thread.start()
-    assert inside.wait(30)
+    assert inside.wait(LIMIT_S)
     yield
     leave.set()
     thread.join()

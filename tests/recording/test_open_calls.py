@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from both_cores import BuiltCore
+from limits import LIMIT_S
 
 from timing_logger import TimingLogger
 from timing_logger.record import Record
@@ -132,13 +133,13 @@ def test_what_other_threads_are_blocked_in_is_written_once_when_the_logger_is_cl
 
     def block() -> None:
         inside.set()
-        assert closed.wait(30)
+        assert closed.wait(LIMIT_S)
 
     outer = threading.Thread(
         target=timed, args=(logger, "OUTER", timed, logger, "INNER", block), name="blocked"
     )
     outer.start()
-    assert inside.wait(30)
+    assert inside.wait(LIMIT_S)
     rows: list[Record] = []
     timed(logger, "MINE", lambda: rows.extend(written(logger, sink)))
     closed.set()

@@ -5,26 +5,19 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conditions import wait_for
 from hung_runs import Rank, open_call, trained, write_run
 from json_lines import json_rows
-from monitored_runs import LIMIT_S, judges_of, monitor_of, write_run_of_this_host
+from monitored_runs import judges_of, monitor_of, write_run_of_this_host
 
 from timing_logger import Monitor, TimingLogger
 from timing_logger.errors import ConfigurationError
 from timing_logger.recording.run_monitor import RunMonitor
 from timing_logger.run_info import boot_id, host_name
-
-
-def wait_for(is_so: Any) -> None:
-    deadline_s = time.monotonic() + LIMIT_S
-    while not is_so():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
 
 
 def started(folder: Path, rank: int = 0, **options: Any) -> RunMonitor:

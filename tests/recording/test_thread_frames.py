@@ -8,6 +8,7 @@ import sys
 import threading
 
 import pytest
+from limits import PROCESS_S
 
 from timing_logger.recording import thread_frames
 from timing_logger.recording.thread_frames import current_frames, frame_of_main_thread, from_innermost
@@ -37,7 +38,7 @@ print("done", gc.isenabled())
 
 def output_of(program: str) -> str:
     job = [sys.executable, "-c", program]
-    return subprocess.run(job, stdout=subprocess.PIPE, text=True, timeout=120, check=True).stdout
+    return subprocess.run(job, stdout=subprocess.PIPE, text=True, timeout=PROCESS_S, check=True).stdout
 
 
 def test_threads_that_look_at_each_other_while_garbage_is_collected_do_not_block_for_ever() -> None:
@@ -68,7 +69,7 @@ def test_the_collector_is_on_again_after_a_hook_that_audits_refused() -> None:
         "except PermissionError: print(gc.isenabled())\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", refusing], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", refusing], capture_output=True, text=True, timeout=PROCESS_S, check=False
     )
     assert done.stdout == "True\n"
 

@@ -10,7 +10,7 @@ import pytest
 from hang_runner import CULPRIT, OTHERS, hang
 from processes import run_python
 
-pytestmark = [pytest.mark.slow, pytest.mark.serial]
+pytestmark = [pytest.mark.slow("TODO"), pytest.mark.serial]
 
 
 def answer(command: str, *arguments: object) -> str:

@@ -292,7 +292,7 @@ def healthy_factors(seed: int) -> Any:
     return factor
 
 
-@pytest.mark.parametrize("seed", [*range(10), *map(slow, range(10, 50))])
+@pytest.mark.parametrize("seed", [*range(10), *(slow(seed, "TODO") for seed in range(10, 50))])
 def test_nobody_is_named_in_a_healthy_run(seed: int) -> None:
     logged = ["ALLREDUCE"] if seed % 7 == 0 else None
     verdict = stragglers(data_parallel(healthy_factors(seed), noise=0.05, seed=seed, logged=logged))
@@ -645,7 +645,7 @@ def test_windows_and_verdict_agree() -> None:
     assert first["last_iteration"] == verdict.last_iteration
 
 
-@pytest.mark.slow
+@pytest.mark.slow("TODO")
 @pytest.mark.parametrize("steps", [1, 2, 3, 5])
 def test_noise_in_a_run_of_few_steps_names_nobody(steps: int) -> None:
     runs = [data_parallel(factors(steps, 4, 0.15, seed), noise=0.1) for seed in range(40)]

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from digests import digest_of
+from limits import LIMIT_S
 from simulated_runs import data_parallel, factors
 
 from timing_logger.engine.live.digest_folder import KEPT, NAME, DigestFolder
@@ -22,7 +23,6 @@ folder = DigestFolder(Path(sys.argv[1]))
 print(folder.claim("node1"), flush=True)
 sys.stdin.read()
 """
-LIMIT_S = 60
 
 
 def write(folder: DigestFolder, source: str, number: int, ago_s: float = 0.0) -> None:

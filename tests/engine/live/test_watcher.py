@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from limits import LIMIT_S
 from processes import INTERRUPTIBLE_CLI
 from simulated_runs import data_parallel, factors
 from timing_files import content, record, write_sidecar, write_table, write_timing_file
@@ -21,7 +22,6 @@ from timing_files import content, record, write_sidecar, write_table, write_timi
 from timing_logger.engine.live import Watcher
 from timing_logger.run_info import Counters
 
-LIMIT_S = 60.0
 ENDLESS_S = 1e9
 
 

@@ -6,10 +6,11 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from conditions import wait_for
+from limits import LIMIT_S
 
 from timing_logger import which_core
 
@@ -58,33 +59,31 @@ def n_begun(folder: Path) -> int:
 def endless_build(folder: Path) -> subprocess.Popen[str]:
     """Start one that does not end, and return when it has begun."""
     job = build(folder, takes_s=600)
-    deadline_s = time.monotonic() + 60
-    while not n_begun(folder) and time.monotonic() < deadline_s:
-        time.sleep(0.01)
+    wait_for(lambda: n_begun(folder), by=job)
     return job
 
 
 def test_of_processes_that_need_it_at_once_one_builds_it(tmp_path: Path) -> None:
     jobs = [build(tmp_path, takes_s=0.5) for _ in range(3)]
-    assert [job.communicate(timeout=60)[0] for job in jobs] == ["whole\n"] * 3
+    assert [job.communicate(timeout=LIMIT_S)[0] for job in jobs] == ["whole\n"] * 3
     assert n_begun(tmp_path) == 1
 
 
 def test_one_that_is_killed_while_it_builds_leaves_it_to_the_next(tmp_path: Path) -> None:
     killed = endless_build(tmp_path)
     killed.kill()
-    killed.wait(60)
+    killed.wait(LIMIT_S)
     assert not (tmp_path / "library.so").exists()
-    assert build(tmp_path, takes_s=0).communicate(timeout=60)[0] == "whole\n"
+    assert build(tmp_path, takes_s=0).communicate(timeout=LIMIT_S)[0] == "whole\n"
 
 
 def test_who_waits_longer_than_a_build_may_take_does_without(tmp_path: Path) -> None:
     other = endless_build(tmp_path)
     try:
-        said = build(tmp_path, takes_s=0, spare_s=0.2).communicate(timeout=60)[0]
+        said = build(tmp_path, takes_s=0, spare_s=0.2).communicate(timeout=LIMIT_S)[0]
     finally:
         other.kill()
-        other.wait(60)
+        other.wait(LIMIT_S)
     assert said == "another process has not finished building it\n"
 
 

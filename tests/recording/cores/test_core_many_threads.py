@@ -15,6 +15,7 @@ import pytest
 from both_cores import CORES, BuiltCore
 from both_cores import needs_both as needs_native
 from busy_threads import THREADS, Group, Watcher, Worker, assert_whole, run_all
+from limits import PROCESS_S
 from places import ROOT
 from processes import rows, run_python
 
@@ -218,5 +219,7 @@ NOT_SWITCHED_ON = "import sys, timing_logger as t; print(t.recording_core, sys._
 def test_the_native_core_is_the_one_in_use_without_the_global_lock_and_leaves_it_off() -> None:
     command = [sys.executable, "-W", "error", "-c", NOT_SWITCHED_ON]
     as_users_are = {name: value for name, value in os.environ.items() if name != "PYTHON_GIL"}
-    run = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT, env=as_users_are)
+    run = subprocess.run(
+        command, capture_output=True, text=True, timeout=PROCESS_S, cwd=ROOT, env=as_users_are
+    )
     assert run.stdout == "native False\n", run.stderr

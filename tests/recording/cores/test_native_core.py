@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from limits import PROCESS_S
 from processes import run_python
 
 from timing_logger import TimingLogger
@@ -182,7 +183,9 @@ def test_what_a_ring_holds_of_numbers_is_read_from_its_file(tmp_path: Path) -> N
 @pytest.mark.skipif(shutil.which("localedef") is None, reason="no localedef")
 def test_another_decimal_point_of_the_program_changes_no_file(tmp_path: Path) -> None:
     """The functions of C that write numbers take the one of the locale."""
-    made = subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", tmp_path / "de_DE.UTF-8"], timeout=60)
+    made = subprocess.run(
+        ["localedef", "-i", "de_DE", "-f", "UTF-8", tmp_path / "de_DE.UTF-8"], timeout=PROCESS_S
+    )
     if made.returncode:
         pytest.skip("the system has no sources of locales")
     done = run_python(LOCALE, environment={"LOCPATH": str(tmp_path)})

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from limits import PROCESS_S
 from places import ROOT, TESTS
 from processes import run_python
 
@@ -53,7 +54,7 @@ def claims(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source, library = TESTS / "native_programs" / "claims.c", folder / "claims.so"
     shared = ROOT / "timing_logger" / "csrc"
     command = ["cc", "-std=gnu11", "-shared", "-fPIC", f"-I{folder}", f"-I{shared}", str(source)]
-    subprocess.run([*command, "-o", str(library)], check=True, timeout=60)
+    subprocess.run([*command, "-o", str(library)], check=True, timeout=PROCESS_S)
     return library
 
 

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conditions import wait_for
+from limits import LIMIT_S, PROCESS_S
 from places import ROOT, TESTS
 
 from timing_logger.columns_in_c import HEADER_FILE, columns_header
@@ -36,7 +38,7 @@ def compiled(folder: Path, *options: str, name: str = "producers") -> Path:
     (folder / HEADER_FILE).write_text(columns_header())
     sources = [TESTS / "native_programs" / f"{name}.c", *sorted(SHARED.glob("*.c"))]
     command = ["cc", "-std=gnu11", "-g", "-pthread", *options, f"-I{folder}", f"-I{SHARED}"]
-    subprocess.run([*command, *map(str, sources), "-o", folder / name], check=True, timeout=120)
+    subprocess.run([*command, *map(str, sources), "-o", folder / name], check=True, timeout=PROCESS_S)
     return folder / name
 
 
@@ -74,7 +76,7 @@ def said_by(command: list[Any], **environment: str) -> list[int]:
         list(map(str, command)),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PROCESS_S,
         env={**os.environ, **environment},
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -109,11 +111,10 @@ def killed(producers: Path, paths: tuple[Path, Path, Path], after_s: float) -> l
     """Kill the program while its threads put records; return for how many of each thread that was done."""
     command = list(map(str, [producers, *paths, 300, 8, 200, "for ever"]))
     with subprocess.Popen(command) as process:
-        while not paths[2].exists() or not any(paths[2].read_bytes()):
-            assert process.poll() is None
+        wait_for(lambda: paths[2].exists() and any(paths[2].read_bytes()), by=process)
         time.sleep(after_s)
         process.send_signal(signal.SIGKILL)
-        process.wait(60)
+        process.wait(LIMIT_S)
     return list(struct.unpack("=8Q", paths[2].read_bytes()[: 8 * 8]))
 
 

@@ -10,11 +10,12 @@ import json
 import math
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from conditions import wait_for
+from limits import LIMIT_S
 from misbehaving_sinks import FullDiskSink
 from processes import run_python
 from scripted_device import ScriptedAccelerator
@@ -232,10 +233,7 @@ def test_the_flush_thread_comes_sooner_when_events_run_low(
     for _ in range(PAIRS_PER_DEVICE * 3 // 4):
         with recording.logger.record_device_operation("FORWARD"):
             pass
-    deadline_s = time.monotonic() + 60
-    while not recording.logger.stats.written and time.monotonic() < deadline_s:
-        time.sleep(0.001)
-    assert recording.logger.stats.written
+    wait_for(lambda: recording.logger.stats.written)
 
 
 def test_events_go_back_when_nobody_holds_the_interval(scripted_device: ScriptedAccelerator) -> None:
@@ -372,7 +370,7 @@ def test_close_by_two_threads_closes_once(scripted_device: ScriptedAccelerator) 
         thread.start()
     threading.Timer(0.05, scripted_device.get_on).start()
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join(timeout=LIMIT_S)
     assert closed == [True]
     assert recording.logger.stats.written == 1
 

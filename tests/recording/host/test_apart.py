@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from conditions import wait_for
+from limits import LIMIT_S
 from processes import run_python
 
 from timing_logger.recording.host import apart
 from timing_logger.recording.host.apart import Apart, UnavailableError
-
-LIMIT_S = 30.0
 
 
 @pytest.fixture(autouse=True)
@@ -71,9 +71,7 @@ def test_while_one_reading_hangs_nothing_is_known_and_no_other_is_begun(
     hangs.release()
     assert released.wait(LIMIT_S)
     monkeypatch.setattr(apart, "PATIENCE_S", LIMIT_S)
-    while not (found := asked(source)):
-        pass
-    assert found == {"gpu_power_w": 2}  # and not the answer that came too late
+    assert wait_for(lambda: asked(source)) == {"gpu_power_w": 2}  # and not the answer that came too late
 
 
 def test_before_there_is_something_to_read_there_is_no_thread() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from limits import LIMIT_S
 
 from timing_logger import TimingLogger, read_host_counters
 from timing_logger.files_beside import HOST
@@ -21,7 +22,6 @@ from timing_logger.run_info import Unseen
 from timing_logger.sinks.csv import CsvSink
 
 S = 10**9
-LIMIT_S = 30.0
 
 
 def cells(text: bytes) -> dict[str, str]:

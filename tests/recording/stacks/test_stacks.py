@@ -6,12 +6,13 @@ import json
 import logging
 import random
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
 import pytest
+from conditions import wait_for
+from limits import LIMIT_S
 from processes import run_python
 
 from timing_logger import TimingLogger, read_stack_samples
@@ -20,8 +21,6 @@ from timing_logger.recording.file_beside import FileBeside
 from timing_logger.recording.stacks.sampler import StackSampler, _line, sample_of
 from timing_logger.sinks.csv import CsvSink
 from timing_logger.stack_samples import HEADER
-
-LIMIT_S = 60.0
 
 
 def frame_here() -> FrameType:
@@ -36,12 +35,6 @@ class Loader:
 @pytest.fixture
 def file(tmp_path: Path) -> FileBeside:
     return FileBeside(CsvSink(tmp_path, 0), STACKS, HEADER, started_unix_ns=1, mode=0o644)
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + LIMIT_S
-    while not is_so():
-        assert time.monotonic() < deadline_s
 
 
 def test_a_sample_is_of_the_innermost_function_of_the_program(file: FileBeside) -> None:
@@ -93,7 +86,7 @@ print(sample_of(0, None))
 
 def test_it_writes_what_it_has_when_it_is_closed(file: FileBeside, tmp_path: Path) -> None:
     sampler = StackSampler(file, interval_s=0.005)
-    until(lambda: bool(sampler._waiting))
+    wait_for(lambda: bool(sampler._waiting))
     sampler.close(LIMIT_S)
     rows = (tmp_path / "stacks-rank0.csv").read_text().splitlines()
     assert rows[0] == HEADER.strip()
@@ -116,7 +109,7 @@ def test_while_the_disk_is_full_samples_wait_and_it_is_said_once(
     monkeypatch.setattr(FileBeside, "append", full_at_first)
     with caplog.at_level(logging.WARNING, "timing_logger"):
         sampler = StackSampler(file, interval_s=0.005)
-        until(lambda: sampler.info().lines > 0)
+        wait_for(lambda: sampler.info().lines > 0)
         sampler.close(LIMIT_S)
     assert sampler.info().lines > failed[-1] >= 5
     assert (sampler.info().lost, len(caplog.records)) == (0, 1)
@@ -129,7 +122,7 @@ def test_what_could_never_be_written_is_counted(file: FileBeside, monkeypatch: p
 
     monkeypatch.setattr(FileBeside, "append", full)
     sampler = StackSampler(file, interval_s=0.005)
-    until(lambda: len(sampler._waiting) >= 5)
+    wait_for(lambda: len(sampler._waiting) >= 5)
     sampler.close(LIMIT_S)
     assert sampler.info().lines == 0
     assert sampler.info().lost >= 5
@@ -140,7 +133,7 @@ def test_the_random_numbers_of_the_program_stay_what_they_are(file: FileBeside) 
     expected = [random.random() for _ in range(3)]
     random.seed(7)
     sampler = StackSampler(file, interval_s=0.002)
-    until(lambda: sampler.info().lines > 0)
+    wait_for(lambda: sampler.info().lines > 0)
     sampler.close(LIMIT_S)
     assert [random.random() for _ in range(3)] == expected
 
@@ -162,7 +155,7 @@ def test_a_logger_that_was_asked_to_says_in_its_sidecar_what_became_of_them(tmp_
     with TimingLogger(0, tmp_path, stack_samples=True) as logger:
         sampler = logger._samplers[0]
         assert isinstance(sampler, StackSampler)
-        until(lambda: bool(sampler._waiting))
+        wait_for(lambda: bool(sampler._waiting))
     stated = json.loads((tmp_path / "timing-rank0.meta.json").read_text())["stack_samples"]
     assert stated["file"] == "stacks-rank0.csv"
     assert stated["lines"] == len(read_stack_samples(tmp_path)) >= 1

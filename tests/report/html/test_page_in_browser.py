@@ -294,7 +294,7 @@ def test_without_javascript_the_verdict_and_the_tables_are_there(browser: Any, r
     assert page.locator("table").count() >= 5
 
 
-@pytest.mark.slow
+@pytest.mark.slow("TODO")
 def test_a_run_of_many_ranks_and_iterations_is_drawn(browser: Any, tmp_path: Path) -> None:
     write_report(data_parallel(factors(300, 200, noise=0.1)), tmp_path / "report.html")
     opened = OpenPage(browser, tmp_path / "report.html", viewport={"width": 375, "height": 700})
