@@ -9,6 +9,10 @@ STRAGGLER ?= 2:30
 PYTEST_ARGS ?=
 # How many tests run at once. Many start several processes themselves: more need more cores and memory.
 TEST_WORKERS ?= 2
+# Of make test-deep: what the change is told from, and the seconds after which no further test begins.
+SINCE ?= HEAD~1
+DEEP_S ?= 600
+MUTANTS_ARGS ?=
 # How often make test-random runs them, each time on other examples.
 RANDOM_ROUNDS ?= 5
 CONFORMANCE_ARGS ?=
@@ -32,6 +36,7 @@ DEV := $(VENV)/installed-dev
 DOCS := $(VENV)/installed-docs
 BENCH := $(VENV)/installed-bench
 BENCH_ANALYSIS := $(VENV)/installed-bench-analysis
+LINT := $(VENV)/installed-lint
 LOCK := $(VENV)/installed-lock
 
 # Open MPI: allowed to run as root in a container, and with more ranks than cores. One thread a
@@ -51,7 +56,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Two targets at once would install into one .venv at once.
 .NOTPARALLEL:
-.PHONY: help demo demo-ddp demo-live compare test test-all test-random test-gpu lint bench bench-page bench-analysis bench-causes bench-compare bench-import bench-live bench-verdicts bench-what-if \
+.PHONY: help demo demo-ddp demo-live compare mutants test test-all test-deep test-random types test-gpu lint bench bench-page bench-analysis bench-causes bench-compare bench-import bench-live bench-verdicts bench-what-if \
 	changelog conformance coverage docs faults lock notebook numbers picture sample sanitize sample-compressed test-matrix
 
 help:
@@ -63,9 +68,12 @@ help:
 	@echo "make test-all   run the slow tests, too  (before a release, and where a change concerns them)"
 	@echo "make test-random run the random tests on new examples (RANDOM_ROUNDS=20 times)"
 	@echo "make test-gpu   run the tests that need a GPU, and write docs/validation-gpu.md"
-	@echo "make test-matrix try other Pythons and libraries, and write docs/compatibility.md (ONLY=\"python3.13 mpich\")"
+	@echo "make test-matrix try other Pythons and libraries, and write docs/data/compatibility.csv (ONLY=\"python3.13 mpich\")"
 	@echo "make coverage   which lines the tests run, by file (half an hour on 2 cores)"
-	@echo "make lint       ruff, codespell, mypy and import-linter"
+	@echo "make test-deep  run the slow tests of what differs from a commit  (SINCE=main DEEP_S=600)"
+	@echo "make mutants    break the code in 100 places: which do the tests notice? (two hours; MUTANTS_ARGS='--count 10')"
+	@echo "make lint       ruff, codespell and import-linter, in a minute from bare"
+	@echo "make types      mypy --strict over both packages"
 	@echo "make docs       build the documentation, with its reference, into site/"
 	@echo "make bench      what recording costs     (on a GPU as well: make bench BENCH_ARGS=--gpu)"
 	@echo "make bench-page the same, written to docs/data/performance-*.txt and drawn as docs/cost.png"
@@ -127,49 +135,29 @@ compare: $(DEMO)
 	@env $(MPI_ENV) $(BIN)/mpiexec -n $(RANKS) $(BIN)/python -m mpi4py examples/compare_compression.py \
 		--epochs $(DEMO_EPOCHS) --log-dir logs/compare
 
-# File by file on several workers, then one by one those that need the machine for themselves. What is named
-# in PYTEST_ARGS runs in one process, slow or not. make test-all also runs the slow tests, and tries five times as
-# many random examples.
-# A test that hangs is named after so many seconds, and the others go on.
-LIMITED := $(BIN)/python -m pytest --timeout 600
-SIDE_BY_SIDE := $(LIMITED) -n $(TEST_WORKERS) --dist loadfile
-WITHOUT_SLOW = $$(grep -rlE '^pytestmark = .*pytest.mark.slow' tests --include='test_*.py' | sed 's/^/--ignore=/')
-ONE_BY_ONE = $(LIMITED) $$(grep -rlE 'mark\.serial|slow_and_serial' tests --include='test_*.py')
-
-# What records is tested over both cores in one process, see tests/helpers/both_cores.py. Run again over the Python core are
-# tests of programs, and of instrumentation: the classes of these are over the core that their process chose.
-RECORDING := $(addprefix tests/,faults test_moved.py project/test_async_device.py mpi/test_mpi.py process_group/test_process_group.py)
-OVER_PYTHON := TIMING_LOGGER_CORE=python $(SIDE_BY_SIDE)
-
-# Tests of groups are over the one in Python, as most programs are, and again over the one in C++ where it can be built.
-GROUPS_IN_CPP := TIMING_LOGGER_GROUP=native $(SIDE_BY_SIDE)
-GROUPS := $(addprefix tests/,process_group recording/test_autograd_threads.py \
-	recording/device/test_rows_on_async_device.py)
+# What is named in PYTEST_ARGS runs in one process, slow or not; else tests/suite.py runs what is quick, in parts, or with
+# make test-all everything, with five times as many random examples.
+SUITE := $(BIN)/python tests/suite.py
 
 test: $(TEST)
-ifeq ($(strip $(PYTEST_ARGS)),)
-	$(SIDE_BY_SIDE) $(WITHOUT_SLOW) -m "not serial and not slow"
-	$(ONE_BY_ONE) -m "serial and not slow"
-	$(OVER_PYTHON) -m "not serial and not slow" $(RECORDING)
-	$(GROUPS_IN_CPP) -m "not serial and not slow" $(GROUPS)
-else
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
-endif
+	@$(if $(strip $(PYTEST_ARGS)),$(BIN)/python -m pytest $(PYTEST_ARGS),$(SUITE) quick --workers $(TEST_WORKERS))
 
 test-all: $(TEST)
-	$(SIDE_BY_SIDE) -m "not serial" --hypothesis-profile same-examples
-	$(ONE_BY_ONE) -m serial --hypothesis-profile same-examples
-	$(OVER_PYTHON) -m "not serial" $(RECORDING)
-	$(GROUPS_IN_CPP) -m "not serial" $(GROUPS)
+	@$(SUITE) all --workers $(TEST_WORKERS)
+
+# The slow tests of what differs from the commit SINCE, of which none begins after DEEP_S seconds.
+test-deep: $(TEST)
+	@$(SUITE) deep --workers $(TEST_WORKERS) --since $(SINCE) --seconds $(DEEP_S)
 
 # Timing is no longer what it is without, and programs have a thread and files more: what fails here and not under
 # make test is no defect. Processes that tests kill leave torn files of data. The C code has no figure, but make
 # sanitize.
 coverage: $(DEV)
 	@rm -rf build/coverage && mkdir -p build/coverage
-	-$(BIN)/coverage run -m pytest --timeout 600 -n $(TEST_WORKERS) --dist loadfile -q $(WITHOUT_SLOW) -m "not slow"
-	-env TIMING_LOGGER_CORE=python $(BIN)/coverage run -m pytest --timeout 600 -n $(TEST_WORKERS) --dist loadfile -q \
-		-m "not serial and not slow" $(RECORDING)
+	-env TIMING_LOGGER_TESTS_COLD=1 $(BIN)/coverage run -m pytest --timeout 600 -n $(TEST_WORKERS) --dist loadfile -q \
+		-m "not slow"
+	-env TIMING_LOGGER_TESTS_COLD=1 TIMING_LOGGER_CORE=python $(BIN)/coverage run -m pytest --timeout 600 \
+		-n $(TEST_WORKERS) --dist loadfile -q -m "both_cores and not slow"
 	-@$(BIN)/coverage combine -q 2> build/coverage/torn.txt
 	@$(BIN)/coverage report -i --skip-covered --sort=miss > build/coverage/report.txt 2> build/coverage/moved.txt
 	@tail -1 build/coverage/report.txt; echo "by file: build/coverage/report.txt"
@@ -191,12 +179,14 @@ test-gpu: $(if $(GPU_PYTHON),,$(TEST))
 test-matrix: $(TEST)
 	@PYTHONPATH=tests $(BIN)/python -m matrix $(ONLY)
 
-lint: $(DEV)
+lint: $(LINT)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/codespell
-	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
+
+types: $(DEV)
+	$(BIN)/mypy
 
 # Not --quiet: what it does not say, --strict does not count. The theme would advertise its successor on every run.
 docs: $(DOCS)
@@ -305,7 +295,7 @@ $(VENV)/created:
 # A richer set of packages holds the poorer ones, so that they are not installed again.
 HOLDS_demo := demo
 HOLDS_test := demo docs test
-HOLDS_dev := demo docs test dev
+HOLDS_dev := demo docs test dev lint
 HOLDS_docs := docs
 HOLDS_bench := demo bench
 HOLDS_bench-analysis := bench-analysis
@@ -315,16 +305,28 @@ HOLDS_lock := lock
 NATIVE_SOURCES := $(filter-out %/columns.pxi,$(wildcard setup.py $(addprefix timing_logger/,csrc/*.[ch] \
 	recording/cores/native/core.pyx recording/cores/native/*.pxi recording/cores/native/csrc/*.[ch])))
 
-# pip's words go to a log; what it is at is shown every ten seconds.
+# Linters read the sources: nothing else is installed.
+$(LINT): constraints.txt | $(VENV)/created
+	@echo "[set-up 2/2] installing ruff, codespell and import-linter (log: $(LOG))"
+	@$(BIN)/python -m pip install -c constraints.txt ruff 'codespell[toml]' import-linter > $(LOG) 2>&1 || { \
+		tail -n 30 $(LOG); exit 1; }
+	@touch $@
+
+# uv installs in a third of pip's time, and is told where pip looks for wheels (a CPU build of torch, say). Where there
+# is no uv, or it fails, pip does it, without compiling modules that nobody may import.
+INSTALL = $(BIN)/python -m pip install -c constraints.txt uv && \
+	UV_FIND_LINKS="$$PIP_FIND_LINKS" $(BIN)/uv --no-config pip install --python $(BIN)/python -c constraints.txt -e '.[$*]' || \
+	$(BIN)/python -m pip install --no-compile -c constraints.txt -e '.[$*]'
+
+# What they say goes to a log; every ten seconds is shown that it goes on.
 $(VENV)/installed-%: setup.cfg pyproject.toml constraints.txt $(NATIVE_SOURCES) | $(VENV)/created
 	@echo "[set-up 2/2] installing the packages for: $(HOLDS_$*) (a minute or two; log: $(LOG))"
 	@start=$$(date +%s); : > $(LOG); \
 	while sleep 10 > /dev/null 2>&1; do \
-		echo "    $$(($$(date +%s) - start)) s  $$(grep -E '^(Obtaining|Collecting|Installing)' $(LOG) | tail -n 1 | sed 's/[:(].*//')"; \
+		echo "    $$(($$(date +%s) - start)) s  $$(tail -n 1 $(LOG) | cut -c 1-80)"; \
 	done & ticker=$$!; \
 	trap 'kill $$ticker 2> /dev/null' EXIT; trap 'exit 130' INT TERM; \
-	PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -c constraints.txt -e '.[$*]' > $(LOG) 2>&1 || { \
-		tail -n 30 $(LOG); echo "pip failed; all it said is in $(LOG)"; exit 1; }; \
+	{ $(INSTALL); } > $(LOG) 2>&1 || { tail -n 30 $(LOG); echo "installing failed; all that was said is in $(LOG)"; exit 1; }; \
 	echo "    done in $$(($$(date +%s) - start)) s"
 	@echo "    $$($(BIN)/python -m timing_logger --version)"
 	@touch $(foreach set,$(HOLDS_$*),$(VENV)/installed-$(set))

@@ -6,6 +6,8 @@ the same examples in every run.
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -19,6 +21,8 @@ from scripted_device import scripted_device
 from timing_logger import shutdown_timing_logger
 from timing_logger.recording.lifecycle import _detachables
 from timing_logger.recording.logger import Logger
+
+UNTIL = "TIMING_LOGGER_TESTS_UNTIL"  # of suite.py
 
 __all__ = [
     "browser",
@@ -70,6 +74,12 @@ def no_logger_is_left_open() -> Iterator[None]:
 
 def open_loggers() -> set[Logger]:
     return {one for one in list(_detachables) if isinstance(one, Logger) and one._own_flusher() is not None}
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Begin no further test once the time for all of them is over, as ``suite.py deep`` has it."""
+    if time.time() > float(os.environ.get(UNTIL, "inf")):
+        pytest.skip("the time for these tests was over: make test-all runs them")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
