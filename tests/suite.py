@@ -20,6 +20,10 @@ from typing import NamedTuple
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
+sys.path.append(str(TESTS / "helpers"))
+
+from limits import scaled
+
 PACKAGES = ("timing_logger", "allreduce_instrumentation")
 
 OVER_PYTHON = {"TIMING_LOGGER_CORE": "python"}
@@ -36,7 +40,7 @@ GROUPS = (
 )  # fmt: skip
 """Tests of groups, which are over the one in Python unless they are told."""
 
-TEST_LIMIT_S = 600
+TEST_LIMIT_S = scaled(600)
 """A test that hangs is named after so many seconds, and the others go on."""
 
 UNTIL = "TIMING_LOGGER_TESTS_UNTIL"
@@ -92,7 +96,9 @@ def all_parts() -> list[Part]:
 def deep_parts(since: str) -> list[Part]:
     """Return the slow tests of what differs from the commit ``since``."""
     where = places_of(_run("git", "diff", "--name-only", "--no-renames", since).splitlines())
-    slow = sorted({file for file in _files_with("slow") for place in where if Path(file).is_relative_to(place)})
+    slow = sorted(
+        {file for file in _files_with("slow") for place in where if Path(file).is_relative_to(place)}
+    )
     return [
         Part("slow tests of what changed", "slow and not serial", slow),
         Part("of these, one by one", "slow and serial", slow, one_by_one=True),
@@ -137,12 +143,22 @@ def run(part: Part, workers: int, options: Sequence[str]) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder, "results.xml")
         command = [
-            *(sys.executable, "-m", "pytest", "-q", "--no-header", f"--timeout={TEST_LIMIT_S}", f"--junitxml={results}"),
+            *(
+                sys.executable,
+                "-m",
+                "pytest",
+                "-q",
+                "--no-header",
+                f"--timeout={TEST_LIMIT_S}",
+                f"--junitxml={results}",
+            ),
             *(() if part.one_by_one else ("-n", str(workers), "--dist", "loadfile")),
             *("-m", part.chosen, *options, *part.where),
         ]
         began_s = time.monotonic()
-        status = subprocess.run(command, cwd=ROOT, env={**os.environ, **part.environment}, check=False).returncode
+        status = subprocess.run(
+            command, cwd=ROOT, env={**os.environ, **part.environment}, check=False
+        ).returncode
         took_s = time.monotonic() - began_s
         outcome = _outcome(part.name, results, took_s)
     if status not in (0, 1, 5):  # 5: no test was chosen
@@ -177,7 +193,9 @@ def summary(outcomes: Sequence[Outcome], builds_s: float) -> str:
 
 def main() -> int:
     options = _parser().parse_args()
-    parts = {"quick": quick_parts, "all": all_parts, "deep": lambda: deep_parts(options.since)}[options.which]()
+    parts = {"quick": quick_parts, "all": all_parts, "deep": lambda: deep_parts(options.since)}[
+        options.which
+    ]()
     began_s = time.monotonic()
     build()
     builds_s = time.monotonic() - began_s
@@ -194,10 +212,14 @@ def main() -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("which", choices=("quick", "all", "deep"))
     parser.add_argument("--workers", type=int, default=2, help="how many tests run at once")
-    parser.add_argument("--since", default="HEAD~1", metavar="COMMIT", help="of deep: what the change is told from")
+    parser.add_argument(
+        "--since", default="HEAD~1", metavar="COMMIT", help="of deep: what the change is told from"
+    )
     parser.add_argument("--seconds", type=float, help="after so many, no further test begins")
     return parser
 
@@ -206,7 +228,9 @@ def build() -> None:
     """Build once, before the first test and with no test's limit, what is built on first use."""
     print("== building what tests use", flush=True)
     program = TESTS / "helpers" / "built_ahead.py"
-    subprocess.run([sys.executable, str(program)], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True)
+    subprocess.run(
+        [sys.executable, str(program)], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True
+    )
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ SOURCES = [
     for path in sorted((ROOT / folder).rglob(f"*.{suffix}"))
 ]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EVERY_PAGE = [path for folder in (".", ".github", "docs", "website") for path in (ROOT / folder).glob("*.md")]
+EVERY_PAGE += [path for folder in ("docs", "website/pages") for path in (ROOT / folder).glob("*/**/*.md")]
 CODE = re.compile(r"^```.*?^```|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 
 
@@ -39,3 +41,11 @@ def test_the_pages_say_synchronise_but_for_names_in_code() -> None:
 def test_the_pages_say_phase_only_of_the_column() -> None:
     pattern = r"(?i)(?<![|,] )\bphases?\b"  # but for a cell of a table, or in a list of columns
     assert {path: found for path, text in prose().items() if (found := matches(pattern, text))} == {}
+
+
+def test_all_pages_together_have_at_most_55_000_words() -> None:
+    assert sum(len(page.read_text("utf-8").split()) for page in EVERY_PAGE) <= 55_000
+
+
+def test_who_contributes_reads_at_most_2_000_words() -> None:
+    assert len((ROOT / "CONTRIBUTING.md").read_text("utf-8").split()) <= 2_000

@@ -1,0 +1,99 @@
+"""``make test`` runs every part, whatever fails, and tells what became of all of them in one summary."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from places import ROOT, TESTS
+from pytest import MonkeyPatch
+
+sys.path.append(str(TESTS))
+
+import suite
+
+TWO_TESTS = """
+import pytest
+
+def test_that_passes(): pass
+def test_that_fails(): assert False
+@pytest.mark.skip(reason="no such device")
+def test_that_is_skipped(): pass
+@pytest.mark.skip(reason="no such device")
+def test_that_is_skipped_too(): pass
+"""
+
+
+def outcome_of(folder: Path, text: str, *options: str) -> suite.Outcome:
+    (folder / "test_it.py").write_text(text)
+    return suite.run(
+        suite.Part("a part", "not slow", [str(folder)], one_by_one=True),
+        1,
+        ["-p", "no:cacheprovider", *options],
+    )
+
+
+def test_a_part_is_told_by_what_passed_failed_and_was_skipped_for_which_reason(tmp_path: Path) -> None:
+    outcome = outcome_of(tmp_path, TWO_TESTS)
+    assert (outcome.passed, outcome.skipped) == (1, Counter({"no such device": 2}))
+    (failed,) = outcome.failed
+    assert "test_that_fails" in failed
+    assert "a part" in failed
+
+
+def test_a_part_in_which_no_test_is_chosen_has_not_failed(tmp_path: Path) -> None:
+    assert outcome_of(tmp_path, "")[:3] == ("a part", 0, [])
+
+
+def test_a_part_that_could_not_begin_has_failed(tmp_path: Path) -> None:
+    assert "ended with 4" in outcome_of(tmp_path, "", "--no-such-option").failed[0]
+
+
+def test_once_its_time_is_over_no_further_test_begins(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
+    (tmp_path / "conftest.py").symlink_to(TESTS / "conftest.py")
+    monkeypatch.setenv(suite.UNTIL, str(time.time() - 1))
+    outcome = outcome_of(tmp_path, "def test_it(): pass", "-o", f"pythonpath={TESTS / 'helpers'}")
+    assert outcome.passed == 0
+    (reason,) = outcome.skipped
+    assert "the time for these tests was over" in reason
+
+
+def test_the_summary_names_what_failed_in_any_part_and_counts_all_of_them() -> None:
+    said = suite.summary(
+        [
+            suite.Outcome("one", 10, ["a::b (one)"], Counter({"no Chromium": 3}), 5.2),
+            suite.Outcome("two", 20, [], Counter({"no Chromium": 1, "no GPU": 2}), 7.0),
+        ],
+        builds_s=1.4,
+    )
+    assert said.splitlines() == [
+        "skipped, 4: no Chromium",
+        "skipped, 2: no GPU",
+        "FAILED a::b (one)",
+        "== 1 failed, 30 passed, 6 skipped in 14 s: builds 1 s, one 5 s, two 7 s",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changed", "place"),
+    [
+        ("timing_logger/analysis/collectives/waits.py", "tests/analysis/collectives"),
+        ("timing_logger/recording/cores/native/core.pyx", "tests/recording/cores"),
+        ("timing_logger/record.py", "tests/test_record.py"),
+        ("allreduce_instrumentation/process_group/in_cpp/csrc/group.h", "tests/process_group/in_cpp"),
+        ("docs/live.md", "tests/project"),
+        ("Makefile", "tests/project"),
+        ("tests/mpi/test_mpi.py", "tests/mpi/test_mpi.py"),
+        ("tests/helpers/places.py", None),
+    ],
+)
+def test_what_changed_is_tested_where_tests_mirror_it(changed: str, place: str | None) -> None:
+    assert suite.places_of([changed]) == ({place} if place else set())
+
+
+def test_every_part_of_the_quick_tests_has_tests_to_run() -> None:
+    for part in suite.quick_parts():
+        assert all((ROOT / place).exists() for place in part.where if not place.startswith("--"))
