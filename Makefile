@@ -135,9 +135,9 @@ compare: $(DEMO)
 	@env $(MPI_ENV) $(BIN)/mpiexec -n $(RANKS) $(BIN)/python -m mpi4py examples/compare_compression.py \
 		--epochs $(DEMO_EPOCHS) --log-dir logs/compare
 
-# What is named in PYTEST_ARGS runs in one process, slow or not; else tests/suite.py runs what is quick, in parts, or with
+# What is named in PYTEST_ARGS runs in one process, slow or not; else tests/helpers/suite.py runs what is quick, in parts, or with
 # make test-all everything, with five times as many random examples.
-SUITE := $(BIN)/python tests/suite.py
+SUITE := $(BIN)/python tests/helpers/suite.py
 
 test: $(TEST)
 	@$(if $(strip $(PYTEST_ARGS)),$(BIN)/python -m pytest $(PYTEST_ARGS),$(SUITE) quick --workers $(TEST_WORKERS))

@@ -29,6 +29,9 @@ DRIFT_BOUND = 30e-6
 """The most by which two clocks may drift apart, in s per s: 15 ppm for each, NTP's tolerance PHI (RFC 5905).
 """
 
+HANG_AFTER_S = 60.0
+"""A call that has been open for longer than this hangs, unless the options of its logger state another time."""
+
 MAX_RANK = 2**31 - 1
 """The largest rank: MPI's own limit, and enough for any job."""
 

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from timed_jobs import PROGRAMS, Job, said_by_the_command, timed
+import warm
+from timed_jobs import PROGRAMS, Job, said_by_the_command, timed_warm, torchrun
 
 from timing_logger import analysis, read_timings
 from timing_logger.analysis.stragglers.rank_facts import Pauses
 
-pytestmark = [
-    pytest.mark.slow("TODO"),
-    pytest.mark.serial,  # what runs beside it makes the ranks' times differ
-]
-
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2]
+of_two_ranks = pytest.mark.slow("torch.compile on two ranks, twenty times on one")
+beside_nothing = pytest.mark.serial  # what runs beside it makes the ranks' times differ
 
 
 def recompiling(folder: Path, *ranks: int) -> tuple[Job, pd.DataFrame]:
     """Run a training in which these ranks are given a new length in each step, and read its rows."""
-    job = timed(folder, [*TORCHRUN, PROGRAMS / "recompiling.py", *ranks])
+    job = timed_warm(folder, [*torchrun(warm.python()), PROGRAMS / "recompiling.py", *ranks])
     assert job.returncode == 0, job.stderr
     return job, read_timings(folder)
 
 
+@of_two_ranks
+@beside_nothing
 def test_a_rank_that_alone_compiles_again_is_named_with_that(tmp_path: Path) -> None:
     job, rows = recompiling(tmp_path, 1)
     verdict = analysis.stragglers(rows)
@@ -41,6 +39,8 @@ def test_a_rank_that_alone_compiles_again_is_named_with_that(tmp_path: Path) -> 
     assert set(compilations["layer_name"]) == {"Sequential"}
 
 
+@of_two_ranks
+@beside_nothing
 def test_where_all_ranks_compile_again_nobody_is_named_and_the_cost_is_told(tmp_path: Path) -> None:
     job, rows = recompiling(tmp_path, 0, 1)
     verdict = analysis.stragglers(rows)
@@ -65,7 +65,7 @@ def test_what_is_imported_in_a_step_is_a_row_of_that_step_and_what_is_imported_b
         "    layer(torch.ones(1)).backward()\n"
         "    optimizer.step()\n"
     )
-    job = timed(tmp_path / "logs", [sys.executable, tmp_path / "program.py"])
+    job = timed_warm(tmp_path / "logs", [warm.python(), tmp_path / "program.py"], "--quiet")
     assert job.returncode == 0, job.stderr
     rows = read_timings(tmp_path / "logs")
     imports = rows[(rows["operation"] == "IMPORT") & rows["layer_name"].isin(["early", "late"])]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
-from processes import run_python
-from timed_jobs import PROGRAMS, timed
+import warm
+from processes import run_warm
+from timed_jobs import PROGRAMS, timed_warm
 
 from timing_logger import read_host_counters
 
 
 def test_a_job_has_the_counters_of_its_ranks(tmp_path: Path) -> None:
-    job = timed(tmp_path, [sys.executable, PROGRAMS / "alone.py"])
+    job = timed_warm(tmp_path, [warm.python(), PROGRAMS / "alone.py"], "--quiet")
     assert job.returncode == 0, job.stderr
     table = read_host_counters(tmp_path)
     assert set(table["rank"]) == {0}
@@ -22,7 +22,7 @@ def test_a_job_has_the_counters_of_its_ranks(tmp_path: Path) -> None:
 
 
 def test_without_them_there_is_no_file_and_the_sidecar_says_that_they_were_off(tmp_path: Path) -> None:
-    job = timed(tmp_path, [sys.executable, PROGRAMS / "alone.py"], "--no-host-counters")
+    job = timed_warm(tmp_path, [warm.python(), PROGRAMS / "alone.py"], "--quiet", "--no-host-counters")
     assert job.returncode == 0, job.stderr
     sidecar = json.loads((tmp_path / "timing-rank0.meta.json").read_text())
     assert (sidecar["options"]["host_counters"], sidecar["host_counters"]) == (False, None)
@@ -38,10 +38,9 @@ runpy.run_path({program!r})
 """
 
 
-@pytest.mark.slow("TODO")
 @pytest.mark.parametrize("wanted", [True, False])
 def test_autolog_takes_the_same_switch(tmp_path: Path, wanted: bool) -> None:
     program = AUTOLOG.format(wanted=wanted, program=str(PROGRAMS / "alone.py"))
-    done = run_python(program, tmp_path)
+    done = run_warm(program, tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "host-rank0.csv").exists() == wanted

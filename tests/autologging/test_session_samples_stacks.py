@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
-from processes import run_python
-from timed_jobs import PROGRAMS, timed
+import warm
+from processes import run_warm
+from timed_jobs import PROGRAMS, timed_warm, torchrun
 
 SLOW = """
 import os, time, torch, torch.distributed as dist
@@ -28,19 +28,17 @@ dist.destroy_process_group()
 """
 
 
-@pytest.mark.slow("TODO")
 def test_the_line_of_a_slow_rank_is_named_though_no_row_covers_it(tmp_path: Path) -> None:
     program = tmp_path / "slow.py"
     program.write_text(SLOW)
-    torchrun = [str(Path(sys.executable).with_name("torchrun")), "--standalone", "--nproc-per-node", "2"]
-    job = timed(tmp_path / "logs", [*torchrun, str(program)], "--sample-stacks")
+    job = timed_warm(tmp_path / "logs", [*torchrun(warm.python()), program], "--sample-stacks")
     assert job.returncode == 0, job.stderr
     line = SLOW.splitlines().index('    time.sleep(0.05 if os.environ["RANK"] == "1" else 0.001)') + 1
     assert f"are in fetch ({tmp_path.name}/slow.py:{line})" in job.stderr
 
 
 def test_unless_asked_for_there_is_no_file_and_the_sidecar_says_that_they_were_off(tmp_path: Path) -> None:
-    job = timed(tmp_path, [sys.executable, PROGRAMS / "alone.py"])
+    job = timed_warm(tmp_path, [warm.python(), PROGRAMS / "alone.py"], "--quiet")
     assert job.returncode == 0, job.stderr
     sidecar = json.loads((tmp_path / "timing-rank0.meta.json").read_text())
     assert (sidecar["options"]["stack_samples"], sidecar["stack_samples"]) == (False, None)
@@ -59,7 +57,7 @@ runpy.run_path({program!r})
 @pytest.mark.parametrize("wanted", [True, False])
 def test_autolog_takes_the_same_switch_for_stacks(tmp_path: Path, wanted: bool) -> None:
     program = AUTOLOG.format(wanted=wanted, program=str(PROGRAMS / "alone.py"))
-    done = run_python(program, tmp_path)
+    done = run_warm(program, tmp_path)
     assert done.returncode == 0, done.stderr
     sidecar = json.loads((tmp_path / "timing-rank0.meta.json").read_text())
     assert sidecar["options"]["stack_samples"] == (sidecar["stack_samples"] is not None) == wanted

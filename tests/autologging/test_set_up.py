@@ -67,7 +67,6 @@ else:
 """
 
 
-@pytest.mark.slow("TODO")
 def test_a_child_of_a_rank_inherits_the_rank_and_is_none(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(STARTS_CHILDREN)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+import warm
 from conditions import wait_for
 from http_receivers import receiving, status
 from limits import JOB_S, LIMIT_S
@@ -20,31 +21,25 @@ from monitored_runs import judges_of
 from mpi_runner import PROGRAMS, environment_of_a_job
 from processes import run_job
 
-RANKS = 3
+RANKS = 2
 OUTSIDE, INSIDE = "198.18.7.1", "198.18.7.2"  # of the range for benchmarks (RFC 2544)
 
 
 def result_of(
     folder: Path, *arguments: str, meanwhile: Callable[[Path], None] | None = None, within: Sequence[str] = ()
 ) -> tuple[int, str]:
-    """Run the training, do something to it meanwhile, and return its exit code and its result."""
+    """Run the training, do something to it meanwhile, and return its exit code and its result.
+
+    ``within`` begins the command; what is there, a warm parent is not.
+    """
     helper = threading.Thread(target=meanwhile, args=(folder,)) if meanwhile else None
     if helper:
         helper.start()
-    mpiexec = Path(sys.executable).with_name("mpiexec")
-    command = [
-        *within,
-        mpiexec,
-        "-n",
-        RANKS,
-        sys.executable,
-        "-m",
-        "mpi4py",
-        PROGRAMS / "reproducible.py",
-        folder,
-    ]
+    python = sys.executable if within else warm.python()
+    mpiexec = [Path(sys.executable).with_name("mpiexec"), "-n", RANKS]
+    command = [*within, *mpiexec, python, "-m", "mpi4py", PROGRAMS / "reproducible.py", folder, *arguments]
     with environment_of_a_job() as environment:
-        done = run_job([*command, *arguments], environment=environment, name="training")
+        done = run_job(command, environment={**environment, "PYTHON": python}, name="training")
     if helper:
         helper.join(LIMIT_S)
     (result,) = re.findall(r"^RESULT (.*)$", done.stdout, re.MULTILINE) or [done.stderr[-2000:]]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import async_device
+import group_in_cpp
 import pytest
 import warm
 from limits import JOB_S
@@ -55,6 +56,8 @@ def _run(program: str, ranks: int, devices: int, group: str, limit_s: float) -> 
     if lacking := async_device.missing():
         pytest.skip(f"the asynchronous device cannot be built here: {lacking}")
     async_device.build()
+    if group == "native":
+        group_in_cpp.build()
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", ranks] if ranks > 1 else []
     with tempfile.TemporaryDirectory() as directory:
         job = run_job(

@@ -100,7 +100,9 @@ def monitor_on(host: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tupl
 def judges_of(folder: Path) -> list[int]:
     """Return the processes that hold the lock of the monitor that judges this folder."""
     lock = folder / "monitor" / "judge.lock"
-    found = []
+    found: list[int] = []
+    if not lock.exists():
+        return found
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -12,8 +13,16 @@ from coinciding_counters.hosts import host_table
 from coinciding_counters.runs import simulated
 from simulated_runs import Floats, data_parallel, factors, misplaced, of_groups, of_operations, with_work
 
-from timing_logger.analysis import Policy, stragglers_and_windows
-from timing_logger.analysis.stragglers.windows import StragglersAndWindows
+from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.files import hosts_of
+from timing_logger.analysis.roles import roles_of
+from timing_logger.analysis.step_times.step_times import step_times
+from timing_logger.analysis.stragglers.case import Case
+from timing_logger.analysis.stragglers.coinciding.search import given, with_cause
+from timing_logger.analysis.stragglers.policy import STANDARD, Policy
+from timing_logger.analysis.stragglers.verdict import judgement_on
+from timing_logger.analysis.stragglers.windows import StragglersAndWindows, verdict_and_windows
+from timing_logger.analysis.tables import opened
 
 Timings: TypeAlias = (
     tuple[pd.DataFrame, Mapping[int, str] | None]
@@ -39,11 +48,15 @@ class Example(NamedTuple):
     then: str
     of: Callable[[StragglersAndWindows], str]
 
-    def said_by(self, policy: Policy) -> str:
-        """Return what is said of the run."""
+    def said_by(self, *policies: Policy) -> tuple[str, ...]:
+        """Return what is said of the run by each policy: they differ from where its times are known."""
         timings, roles, *counters = self.run()
-        host = counters[0] if counters else None
-        return self.of(stragglers_and_windows(timings, roles=roles, policy=policy, host=host))
+        host = given(counters[0] if counters else None)
+        times, files = step_times(timings), timings.attrs.get("files", [])
+        case = Case(times, roles_of(timings, times.ranks, roles), STANDARD, hosts_of(files))
+        frame = opened(timings, COLUMNS_OF["stragglers"])
+        judged = (with_cause(judgement_on(replace(case, policy=policy), files), host) for policy in policies)
+        return tuple(self.of(verdict_and_windows(one, frame)) for one in judged)
 
 
 # -- what is compared -----------------------------------------------------------------------------------

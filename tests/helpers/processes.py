@@ -28,7 +28,7 @@ sys.exit(main())
 def run_warm(
     program: str, *arguments: object, timeout_s: float = PROCESS_S, environment: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run the text ``program`` as ``run_python`` does, in a process that has imported torch and pandas already.
+    """Run the text ``program`` as ``run_python`` does, in a process that has torch and pandas already.
 
     Not for what is said of imports, forks, signals, or the end of an interpreter (``warm``).
     """

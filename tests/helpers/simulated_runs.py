@@ -234,7 +234,7 @@ def _table(rows: Sequence[Mapping[str, Any]], logged: Sequence[str] | None) -> p
     table["incarnation"] = 1
     for name in COLUMNS:
         if name not in table:
-            table[name] = _TEXTS.get(name, pd.NA)
+            table[name] = _TEXTS.get(name, np.nan if name == "work" else pd.NA)
     texts = {name: table[name].fillna(blank) for name, blank in _TEXTS.items()}
     table = table.assign(**texts).astype(dict.fromkeys(_INTEGERS, "Int64"))
     return table[[*COLUMNS, "rank", "incarnation"]].sort_values("rank", kind="stable").reset_index(drop=True)

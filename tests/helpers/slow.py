@@ -1,7 +1,7 @@
-"""Says which tests take long, and why that is no loss: ``make test`` leaves them out, ``make test-all`` runs them.
+"""Says which tests take long: ``make test`` leaves them out, ``make test-all`` runs them.
 
-A test or file is marked with ``pytest.mark.slow("why make test can do without it")``; ``conftest.py`` refuses a mark
-without a reason.
+A test or file is marked with ``pytest.mark.slow("why make test can do without it")``. ``conftest.py`` refuses
+a mark without a reason.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import warm
 from limits import JOB_S
 from mpi_runner import OPEN_MPI
 from places import ROOT, TESTS
@@ -33,6 +34,19 @@ def untimed(command: Sequence[object]) -> Job:
 
 def timed(folder: Path, command: Sequence[object], *options: object, **environment: str) -> Job:
     return run([*RUN, "--log-dir", folder, *options, "--", *command], **environment)
+
+
+def timed_warm(folder: Path, command: Sequence[object], *options: object, **environment: str) -> Job:
+    """``timed`` where it is not tested how the timing starts: it and torch are there when a program begins.
+
+    ``command`` starts ``warm.python()``.
+    """
+    run_warm = [warm.python(), *RUN[1:], "--log-dir", folder, *options, "--", *command]
+    return run(run_warm, **{warm.SITE: "1", **environment})
+
+
+def torchrun(interpreter: str, ranks: int = 2) -> list[object]:
+    return [interpreter, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", ranks]
 
 
 def said_by_the_command(job: Job) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import group_in_cpp
 import warm
 from limits import JOB_S
 from places import ROOT, TESTS
@@ -47,6 +48,7 @@ def run_under_torchrun(
 
     ``launcher`` are further arguments of ``torchrun`` itself.
     """
+    group_in_cpp.build_if_it_times()
     command = [warm.python(), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", ranks]
     environment = {
         "PYTHONPATH": f"{ROOT}{os.pathsep}{SHARED_CHECKS}",

@@ -1,7 +1,8 @@
 """Trains a little, deterministically, and says what came out of it: of the same program, always the same.
 
 With ``monitored`` among the arguments its logger has a monitor, which posts to the address in WEBHOOK, if
-there is one. With ``slow`` rank 1 takes twice as long as the others.
+there is one, and which the interpreter in PYTHON runs; the training goes on to its end once there is a file ``done`` in
+its folder. With ``slow`` rank 1 takes twice as long as the others.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import os
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 from mpi4py import MPI
@@ -18,9 +20,12 @@ from allreduce_instrumentation import TimedIntracomm
 from timing_logger import Monitor, init_timing_logger, shutdown_timing_logger
 from timing_logger.monitoring.webhook import Webhook
 
-_STEPS = 1000 if "slow" in sys.argv else 400
+_STEPS = 1000 if "slow" in sys.argv else 80
 _STEP_S = 0.01
 
+_LONGEST_S = 300
+
+sys.executable = os.environ.get("PYTHON", sys.executable)
 world = MPI.COMM_WORLD
 webhooks = [Webhook("env:WEBHOOK")] if "WEBHOOK" in os.environ else []
 monitor = Monitor(every_s=1.0, webhooks=webhooks) if "monitored" in sys.argv else None
@@ -29,7 +34,11 @@ logger = init_timing_logger(world.rank, sys.argv[1], world_size=world.size, moni
 comm = TimedIntracomm(world, timing_logger=logger)
 generator = np.random.default_rng(world.rank)
 weights, gradient, total = np.zeros(1000), np.empty(1000), np.empty(1000)
+began_s = time.monotonic()
 for step in range(_STEPS):
+    while monitor and step == _STEPS * 3 // 4 and not Path(sys.argv[1], "done").exists():
+        time.sleep(0.01)
+        assert time.monotonic() - began_s < _LONGEST_S, "nothing was done to the monitor"
     logger.set_current_iteration(step)
     with logger.operation("FORWARD"):
         gradient[:] = np.tanh(weights + generator.normal(size=1000))

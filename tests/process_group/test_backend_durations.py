@@ -386,6 +386,7 @@ def test_torch_refuses_the_hook_over_gloo_as_expected(gloo: dist.ProcessGroup) -
     assert BackendDurations.of(gloo, NCCL) is None
 
 
+@pytest.mark.both_groups
 @pytest.mark.parametrize("hooked", [True, False])
 def test_a_group_that_is_shut_down_waits_for_hooks_first(
     gloo: dist.ProcessGroup, hooked: bool, monkeypatch: pytest.MonkeyPatch
@@ -401,6 +402,7 @@ def test_a_group_that_is_shut_down_waits_for_hooks_first(
     assert done == (["waited", "shut down"] if hooked else ["shut down"])
 
 
+@pytest.mark.both_groups
 def test_a_group_is_asked_when_it_is_made_and_not_when_it_is_seen_later(
     gloo: dist.ProcessGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:

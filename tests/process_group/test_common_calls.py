@@ -19,6 +19,8 @@ from timing_logger.reading import read_timings
 from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink
 
+pytestmark = pytest.mark.both_groups
+
 OPTIONS = {
     "allreduce": dist.AllreduceOptions, "broadcast": dist.BroadcastOptions, "reduce": dist.ReduceOptions,
     "all_gather_single": c10d.AllgatherOptions, "_allgather_base": c10d.AllgatherOptions,

@@ -37,7 +37,7 @@ def instrumented() -> Results:
     return run_with_torchrun(2, "instrumented_group.py", "instrument")
 
 
-@pytest.fixture(params=["init_process_group", "instrument"])
+@pytest.fixture(params=[pytest.param("init_process_group", marks=pytest.mark.both_groups), "instrument"])
 def either(request: pytest.FixtureRequest) -> Results:
     """What both ways of timing must do."""
     way = "initialised" if request.param == "init_process_group" else "instrumented"
@@ -62,6 +62,7 @@ def buckets(found: list[Row]) -> list[str]:
 # -- DDP -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.both_groups
 @pytest.mark.parametrize("name", TRAININGS)
 def test_losses_and_parameters_are_those_of_an_untimed_training(
     initialised: Results, instrumented: Results, name: str
@@ -252,6 +253,7 @@ def test_a_later_instrument_goes_on_counting_where_the_first_stopped(instrumente
         assert (row["operation"], row["seq"]) == ("ALLREDUCE", 7)
 
 
+@pytest.mark.both_groups
 @pytest.mark.parametrize("name", TRAININGS)
 def test_a_model_trains_on_after_uninstrument(initialised: Results, instrumented: Results, name: str) -> None:
     for rank, by_init in zip(instrumented, initialised, strict=True):
@@ -281,6 +283,7 @@ def test_a_second_instrument_is_refused_unless_it_brings_another_model(instrumen
             assert rank["refused"][name] == ""
 
 
+@pytest.mark.both_groups
 def test_instrument_of_groups_that_are_timed_already_is_refused_unless_it_names_a_model(
     initialised: Results,
 ) -> None:

@@ -23,7 +23,7 @@ PR_SET_NAME = 15  # linux/prctl.h
 ENDS = 12  # each was aborted four times in ten
 
 
-@pytest.mark.slow("TODO")
+@pytest.mark.slow("twelve processes, to catch one abort in four; the rest by stand-ins")
 @pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="this system cannot have gloo's threads run last")
 def test_an_exit_waits_until_gloos_threads_have_let_go_of_their_tensors(tmp_path: Path) -> None:
     job = run_job(

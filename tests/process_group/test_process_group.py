@@ -10,6 +10,8 @@ import torch.distributed as dist
 from slow import slow
 from torch_runner import run_with_torchrun
 
+pytestmark = pytest.mark.both_groups
+
 Results = list[dict[str, Any]]
 Row = dict[str, Any]
 
@@ -77,12 +79,18 @@ def untimed() -> Results:
     return run_with_torchrun(2, "timed_group.py", "untimed")
 
 
-@pytest.fixture(scope="module", params=[slow(4, "TODO")], ids="{} ranks".format)
+@pytest.fixture(
+    scope="module",
+    params=[slow(4, "two ranks show all but new groups of some ranks, meshes and three peers")],
+    ids="{} ranks".format,
+)
 def four(request: pytest.FixtureRequest) -> Results:
     return run_with_torchrun(request.param, "timed_group.py", "timed", "messages", "groups", "sampled")
 
 
-@pytest.fixture(scope="module", params=[slow("DETAIL", "TODO")])
+@pytest.fixture(
+    scope="module", params=[slow("DETAIL", "what torch itself checks, by the same calls as without")]
+)
 def checked(request: pytest.FixtureRequest) -> Results:
     """Under torch's debug mode, in which it wraps the backend and compares what ranks call."""
     with pytest.MonkeyPatch.context() as environment:

@@ -13,7 +13,7 @@ from torch_runner import run_with_torchrun
 
 from timing_logger.record import COLUMNS as FILE_COLUMNS
 
-pytestmark = pytest.mark.slow("TODO")
+pytestmark = pytest.mark.slow("sixteen starts under torchrun, of which some wait until a group gives up")
 
 Results = list[dict[str, Any]]
 Row = dict[str, Any]

@@ -15,7 +15,7 @@ import pytest
 import torch.distributed as dist
 from torch_runner import run_with_torchrun
 
-pytestmark = pytest.mark.slow("TODO")
+pytestmark = pytest.mark.slow("compares at length with what torch says of the same calls")
 
 Row = dict[str, Any]
 Rows = list[Row]

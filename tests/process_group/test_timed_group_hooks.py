@@ -17,6 +17,8 @@ from allreduce_instrumentation.process_group._torch_patches import leave_new_gro
 from timing_logger import TimingLogger
 from timing_logger.sinks.memory import MemorySink
 
+pytestmark = pytest.mark.both_groups
+
 HAS_RECORDER_HOOKS = hasattr(c10d, "_maybe_attach_flight_recorder")
 
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from functools import partial
 
+import pytest
 from device_runner import on_device
+
+pytestmark = pytest.mark.both_groups
 
 two_ranks = partial(on_device, "timed_calls.py", ranks=2)
 two_ranks_of_nccl2 = partial(on_device, "timed_nccl2.py", ranks=2)

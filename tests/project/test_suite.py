@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from places import ROOT, TESTS
-from pytest import MonkeyPatch
-
-sys.path.append(str(TESTS))
-
 import suite
+from places import ROOT, TESTS
 
 TWO_TESTS = """
 import pytest
@@ -29,11 +24,8 @@ def test_that_is_skipped_too(): pass
 
 def outcome_of(folder: Path, text: str, *options: str) -> suite.Outcome:
     (folder / "test_it.py").write_text(text)
-    return suite.run(
-        suite.Part("a part", "not slow", [str(folder)], one_by_one=True),
-        1,
-        ["-p", "no:cacheprovider", *options],
-    )
+    part = suite.Part("a part", "not slow", [str(folder)], one_by_one=True)
+    return suite.run(part, 1, ["-p", "no:cacheprovider", *options])
 
 
 def test_a_part_is_told_by_what_passed_failed_and_was_skipped_for_which_reason(tmp_path: Path) -> None:
@@ -52,7 +44,9 @@ def test_a_part_that_could_not_begin_has_failed(tmp_path: Path) -> None:
     assert "ended with 4" in outcome_of(tmp_path, "", "--no-such-option").failed[0]
 
 
-def test_once_its_time_is_over_no_further_test_begins(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
+def test_once_its_time_is_over_no_further_test_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "conftest.py").symlink_to(TESTS / "conftest.py")
     monkeypatch.setenv(suite.UNTIL, str(time.time() - 1))
     outcome = outcome_of(tmp_path, "def test_it(): pass", "-o", f"pythonpath={TESTS / 'helpers'}")

@@ -12,9 +12,10 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 
+import group_in_cpp
 import pytest
 from limits import LIMIT_S
-from processes import run_python
+from processes import run_warm
 
 from timing_logger import TimingLogger
 from timing_logger.record import Record
@@ -225,7 +226,7 @@ def test_a_label_stays_in_force_in_a_pass_within_a_pass(
 _DEEP = """
     import os, sys, threading
     import torch, torch.distributed as dist
-    from allreduce_instrumentation import instrument
+    from allreduce_instrumentation import init_process_group, instrument
     from timing_logger import TimingLogger
     from timing_logger.sinks.memory import MemorySink
 
@@ -263,10 +264,14 @@ _DEEP = """
 
     sink = MemorySink()
     logger = TimingLogger(0, None, sinks=[sink])
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    instrument(timing_logger=logger)
+    alone = {"store": dist.HashStore(), "rank": 0, "world_size": 1}
+    if sys.argv[1] == "instrument":
+        dist.init_process_group("gloo", **alone)
+        instrument(timing_logger=logger)
+    else:
+        init_process_group("gloo", timing_logger=logger, **alone)
     engines = []
-    for depth in map(int, sys.argv[1:]):
+    for depth in map(int, sys.argv[2:]):
         running = [dist.all_reduce(torch.ones(1), async_op=True)]
         backward(depth, hook)
     logger.flush()
@@ -278,9 +283,15 @@ _DEEP = """
 """
 
 
-def test_hooks_and_callbacks_of_a_thread_of_autograds_write_rows_of_the_thread_that_called_it() -> None:
+@pytest.mark.parametrize(
+    "way", ["instrument", pytest.param("init_process_group", marks=pytest.mark.both_groups)]
+)
+def test_hooks_and_callbacks_of_a_thread_of_autograds_write_rows_of_the_thread_that_called_it(
+    way: str,
+) -> None:
     """61 deep the engine's thread was called by the engine alone; 64 deep it called further passes itself."""
-    done = run_python(_DEEP, 61, 64)
+    group_in_cpp.build_if_it_times()
+    done = run_warm(_DEEP, way, 61, 64)
     assert done.returncode == 0, done.stderr
     engines, *rows = done.stdout.splitlines()
     assert "MainThread" not in engines

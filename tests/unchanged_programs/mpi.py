@@ -1,5 +1,6 @@
-"""Reduces in a loop with mpi4py; it knows nothing of being timed. Rank 2 is late to each reduction."""
+"""Reduces in a loop with mpi4py; it knows nothing of being timed. Argument: the seconds by which rank 2 is late."""
 
+import sys
 import time
 
 import numpy as np
@@ -7,9 +8,9 @@ from mpi4py import MPI
 
 comm = MPI.COMM_WORLD
 total = np.empty(100)
-for _ in range(40):
+for _ in range(24):
     if comm.rank == 2:
-        time.sleep(0.01)
+        time.sleep(float(sys.argv[1]))
     comm.Allreduce(np.ones(100), total)
 names = comm.gather(f"rank {comm.rank}", root=0)
 if comm.rank == 0:

@@ -80,10 +80,11 @@ def _with_exact_integers(frame: nw.DataFrame[IntoDataFrameT]) -> nw.DataFrame[In
 
 
 def _has_inexact(frame: Frame, name: str) -> bool:
-    column = frame[name]
-    if not column.dtype.is_numeric() or not len(column):
+    column = frame.get_column(name)
+    dtype = column.dtype
+    if not dtype.is_numeric() or not len(column):
         return False
-    if column.dtype == nw.Int64 and column.implementation.is_pandas_like():  # masks take thrice as long
+    if dtype == nw.Int64 and column.implementation.is_pandas_like():  # masks take thrice as long
         values = column.to_native().to_numpy(np.int64, na_value=0)
         return bool(values.max() > LARGEST or values.min() < -LARGEST)
     ends = column.min(), column.max()
@@ -107,12 +108,13 @@ def _with_whole_numbers(frame: nw.DataFrame[IntoDataFrameT]) -> nw.DataFrame[Int
             "a table of one process add timings.assign(rank=0)."
         )
     names = [name for name in ("rank", "incarnation") if name in frame.columns]
-    return frame.with_columns(*(column for name in names if (column := _repaired(frame, name)) is not None))
+    repaired = [column for name in names if (column := _repaired(frame, name)) is not None]
+    return frame.with_columns(*repaired) if repaired else frame
 
 
 def _repaired(frame: Frame, name: str) -> Column | None:
     """Return the column as int64; None if it needs no change."""
-    column = frame[name]
+    column = frame.get_column(name)
     if column.dtype.is_integer() and not column.null_count():
         return None
     try:

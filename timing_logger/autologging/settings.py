@@ -11,13 +11,12 @@ from pathlib import Path
 
 from timing_logger.errors import ConfigurationError
 from timing_logger.run_identity import identity
+from timing_logger.run_info import HANG_AFTER_S
 
 VARIABLE = "TIMING_LOGGER_AUTOLOG"
 
 HANG_AFTER = "TIMING_LOGGER_HANG_AFTER"
-"""The environment variable that says after how many seconds a call hangs; 60 without it."""
-
-_HANG_AFTER_S = 60.0
+"""The environment variable that says after how many seconds a call hangs."""
 
 MESSAGES = "autolog-messages-*.txt"
 """The files that have what the logger warns of."""
@@ -83,8 +82,8 @@ def hang_after_s(environment: Mapping[str, str] = os.environ) -> float:
     try:
         stated = float(environment.get(HANG_AFTER, ""))
     except ValueError:
-        return _HANG_AFTER_S
-    return stated if 0 < stated < 1e9 else _HANG_AFTER_S
+        return HANG_AFTER_S
+    return stated if 0 < stated < 1e9 else HANG_AFTER_S
 
 
 def note_problem(log_dir: str) -> None:

@@ -101,7 +101,7 @@ class Options:
     record_every_n_steps: int = 1
     enabled: bool = True
     device_timeout: float = 1.0
-    hang_after: float = 60.0
+    hang_after: float = HANG_AFTER_S
     handle_sigterm: bool = False
     pause_rows: bool = False
     host_counters: bool = False

@@ -19,6 +19,9 @@ HERE = Path(__file__).parent
 COLD = "TIMING_LOGGER_TESTS_COLD"
 """The environment variable that has every program start in an interpreter of its own."""
 
+SITE = "TIMING_LOGGER_TESTS_WARM_SITE"
+"""The one that has a program run what ``sitecustomize`` there is, as late as that is: torch is imported already."""
+
 
 @functools.cache
 def python() -> str:

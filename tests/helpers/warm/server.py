@@ -9,6 +9,7 @@ import array
 import atexit
 import contextlib
 import gc
+import importlib
 import os
 import runpy
 import selectors
@@ -24,11 +25,14 @@ from typing import Any, NamedTuple, NoReturn
 
 HEAVY = (
     "numpy", "pandas", "narwhals", "msgspec", "jinja2", "rich.console", "rich.table", "rich.progress",
-    "pyarrow", "pyarrow.parquet", "scipy.stats", "torch", "torch.distributed", "torch.distributed.elastic.agent.server.local_elastic_agent",
+    "pyarrow", "pyarrow.parquet", "scipy.stats", "torch", "torch._dynamo", "torch.distributed", "torch.distributed.elastic.agent.server.local_elastic_agent",
     "torch.distributed.launcher.api", "torch.nn.parallel", "torch.distributed.fsdp", "torch.profiler", "torch.utils.data", "email", "http.server",
     "multiprocessing.connection", "statistics", "concurrent.futures.thread",
 )  # fmt: skip
 """Of others alone: what is tested is imported by the program itself."""
+
+SITE = "TIMING_LOGGER_TESTS_WARM_SITE"
+"""As in ``__init__.py``."""
 
 
 class Request(NamedTuple):
@@ -150,10 +154,13 @@ def run(request: Request, client: str) -> NoReturn:
     os.environ.update(request.environment)
     program = chosen(request.arguments)
     paths = [path for path in request.environment.get("PYTHONPATH", "").split(os.pathsep) if path]
-    if program is None or any(Path(path, "sitecustomize.py").exists() for path in paths):
+    customizes = any(Path(path, "sitecustomize.py").exists() for path in paths)
+    if program is None or (customizes and SITE not in request.environment):
         os.execve(sys.executable, [sys.executable, *request.arguments], request.environment)
     os.setsid()
     sys.path[0:1] = paths
+    if customizes:
+        importlib.import_module("sitecustomize")
     if sys.argv[0] == "torch.distributed.run":
         sys.executable = client  # its workers are started by it
     for stream in (sys.stdout, sys.stderr):
@@ -227,10 +234,22 @@ def end(status: int) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
+    _end_mpi(status)
     if status < 0:
         signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
     os._exit(status & 0xFF)
+
+
+def _end_mpi(status: int) -> None:
+    """Do what mpi4py does in the last moment of an interpreter."""
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is None or not mpi.Is_initialized() or mpi.Is_finalized():
+        return
+    if status and "mpi4py.run" in sys.modules:  # an exception of a program under ``-m mpi4py``
+        mpi.COMM_WORLD.Abort(status if status > 0 else 128 - status)
+    if sys.modules["mpi4py"].rc.finalize is not False:
+        mpi.Finalize()
 
 
 def main() -> None:

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import os
-import shutil
+import signal
 import subprocess
-import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import group_in_cpp
 import pytest
+import warm
 from conditions import wait_for
-from limits import LIMIT_S
+from limits import PROCESS_S
 
-from timing_logger import which_core
-
-COMPILER = shutil.which(os.environ.get("CXX", "c++")) or ""
-
-pytestmark = pytest.mark.skipif(
-    which_core.NAME != "native" or not COMPILER, reason="no native core, or no C++ compiler"
-)
+pytestmark = group_in_cpp.needed
 
 PROGRAM = """
-import pathlib, sys, time
+import os, pathlib, sys, time
 from allreduce_instrumentation.process_group.in_cpp import group_library
 
 folder, takes_s, spare_s = pathlib.Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
 
 def compile(command):  # in place of the compiler
-    (folder / f"begun-{time.monotonic_ns()}").touch()
+    (folder / f"begun-{os.getpid()}").touch()
     time.sleep(takes_s)
     pathlib.Path(command[-1]).write_text("whole")
 
@@ -44,51 +41,55 @@ except group_library.CannotBuildError as error:
 def build(folder: Path, *, takes_s: float, spare_s: float = 60.0) -> subprocess.Popen[str]:
     """Start a process that builds a library in ``folder`` by a compiler that takes as long as stated."""
     arguments = [str(folder), str(takes_s), str(spare_s)]
-    environment = {
-        **os.environ,
-        "TIMING_LOGGER_GROUP": "python",
-    }  # else to import it would build the real one
-    command = [sys.executable, "-c", PROGRAM, *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    of_the_import = {"TIMING_LOGGER_GROUP": "python"}  # else it would build the real one
+    command = [warm.python(), "-c", PROGRAM, *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **of_the_import})
 
 
-def n_begun(folder: Path) -> int:
-    return len(list(folder.glob("begun-*")))
+def begun(folder: Path) -> list[int]:
+    """Return the processes that have begun to compile."""
+    return [int(path.name.removeprefix("begun-")) for path in folder.glob("begun-*")]
 
 
-def endless_build(folder: Path) -> subprocess.Popen[str]:
-    """Start one that does not end, and return when it has begun."""
-    job = build(folder, takes_s=600)
-    wait_for(lambda: n_begun(folder), by=job)
-    return job
+@contextmanager
+def an_endless_build(folder: Path) -> Iterator[Callable[[], None]]:
+    """Start a build that does not end, and wait until it has begun; gives what kills it."""
+    job = build(folder, takes_s=3600)
+    (pid,) = wait_for(lambda: begun(folder), by=job)
+
+    def kill() -> None:
+        if job.poll() is None:
+            os.kill(pid, signal.SIGKILL)
+            job.communicate(timeout=PROCESS_S)
+
+    try:
+        yield kill
+    finally:
+        kill()
 
 
 def test_of_processes_that_need_it_at_once_one_builds_it(tmp_path: Path) -> None:
     jobs = [build(tmp_path, takes_s=0.5) for _ in range(3)]
-    assert [job.communicate(timeout=LIMIT_S)[0] for job in jobs] == ["whole\n"] * 3
-    assert n_begun(tmp_path) == 1
+    assert [job.communicate(timeout=PROCESS_S)[0] for job in jobs] == ["whole\n"] * 3
+    assert len(begun(tmp_path)) == 1
 
 
 def test_one_that_is_killed_while_it_builds_leaves_it_to_the_next(tmp_path: Path) -> None:
-    killed = endless_build(tmp_path)
-    killed.kill()
-    killed.wait(LIMIT_S)
-    assert not (tmp_path / "library.so").exists()
-    assert build(tmp_path, takes_s=0).communicate(timeout=LIMIT_S)[0] == "whole\n"
+    with an_endless_build(tmp_path) as kill:
+        kill()
+        assert not (tmp_path / "library.so").exists()
+        assert build(tmp_path, takes_s=0).communicate(timeout=PROCESS_S)[0] == "whole\n"
 
 
 def test_who_waits_longer_than_a_build_may_take_does_without(tmp_path: Path) -> None:
-    other = endless_build(tmp_path)
-    try:
-        said = build(tmp_path, takes_s=0, spare_s=0.2).communicate(timeout=LIMIT_S)[0]
-    finally:
-        other.kill()
-        other.wait(LIMIT_S)
+    with an_endless_build(tmp_path):
+        said = build(tmp_path, takes_s=0, spare_s=0.2).communicate(timeout=PROCESS_S)[0]
     assert said == "another process has not finished building it\n"
 
 
 def test_the_library_is_built_for_this_torch_and_its_group_is_a_group_of_torchs() -> None:
     torch = pytest.importorskip("torch")
+    group_in_cpp.build()
     from allreduce_instrumentation.process_group.in_cpp.group_library import library
 
     assert issubclass(library().Group, torch.distributed.ProcessGroup)

@@ -5,24 +5,20 @@ The device is the tests' own (``async_device``).
 
 from __future__ import annotations
 
-import os
-import shutil
 from functools import partial
 from importlib.metadata import version
 from typing import Any
 
+import group_in_cpp
 import pytest
 from device_runner import on_device
 from packaging.version import Version
 
-from timing_logger import which_core
 from timing_logger.recording.device.reserved import AT_ONCE
 from timing_logger.recording.device.stream_marks import MOST_INTERVALS
 
-COMPILER = shutil.which(os.environ.get("CXX", "c++")) or ""
-
 pytestmark = [
-    pytest.mark.skipif(which_core.NAME != "native" or not COMPILER, reason="no native core, or no compiler"),
+    group_in_cpp.needed,
     pytest.mark.skipif(Version(version("torch")) < Version("2.12"), reason="Python times devices there"),
 ]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
+import group_in_cpp
 import pytest
-from processes import run_python
+from processes import run_warm
 from torch_runner import PROGRAMS
 
 from timing_logger import which_core
@@ -18,8 +18,6 @@ needs_native = pytest.mark.skipif(
     which_core.NAME != "native", reason="the native core was not built, or is off"
 )
 
-COMPILER = shutil.which(os.environ.get("CXX", "c++"))
-
 WHICH = """
 from allreduce_instrumentation.process_group.in_cpp.which_group import CHOSEN
 print(CHOSEN.name)
@@ -27,7 +25,7 @@ print(CHOSEN.name)
 
 
 def chosen_with(program: str = WHICH, **environment: str) -> subprocess.CompletedProcess[str]:
-    return run_python(program, environment={"TIMING_LOGGER_GROUP": "native", **environment})
+    return run_warm(program, environment={"TIMING_LOGGER_GROUP": "native", **environment})
 
 
 def test_unless_it_is_asked_for_nothing_is_built() -> None:
@@ -85,18 +83,18 @@ with TimingLogger(0, FOLDER) as logger:
 """
 
 
-@needs_native
-@pytest.mark.skipif(not COMPILER, reason="no C++ compiler")
+@group_in_cpp.needed
 @pytest.mark.parametrize("group", ["python", "native"])
 def test_the_sidecar_names_what_timed_the_groups(tmp_path: Path, group: str) -> None:
+    group_in_cpp.build()
     run = chosen_with(f"FOLDER = {str(tmp_path)!r}\n{ONE_CALL}", TIMING_LOGGER_GROUP=group)
     assert run.returncode == 0, run.stderr
     assert json.loads((tmp_path / "timing-rank0.meta.json").read_text())["process_group"] == group
 
 
-@needs_native
-@pytest.mark.skipif(not COMPILER, reason="no C++ compiler")
+@group_in_cpp.needed
 def test_odd_calls_raise_the_same_and_have_the_same_rows_whichever_times_them() -> None:
+    group_in_cpp.build()
     program = (PROGRAMS / "odd_calls.py").read_text()
     runs = {group: chosen_with(program, TIMING_LOGGER_GROUP=group) for group in ("python", "native")}
     told = {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import pytest
 from device_runner import on_device
 
 one_process = partial(on_device, "timing.py")
@@ -97,12 +98,14 @@ def test_a_forked_child_is_timed_by_the_host_and_ends_no_block_of_its_parent() -
 # -- two ranks -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.both_groups
 def test_an_operation_is_timed_on_the_device_of_its_tensor() -> None:
     lasts = [True, "ok"]
     rows = {"ALLREDUCE": lasts, "IALLREDUCE": lasts, "WAIT": lasts}
     assert two_ranks("tensor_off_the_current_device") == [[rows, True]] * 2
 
 
+@pytest.mark.both_groups
 def test_timing_buckets_holds_no_streams_that_torch_gives_to_others() -> None:
     """The group's own is busy, and the one in which we wait for all of its buckets."""
     for busy, are_ok, are_many in two_ranks("streams_of_the_pool"):
@@ -111,6 +114,7 @@ def test_timing_buckets_holds_no_streams_that_torch_gives_to_others() -> None:
         assert are_many
 
 
+@pytest.mark.both_groups
 def test_the_rows_of_ddp_say_that_the_backward_pass_was_blocked() -> None:
     for found in two_ranks("ddp"):
         assert {"IALLREDUCE", "WAIT"} <= set(found["operations"])
@@ -121,6 +125,7 @@ def test_the_rows_of_ddp_say_that_the_backward_pass_was_blocked() -> None:
         assert found["exposed"] == found["hidden"] == [True] * 3
 
 
+@pytest.mark.both_groups
 def test_the_rows_of_fsdp2_lie_in_the_streams_where_it_calls() -> None:
     for found in two_ranks("fsdp2"):
         assert found["statuses"] == ["ok"]
@@ -130,11 +135,13 @@ def test_the_rows_of_fsdp2_lie_in_the_streams_where_it_calls() -> None:
         assert found["as long as they last"]
 
 
+@pytest.mark.both_groups
 def test_coalesced_operations_end_when_they_were_waited_for() -> None:
     rows = ["IRECV", "ISEND", "WAIT"]
     assert two_ranks("coalesced") == [[rows, True, [1.0] * 4]] * 2
 
 
+@pytest.mark.both_groups
 def test_the_optimizer_reduces_on_the_device_where_the_group_can() -> None:
     for found in two_ranks("optimizer"):
         assert found["as one process"]

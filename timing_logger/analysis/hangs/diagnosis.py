@@ -24,7 +24,7 @@ from timing_logger.analysis.hangs.imported_ends import as_far_as_told, doubts_th
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.analysis.hangs.open_calls import Ending, ending_of, rows_by_rank
 from timing_logger.analysis.hangs.result import RankEnd, RunEnd, RunState
-from timing_logger.analysis.hangs.sidecar_state import HANG_AFTER_S, LastWords, last_words
+from timing_logger.analysis.hangs.sidecar_state import LastWords, last_words
 from timing_logger.analysis.hangs.stuck_groups import StuckGroup, stuck_groups
 from timing_logger.analysis.hangs.stuck_messages import stuck_messages
 from timing_logger.analysis.hangs.stuck_set_up import stuck_set_up

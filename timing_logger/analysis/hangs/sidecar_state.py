@@ -14,10 +14,7 @@ from timing_logger.analysis.files import File, sidecar_of
 from timing_logger.reading.alignment import wall_offset_ns
 from timing_logger.reading.living import ALIVE
 from timing_logger.record import NS_PER_S
-from timing_logger.run_info import OpenCallInfo
-
-HANG_AFTER_S = 60.0
-"""A call that is open for longer than this hangs, unless the sidecar's options state another time."""
+from timing_logger.run_info import HANG_AFTER_S, OpenCallInfo
 
 N_GROUPS = "n_groups"
 """The key under which a sidecar from a digest states how many groups there are, if it tells of fewer."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, Field, fields
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from timing_logger.run_info import SCHEMA_VERSION, RunInfo
+from timing_logger.run_info import HANG_AFTER_S, SCHEMA_VERSION, RunInfo
 
 _PLAIN = {
     int: ("int64_t", "json_integer"),
@@ -39,6 +39,8 @@ def run_info_header() -> str:
 #define TIMING_LOGGER_RUN_INFO_H
 
 #include "json.h"
+
+#define HANG_AFTER_S {HANG_AFTER_S!r}
 
 {structs}static inline void write_run_info(FILE *file, const struct run_info *value)
 {{

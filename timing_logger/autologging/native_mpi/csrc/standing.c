@@ -2,8 +2,7 @@
 #include <stdlib.h>
 
 #include "native.h"
-
-#define HANG_AFTER_S 60
+#include "run_info.h"
 
 int64_t hang_after_ns, progressed_ns;
 

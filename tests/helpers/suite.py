@@ -1,7 +1,7 @@
 """Runs the tests in parts, each in a pytest of its own, and says at the end what became of all of them.
 
-Usage: ``suite.py quick`` (``make test``), ``suite.py all`` (``make test-all``), or ``suite.py deep`` (CI): the slow
-tests of what differs from a commit, as long as the time for them lasts.
+Usage: ``suite.py quick`` (``make test``), ``suite.py all`` (``make test-all``), or ``suite.py deep`` (``make
+test-deep``): the slow tests of what differs from a commit, as long as the time for them lasts.
 """
 
 from __future__ import annotations
@@ -18,11 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-TESTS = Path(__file__).resolve().parent
-ROOT = TESTS.parent
-sys.path.append(str(TESTS / "helpers"))
-
 from limits import scaled
+from places import HELPERS, ROOT, TESTS
 
 PACKAGES = ("timing_logger", "allreduce_instrumentation")
 
@@ -31,7 +28,7 @@ RECORDING = (
     "tests/faults", "tests/test_moved.py", "tests/project/test_async_device.py", "tests/mpi/test_mpi.py",
     "tests/process_group/test_process_group.py",
 )  # fmt: skip
-"""Tests of programs, which are over the core that their process chose: those of a core itself run over both in one."""
+"""Tests of programs, which are over their process's core; those of a core itself are over both."""
 
 IN_CPP = {"TIMING_LOGGER_GROUP": "native"}
 GROUPS = (
@@ -66,7 +63,7 @@ class Part(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a part: how many tests passed, which failed, why others were skipped, and how long it took."""
+    """What became of a part: how many passed, which failed, why others were skipped, how long it took."""
 
     name: str
     passed: int
@@ -106,7 +103,7 @@ def deep_parts(since: str) -> list[Part]:
 
 
 def places_of(changed: Sequence[str]) -> set[str]:
-    """Return where the tests of these files are: of a module the folder that mirrors its own, of pages ``tests/project``."""
+    """Return where the tests of these files are: of a module the folder that mirrors its own."""
     return {place for file in changed if (place := _place_of(Path(file)))}
 
 
@@ -139,31 +136,24 @@ def _run(*command: str) -> str:
 
 
 def run(part: Part, workers: int, options: Sequence[str]) -> Outcome:
-    """Run a part, which prints its progress; a pytest that ends otherwise than by its tests is a failure, too."""
+    """Run a part, which prints its progress; a pytest that ends otherwise than by its tests has failed, too."""
+    environment = {**os.environ, **part.environment}
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder, "results.xml")
-        command = [
-            *(
-                sys.executable,
-                "-m",
-                "pytest",
-                "-q",
-                "--no-header",
-                f"--timeout={TEST_LIMIT_S}",
-                f"--junitxml={results}",
-            ),
-            *(() if part.one_by_one else ("-n", str(workers), "--dist", "loadfile")),
-            *("-m", part.chosen, *options, *part.where),
-        ]
+        command = [*_command(part, workers), f"--junitxml={results}", *options]
         began_s = time.monotonic()
-        status = subprocess.run(
-            command, cwd=ROOT, env={**os.environ, **part.environment}, check=False
-        ).returncode
-        took_s = time.monotonic() - began_s
-        outcome = _outcome(part.name, results, took_s)
+        status = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+        outcome = _outcome(part.name, results, time.monotonic() - began_s)
     if status not in (0, 1, 5):  # 5: no test was chosen
         outcome = outcome._replace(failed=[*outcome.failed, f"{part.name}: pytest ended with {status}"])
     return outcome
+
+
+def _command(part: Part, workers: int) -> list[str]:
+    side_by_side = [] if part.one_by_one else ["-n", str(workers), "--dist", "loadfile"]
+    limit = f"--timeout={TEST_LIMIT_S}"
+    pytest = [sys.executable, "-m", "pytest", "-q", "--no-header", limit, *side_by_side]
+    return [*pytest, "-m", part.chosen, *part.where]
 
 
 def _outcome(name: str, results: Path, took_s: float) -> Outcome:
@@ -179,23 +169,22 @@ def summary(outcomes: Sequence[Outcome], builds_s: float) -> str:
     """Return what is said at the end: why tests were skipped, which failed, and one line over all parts."""
     skipped: Counter[str] = sum((outcome.skipped for outcome in outcomes), Counter())
     failed = [name for outcome in outcomes for name in outcome.failed]
+    passed = sum(outcome.passed for outcome in outcomes)
     seconds = [("builds", builds_s), *((outcome.name, outcome.took_s) for outcome in outcomes)]
-    return "\n".join(
-        [
-            *(f"skipped, {number}: {reason}" for reason, number in skipped.most_common()),
-            *(f"FAILED {name}" for name in failed),
-            f"== {len(failed)} failed, {sum(each.passed for each in outcomes)} passed, {skipped.total()} skipped in "
-            f"{sum(took_s for _, took_s in seconds):.0f} s: "
-            + ", ".join(f"{name} {took_s:.0f} s" for name, took_s in seconds),
-        ]
-    )
+    in_all_s = sum(took_s for _, took_s in seconds)
+    lines = [
+        *(f"skipped, {number}: {reason}" for reason, number in skipped.most_common()),
+        *(f"FAILED {name}" for name in failed),
+        f"== {len(failed)} failed, {passed} passed, {skipped.total()} skipped in {in_all_s:.0f} s: "
+        + ", ".join(f"{name} {took_s:.0f} s" for name, took_s in seconds),
+    ]
+    return "\n".join(lines)
 
 
 def main() -> int:
     options = _parser().parse_args()
-    parts = {"quick": quick_parts, "all": all_parts, "deep": lambda: deep_parts(options.since)}[
-        options.which
-    ]()
+    chosen = {"quick": quick_parts, "all": all_parts, "deep": lambda: deep_parts(options.since)}
+    parts = chosen[options.which]()
     began_s = time.monotonic()
     build()
     builds_s = time.monotonic() - began_s
@@ -227,10 +216,8 @@ def _parser() -> argparse.ArgumentParser:
 def build() -> None:
     """Build once, before the first test and with no test's limit, what is built on first use."""
     print("== building what tests use", flush=True)
-    program = TESTS / "helpers" / "built_ahead.py"
-    subprocess.run(
-        [sys.executable, str(program)], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True
-    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, str(HELPERS / "built_ahead.py")], cwd=ROOT, env=environment, check=True)
 
 
 if __name__ == "__main__":
