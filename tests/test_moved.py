@@ -28,6 +28,7 @@ def recorded(name: str, **options: Any) -> list[tuple[str, str, int | None, floa
     return [(row.operation, row.layer_name, row.iteration, row.work) for row in sink.records]
 
 
+@pytest.mark.both_cores
 def test_logger_phase_warns_of_logger_operation_and_leaves_the_same_row() -> None:
     with pytest.warns(DeprecationWarning, match=r"^logger\.phase is called logger\.operation now$") as said:
         earlier = recorded("phase")
@@ -35,6 +36,7 @@ def test_logger_phase_warns_of_logger_operation_and_leaves_the_same_row() -> Non
     assert [warning.filename for warning in said] == [__file__]
 
 
+@pytest.mark.both_cores
 def test_logger_phase_of_a_logger_that_is_off_warns_too_and_leaves_no_row() -> None:
     with pytest.warns(DeprecationWarning, match=r"logger\.operation"):
         assert recorded("phase", enabled=False) == []
@@ -53,6 +55,7 @@ def test_a_logger_times_operations_without_a_warning_and_without_the_module_of_w
     assert run.stdout == "False\n", run.stderr
 
 
+@pytest.mark.both_cores
 def test_what_logger_operation_times_is_found_by_the_column_operation(tmp_path: Path) -> None:
     with TimingLogger(0, tmp_path) as logger, logger.operation("DATA"):
         pass

@@ -271,3 +271,16 @@ def test_counters_that_contradict_the_duration_are_marked() -> None:
 )
 def test_a_duration_that_is_none_is_marked(elapsed_ms: object) -> None:
     assert stated_interval(elapsed_ms, None, None, 7) == (7, None, INVALID_VALUE)
+
+
+@pytest.mark.parametrize(
+    ("elapsed_ms", "off_ms", "status"),
+    [
+        (100.0, 9.9, OK), (100.0, -9.9, OK), (100.0, 10.1, INCONSISTENT_COUNTERS),
+        (100.0, -10.1, INCONSISTENT_COUNTERS), (5.0, 0.9, OK), (5.0, 1.1, INCONSISTENT_COUNTERS),
+    ],
+)  # fmt: skip
+def test_counters_may_be_off_by_a_tenth_of_the_duration_or_by_1_ms(
+    elapsed_ms: float, off_ms: float, status: str
+) -> None:
+    assert stated_interval(elapsed_ms, 2.0, 2.0 + (elapsed_ms + off_ms) / 1e3, 10**12)[2] == status

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import json
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_args
@@ -41,6 +43,14 @@ DOCS = ROOT / "docs"
 needs_native = pytest.mark.skipif(core.NAME != "native", reason="the native core was not built, or is off")
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 of_each_kind = pytest.mark.parametrize("kind", VALUES)
+
+CopyWith = Callable[[str], Copy]
+
+
+@pytest.fixture(scope="module")
+def copy_with(tmp_path_factory: pytest.TempPathFactory) -> CopyWith:
+    """What makes the package with a column of some kind, once for all tests: they compile it once."""
+    return functools.cache(lambda kind: Copy(tmp_path_factory.mktemp(kind), kind))
 
 
 @pytest.mark.parametrize(
@@ -79,8 +89,10 @@ print(json.dumps([logger.stats.written, logger.stats.dropped]))
 
 
 @of_each_kind
-def test_lines_have_the_cells_of_their_header_with_one_more_column(tmp_path: Path, kind: str) -> None:
-    copy = Copy(tmp_path, kind)
+def test_lines_have_the_cells_of_their_header_with_one_more_column(
+    copy_with: CopyWith, tmp_path: Path, kind: str
+) -> None:
+    copy = copy_with(kind)
     written, dropped = json.loads(copy.said(_RECORD.replace("VALUE", copy.value), tmp_path / "logs"))
     header, *lines = (tmp_path / "logs" / "timing-rank0.csv").read_text().splitlines()
     assert header.split(",") == [*COLUMNS, "invented"]
@@ -89,8 +101,8 @@ def test_lines_have_the_cells_of_their_header_with_one_more_column(tmp_path: Pat
 
 
 @needs_native
-def test_a_native_core_that_was_built_for_other_columns_is_not_used_and_says_so(tmp_path: Path) -> None:
-    copy = Copy(tmp_path, "amount")
+def test_a_native_core_that_was_built_for_other_columns_is_not_used_and_says_so(copy_with: CopyWith) -> None:
+    copy = copy_with("amount")
     asked = "import timing_logger as t; print(t.recording_core, t.recording_core_note)"
     said = copy.said(asked)
     assert said.startswith("python ")
@@ -103,13 +115,13 @@ def test_a_native_core_that_was_built_for_other_columns_is_not_used_and_says_so(
 
 
 @needs_native
-def test_a_ring_of_other_columns_is_not_read(tmp_path: Path) -> None:
+def test_a_ring_of_other_columns_is_not_read(copy_with: CopyWith, tmp_path: Path) -> None:
     channel = core.new_channel(10)
     channel.back_by(tmp_path / "a.ring", tmp_path / "timing-rank0.csv", 1, 10**18)
     read = "import os, sys; from timing_logger.ring_file import read_ring; "
     read += "print(read_ring(os.open(sys.argv[1], os.O_RDONLY)).damaged)"
     assert run_python(read, tmp_path / "a.ring").stdout == "0\n"
-    refused = Copy(tmp_path, "integer").run(read, tmp_path / "a.ring")
+    refused = copy_with("integer").run(read, tmp_path / "a.ring")
     assert "NotARing: a version of timing_logger with other columns wrote it" in refused.stderr
 
 
@@ -157,12 +169,12 @@ def _lines_in_c(package: Path, header: str, folder: Path) -> list[list[str]]:
 
 @needs_compiler
 @of_each_kind
-def test_the_writer_in_c_follows_the_table(tmp_path: Path, kind: str) -> None:
-    copy = Copy(tmp_path, kind)
+def test_the_writer_in_c_follows_the_table(copy_with: CopyWith, tmp_path: Path, kind: str) -> None:
+    copy = copy_with(kind)
     header = copy.said(
         "from timing_logger.columns_in_c import columns_header; print(columns_header(), end='')"
     )
-    names, cells = _lines_in_c(tmp_path / "timing_logger", header, tmp_path)
+    names, cells = _lines_in_c(copy.folder / "timing_logger", header, tmp_path)
     assert names == [*COLUMNS, "invented"]
     assert len(cells) == len(names)
     assert cells[-1] == {"text": "x", "integer": cells[-1], "amount": "0.5"}[kind]
@@ -255,8 +267,10 @@ print((folder / "all.csv").read_text())
 
 
 @of_each_kind
-def test_files_with_one_more_column_are_read_beside_earlier_ones(tmp_path: Path, kind: str) -> None:
-    copy = Copy(tmp_path, kind)
+def test_files_with_one_more_column_are_read_beside_earlier_ones(
+    copy_with: CopyWith, tmp_path: Path, kind: str
+) -> None:
+    copy = copy_with(kind)
     engines = ["pandas", "pyarrow"] if has_pyarrow() else ["pandas"]
     header, *lines = copy.said(_READ.replace("VALUE", copy.value), tmp_path, *engines).split()
     at = header.split(",").index("invented")

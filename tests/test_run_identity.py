@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import warm
 from mpi_runner import PROGRAMS, environment_of_a_job
 from processes import run_job, run_python
 
@@ -173,12 +174,11 @@ assert not any(name.startswith("mpi4py") for name in sys.modules)
 
 
 @pytest.mark.skipif(not MPIEXEC.exists(), reason="no mpiexec")
-@pytest.mark.serial  # four ranks
 @pytest.mark.parametrize("hidden", ["", "PMI_SPAWNED,OMPI_PARENT_PORT"], ids=["stated", "only MPI knows"])
 def test_a_spawned_rank_knows_that_it_is_one(hidden: str, tmp_path: Path) -> None:
     program = PROGRAMS / "spawned_loggers.py"
     with environment_of_a_job() as environment:
-        command = [MPIEXEC, "-n", 2, sys.executable, "-m", "mpi4py", program, tmp_path]
+        command = [MPIEXEC, "-n", 2, warm.python(), "-m", "mpi4py", program, tmp_path, warm.python()]
         job = run_job(command, environment={**environment, "HIDDEN": hidden}, name="spawning")
     assert job.returncode == 0, job.stderr
     told = [json.loads(path.read_text()) for path in tmp_path.glob("*.meta.json")]

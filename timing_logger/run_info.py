@@ -30,7 +30,7 @@ DRIFT_BOUND = 30e-6
 """
 
 HANG_AFTER_S = 60.0
-"""A call that has been open for longer than this hangs, unless the options of its logger state another time."""
+"""A call that has been open for longer than this hangs, unless its logger's options state another time."""
 
 MAX_RANK = 2**31 - 1
 """The largest rank: MPI's own limit, and enough for any job."""

@@ -1,19 +1,17 @@
 """The all-reducers, over MPI on one to nine real ranks and over gloo on one to three.
 
-By day up to four ranks: more keep every core busy for long, and beside them everything else would crawl.
+By day on one and four over MPI: more keep every core busy for long, and everything beside them would crawl.
 """
 
 from __future__ import annotations
 
 import functools
-import subprocess
-import sys
 from typing import Any
 
 import pytest
-from limits import PROCESS_S
 from mpi_runner import Run, run_on_ranks
 from places import ROOT
+from processes import run_warm
 from slow import slow, slow_and_serial
 from torch_runner import run_with_torchrun
 
@@ -59,25 +57,24 @@ APART = {
 FOR_EVERY_REDUCER = ("NaN", "failing compressor", "length", "dtype")
 
 
-FEW, MANY = 4, 9
+BY_DAY, OTHERS = (1, 4), (2, 3, 5, 6, 7, 8, 9)
 
-MPI = [("mpi", number) for number in range(1, MANY + 1)]
-GLOO = [("gloo", number) for number in range(1, 4)]
-EVERY_MPI = [one if one[1] <= FEW else slow_and_serial(one, "TODO") for one in MPI]
-EVERY_GLOO = [one if one[1] == 2 else slow(one, "TODO") for one in GLOO]
+_SAME = "another number of ranks, on the same path"
+EVERY_MPI = [("mpi", number) for number in BY_DAY] + [slow_and_serial(("mpi", n), _SAME) for n in OTHERS]
+EVERY_GLOO = [("gloo", 3)] + [slow(("gloo", number), _SAME) for number in (1, 2)]
 
 
 @functools.cache
-def over_mpi(most: int) -> Run:
-    """One start, in which every number of ranks up to ``most`` is tried."""
-    return run_on_ranks(most, "allreduce.py")
+def over_mpi(numbers: tuple[int, ...]) -> Run:
+    """One start, in which these numbers of ranks are tried."""
+    return run_on_ranks(max(numbers), "allreduce.py", *map(str, numbers))
 
 
 @functools.cache
 def results_of(transport: str, number: int) -> Results:
     """What each of so many ranks found out in the program of that transport."""
     if transport == "mpi":
-        return over_mpi(FEW if number <= FEW else MANY).results_on(number)
+        return over_mpi(BY_DAY if number in BY_DAY else OTHERS).results_on(number)
     return run_with_torchrun(number, "allreduce_groups.py")
 
 
@@ -162,7 +159,7 @@ def test_one_compressor_serves_several_names(ranks: Results) -> None:
     assert all(rank["names"] for rank in ranks)
 
 
-@pytest.mark.slow("TODO")
+@pytest.mark.slow("tensors of 2**24 entries")
 def test_indices_beyond_what_float32_can_count_survive() -> None:
     common = [2**24 + 1, 2**24 + 3, 2**24 + 99]
     for number, rank in enumerate(run_on_ranks(2, "allreduce_large.py").results):
@@ -238,23 +235,33 @@ def tree_rows(rank: int, ranks: int, own: int) -> list[list[Any]]:
     return rows
 
 
-@pytest.mark.parametrize(("case", "own"), [("gtopk", 4), ("gtopk of halves", 2)])
-def test_rows_of_a_gtopk_reduction(mpi_ranks: Results, case: str, own: int) -> None:
-    alone = len(mpi_ranks) == 1
+def check_gtopk_rows(ranks: Results, case: str, own: int) -> None:
+    alone = len(ranks) == 1
     sums = [["BCAST", f"sparse {part}", 4 * PICKS, 0] for part in ("values", "indices")]
-    for number, rank in enumerate(mpi_ranks):
+    for number, rank in enumerate(ranks):
         assert [[*row[:3], row[4]] for row in rank["rows"][case]] == [
             ["COMPRESS", "sparse", own * LENGTH, None],
             ["ALLGATHER", "sparse agreement", HEADER, None],
-            *tree_rows(number, len(mpi_ranks), own),
+            *tree_rows(number, len(ranks), own),
             *([] if alone else sums),
             ["DECOMPRESS", "sparse", (own + 4 if alone else 8) * PICKS, None],
         ]
 
 
-def test_messages_over_gloo_are_those_over_mpi(gloo_ranks: Results) -> None:
-    over_mpi = results_of("mpi", len(gloo_ranks))
-    for group, comm in zip(gloo_ranks, over_mpi, strict=True):
+def test_rows_of_a_gtopk_reduction(ranks: Results) -> None:
+    check_gtopk_rows(ranks, "gtopk", 4)
+
+
+def test_rows_of_a_gtopk_reduction_of_halves(mpi_ranks: Results) -> None:
+    check_gtopk_rows(mpi_ranks, "gtopk of halves", 2)
+
+
+@pytest.mark.slow("what each kind of row has, either transport is asked by day")
+@pytest.mark.serial
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_messages_over_gloo_are_those_over_mpi(number: int) -> None:
+    over_mpi, over_gloo = results_of("mpi", number), results_of("gloo", number)
+    for group, comm in zip(over_gloo, over_mpi, strict=True):
         for case in ("dense", "dense FP16", "topk", "gtopk"):
             assert group["rows"][case] == comm["rows"][case]
 
@@ -410,7 +417,7 @@ def test_unusable_communicators_are_refused_at_once(mpi_ranks: Results) -> None:
             assert errors[case][1].startswith("comm is the null communicator")
         for case in ("none", "a number"):
             assert errors[case][1].startswith("comm must be an mpi4py intracommunicator or")
-        assert ("intercommunicator" in errors) == (len(mpi_ranks) == 2)
+        assert ("intercommunicator" in errors) == (len(mpi_ranks) > 1)
 
 
 def test_unusable_groups_are_refused_at_once(gloo_ranks: Results) -> None:
@@ -453,11 +460,13 @@ def test_a_process_group_needs_no_mpi4py(gloo_ranks: Results) -> None:
 
 
 def test_compressors_and_copies_need_torch_alone() -> None:
-    code = (
-        "import sys, allreduce_instrumentation.compressors, allreduce_instrumentation.copies; "
-        "print('mpi4py' in sys.modules)"
+    run = run_warm(
+        f"""
+        import sys
+        sys.path.insert(0, {str(ROOT)!r})
+        print("mpi4py" in sys.modules)
+        import allreduce_instrumentation.compressors, allreduce_instrumentation.copies
+        print("mpi4py" in sys.modules)
+        """
     )
-    run = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=PROCESS_S, check=True
-    )
-    assert run.stdout == "False\n"
+    assert run.stdout == "False\nFalse\n", run.stderr

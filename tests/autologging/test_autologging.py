@@ -16,7 +16,6 @@ from timed_jobs import PROGRAMS, run, said_by_the_command, timed, timed_warm, to
 import timing_logger
 from timing_logger import analysis, read_timings
 
-
 # -- what it says ----------------------------------------------------------------------------------------
 
 
@@ -61,7 +60,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 dist.init_process_group("fake", rank=1, world_size=2, store=FakeStore())
 print(type(MPI.COMM_WORLD).__name__)
 """
-    job = timed_warm(tmp_path, [warm.python(), "-c", program])
+    job = timed_warm(tmp_path, [warm.python(), "-c", program], "--quiet")
     assert job.stdout == "Intracomm\n", job.stderr
     assert [path.name for path in tmp_path.glob("timing-*.csv")] == ["timing-rank1.csv"]
 
@@ -118,7 +117,7 @@ def test_a_second_run_into_the_folder_is_the_one_that_is_told_of(tmp_path: Path)
 
 
 def test_a_module_that_is_called_within_a_container_has_forward_rows(tmp_path: Path) -> None:
-    assert timed_warm(tmp_path, [warm.python(), PROGRAMS / "alone.py"]).returncode == 0
+    assert timed_warm(tmp_path, [warm.python(), PROGRAMS / "alone.py"], "--quiet").returncode == 0
     counts = analysis.summarize(read_timings(tmp_path), by=["operation"]).set_index("operation")["count"]
     assert counts[["DATA", "BACKWARD", "OPTIMIZER"]].tolist() == [10, 10, 10]
     assert counts["FORWARD"] == 8  # from the third step on: after the first the container is watched
@@ -126,7 +125,7 @@ def test_a_module_that_is_called_within_a_container_has_forward_rows(tmp_path: P
 
 def test_a_trained_model_is_loaded_where_the_package_is_not(tmp_path: Path) -> None:
     plain = run([warm.python(), PROGRAMS / "alone.py"])
-    job = timed_warm(tmp_path / "logs", [warm.python(), PROGRAMS / "alone.py", tmp_path / "model"])
+    job = timed_warm(tmp_path / "logs", [warm.python(), PROGRAMS / "alone.py", tmp_path / "model"], "--quiet")
     assert job.stdout == plain.stdout
     load = f"""
         import pickle, sys
@@ -153,7 +152,7 @@ init_timing_logger(0, {str(tmp_path / "own")!r}).record_timing("MINE", 1.0)
 shutdown_timing_logger()
 optimizer.step()
 """
-    job = timed_warm(tmp_path / "logs", [warm.python(), "-c", program])
+    job = timed_warm(tmp_path / "logs", [warm.python(), "-c", program], "--quiet")
     assert job.returncode == 0, job.stderr
     assert read_timings(tmp_path / "own")["operation"].tolist() == ["MINE"]
     assert read_timings(tmp_path / "logs")["operation"].tolist() == ["BACKWARD", "OPTIMIZER", "OPTIMIZER"]
@@ -238,7 +237,7 @@ def train(steps):
     return optimizer
 kept = [train(5), train(7)]
 """
-    timed_warm(tmp_path, [warm.python(), "-c", program])
+    timed_warm(tmp_path, [warm.python(), "-c", program], "--quiet")
     rows = read_timings(tmp_path)
     steps = rows[rows["operation"] == "OPTIMIZER"]["iteration"]
     assert list(steps) == list(range(12))

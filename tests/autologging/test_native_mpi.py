@@ -93,7 +93,7 @@ def test_every_function_that_moves_data_between_ranks_is_in_the_table(environmen
 
 
 def test_every_line_has_the_cells_of_the_table(jobs: Jobs) -> None:
-    assert jobs.timed("collectives").returncode == 0
+    assert jobs.timed("collectives", "--quiet").returncode == 0
     header, *lines = (jobs.folder / "timing-rank0.csv").read_text().splitlines()
     assert header + "\n" == HEADER
     assert [len(cells) for cells in csv.reader(lines)] == [len(COLUMNS)] * 5
@@ -118,7 +118,7 @@ def test_a_program_in_c_has_its_rows_and_is_left_as_it_is(jobs: Jobs) -> None:
 
 
 def test_a_message_from_any_source_names_its_sender_whether_or_not_the_program_asks(jobs: Jobs) -> None:
-    assert jobs.timed("messages").returncode == 0
+    assert jobs.timed("messages", "--quiet").returncode == 0
     received = [row for row in jobs.rows(0) if row[0] == "IRECV"]
     assert [(row[1], row[4], row[5]) for row in received] == [("5", "0", "1"), ("5", "1", "1")]
 
@@ -315,15 +315,26 @@ def test_a_compiler_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch, tmp_pa
         library()
 
 
+COMPILES_NOTHING = """#!/bin/sh
+case "$1" in -E) exec mpicc "$@" ;; esac
+while [ "$1" != -o ]; do shift; done
+touch "$2"
+"""
+
+
 def test_a_library_is_built_once(
     environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    compiler, cache = tmp_path / "compiler", tmp_path / "cache"
+    compiler.write_text(COMPILES_NOTHING)  # all other tests have the library that a real one makes
+    compiler.chmod(0o755)
     monkeypatch.setenv("PATH", environment["PATH"])
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("MPICC", str(compiler))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     first = library()
     monkeypatch.setattr(build, "_build", None)
     assert library() == first
-    assert [path.name for path in (tmp_path / "timing_logger").iterdir()] == [first.name]
+    assert [path.name for path in (cache / "timing_logger").iterdir()] == [first.name]
 
 
 def test_every_nth_iteration_is_refused(environment: dict[str, str], tmp_path: Path) -> None:

@@ -6,10 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import warm
 from hung_runs import Rank, inflight, write_run
 from limits import scaled
 from processes import run_python
-from timed_jobs import said_by_the_command, timed
+from timed_jobs import said_by_the_command, timed_warm
 
 from timing_logger import read_timings
 from timing_logger.analysis import hang
@@ -59,18 +60,19 @@ def test_a_rank_of_mpi_is_that_of_its_launcher_and_no_batch_scripts() -> None:
 STARTS_CHILDREN = """
 import os, subprocess, sys, time
 import torch
-if len(sys.argv) > 1:
+if len(sys.argv) > 2:
     import timing_logger.autologging.set_up as set_up
     print(set_up.is_child_of_rank(), set_up.is_child_of_rank.__module__)
 else:
-    subprocess.run([sys.executable, __file__, "child"], check=True)
+    subprocess.run([sys.argv[1], __file__, "", "child"], check=True)
 """
 
 
 def test_a_child_of_a_rank_inherits_the_rank_and_is_none(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(STARTS_CHILDREN)
-    job = timed(tmp_path / "logs", [sys.executable, program], RANK="0", WORLD_SIZE="2")
+    command = [warm.python(), program, warm.python()]
+    job = timed_warm(tmp_path / "logs", command, RANK="0", WORLD_SIZE="2")
     assert job.stdout.startswith("True"), job.stderr
 
 
@@ -83,7 +85,7 @@ dist.init_process_group("gloo")
 """
 
 
-@pytest.mark.slow("TODO")
+@pytest.mark.slow("waits ten seconds for a hang, of two ranks that start cold")
 @pytest.mark.serial
 def test_a_job_whose_rank_never_comes_to_init_process_group_is_told_while_it_hangs(tmp_path: Path) -> None:
     program = tmp_path / "program.py"

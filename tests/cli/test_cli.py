@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import warm
 from late_ranks import late_by, noise, steps
 from limits import PROCESS_S
 from timing_files import record, write_sidecar, write_timing_file
@@ -17,7 +18,7 @@ from timing_files import record, write_sidecar, write_timing_file
 from timing_logger.cli import main
 from timing_logger.run_info import Counters
 
-COMMAND = [sys.executable, "-m", "timing_logger", "summary"]
+COMMAND = ["-m", "timing_logger", "summary"]
 
 
 def write_run(folder: Path, late: int | None = None) -> Path:
@@ -92,7 +93,9 @@ def test_no_line_is_wider_than_the_terminal(
 
 def test_a_piped_report_is_plain_ascii(tmp_path: Path) -> None:
     write_timing_file(write_run(tmp_path), 9, []).write_bytes(b"times")
-    run = subprocess.run([*COMMAND, tmp_path], capture_output=True, timeout=PROCESS_S, check=True)
+    run = subprocess.run(
+        [warm.python(), *COMMAND, tmp_path], capture_output=True, timeout=PROCESS_S, check=True
+    )
     assert run.stdout.isascii()
     assert b"\x1b" not in run.stdout
     assert run.stderr == b""
@@ -252,7 +255,7 @@ def test_without_a_command_all_commands_are_listed(capsys: pytest.CaptureFixture
 
 def test_a_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    command = [*COMMAND, write_run(tmp_path)]
+    command = [sys.executable, *COMMAND, write_run(tmp_path)]
     reading, writing = os.pipe()
     os.close(reading)
     try:
@@ -268,7 +271,11 @@ def test_an_encoding_that_lacks_a_letter_is_no_error(tmp_path: Path) -> None:
     write_timing_file(tmp_path, 0, [record("MÜLLER")])
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     run = subprocess.run(
-        [*COMMAND, tmp_path], env=environment, capture_output=True, timeout=PROCESS_S, check=False
+        [sys.executable, *COMMAND, tmp_path],
+        env=environment,
+        capture_output=True,
+        timeout=PROCESS_S,
+        check=False,
     )
     assert (run.returncode, run.stderr) == (0, b"")
     assert b"M\\xdcLLER" in run.stdout

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
 import pytest
+import warm
 from limits import LIMIT_S
 from processes import INTERRUPTIBLE_CLI
 from simulated_runs import CLOCK_OFFSETS_S, Floats, data_parallel, factors
@@ -24,7 +24,7 @@ from timing_logger.run_info import host_name
 
 @contextmanager
 def telling(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-c", INTERRUPTIBLE_CLI, "watch", str(folder), "--verdict", *options]
+    command = [warm.python(), "-c", INTERRUPTIBLE_CLI, "watch", str(folder), "--verdict", *options]
     killed_late = ["timeout", "--signal=KILL", str(LIMIT_S), *command, "--interval", "0.05"]
     with subprocess.Popen(killed_late, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -90,7 +90,7 @@ def record(folder: Path, ranks: list[int], world_size: int) -> None:
 
 
 def watch(folder: Path, *options: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "timing_logger", "watch", str(folder), "--interval", "0.1", *options]
+    command = [warm.python(), "-m", "timing_logger", "watch", str(folder), "--interval", "0.1", *options]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 

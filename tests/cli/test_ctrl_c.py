@@ -76,7 +76,9 @@ PLACES = [
 ]
 
 
-@pytest.mark.slow("TODO")
+@pytest.mark.slow(
+    "each place is a command of its own; make test has workers and imports that are interrupted"
+)
 @pytest.mark.parametrize(("place", "workers", "command"), PLACES, ids=lambda value: str(value))
 @pytest.mark.parametrize("to_all", [True, False], ids=["all", "parent"])
 def test_an_interrupt_ends_a_command_wherever_it_stands(

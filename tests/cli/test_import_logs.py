@@ -6,10 +6,10 @@ import json
 import math
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+import warm
 from benchmark_outputs import OSU
 from conditions import wait_for
 from inspector_dumps import write_dumps
@@ -286,7 +286,7 @@ def test_a_log_is_followed_until_a_signal_comes_and_its_rows_are_there_meanwhile
     tmp_path: Path, number: signal.Signals, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = [
-        sys.executable,
+        warm.python(),
         "-c",
         INTERRUPTIBLE_CLI,
         *steps(tmp_path, "--phases", "data,forward", "--follow"),

@@ -8,52 +8,63 @@ import sys
 from pathlib import Path
 
 import pytest
+import warm
 from mpi_runner import environment_of_a_job
 from processes import run_job
 
 from timing_logger.cli import main
 
-SLOW_FOR_A_WHILE = """
-import time
-from mpi4py import MPI
-rank, begun_s, steps = MPI.COMM_WORLD.rank, time.monotonic(), 0
-ends = False
-while not ends:
-    passed_s = time.monotonic() - begun_s
-    time.sleep(0.010 + (0.010 if rank == 1 and passed_s < 7 else 0.0))
-    ends = MPI.COMM_WORLD.allreduce(passed_s > 17, op=MPI.LOR)
-    steps += 1
-"""
-
-
-HEARS_IT_TOO = """
+TOLD = """
 import time
 from pathlib import Path
 from mpi4py import MPI
-from timing_logger import Monitor, init_timing_logger
 world, folder = MPI.COMM_WORLD, Path(r"FOLDER")
+limit_s = time.monotonic() + 200
+
+def told(change):
+    path = folder / "verdicts.jsonl"
+    return path.exists() and f'"{change}"' in path.read_text()
+
+def works():
+    time.sleep(0.010 + (0.020 if world.rank == 1 and not told("begins") else 0.0))
+
+def may_end():
+    return told("ends") or time.monotonic() > limit_s
+"""
+"""Rank 1 is slow until that is told, and the program goes on until it is told that it no longer is."""
+
+UNCHANGED = f"""{TOLD}
+while not world.allreduce(may_end(), op=MPI.LOR):
+    works()
+"""
+
+
+HEARS_IT_TOO = f"""{TOLD}
+from timing_logger import Monitor, init_timing_logger
+
 def keep(event):
     with (folder / "heard.jsonl").open("a") as file: file.write(event["id"] + "\\n")
+
 monitor = Monitor(every_s=1, window_s=10, on_verdict=keep)
 logger = init_timing_logger(rank=world.rank, log_dir=folder, monitor=monitor)
-begun_s, step, ends = time.monotonic(), 0, False
+step, ends = 0, False
 while not ends:
-    passed_s = time.monotonic() - begun_s
     logger.set_current_iteration(step)
     with logger.operation("DATA"):
-        time.sleep(0.010 + (0.010 if world.rank == 1 and passed_s < 8 else 0.0))
+        works()
     with logger.record_mpi_operation("ALLREDUCE", 8, seq=step, group="world", group_size=3):
-        ends = world.allreduce(passed_s > 22, op=MPI.LOR)
+        ends = world.allreduce(may_end(), op=MPI.LOR)
     step += 1
 logger.close()
 """
 
 
-def monitored_run(folder: Path, *options: str, program: str = SLOW_FOR_A_WHILE) -> tuple[int, str]:
+def monitored_run(folder: Path, *options: str, program: str = UNCHANGED) -> tuple[int, str]:
     """Run the program on three ranks with a monitor, and return the exit code and stderr."""
-    job = [Path(sys.executable).with_name("mpiexec"), "-n", 3, sys.executable, "-m", "mpi4py", "-c", program]
+    program = program.replace("FOLDER", str(folder))
+    job = [Path(sys.executable).with_name("mpiexec"), "-n", 3, warm.python(), "-m", "mpi4py", "-c", program]
     command = [
-        sys.executable, "-m", "timing_logger", "run", "--monitor", "--monitor-every", 1, "--log-dir", folder,
+        warm.python(), "-m", "timing_logger", "run", "--monitor", "--monitor-every", 1, "--log-dir", folder,
         *options, "--", *job,
     ]  # fmt: skip
     with environment_of_a_job() as environment:
@@ -71,12 +82,13 @@ def test_it_says_when_a_rank_is_found_slow_and_when_that_is_over(tmp_path: Path)
     assert lines == [events[0]["text"], f"over: {events[1]['text']}"]
 
 
-@pytest.mark.slow("TODO")
+@pytest.mark.slow(
+    "three ranks for ten seconds; make test has a monitor of the command, and monitors of programs"
+)
 def test_a_function_of_the_program_gets_each_event_once_too(tmp_path: Path) -> None:
     """The program has a monitor of its own: one of the two judges, the other passes on what that tells."""
     folder = tmp_path / "logs"
-    program = HEARS_IT_TOO.replace("FOLDER", str(folder))
-    status, said = monitored_run(folder, program=program)
+    status, said = monitored_run(folder, program=HEARS_IT_TOO)
     told = [json.loads(line)["id"] for line in (folder / "verdicts.jsonl").read_text().splitlines()]
     assert status == 0, said
     assert told, said

@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import warm
 from conditions import wait_for
 from limits import PROCESS_S
 from places import ROOT
 from processes import INTERRUPTIBLE_CLI
 from simulated_runs import CLOCK_OFFSETS_S, data_parallel, factors
+from slow import slow
 from timing_files import record, write_table, write_timing_file
 
 from timing_logger import read_timings
@@ -67,6 +69,24 @@ def ask(capsys: pytest.CaptureFixture[str]) -> Any:
     return asked
 
 
+@pytest.fixture(scope="module")
+def answers() -> dict[tuple[str, ...], str]:
+    return {}
+
+
+@pytest.fixture
+def ask_once(ask: Any, answers: dict[tuple[str, ...], str]) -> Any:
+    """``ask`` for what several tests look at: the same question is answered once for all of them."""
+
+    def asked(*arguments: object) -> str:
+        key = tuple(map(str, arguments))
+        if key not in answers:
+            answers[key] = ask(*arguments)
+        return answers[key]
+
+    return asked
+
+
 def on_one_line(text: str) -> str:
     return re.sub(r"\s+", " ", text)
 
@@ -79,25 +99,27 @@ def test_the_front_page_has_every_question() -> None:
     assert [name for name in NAMES if f"\n| `{name}` |" not in page] == []
 
 
-def test_the_slow_rank_is_named_with_its_cost_window_and_operation(ask: Any, with_slow_rank: Path) -> None:
-    text = on_one_line(ask("stragglers", with_slow_rank))
+def test_the_slow_rank_is_named_with_its_cost_window_and_operation(
+    ask_once: Any, with_slow_rank: Path
+) -> None:
+    text = on_one_line(ask_once("stragglers", with_slow_rank))
     assert text.startswith("Verdict: rank 2 costs this run ")
     assert "in each of 40 steps, throughout (iterations 0 to 39), in BACKWARD. Certain." in text
 
 
 def test_the_conditions_that_decided_are_shown_where_they_are_asked_for(
-    ask: Any, with_slow_rank: Path
+    ask_once: Any, with_slow_rank: Path
 ) -> None:
-    assert "z among the peers" not in ask("stragglers", with_slow_rank)
-    assert "z among the peers" in ask("stragglers", with_slow_rank, "--why")
+    assert "z among the peers" not in ask_once("stragglers", with_slow_rank)
+    assert "z among the peers" in ask_once("stragglers", with_slow_rank, "--why")
 
 
-def test_of_healthy_ranks_nobody_is_named(ask: Any, healthy: Path) -> None:
-    assert ask("stragglers", healthy).startswith("Verdict: no rank is slow.")
+def test_of_healthy_ranks_nobody_is_named(ask_once: Any, healthy: Path) -> None:
+    assert ask_once("stragglers", healthy).startswith("Verdict: no rank is slow.")
 
 
-def test_the_verdict_is_one_json_object(ask: Any, with_slow_rank: Path) -> None:
-    found = json.loads(ask("stragglers", with_slow_rank, "--json"))
+def test_the_verdict_is_one_json_object(ask_once: Any, with_slow_rank: Path) -> None:
+    found = json.loads(ask_once("stragglers", with_slow_rank, "--json"))
     assert (found["verdict"], found["ranks"], found["operation"]) == ("rank", [2], "BACKWARD")
     assert (found["first_iteration"], found["last_iteration"], found["window"]) == (0, 39, "persistent")
     assert {"labels", "score", "cost_ms", "gates", "evidence", "windows"} <= set(found)
@@ -108,7 +130,13 @@ def test_the_verdict_is_one_json_object(ask: Any, with_slow_rank: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fail_on", "exit_code"), [("rank", 1), ("role,rank", 1), ("role", 0), ("group-wide,diffuse", 0)]
+    ("fail_on", "exit_code"),
+    [
+        ("role,rank", 1),
+        ("group-wide,diffuse", 0),
+        pytest.param("rank", 1, marks=pytest.mark.slow("one of two that are named is the harder case")),
+        pytest.param("role", 0, marks=pytest.mark.slow("one of two that are named is the harder case")),
+    ],
 )
 def test_bad_news_fail_only_where_asked(ask: Any, with_slow_rank: Path, fail_on: str, exit_code: int) -> None:
     assert "rank 2" in ask("stragglers", with_slow_rank, "--fail-on", fail_on, exit_code=exit_code)
@@ -117,22 +145,22 @@ def test_bad_news_fail_only_where_asked(ask: Any, with_slow_rank: Path, fail_on:
 # -- the other questions ---------------------------------------------------------------------------
 
 
-def test_bandwidth_is_that_of_nccl_tests(ask: Any, with_slow_rank: Path) -> None:
-    (found,) = json.loads(ask("bandwidth", with_slow_rank, "--json"))["bandwidth"]
+def test_bandwidth_is_that_of_nccl_tests(ask_once: Any, with_slow_rank: Path) -> None:
+    (found,) = json.loads(ask_once("bandwidth", with_slow_rank, "--json"))["bandwidth"]
     assert found["transfer_ms"] == pytest.approx(1.5)
     assert found["transfer_algbw_gb_per_s"] == pytest.approx(1e6 / 1.5e-3 / 1e9)
     assert found["transfer_busbw_gb_per_s"] == pytest.approx(1e6 / 1.5e-3 / 1e9 * 2 * 3 / 4)
-    assert "1.000" in ask("bandwidth", with_slow_rank)
+    assert "1.000" in ask_once("bandwidth", with_slow_rank)
 
 
-def test_who_waits_for_whom(ask: Any, with_slow_rank: Path) -> None:
-    rows = json.loads(ask("waits", with_slow_rank, "--json"))["waits"]
+def test_who_waits_for_whom(ask_once: Any, with_slow_rank: Path) -> None:
+    rows = json.loads(ask_once("waits", with_slow_rank, "--json"))["waits"]
     assert [row["times_last"] for row in rows] == [0, 0, STEPS, 0]
     for name in ("wait_ms", "clock_free_wait_ms"):
         waited = [row[name] for row in rows]
         assert waited[2] == pytest.approx(0, abs=1e-3)
         assert min(waited[:2] + waited[3:]) == pytest.approx(20 * STEPS, rel=0.1)
-    assert "Group world" in ask("waits", with_slow_rank)
+    assert "Group world" in ask_once("waits", with_slow_rank)
 
 
 def test_collectives_that_do_not_fit_together_are_told(ask: Any, tmp_path: Path) -> None:
@@ -169,11 +197,11 @@ def test_totals_are_by_whatever_is_asked_for(ask: Any, healthy: Path) -> None:
 
 
 @pytest.mark.parametrize("question", OF_ITERATIONS)
-def test_ranks_and_iterations_are_selected(ask: Any, with_slow_rank: Path, question: str) -> None:
+def test_ranks_and_iterations_are_selected(ask_once: Any, with_slow_rank: Path, question: str) -> None:
     """Without the slow rank, and in half of the steps."""
-    chosen = ask(question, with_slow_rank, "--ranks", "0-1,3", "--iterations", "20:", "--json")
+    chosen = ask_once(question, with_slow_rank, "--ranks", "0-1,3", "--iterations", "20:", "--json")
     assert '"rank": 2' not in chosen
-    assert json.loads(chosen) != json.loads(ask(question, with_slow_rank, "--json")) or question in (
+    assert json.loads(chosen) != json.loads(ask_once(question, with_slow_rank, "--json")) or question in (
         "compression",
     )
 
@@ -218,7 +246,13 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 
 @pytest.mark.parametrize("command", EVERY_CHOICE, ids=" ".join)
-@pytest.mark.parametrize(("ranks", "lacking"), [("7", "7"), ("2-9", "4-9")])
+@pytest.mark.parametrize(
+    ("ranks", "lacking"),
+    [
+        ("2-9", "4-9"),
+        pytest.param("7", "7", marks=pytest.mark.slow("refused in the same place for each command")),
+    ],
+)
 def test_ranks_that_there_are_not_are_an_error_that_names_those_there_are(
     capsys: pytest.CaptureFixture[str], healthy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     command: list[str], ranks: str, lacking: str,
@@ -230,7 +264,7 @@ def test_ranks_that_there_are_not_are_an_error_that_names_those_there_are(
 
 
 @pytest.mark.parametrize("command", EVERY_CHOICE, ids=" ".join)
-@pytest.mark.parametrize("iterations", ["40:", "9:3"])
+@pytest.mark.parametrize("iterations", ["40:", slow("9:3", "refused in the same place for each command")])
 def test_iterations_that_there_are_not_are_an_error_that_names_those_there_are(
     capsys: pytest.CaptureFixture[str], healthy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     command: list[str], iterations: str,
@@ -267,20 +301,35 @@ def test_ranks_with_gaps_are_named_with_their_gaps(
     )
 
 
+AS_TEXT = "the same analysis is asked for its text, and the hardest row for JSON"
+LITTLE = {
+    "no rows": [],
+    "one row": [record(elapsed_ms=None)],
+    "one rank": [record(iteration=i, start_s=i) for i in range(5)],
+}
+
+
 @pytest.mark.parametrize("question", NAMES)
-@pytest.mark.parametrize("flag", [[], ["--json"]], ids=["text", "json"])
+@pytest.mark.parametrize(
+    ("rows", "flag"),
+    [
+        ("no rows", []),
+        ("one row", []),
+        ("one rank", []),
+        ("one row", ["--json"]),
+        pytest.param("no rows", ["--json"], marks=pytest.mark.slow(AS_TEXT)),
+        pytest.param("one rank", ["--json"], marks=pytest.mark.slow(AS_TEXT)),
+    ],
+)
 def test_every_question_has_an_answer_to_little(
-    ask: Any, tmp_path: Path, question: str, flag: list[str]
+    ask: Any, tmp_path: Path, question: str, rows: str, flag: list[str]
 ) -> None:
-    write_timing_file(tmp_path / "no rows", 0, [])
-    write_timing_file(tmp_path / "one row", 0, [record(elapsed_ms=None)])
-    write_timing_file(tmp_path / "one rank", 0, [record(iteration=i, start_s=i) for i in range(5)])
-    for folder in sorted(tmp_path.iterdir()):
-        assert ask(question, folder, *flag) != ""
+    write_timing_file(tmp_path, 0, LITTLE[rows])
+    assert ask(question, tmp_path, *flag) != ""
 
 
 @pytest.mark.parametrize("question", NAMES)
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", [80, slow(120, "the narrow terminal is the harder case")])
 def test_no_answer_is_wider_than_the_terminal(
     ask: Any, with_slow_rank: Path, question: str, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -339,10 +388,12 @@ def test_without_pyarrow_the_error_names_the_extra_without_a_traceback(
     assert "pip install 'timing_logger[parquet]'" in capsys.readouterr().err
 
 
-def test_parquet_is_asked_as_the_timing_files_are(ask: Any, with_slow_rank: Path, tmp_path: Path) -> None:
+def test_parquet_is_asked_as_the_timing_files_are(
+    ask: Any, ask_once: Any, with_slow_rank: Path, tmp_path: Path
+) -> None:
     pytest.importorskip("pyarrow", reason="Parquet needs pyarrow, see the extra 'parquet'")
     ask("convert", with_slow_rank, "--to", "parquet", "-o", tmp_path / "run")
-    assert ask("stragglers", tmp_path / "run") == ask("stragglers", with_slow_rank)
+    assert ask("stragglers", tmp_path / "run") == ask_once("stragglers", with_slow_rank)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
@@ -374,7 +425,7 @@ def test_a_look_at_a_run_shows_its_ranks_and_verdict(
 
 def test_watching_goes_on_and_ends_cleanly_with_an_interrupt(tmp_path: Path) -> None:
     run = write_table(tmp_path / "run", data_parallel(factors(STEPS, 4)), closed=False)
-    command = [sys.executable, "-c", INTERRUPTIBLE_CLI, "watch", str(run), "--interval", "0.1"]
+    command = [warm.python(), "-c", INTERRUPTIBLE_CLI, "watch", str(run), "--interval", "0.1"]
     printed = tmp_path / "printed"
     with printed.open("w") as out:
         watch = subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE, text=True)
@@ -408,12 +459,12 @@ def test_an_analysis_that_needs_no_iteration_can_be_asked_of_some_iterations(hea
 
 
 def test_what_if_says_how_long_the_run_would_have_taken_and_what_gains_most(
-    ask: Any, with_slow_rank: Path
+    ask_once: Any, with_slow_rank: Path
 ) -> None:
-    said = on_one_line(ask("what-if", with_slow_rank, "--fix", "rank=2"))
+    said = on_one_line(ask_once("what-if", with_slow_rank, "--fix", "rank=2"))
     assert re.match(r"With rank 2 like its peers, this run of 2\.\d\d s would have taken 1\.\d\d s: ", said)
     assert "No rank would cost it 1% then." in said
-    best = json.loads(ask("what-if", with_slow_rank, "--json"))
+    best = json.loads(ask_once("what-if", with_slow_rank, "--json"))
     assert best["answer"] is None
     assert {row["fix"] for row in best["repairs"]} == {"rank=2", "operation=BACKWARD"}
 

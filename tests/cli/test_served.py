@@ -5,13 +5,13 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import warm
 from limits import LIMIT_S
 from places import SAMPLE
 from processes import INTERRUPTIBLE_CLI
@@ -22,7 +22,7 @@ from timing_logger.cli import main
 @contextmanager
 def serving(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
     """Give the command, and the lines that it prints."""
-    command = [sys.executable, "-c", INTERRUPTIBLE_CLI, "watch", str(folder), "--serve", *options]
+    command = [warm.python(), "-c", INTERRUPTIBLE_CLI, "watch", str(folder), "--serve", *options]
     killed_late = ["timeout", "--signal=KILL", str(LIMIT_S), *command]
     with subprocess.Popen(killed_late, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+import warm
 from limits import PROCESS_S
 from places import TESTS
 from simulated_runs import data_parallel, factors
@@ -147,7 +147,7 @@ def command_on(
     folder: Path, stands: Path, *command: object, at_once: bool, place: str = "reading"
 ) -> list[object]:
     at = ["--at-once"] if at_once else []
-    return [sys.executable, PROGRAM, place, "threads", stands, *at, *command, folder]
+    return [warm.python(), PROGRAM, place, "threads", stands, *at, *command, folder]
 
 
 def go(stands: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_command_that_is_quick_shows_nothing(folder: Path, tmp_path: Path) -> 
         "import sys; from timing_logger.cli import main, shown_progress; shown_progress._QUIET_S = 3600.0; "
         "sys.exit(main())"
     )
-    with on_terminal([sys.executable, "-c", program, "summary", folder]) as shown:
+    with on_terminal([warm.python(), "-c", program, "summary", folder]) as shown:
         assert shown.ended()[::2] == (0, b"")
 
 

@@ -24,7 +24,10 @@ from timing_logger.run_info import ClockOffset, boot_id, host_name, sidecar_path
 
 Results = list[dict[str, Any]]
 
-pytestmark = [pytest.mark.slow("TODO"), pytest.mark.serial]  # its trials measure what a busy machine makes longer
+pytestmark = [
+    pytest.mark.slow("hundreds of trials on four ranks, which measure what a busy machine makes longer"),
+    pytest.mark.serial,
+]
 
 ME = {"reference_host": host_name(), "reference_boot_id": boot_id()}
 

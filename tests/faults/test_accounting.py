@@ -21,16 +21,17 @@ from misbehaving_sinks import FullDiskSink, PoisonedSink
 from places import ROOT
 from processes import rows, run_python
 from sidecars import sidecar_when
-from slow import examples
+from slow import examples, slow
 
 from timing_logger import TimingLogger, ring_file
 from timing_logger.recording.cores import chosen as core
 from timing_logger.recording.cores.channel import Channel
 from timing_logger.run_info import sidecar_path
 from timing_logger.sinks.memory import MemorySink
+pytestmark = pytest.mark.both_cores
 
 
-@pytest.mark.parametrize("repetition", range(2))
+@pytest.mark.parametrize("repetition", [0, slow(1, "the same once more")])
 def test_sixteen_threads_into_a_small_queue_are_accounted_for_to_the_last_record(
     repetition: int, tmp_path: Path
 ) -> None:

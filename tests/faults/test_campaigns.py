@@ -23,7 +23,7 @@ PATHS = os.pathsep.join(
 )
 
 
-@pytest.mark.slow("TODO")
+@pytest.mark.slow("all campaigns, for minutes; each promise has a test of its own")
 @pytest.mark.serial
 def test_every_promise_holds_in_the_short_form_of_make_faults(tmp_path: Path) -> None:
     run = subprocess.run(

@@ -54,29 +54,51 @@ def of_size(megabytes: float) -> str:
     return f"mount -t tmpfs -o size={int(megabytes * 1024)}k tmpfs /dev/shm"
 
 
+# The last one takes all of /dev away.
+SHARED_MEMORY = {
+    "64 MB": of_size(64),
+    "5 MB": of_size(5),
+    "read-only": "mount -t tmpfs -o ro tmpfs /dev/shm",
+    "none": "mount -t tmpfs tmpfs /dev && true > /dev/null",
+}
+
 KILLED = """
-import logging, os, signal, subprocess, sys
+import json, logging, os, signal, subprocess, sys
 from timing_logger import TimingLogger, read_timings
-child = os.fork()
-if not child:
-    logging.basicConfig(level=logging.WARNING)
-    logger = TimingLogger(0, sys.argv[1], flush_interval=3600)
-    for i in range(1000):
-        logger.record_timing("A", 1.0, iteration=i)
-    os.kill(os.getpid(), signal.SIGKILL)
-os.waitpid(child, 0)
-print(len(read_timings(sys.argv[1])))
+for name, shared_memory in json.loads(sys.argv[2]).items():
+    folder = os.path.join(sys.argv[1], name)
+    os.dup2(os.open(folder + ".stderr", os.O_CREAT | os.O_WRONLY), 2)
+    subprocess.run(shared_memory, shell=True, check=True)
+    child = os.fork()
+    if not child:
+        logging.basicConfig(level=logging.WARNING)
+        logger = TimingLogger(0, folder, flush_interval=3600)
+        for i in range(1000):
+            logger.record_timing("A", 1.0, iteration=i)
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    with open(folder + ".rows", "w") as file:
+        print(len(read_timings(folder)), file=file)
 """
 
 
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Have a process killed and its files read with each kind of shared memory; return their folders' folder."""
+    found = tmp_path_factory.mktemp("killed")
+    run = in_a_container("true", KILLED, found, json.dumps(SHARED_MEMORY))
+    assert run.returncode == 0, run.stderr
+    return found
+
+
 @native
-def test_in_64_megabytes_the_ring_is_smaller_which_is_said_and_a_kill_costs_nothing(tmp_path: Path) -> None:
-    run = in_a_container(of_size(64), KILLED, tmp_path)
-    assert run.stdout == "1000\n", run.stderr
-    assert "the queue holds" in run.stderr
-    assert "and not maxsize=100000, as there is no room in '/dev/shm' for more" in run.stderr
-    assert protection(tmp_path)["on"]
-    assert "the queue holds" in protection(tmp_path)["reason"]
+def test_in_64_megabytes_the_ring_is_smaller_which_is_said_and_a_kill_costs_nothing(killed: Path) -> None:
+    said = (killed / "64 MB.stderr").read_text()
+    assert (killed / "64 MB.rows").read_text() == "1000\n", said
+    assert "the queue holds" in said
+    assert "and not maxsize=100000, as there is no room in '/dev/shm' for more" in said
+    assert protection(killed / "64 MB")["on"]
+    assert "the queue holds" in protection(killed / "64 MB")["reason"]
 
 
 @native
@@ -94,22 +116,22 @@ def test_in_64_megabytes_eight_loggers_at_once_have_each_a_ring(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("shared_memory", "why"),
     [
-        (of_size(5), "MB are free, too few beside a ring of 4.4 MB"),
-        ("mount -t tmpfs -o ro tmpfs /dev/shm", "Read-only file system"),
-        ("mount -t tmpfs tmpfs /dev && true > /dev/null", "'/dev/shm': No such file or directory"),
+        ("5 MB", "MB are free, too few beside a ring of 4.4 MB"),
+        ("read-only", "Read-only file system"),
+        ("none", "'/dev/shm': No such file or directory"),
     ],
 )
 @native
 def test_without_room_for_a_ring_the_log_the_sidecar_and_the_reader_say_what_a_kill_costs(
-    tmp_path: Path, shared_memory: str, why: str
+    killed: Path, shared_memory: str, why: str
 ) -> None:
-    run = in_a_container(shared_memory, KILLED, tmp_path)
-    assert run.stdout == "0\n", run.stderr
-    assert "what is recorded in the last 3600.5 s before a kill would be lost; ring_dir names" in run.stderr
-    assert why in run.stderr
-    assert not protection(tmp_path)["on"]
-    assert why in protection(tmp_path)["reason"]
-    assert "its process ended without closing it: whether rows of its last seconds are missing" in run.stderr
+    said = (killed / f"{shared_memory}.stderr").read_text()
+    assert (killed / f"{shared_memory}.rows").read_text() == "0\n", said
+    assert "what is recorded in the last 3600.5 s before a kill would be lost; ring_dir names" in said
+    assert why in said
+    assert not protection(killed / shared_memory)["on"]
+    assert why in protection(killed / shared_memory)["reason"]
+    assert "its process ended without closing it: whether rows of its last seconds are missing" in said
 
 
 @native
@@ -235,6 +257,7 @@ def test_a_ring_that_is_gone_when_the_process_is_killed_is_told_of(
 # -- what the command says of processes that run ------------------------------------------------------------
 
 
+@pytest.mark.both_cores
 def test_of_a_process_that_runs_it_is_not_said_that_it_was_not_killed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,6 +15,7 @@ from limits import LIMIT_S
 from misbehaving_sinks import StalledSink
 from mpi_runner import run_on_ranks
 from processes import rows, run_python
+from slow import slow
 
 from timing_logger import TimingLogger
 from timing_logger.sinks.csv import CsvSink
@@ -69,13 +70,25 @@ BURSTS_MS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 4)], ids=["SIGINT", "SIGTERM"]
-)
-@pytest.mark.parametrize("burst", BURSTS_MS)
+CODES = {signal.SIGINT: -signal.SIGINT, signal.SIGTERM: 4}
+INTERRUPTS = [
+    ("twice within 2 ms", "SIGINT"),
+    ("ten times", "SIGTERM"),
+    slow(("twice within 2 ms", "SIGTERM"), "at other instants"),
+    slow(("four times", "SIGINT"), "at other instants"),
+    slow(("four times", "SIGTERM"), "at other instants"),
+    slow(("ten times", "SIGINT"), "at other instants"),
+    slow(("in one moment", "SIGINT"), "at other instants"),
+    slow(("in one moment", "SIGTERM"), "at other instants"),
+]
+
+
+@pytest.mark.parametrize("interrupt", INTERRUPTS, ids=" ".join)
+@pytest.mark.both_cores
 def test_whoever_is_interrupted_again_while_it_ends_loses_nothing(
-    burst: str, number: int, code: int, tmp_path: Path
+    interrupt: tuple[str, str], tmp_path: Path
 ) -> None:
+    burst, number = interrupt[0], signal.Signals[interrupt[1]]
     process = subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED, tmp_path], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -86,7 +99,9 @@ def test_whoever_is_interrupted_again_while_it_ends_loses_nothing(
         time.sleep(pause_ms / 1e3)
         process.send_signal(number)
     _, said = process.communicate(timeout=LIMIT_S)
-    assert process.returncode in (code, -number), said  # the latter: one came when no handler was left
+    assert process.returncode in (CODES[number], -number), (
+        said
+    )  # the latter: one came when no handler was left
     sidecar = json.loads((tmp_path / "timing-rank0.meta.json").read_text())
     assert sidecar["closed"], said
     assert sidecar["counters"] == {"accepted": 20_000, "written": 20_000, "dropped": 0, "pending": 0}
@@ -121,6 +136,7 @@ ABRUPT = {
 
 
 @pytest.mark.parametrize("way", HEALTHY)
+@pytest.mark.both_cores
 def test_a_healthy_exit_loses_nothing_and_keeps_the_exit_code(way: str, tmp_path: Path) -> None:
     last_act, code = HEALTHY[way]
     run = run_python(RECORD_1000 + last_act, tmp_path)
@@ -132,6 +148,7 @@ def test_a_healthy_exit_loses_nothing_and_keeps_the_exit_code(way: str, tmp_path
 
 
 @pytest.mark.parametrize("way", ABRUPT)
+@pytest.mark.both_cores
 def test_an_abrupt_end_keeps_what_was_flushed(way: str, tmp_path: Path) -> None:
     last_act, code = ABRUPT[way]
     run = run_python(RECORD_1000 + FLUSH + "logger.record_timing('LATE', 1.0)\n" + last_act, tmp_path)
@@ -167,6 +184,7 @@ def test_a_rank_that_crashes_and_takes_the_job_with_it_has_written_all_its_rows(
 
 
 @pytest.mark.serial
+@pytest.mark.both_cores
 def test_exit_does_not_wait_for_a_stalled_disk(tmp_path: Path) -> None:
     run = run_python(
         """
@@ -188,6 +206,7 @@ def test_exit_does_not_wait_for_a_stalled_disk(tmp_path: Path) -> None:
     assert ended_s - float(run.stdout) <= 2.5  # 2 s as promised, and the interpreter's own end
 
 
+@pytest.mark.both_cores
 def test_a_logger_gives_up_a_stalled_disk_once_however_often_it_is_closed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -203,6 +222,7 @@ def test_a_logger_gives_up_a_stalled_disk_once_however_often_it_is_closed(
 
 
 @pytest.mark.serial
+@pytest.mark.both_cores
 def test_close_takes_at_most_two_seconds_on_a_stalled_disk() -> None:
     sink = StalledSink()
     logger = TimingLogger(0, log_dir=None, sinks=[sink], flush_interval=0.001)
@@ -215,6 +235,7 @@ def test_close_takes_at_most_two_seconds_on_a_stalled_disk() -> None:
     sink.resume()
 
 
+@pytest.mark.both_cores
 def test_a_logger_that_gives_up_a_stalled_disk_says_in_its_sidecar_what_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,6 +258,7 @@ def test_a_logger_that_gives_up_a_stalled_disk_says_in_its_sidecar_what_is_missi
     assert told["closed"] is False
 
 
+@pytest.mark.both_cores
 def test_close_in_a_signal_handler_that_interrupts_close_does_not_deadlock() -> None:
     run = run_python(
         """

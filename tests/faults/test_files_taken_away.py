@@ -81,6 +81,7 @@ HARMS: list[tuple[Harm, str]] = [
 
 
 @pytest.mark.parametrize(("harm", "what"), HARMS)
+@pytest.mark.both_cores
 def test_rows_go_on_in_a_new_part_and_those_that_are_gone_are_counted_and_said(
     harm: Harm, what: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -320,6 +321,7 @@ def part_of(path: Path) -> int:
     return name.part
 
 
+@pytest.mark.both_cores
 def test_however_often_files_are_taken_away_what_is_written_is_what_is_there(tmp_path: Path) -> None:
     """By another thread, so that now and then it comes between the look at a file and the write to it."""
     folder, chance, done = tmp_path / "logs", random.Random(7), threading.Event()
@@ -332,7 +334,7 @@ def test_however_often_files_are_taken_away_what_is_written_is_what_is_there(tmp
 
     harming = threading.Thread(target=harm_files)
     harming.start()
-    for _ in range(200):
+    for _ in range(100):
         record(logger, 50)
         logger.flush()
     done.set()
@@ -343,7 +345,7 @@ def test_however_often_files_are_taken_away_what_is_written_is_what_is_there(tmp
     record(logger, 50)
     logger.close()
     stats = logger.stats
-    assert (stats.accepted, stats.pending) == (10_100, 0)
+    assert (stats.accepted, stats.pending) == (5_100, 0)
     assert stats.written + stats.dropped == stats.accepted
     assert stats.dropped > 0
     texts = [path.read_text() for path in folder.glob("*.csv")]

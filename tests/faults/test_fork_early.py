@@ -15,6 +15,7 @@ from processes import rows, run_python
 from timing_logger.reading.recovery import recover
 from timing_logger.recording.cores import chosen as core
 
+pytestmark = pytest.mark.both_cores
 needs_native = pytest.mark.skipif(core.NAME != "native", reason="the Python core has no ring")
 
 IN_A_CHILD = """
@@ -56,7 +57,12 @@ FORKED_IN_C = (
 import ctypes
 from timing_logger import TimingLogger
 def fork():
-    return ctypes.PyDLL(None).fork()  # as a library would: no hook of Python runs in the child
+    sys.setswitchinterval(100)  # else the child might wait for ever for a thread that it does not have
+    time.sleep(0.02)
+    pid = ctypes.PyDLL(None).fork()  # as a library would: no hook of Python runs in the child
+    if pid:
+        sys.setswitchinterval(0.005)
+    return pid
 """
 )
 """A program's beginning, with a fork that Python does not know of."""

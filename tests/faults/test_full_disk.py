@@ -12,6 +12,7 @@ from processes import rows, run_python
 
 from timing_logger import TimingLogger, read_timings
 from timing_logger.sinks.csv import CsvSink
+pytestmark = pytest.mark.both_cores
 
 
 def test_when_there_is_room_again_every_row_is_written_once_and_the_exit_code_is_the_jobs(

@@ -16,14 +16,15 @@ from timing_logger.record import RawRecord
 from timing_logger.recording.flusher import LATE_S
 from timing_logger.sinks.csv import CsvSink
 
+pytestmark = pytest.mark.both_cores
 SHORT_S = 0.4
 
 
 @pytest.mark.serial
-@pytest.mark.parametrize("busy_loops", [0, slow(2, "TODO")], ids=["quiet", "loaded"])
+@pytest.mark.parametrize("busy_loops", [0, slow(2, "the same beside busy loops")], ids=["quiet", "loaded"])
 def test_after_a_kill_at_a_random_moment_only_the_latest_records_are_missing(busy_loops: int) -> None:
     way = Way(1000, busy_loops, SHORT_S)
-    for kill in campaign(way, kills=5):
+    for kill in campaign(way, kills=2):
         assert kill.recorded > 0
         assert not kill.misses(SHORT_S), kill
 

@@ -20,6 +20,7 @@ from limits import JOB_S, LIMIT_S
 from monitored_runs import judges_of
 from mpi_runner import PROGRAMS, environment_of_a_job
 from processes import run_job
+from slow import slow
 
 RANKS = 2
 OUTSIDE, INSIDE = "198.18.7.1", "198.18.7.2"  # of the range for benchmarks (RFC 2544)
@@ -46,7 +47,7 @@ def result_of(
     return done.returncode, result
 
 
-def once_it_judges(act: Callable[[Path], None]) -> Callable[[Path], None]:
+def once_it_judges(act: Callable[[Path], object]) -> Callable[[Path], None]:
     def meanwhile(folder: Path) -> None:
         wait_for(lambda: judges_of(folder), limit_s=JOB_S)
         act(folder)
@@ -72,12 +73,16 @@ def link_to_the_full_device(folder: Path) -> None:
     (folder / "verdicts.jsonl").symlink_to("/dev/full")
 
 
-FAULTS = {
+FAULTS: dict[str, Callable[[Path], object]] = {
     "killed": send(signal.SIGKILL),
     "stopped": send(signal.SIGSTOP),
     "terminated": send(signal.SIGTERM),
     "its folder is no folder": replace_with_a_file,
     "what it writes to is full": link_to_the_full_device,
+    "its files cannot be written": lambda folder: [
+        link_to_the_full_device(folder),
+        replace_with_a_file(folder),
+    ],
 }
 
 
@@ -86,7 +91,17 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, str]:
     return result_of(tmp_path_factory.mktemp("plain") / "logs")
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "killed",
+        "stopped",
+        "its files cannot be written",
+        slow("terminated", "as one that is killed"),
+        slow("its folder is no folder", "at once with a full disk it is tried"),
+        slow("what it writes to is full", "at once without a folder it is tried"),
+    ],
+)
 def test_the_training_ends_as_without_a_monitor(tmp_path: Path, plain: tuple[int, str], fault: str) -> None:
     folder = tmp_path / "logs"
     found = result_of(folder, "monitored", meanwhile=once_it_judges(FAULTS[fault]))
@@ -121,6 +136,7 @@ def namespace() -> Iterator[int]:
             shell.kill()
 
 
+@pytest.mark.slow("two trainings of 20 s; a webhook without an answer is in tests/monitoring/test_webhook.py")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a network namespace")
 def test_the_training_ends_as_it_would_though_the_link_to_the_webhook_is_gone(
     tmp_path: Path, namespace: int, monkeypatch: pytest.MonkeyPatch

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import run_python
+from processes import run_warm
 from simulated_runs import data_parallel, factors
+from slow import slow
 from timing_files import write_table
 
 from timing_logger import read_timings
@@ -29,6 +30,16 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "jsonl": (["convert", "--to", "jsonl"], "out.jsonl"),
 }
 every_command = pytest.mark.parametrize(("command", "name"), COMMANDS.values(), ids=COMMANDS)
+all_but_the_report = pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        pytest.param(
+            *values, id=each, marks=pytest.mark.slow("a report takes a second") if each == "report" else ()
+        )
+        for each, values in COMMANDS.items()
+    ],
+)
+"""For what a report, too, does by the code that all outputs share."""
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +55,7 @@ def content(folder: Path) -> dict[str, bytes]:
 def test_on_a_full_disk_nothing_is_left_and_the_message_names_the_file(
     command: list[str], name: str, logs: Path, tmp_path: Path
 ) -> None:
-    run = run_python(
+    run = run_warm(
         """
         import resource, sys
         from timing_logger.cli import main
@@ -59,7 +70,7 @@ def test_on_a_full_disk_nothing_is_left_and_the_message_names_the_file(
     assert content(tmp_path) == {}
 
 
-@every_command
+@all_but_the_report
 def test_where_there_is_no_folder_and_none_can_be_made_the_message_says_so(
     command: list[str], name: str, logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -71,7 +82,7 @@ def test_where_there_is_no_folder_and_none_can_be_made_the_message_says_so(
     assert f".{os.getpid()}." not in errors
 
 
-@every_command
+@all_but_the_report
 def test_a_timing_file_is_never_replaced(
     command: list[str], name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -84,7 +95,17 @@ def test_a_timing_file_is_never_replaced(
     assert "timing-rank0.csv" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", [["trace"], ["report"], ["convert", "--to", "csv"]])
+def test_a_report_replaces_no_timing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    logs = write_table(tmp_path, data_parallel(factors(3, 2)))
+    before = content(logs)
+    assert main(["report", str(logs), "-o", str(logs / "timing-rank0.csv")]) == 2
+    assert content(logs) == before
+    assert "timing-rank0.csv" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command", [["trace"], slow(["report"], "a report takes a second"), ["convert", "--to", "csv"]]
+)
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["FIFO", "folder"])
 def test_what_is_no_regular_file_is_never_replaced(
     command: list[str], make: Callable[[Path], None], logs: Path, tmp_path: Path
@@ -128,7 +149,7 @@ def test_an_interrupt_in_the_middle_of_a_trace_leaves_the_one_that_was_there(
     assert content(tmp_path) == {"out.json": b"of yesterday"}
 
 
-@every_command
+@all_but_the_report
 def test_beside_the_timing_files_it_disturbs_nobody(command: list[str], name: str, tmp_path: Path) -> None:
     logs = write_table(tmp_path, data_parallel(factors(3, 2)))
     before = read_timings(logs)

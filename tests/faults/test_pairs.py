@@ -19,19 +19,20 @@ def test_every_ordered_pair_is_tried_unless_nothing_can_follow() -> None:
     "pair",
     [
         ("fork by Python", "SIGKILL"),
-        slow(("finalizer", "fork by Python"), "TODO"),
-        slow(("stalled disk", "interpreter exit"), "TODO"),
-        slow(("exec", "unlinked file"), "TODO"),
+        slow(("finalizer", "fork by Python"), "another pair"),
+        slow(("stalled disk", "interpreter exit"), "another pair"),
+        slow(("exec", "unlinked file"), "another pair"),
     ],
     ids=" then ".join,
 )
+@pytest.mark.both_cores
 def test_two_faults_at_once_cost_no_record_whose_call_had_returned(
     tmp_path: Path, pair: tuple[str, str]
 ) -> None:
     assert try_pair(tmp_path, *pair, "0") == []
 
 
-@pytest.mark.slow("TODO")
+@pytest.mark.slow("whether the program that stands for a training is right, of which no promise tells")
 @pytest.mark.parametrize("fault", sorted(FAULTS))
 def test_the_process_ends_as_it_does_without_a_logger(tmp_path: Path, fault: str) -> None:
     first = "thread exit"

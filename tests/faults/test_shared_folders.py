@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from processes import run_python
+from left_folders import LeftFolders, emptied
+from processes import run_python, run_warm
 
 from timing_logger import TimingLogger, read_timings
 from timing_logger.reading.living import ALIVE, as_it_stands
@@ -37,17 +38,32 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder that everybody may write to, which pytest's own are not."""
+@pytest.fixture(scope="module")
+def place() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o777)
         yield Path(name)
 
 
+@pytest.fixture
+def folder(place: Path) -> Path:
+    """A folder that everybody may write to, which pytest's own are not; the same for all tests, and empty."""
+    found = emptied(place / "one place")
+    found.chmod(0o777)
+    return found
+
+
+@pytest.fixture
+def tmp_path(folder: Path) -> Path:
+    return folder
+
+
+left_folders = LeftFolders()
+
+
 def leave(folder: Path) -> tuple[Path, Path]:
     """Have a process record and be killed; return the folder of its files, and its ring."""
-    run_python(RECORDS, folder / "logs", folder)
+    left_folders.leave(folder, RECORDS, lambda: run_python(RECORDS, folder / "logs", folder))
     (ring,) = folder.glob("*.ring")
     return folder / "logs", ring
 
@@ -87,14 +103,15 @@ def an_endless_file(path: Path) -> None:
         file.truncate(2**40)
 
 
-@pytest.mark.parametrize("trap", [a_fifo, a_link_to_a_fifo, a_link_to_a_device, a_folder, an_endless_file])
-def test_what_is_named_like_a_ring_holds_up_no_logger(tmp_path: Path, trap: Callable[[Path], None]) -> None:
-    path = tmp_path / f"timing-logger-{os.getuid()}-1-x.ring"
-    trap(path)
+def test_what_is_named_like_a_ring_holds_up_no_logger(tmp_path: Path) -> None:
+    traps = (a_fifo, a_link_to_a_fifo, a_link_to_a_device, a_folder, an_endless_file)
+    paths = [tmp_path / f"timing-logger-{os.getuid()}-{number}-x.ring" for number, _ in enumerate(traps, 1)]
+    for trap, path in zip(traps, paths, strict=True):
+        trap(path)
     program = "import sys; from timing_logger import TimingLogger; TimingLogger(0, {!r}, ring_dir={!r})"
     run = run_python(program.format(str(tmp_path / "logs"), str(tmp_path)))
     assert run.returncode == 0, run.stderr
-    assert os.path.lexists(path)
+    assert all(map(os.path.lexists, paths))
 
 
 @as_root
@@ -204,7 +221,7 @@ def test_what_is_no_regular_file_is_not_even_opened(tmp_path: Path, trap: Callab
     logs, _ = leave(tmp_path)
     trap(tmp_path / "trap")
     state(logs, ring_path=str(tmp_path / "trap"))
-    run = run_python(OPENED, logs, tmp_path / "trap")
+    run = run_warm(OPENED, logs, tmp_path / "trap")
     assert (run.stdout, run.returncode) == ("\n", 0), run.stderr
 
 
@@ -212,7 +229,7 @@ def test_a_sidecar_that_is_a_link_to_a_device_is_not_opened(tmp_path: Path) -> N
     logs, _ = leave(tmp_path)
     (logs / SIDECAR).unlink()
     (logs / SIDECAR).symlink_to("/dev/ptmx")
-    run = run_python(OPENED, logs, logs / SIDECAR)
+    run = run_warm(OPENED, logs, logs / SIDECAR)
     assert (run.stdout, run.returncode) == ("\n", 0), run.stderr
 
 

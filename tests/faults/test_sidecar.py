@@ -181,7 +181,7 @@ def test_two_loggers_of_one_process_may_write_one_sidecar_at_a_time(tmp_path: Pa
 
     def replace_often() -> None:
         try:
-            for number in range(500):
+            for number in range(150):
                 replace_sidecar(path, f'{{"number": {number}}}\n')
         except OSError as error:
             failed.append(error)

@@ -90,7 +90,7 @@ def test_c_code_that_keeps_the_lock_delays_a_sample_and_nothing_else(tmp_path: P
     locked = """
 before = info().lines
 def keep():
-    return 7 ** 1_500_000 % 11
+    return 7 ** 700_000 % 11
 keep()
 until(lambda: info().lines > before)
 logger.close()

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from limits import LIMIT_S
 
+LIMIT_MS = 1000 * LIMIT_S
+USUAL_VIEWPORT = {"width": 1280, "height": 720}
 SYSTEM_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
-@contextmanager
-def chromium() -> Iterator[Any]:
-    """Give Playwright's own browser (``playwright install chromium``), or else the system's.
+@pytest.fixture(scope="session")
+def started_browser() -> Iterator[Any]:
+    """Playwright's own browser (``playwright install chromium``), or else the system's; one for all tests.
 
     The test is skipped if Playwright or a browser is missing.
     """
@@ -25,30 +29,56 @@ def chromium() -> Iterator[Any]:
         path = str(own) if own.exists() else next(filter(None, map(shutil.which, SYSTEM_BROWSERS)), None)
         if path is None:
             pytest.skip("no Chromium: playwright install chromium, or apt-get install chromium")
-        browser = playwright.chromium.launch(executable_path=path)
-        yield browser
-        browser.close()
+        started = playwright.chromium.launch(executable_path=path, timeout=LIMIT_MS)
+        loop = asyncio.get_running_loop()
+        asyncio._set_running_loop(None)
+        yield started, loop
+        asyncio._set_running_loop(loop)
+        started.close()
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """A browser for the tests of a module."""
-    with chromium() as found:
-        yield found
+def browser(started_browser: Any) -> Iterator[Any]:
+    """The browser for the tests of a module; Playwright's loop is no running one for the tests of others."""
+    started, loop = started_browser
+    asyncio._set_running_loop(loop)
+    yield started
+    asyncio._set_running_loop(None)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report of the small run."""
+    """The report of the small run, whose files are in ``logs/small`` beside it."""
     from small_run import report_of, write_small_run  # what only records is tested without pandas
 
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(report_of(write_small_run(path.parent / "small")), encoding="utf-8")
+    path.write_text(report_of(write_small_run(path.parent / "logs" / "small")), encoding="utf-8")
     return path
+
+
+@dataclass
+class _Told:
+    """Where what a tab tells of its present page is kept."""
+
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+
+def _new_tab(browser: Any, **context: Any) -> tuple[Any, _Told]:
+    opened, told = browser.new_context(**context), _Told()
+    opened.set_default_timeout(LIMIT_MS)
+    page = opened.new_page()
+    page.on("console", lambda message: told.complaints.append(message.text))
+    page.on("pageerror", lambda error: told.complaints.append(str(error)))
+    page.on("dialog", lambda dialog: told.complaints.append(f"dialog: {dialog.message}"))
+    page.on("request", lambda request: told.requests.append(request.url))
+    return page, told
 
 
 class OpenPage:
     """An open page: a file, or what is at an address.
+
+    It is a new document, in a tab that an earlier page may have had: to open a tab takes longer than most pages.
 
     Attributes:
         complaints: the texts of its console messages, errors and dialogs.
@@ -56,19 +86,32 @@ class OpenPage:
         page: Playwright's page.
     """
 
-    def __init__(self, browser: Any, page: Path | str, **context: Any) -> None:
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
-        self.page = browser.new_context(**context).new_page()
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.complaints.append(f"dialog: {dialog.message}"))
-        self.page.on("request", lambda request: self.requests.append(request.url))
+    _free_tabs: ClassVar[list[tuple[Any, _Told]]] = []
+
+    def __init__(
+        self, browser: Any, page: Path | str, *, viewport: Any = None, color_scheme: str = "light",
+        reduced_motion: str = "no-preference", **context: Any,
+    ) -> None:  # fmt: skip
+        self._is_usual = not context
+        if self._is_usual and self._free_tabs:
+            self.page, told = self._free_tabs.pop()
+        else:
+            self.page, told = _new_tab(browser, **context)
+        self._told = told
+        self.complaints, self.requests = told.complaints, told.requests = [], []
+        self.page.set_viewport_size(viewport or USUAL_VIEWPORT)
+        self.page.emulate_media(color_scheme=color_scheme, reduced_motion=reduced_motion)
         self.page.goto(page if isinstance(page, str) else page.as_uri())
         self.page.wait_for_selector("html[data-drawn=yes]", state="attached")
 
     def close(self) -> None:
-        self.page.context.close()
+        if not self._is_usual:
+            self.page.context.close()
+            return
+        self._told.complaints, self._told.requests = [], []
+        self.page.goto("about:blank")
+        self.page.mouse.move(0, 0)
+        self._free_tabs.append((self.page, self._told))
 
     def frame(self) -> None:
         """Wait until the page has drawn the next frame."""

@@ -58,7 +58,7 @@ sys.exit(3)
 """Reaches a limit on the file's size. Arguments: the folder, and ``freed`` to lift it before the end."""
 
 RECORDING_HANDLER = """
-import signal
+import signal, sys
 from timing_logger import TimingLogger
 from timing_logger.sinks.memory import MemorySink
 sink = MemorySink()
@@ -75,7 +75,7 @@ def handler(*_):
 signal.signal(signal.SIGPROF, handler)
 signal.setitimer(signal.ITIMER_PROF, 0.0005, 0.0005)
 recorded = 0
-while handled < 500:
+while handled < int(sys.argv[1]):
     for _ in range(100):
         with logger.record_mpi_operation("MAIN"):
             recorded += 1
@@ -87,6 +87,7 @@ logger.close()
 assert logger.stats == (recorded + 2 * handled, recorded + 2 * handled, 0, 0), logger.stats
 assert sum(r.operation == "HANDLER" for r in sink.records) == 2 * handled
 """
+"""Records in a signal handler. Argument: how often."""
 
 RECORDING_FINALIZERS = """
 import gc

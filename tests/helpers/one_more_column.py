@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
+import warm
 from limits import PROCESS_S
 
 import timing_logger
@@ -43,7 +43,7 @@ class Copy:
     def run(self, program: str, *arguments: object, core: str = "") -> subprocess.CompletedProcess[str]:
         """Run the text ``program`` over the copy."""
         return subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)],
+            [warm.python(), "-c", textwrap.dedent(program), *map(str, arguments)],
             capture_output=True, text=True, timeout=PROCESS_S, check=False, cwd=self.folder,
             env={**os.environ, "TIMING_LOGGER_CORE": core},
         )  # fmt: skip

@@ -136,7 +136,7 @@ def _run(*command: str) -> str:
 
 
 def run(part: Part, workers: int, options: Sequence[str]) -> Outcome:
-    """Run a part, which prints its progress; a pytest that ends otherwise than by its tests has failed, too."""
+    """Run a part, which prints its progress. Its pytest itself may fail, too, which the outcome names."""
     environment = {**os.environ, **part.environment}
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder, "results.xml")

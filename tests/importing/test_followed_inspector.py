@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from growing_sources import Act, Followed, added, followed, pieces, rows_by_rank
 from inspector_dumps import FIRST_US, RANKS, collective, line, records_of
+from seeds import seeds
 
 from timing_logger import read_timings
 from timing_logger.errors import NotImportableError
@@ -58,7 +59,7 @@ def compared(folder: Path, *, by_instants: bool) -> pd.DataFrame:
     return rows_by_rank(folder, by_instants=by_instants, columns=COLUMNS)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8, few=2))
 def test_whatever_is_written_when_the_rows_are_those_of_one_import_of_all(tmp_path: Path, seed: int) -> None:
     drawn, verbose = random.Random(seed), seed % 2 == 0
     folder = tmp_path / "dumps"

@@ -17,6 +17,7 @@ import pytest
 from growing_sources import Act, Followed, added, followed, pieces, rows_by_rank
 from inspector_dumps import FIRST_US, collective, records_of
 from inspector_dumps import line as line_of
+from seeds import seeds
 from step_logs import step_records
 
 from timing_logger import read_timings
@@ -84,7 +85,7 @@ def compressed_logs(drawn: random.Random, folder: Path, ending: str) -> dict[Pat
 
 
 @pytest.mark.parametrize("ending", COMPRESSED)
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12, few=3))
 def test_whatever_is_written_when_the_rows_are_those_of_one_import(
     tmp_path: Path, seed: int, ending: str
 ) -> None:

@@ -18,8 +18,6 @@ from timing_logger.monitoring import run_page
 from timing_logger.monitoring.page_server import LOOPBACK, PageServer
 from timing_logger.monitoring.run_page import RunPage
 
-pytestmark = pytest.mark.serial  # a browser draws by itself, and a page must be there in time
-
 ENDLESS_S, EVERY_S = 1e9, 0.05
 LIMIT_MS = 30_000
 FIGURES = "JSON.parse(document.getElementById('data').textContent).live.figures"

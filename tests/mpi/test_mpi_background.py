@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 from mpi_runner import run_on_ranks
+from slow import slow
 
 Results = list[dict[str, Any]]
 
 
-@pytest.fixture(scope="module", params=[1, 2, 4], ids="{} ranks".format)
+@pytest.fixture(scope="module", params=[1, slow(2, "four ranks do it all"), 4], ids="{} ranks".format)
 def ranks(request: pytest.FixtureRequest) -> Results:
     """What each rank found out in ``mpi_programs/background.py``."""
     return run_on_ranks(request.param, "background.py").results

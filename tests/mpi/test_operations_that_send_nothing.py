@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import warm
 from mpi_runner import PROGRAMS, environment_of_a_job, run_on_ranks
 from native_jobs import BIN, RUN, needs_compiler, rows_of
 from processes import run_job
 from simulated_runs import data_parallel, factors
+from slow import slow
 
 from timing_logger.analysis import (
     base_operation,
@@ -50,11 +52,13 @@ class Timed(NamedTuple):
 )
 def timed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Timed:
     folder, data = tmp_path_factory.mktemp("logs"), tmp_path_factory.mktemp("data")
-    program = [BIN / "mpiexec", "-n", "2", sys.executable, "-m", "mpi4py", PROGRAMS / "unseen_waits.py"]
-    if request.param == "wrapper":
+    by_wrapper = request.param == "wrapper"
+    python = warm.python() if by_wrapper else sys.executable  # which is started with a library beside it
+    program = [BIN / "mpiexec", "-n", "2", python, "-m", "mpi4py", PROGRAMS / "unseen_waits.py"]
+    if by_wrapper:
         command = [*program, folder, data]
     else:
-        command = [*RUN, "--quiet", "--log-dir", folder, "--", *program, data]
+        command = [warm.python(), *RUN[1:], "--quiet", "--log-dir", folder, "--", *program, data]
     with environment_of_a_job() as environment:
         job = run_job(command, environment=with_tools(environment), name=request.param)
     assert job.returncode == 0, job.stderr
@@ -158,7 +162,7 @@ def test_what_is_not_timed_is_counted(timed: Timed) -> None:
 
 
 def test_no_rank_leaves_a_synchronising_call_before_the_last_has_come() -> None:
-    """Three ranks, one of which comes 50 ms late to each: this is what makes it synchronising."""
+    """Three ranks, one of which comes 20 ms late to each: this is what makes it synchronising."""
     times: dict[tuple[str, str, int], list[tuple[int, int]]] = defaultdict(list)
     for rank in run_on_ranks(3, "late_rank.py").results:
         for operation, group, seq, start_ns, end_ns in rank:
@@ -237,21 +241,14 @@ def test_a_rank_that_is_known_to_be_slow_remains_so() -> None:
 
 
 @pytest.mark.serial  # other tests would make other ranks late
-@pytest.mark.parametrize("way", [pytest.param("native", marks=needs_compiler), "wrapper"])
+@pytest.mark.parametrize(
+    "way", ["wrapper", slow("native", "rows as the wrapper's, say the tests above", marks=needs_compiler)]
+)
 def test_the_late_rank_of_a_program_with_windows_is_named(way: str, tmp_path: Path) -> None:
     """Others wait for it in Win.Fence, and no longer in the Allreduce that follows."""
-    options = ["--native-mpi"] if way == "native" else []
-    run = [*RUN[:-1], *options, "--log-dir", tmp_path, "--"]
-    command = [
-        *run,
-        BIN / "mpiexec",
-        "-n",
-        "3",
-        sys.executable,
-        "-m",
-        "mpi4py",
-        PROGRAMS / "late_at_fences.py",
-    ]
+    python, options = (sys.executable, ["--native-mpi"]) if way == "native" else (warm.python(), [])
+    program = [BIN / "mpiexec", "-n", "3", python, "-m", "mpi4py", PROGRAMS / "late_at_fences.py"]
+    command = [warm.python(), *RUN[1:-1], *options, "--log-dir", tmp_path, "--", *program]
     with environment_of_a_job() as environment:
-        job = run_job(command, environment=with_tools(environment), name=way)
+        job = run_job(command, environment={**with_tools(environment), warm.SITE: "1"}, name=way)
     assert "Verdict: rank 2 costs this run " in job.stderr, job.stderr

@@ -15,16 +15,20 @@ from timing_logger.recording.logger import TimingLogger
 from timing_logger.sinks.memory import MemorySink
 
 
-def communicators() -> Iterator[MPI.Intracomm]:
-    """Communicators of every number of ranks from 1 to all. Collective, on all ranks.
+def communicators(*numbers: int) -> Iterator[MPI.Intracomm]:
+    """Communicators of ``numbers`` of ranks; of every number from 1 to all, if there are none. Collective.
 
     First the world as a whole, then in two parts that are at work at once, cut one rank earlier each
     time; a rank gets the part that it is in. Ranks cost more to start than what they then do.
     """
     rank, size = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size
+    wanted = set(numbers or range(1, size + 1))
     for first in range(size, (size - 1) // 2, -1):
+        if wanted.isdisjoint((first, size - first)):
+            continue
         part = MPI.COMM_WORLD.Split(rank >= first, rank)
-        yield part
+        if part.size in wanted:
+            yield part
         part.Free()
         _wait_asleep()
 

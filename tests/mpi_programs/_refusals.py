@@ -98,8 +98,7 @@ def _refused(reduce: Reduce, arguments: dict[str, Any], ranks: Ranks) -> list[An
     compressor, undisturbed = TopK(0.25), TopK(0.25)
     results = [_good_call(reduce, ranks, c, 0) for c in (compressor, undisturbed)]
     error = error_of(lambda: reduce(comm=ranks.comm, **{"compressor": compressor, **arguments}))
-    for step in (1, 2):
-        results += [_good_call(reduce, ranks, c, step) for c in (compressor, undisturbed)]
+    results += [_good_call(reduce, ranks, c, 1) for c in (compressor, undisturbed)]
     works = all(same_bits(a, b) for a, b in zip(results[::2], results[1::2], strict=True))
     return [error, works and _same_memory(compressor, undisturbed)]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-CALLS = 12
+CALLS = 9
 PERIODS = {"THRESHOLD_PERIOD": 5, "REGION_PERIOD": 4}  # in so few calls everything is found anew a few times
 LENGTH = 1200
 TIMES = 2520  # a whole number times this can be divided by any number of ranks up to 10

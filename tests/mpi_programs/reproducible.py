@@ -1,8 +1,8 @@
 """Trains a little, deterministically, and says what came out of it: of the same program, always the same.
 
 With ``monitored`` among the arguments its logger has a monitor, which posts to the address in WEBHOOK, if
-there is one, and which the interpreter in PYTHON runs; the training goes on to its end once there is a file ``done`` in
-its folder. With ``slow`` rank 1 takes twice as long as the others.
+there is one, and is run by the interpreter in PYTHON. The training then ends once its folder has a file
+``done``. With ``slow`` rank 1 takes twice as long as the others.
 """
 
 from __future__ import annotations

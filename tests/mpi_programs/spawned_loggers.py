@@ -1,4 +1,7 @@
-"""Two ranks spawn two others. Each makes a logger, without what ``HIDDEN`` names in its environment."""
+"""Two ranks spawn two others. Each makes a logger, without what ``HIDDEN`` names in its environment.
+
+Arguments: the folder of the logs, and what to start Python with.
+"""
 
 import os
 import sys
@@ -7,7 +10,7 @@ from mpi4py import MPI
 
 from timing_logger import TimingLogger
 
-folder, spawned = sys.argv[1], len(sys.argv) > 2
+folder, python, spawned = *sys.argv[1:3], len(sys.argv) > 3
 for name in os.environ["HIDDEN"].split(","):
     os.environ.pop(name, None)
 world = MPI.COMM_WORLD
@@ -16,6 +19,6 @@ with TimingLogger(world.rank, folder, world_size=world.size, labels={"spawned": 
     if spawned:
         other = MPI.Comm.Get_parent()
     else:
-        other = world.Spawn(sys.executable, ["-m", "mpi4py", __file__, folder, "spawned"], 2)
+        other = world.Spawn(python, ["-m", "mpi4py", __file__, folder, python, "spawned"], 2)
     other.barrier()
     other.Disconnect()

@@ -35,13 +35,18 @@ TRAININGS = (
 )
 
 
-@pytest.fixture(scope="module", params=[slow(1, "TODO"), 2, slow(4, "TODO")], ids="{} ranks".format)
+OTHERS = "another number of ranks, on the same path"
+
+
+@pytest.fixture(scope="module", params=[slow(1, OTHERS), 2, slow(4, OTHERS)], ids="{} ranks".format)
 def ranks(request: pytest.FixtureRequest) -> Results:
     """What each rank found out in ``mpi_programs/training.py``."""
     return run_on_ranks(request.param, "training.py").results
 
 
-@pytest.fixture(scope="module", params=[slow(4, "TODO")], ids="{} ranks".format)
+@pytest.fixture(
+    scope="module", params=[slow(4, "ten seconds of waiting for ranks that fail")], ids="{} ranks".format
+)
 def failing(request: pytest.FixtureRequest) -> Run:
     return run_on_ranks(request.param, "failures.py")
 
@@ -226,7 +231,6 @@ def test_parameters_that_differ_between_ranks_are_refused_on_every_rank(ranks: R
         assert "differ between ranks" in rank["refusals"]["ranks differ"][1]
 
 
-@pytest.mark.slow("TODO")
 def test_an_mpi_without_threads_is_refused() -> None:
     kind, message, _ = run_on_ranks(1, "single_threaded.py").results[0]
     assert kind == "ConfigurationError"
@@ -298,7 +302,6 @@ def test_a_job_ends_without_stop(failing: Run) -> None:
     assert failing.returncode == 0, failing.stderr
 
 
-@pytest.mark.slow("TODO")
 def test_an_error_of_the_script_ends_the_job() -> None:
     run = run_on_ranks(2, "crash.py")
     assert run.returncode != 0

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mpi_runner import run_on_ranks
 
-pytestmark = pytest.mark.slow("TODO")
+pytestmark = pytest.mark.slow("training in many ways; its all-reduces have tests of their own by day")
 
 Results = list[dict[str, Any]]
 SPARSE = ("topk", "gtopk", "oktopk")

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from slow import slow
 from torch_runner import run_with_torchrun
 
-pytestmark = pytest.mark.both_groups
+pytestmark = [pytest.mark.both_cores, pytest.mark.both_groups]
 
 Results = list[dict[str, Any]]
 Row = dict[str, Any]

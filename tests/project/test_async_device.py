@@ -99,6 +99,7 @@ def test_what_is_captured_runs_when_it_is_replayed() -> None:
     assert elapsed_ms >= 2
 
 
+@pytest.mark.both_cores
 def test_a_span_around_a_kernel_gives_a_row_of_its_duration_while_the_host_goes_on() -> None:
     ((went_on, clock, elapsed_ms),) = one_process("timed_span")
     assert (went_on, clock) == (True, "device")

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 from places import ROOT
-from processes import rows, run_python
+from processes import rows, run_warm
 
 PAGE = (ROOT / "docs" / "frameworks.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 OF_LIGHTNING, OF_ITS_PROFILER, OF_HUGGING_FACE = SNIPPETS
 
 
-@pytest.mark.slow("TODO")
+@pytest.mark.slow("deep: CI runs it when a page changes; Lightning and Transformers take ten seconds")
 @pytest.mark.parametrize(
     ("snippet", "step", "n_steps"),
     [
@@ -25,7 +25,7 @@ OF_LIGHTNING, OF_ITS_PROFILER, OF_HUGGING_FACE = SNIPPETS
     ids=["Lightning", "profiler", "Hugging Face"],
 )
 def test_a_snippet_runs_as_it_stands(snippet: str, step: list[str], n_steps: int, tmp_path: Path) -> None:
-    run = run_python(
+    run = run_warm(
         f"import os; os.chdir({str(tmp_path)!r})\n{snippet}", environment={"OMP_NUM_THREADS": "1"}
     )
     assert run.returncode == 0, run.stderr

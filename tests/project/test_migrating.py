@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from mpi_runner import run_on_ranks
 from processes import rows
 
 
-@pytest.mark.slow("TODO")
 def test_the_guide_works_as_it_is_written(tmp_path: Path) -> None:
     run = run_on_ranks(2, "guide.py", str(tmp_path / "logs" / "timing"))
     assert run.returncode == 0, run.stderr

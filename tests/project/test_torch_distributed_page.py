@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from places import ROOT
-from processes import rows, run_python
+from processes import rows, run_warm
 
 PAGE = (ROOT / "docs" / "torch-distributed.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -16,7 +16,6 @@ TIMED_FROM_THE_START, TIMED_LATER = SNIPPETS
 BUCKET_AND_WAIT = [("IALLREDUCE", "ddp:weight"), ("WAIT", "ddp:weight")]
 
 
-@pytest.mark.slow("TODO")
 @pytest.mark.parametrize(
     ("snippet", "first_bucket"),
     [
@@ -28,7 +27,7 @@ BUCKET_AND_WAIT = [("IALLREDUCE", "ddp:weight"), ("WAIT", "ddp:weight")]
 def test_a_snippet_runs_as_it_stands(
     snippet: str, first_bucket: list[tuple[str, ...]], tmp_path: Path
 ) -> None:
-    run = run_python(
+    run = run_warm(
         f"import os; os.chdir({str(tmp_path)!r})\n{snippet}",
         environment={"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
     )

@@ -11,13 +11,12 @@ from typing import NamedTuple
 
 import pandas as pd
 import pytest
+import warm
 from limits import PROCESS_S, scaled
 from places import ROOT
 from torch_runner import run_under_torchrun
 
 from timing_logger import read_timings
-
-pytestmark = [pytest.mark.slow("TODO"), pytest.mark.serial]  # who waits for whom is told by how long
 
 EXAMPLES = ROOT / "examples"
 RANKS = 2
@@ -162,7 +161,7 @@ def test_the_command_it_ends_with_says_where_the_time_went(trained: dict[str, Tr
     hint = re.search(r"timing-logger (summary .+)$", stdout)
     assert hint is not None, stdout
     assert hint[1] == f"summary {log_dir}"
-    command = [sys.executable, "-m", "timing_logger", *hint[1].split()]
+    command = [warm.python(), "-m", "timing_logger", *hint[1].split()]
     run = subprocess.run(command, capture_output=True, text=True, timeout=PROCESS_S, check=False)
     assert run.returncode == 0, run.stderr
     assert "BACKWARD" in run.stdout
@@ -182,7 +181,7 @@ def refusal_of(name: str, *options: str, **environment: str) -> str:
     """What an example that ends at once says, in a process of its own."""
     without_torchrun = {key: value for key, value in os.environ.items() if key not in ("RANK", "WORLD_SIZE")}
     run = subprocess.run(
-        [sys.executable, str(EXAMPLES / f"{name}.py"), *options],
+        [warm.python(), str(EXAMPLES / f"{name}.py"), *options],
         env={**without_torchrun, **environment, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,

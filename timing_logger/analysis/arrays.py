@@ -47,15 +47,24 @@ def coded_text(frame: Frame, name: str) -> tuple[Ints, list[str]]:
         return _coded_categories(column.to_native())
     column = column if dtype == nw.String else column.cast(nw.String)
     if is_pandas:  # three times as fast as the way for all libraries
-        codes, distinct = pd.factorize(column.to_native(), sort=True)
+        codes, distinct = pd.factorize(column.to_native())
         if len(codes) and codes.min() < 0:
-            codes, distinct = pd.factorize(column.fill_null("").to_native(), sort=True)
-        return codes.astype(np.int64), list(distinct)
+            codes, distinct = pd.factorize(column.fill_null("").to_native())
+        return _ascending(codes, list(distinct))
     column = column.fill_null("")
     texts: list[str] = sorted(column.unique().to_list())
     if len(texts) < 2:
         return np.zeros(len(frame), np.int64), texts
     return column.replace_strict(texts, list(range(len(texts))), return_dtype=nw.Int64).to_numpy(), texts
+
+
+def _ascending(codes: Ints, texts: list[str]) -> tuple[Ints, list[str]]:
+    """Return texts and their codes with the texts in ascending order."""
+    codes, ascending = codes.astype(np.int64, copy=False), sorted(texts)
+    if texts == ascending:
+        return codes, texts
+    number_of = {text: number for number, text in enumerate(ascending)}
+    return np.array([number_of[text] for text in texts], np.int64)[codes], ascending
 
 
 def _coded_categories(column: pd.Series[str]) -> tuple[Ints, list[str]]:

@@ -59,11 +59,14 @@ def _last_end(frame: pd.DataFrame, are_open: Any, others: Any, columns: tuple[st
         wanted = frame.loc[are_open, name]
         alike = frame[name].isin(wanted.dropna().unique()).to_numpy(np.bool_)
         others = others & (alike | (wanted.isna().any() and frame[name].isna().to_numpy()))
-    ends = dict(zip(_keys(frame[others], columns), np.flatnonzero(others).tolist(), strict=True))
-    last[np.flatnonzero(are_open)] = [ends.get(key, -1) for key in _keys(frame[are_open], columns)]
+    if not others.any():
+        return last
+    compared = frame[list(columns)]
+    ends = dict(zip(_keys(compared[others]), np.flatnonzero(others).tolist(), strict=True))
+    last[np.flatnonzero(are_open)] = [ends.get(key, -1) for key in _keys(compared[are_open])]
     return last
 
 
-def _keys(rows: pd.DataFrame, columns: tuple[str, ...]) -> list[tuple[Any, ...]]:
-    keys = rows[list(columns)].astype(object)
+def _keys(rows: pd.DataFrame) -> list[tuple[Any, ...]]:
+    keys = rows.astype(object)
     return list(keys.where(keys.notna(), None).itertuples(index=False, name=None))

@@ -15,23 +15,32 @@ from hypothesis import strategies as st
 
 from timing_logger.analysis import account
 
+Parts = dict[tuple[str, Any], float]
 
-def parts(timings: pd.DataFrame, rank: int) -> dict[tuple[str, Any], float]:
-    """Return what a rank did, by the operation or the rank that it waited for, in ms."""
-    told: dict[tuple[str, Any], float] = {}
+
+def parts_of_each(timings: pd.DataFrame) -> dict[int, Parts]:
+    """Return what each rank did, by the operation or the rank that it waited for, in ms."""
+    told: dict[int, Parts] = {}
     for one in account(timings).to_dict("records"):
-        if one["rank"] == rank and one["is_main"]:
+        if one["is_main"]:
             waits = one["what"] == "waiting"
             by = (one["waited_for"] if pd.notna(one["waited_for"]) else None) if waits else one["operation"]
-            told[one["what"], by] = told.get((one["what"], by), 0.0) + round(one["ms"], 6)
+            its = told.setdefault(one["rank"], {})
+            its[one["what"], by] = its.get((one["what"], by), 0.0) + round(one["ms"], 6)
     return told
+
+
+def parts(timings: pd.DataFrame, rank: int) -> Parts:
+    """Return what a rank did."""
+    return parts_of_each(timings).get(rank, {})
 
 
 def test_a_rank_waits_for_the_last_to_arrive_and_the_rest_is_transfer() -> None:
     timings = table(*barrier([0, 2, 5], 6), row(2, "forward", 0, 5))
-    assert parts(timings, 0) == {("waiting", 2): 5.0, ("transfer", "BARRIER"): 1.0}
-    assert parts(timings, 1) == {("waiting", 2): 3.0, ("transfer", "BARRIER"): 1.0}
-    assert parts(timings, 2) == {("own work", "forward"): 5.0, ("transfer", "BARRIER"): 1.0}
+    told = parts_of_each(timings)
+    assert told[0] == {("waiting", 2): 5.0, ("transfer", "BARRIER"): 1.0}
+    assert told[1] == {("waiting", 2): 3.0, ("transfer", "BARRIER"): 1.0}
+    assert told[2] == {("own work", "forward"): 5.0, ("transfer", "BARRIER"): 1.0}
 
 
 def test_who_receives_in_a_sendrecv_waits_for_whom_it_receives_from() -> None:
@@ -39,9 +48,10 @@ def test_who_receives_in_a_sendrecv_waits_for_whom_it_receives_from() -> None:
     spans = enumerate([(0, 6), (0, 1), (5, 6)])
     ring = [row(r, "SENDRECV", *span, peer=(r + 1) % 3, group_size=3) for r, span in spans]
     timings = table(*ring, row(2, "forward", 0, 5))
-    assert parts(timings, 0) == {("waiting", 2): 5.0, ("transfer", "SENDRECV"): 1.0}
-    assert parts(timings, 1) == {("transfer", "SENDRECV"): 1.0}
-    assert parts(timings, 2) == {("own work", "forward"): 5.0, ("transfer", "SENDRECV"): 1.0}
+    told = parts_of_each(timings)
+    assert told[0] == {("waiting", 2): 5.0, ("transfer", "SENDRECV"): 1.0}
+    assert told[1] == {("transfer", "SENDRECV"): 1.0}
+    assert told[2] == {("own work", "forward"): 5.0, ("transfer", "SENDRECV"): 1.0}
 
 
 def test_who_waits_for_one_that_waits_itself_waits_for_whom_that_one_waits() -> None:
@@ -137,15 +147,17 @@ def rooted(operation: str, spans: Sequence[tuple[float, float]]) -> list[Row]:
 
 def test_in_a_broadcast_the_others_wait_for_the_root_and_the_root_for_nobody() -> None:
     timings = table(*rooted("BCAST", [(5, 6), (1, 7), (9, 10)]))
-    assert parts(timings, 1) == {("waiting", 0): 4.0, ("transfer", "BCAST"): 2.0}
-    assert parts(timings, 0)["transfer", "BCAST"] == 1.0
-    assert ("waiting", 2) not in parts(timings, 0)
+    told = parts_of_each(timings)
+    assert told[1] == {("waiting", 0): 4.0, ("transfer", "BCAST"): 2.0}
+    assert told[0]["transfer", "BCAST"] == 1.0
+    assert ("waiting", 2) not in told[0]
 
 
 def test_in_a_gather_the_root_waits_for_the_last_and_the_others_for_nobody() -> None:
     timings = table(*rooted("GATHER", [(0, 9), (3, 3.5), (8, 8.5)]))
-    assert parts(timings, 0) == {("waiting", 2): 8.0, ("transfer", "GATHER"): 1.0}
-    assert parts(timings, 1)["transfer", "GATHER"] == 0.5
+    told = parts_of_each(timings)
+    assert told[0] == {("waiting", 2): 8.0, ("transfer", "GATHER"): 1.0}
+    assert told[1]["transfer", "GATHER"] == 0.5
 
 
 def test_a_broadcast_that_nobody_leaves_before_all_have_come_holds_everybody() -> None:
@@ -212,8 +224,9 @@ def test_a_rank_whose_clock_nothing_compares_keeps_its_time() -> None:
         *(row(r, "BCAST", 6, 7, group="pair", group_size=2, peer=0) for r in (0, 1)),
         uncertainty_s=np.nan,
     )
-    assert parts(timings, 0)["own work", "work"] == 4.0
-    assert parts(timings, 1) == {
+    told = parts_of_each(timings)
+    assert told[0]["own work", "work"] == 4.0
+    assert told[1] == {
         ("own work", "work"): 4.0, ("not matched", "BARRIER"): 2.0, ("not matched", "BCAST"): 1.0
     }  # fmt: skip
 
@@ -237,9 +250,10 @@ def test_clocks_that_were_never_compared_or_are_not_as_stated_change_nothing() -
     for column in ("start_s", "end_s", "start_counter", "end_counter"):
         apart[column] += apart["rank"].map({0: 0.0, 1: 7200.0, 2: -86400.0})
     misstated = apart.assign(clock_uncertainty_s=0.0)
+    told, told_apart, told_misstated = map(parts_of_each, (aligned, apart, misstated))
     for rank in range(3):
-        assert parts(apart, rank) == pytest.approx(parts(aligned, rank))
-        assert parts(misstated, rank) == pytest.approx(parts(aligned, rank))
+        assert told_apart[rank] == pytest.approx(told[rank])
+        assert told_misstated[rank] == pytest.approx(told[rank])
 
 
 def test_two_threads_with_a_communicator_each_have_an_account_each() -> None:
@@ -258,7 +272,7 @@ def test_two_threads_with_a_communicator_each_have_an_account_each() -> None:
 @given(st.integers(0, 10_000))
 def test_at_every_instant_the_account_says_what_the_definition_says(seed: int) -> None:
     timings, n = random_run(seed)
-    rows = timings.to_dict("records")
+    rows, told = timings.to_dict("records"), parts_of_each(timings)
     for rank in range(n):
         mine = timings[timings["rank"] == rank]
         if mine.empty:
@@ -269,7 +283,7 @@ def test_at_every_instant_the_account_says_what_the_definition_says(seed: int) -
         for begin, end in pairwise(edges.tolist()):
             kind = what_at(rows, rank, (begin + end) / 2)
             expected[kind] = expected.get(kind, 0.0) + 1e3 * (end - begin)
-        assert parts(timings, rank) == pytest.approx(expected, abs=1e-4)
+        assert told[rank] == pytest.approx(expected, abs=1e-4)
 
 
 @given(st.integers(0, 10_000))

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from account_rows import barrier, random_run, row, table
 from rank_tables import as_polars
+from seeds import seeds
 
 from timing_logger.analysis import account, summarize_account, waiting_by_rank
 
@@ -40,7 +41,7 @@ def test_whom_a_rank_waited_for_is_summed_over_operations_the_longest_first() ->
     assert waiting["share"].tolist() == pytest.approx([12 / 27, 12 / 27, 2 / 27, 1 / 27])
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", seeds(50, few=6))
 def test_whom_ranks_waited_for_sums_to_how_long_they_waited(seed: int) -> None:
     told = account(random_run(seed)[0])
     ranks, waiting = summarize_account(told), waiting_by_rank(told)

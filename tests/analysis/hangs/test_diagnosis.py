@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -221,6 +222,24 @@ def test_a_rank_that_entered_by_its_counts_is_not_missing(tmp_path: Path) -> Non
     end = ended(tmp_path, waiting(), by_counts, Rank(), waiting())
     assert (end.groups[0].inside, end.groups[0].missing) == ((0, 1, 3), (2,))
     assert end.groups[0].inside_s[1] == 40.0
+
+
+@pytest.mark.parametrize(("idle_s", "is_inside"), [(9.0, False), (11.0, True)])
+def test_the_counts_of_a_process_are_final_once_it_began_nothing_for_10_s(
+    tmp_path: Path, idle_s: float, is_inside: bool
+) -> None:
+    by_counts = Rank(sidecar={"groups": [counted(11, 10)]}, progressed_s=END_S - idle_s)
+    end = ended(tmp_path, waiting(), by_counts, Rank(), waiting())
+    assert (1 in end.groups[0].inside) == is_inside
+
+
+@pytest.mark.parametrize(("open_s", "state"), [(59.0, "unfinished"), (61.0, "hang")])
+def test_a_call_hangs_after_60_s_where_no_option_says_otherwise(
+    tmp_path: Path, open_s: float, state: str
+) -> None:
+    inside = replace(waiting(options={}), seen_s=STUCK_AT_S + open_s)
+    missing = Rank(seen_s=STUCK_AT_S + open_s, sidecar={"options": {}})
+    assert ended(tmp_path, inside, inside, missing, inside).state == state
 
 
 def test_collectives_timed_by_hand_are_matched_by_their_order(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,17 +100,30 @@ def test_a_rank_that_was_killed_long_before_the_others_gave_up_is_gone(tmp_path:
     assert (end.culprits, end.gone) == ((1,), (1,))
 
 
-def test_a_hang_from_which_the_run_went_on_is_told_beside_how_it_ended(tmp_path: Path) -> None:
+def that_went_on(**sidecar: Any) -> tuple[Rank, Rank]:
+    """Return a rank that was in a collective for 118 s, and the one that came late; then both go on."""
     more = [
         record(
             "ALLREDUCE", END_S + step, 500.0, iteration=step, group="MPI_COMM_WORLD", group_size=4, seq=step
         )
         for step in range(10, 14)
     ]
-    inside, came_late = was_inside("ok"), was_stuck()
-    for rank in (inside, came_late):
-        rank.rows, rank.seen_s = [*rank.rows, *(more if rank is came_late else more[1:])], END_S + 20
-    end = ended(tmp_path, inside, came_late)
+    inside, came_late = was_inside("ok", **sidecar), was_stuck(**sidecar)
+    inside.rows, came_late.rows = [*inside.rows, *more[1:]], [*came_late.rows, *more]
+    inside.seen_s = came_late.seen_s = END_S + 20
+    return inside, came_late
+
+
+def test_of_what_ranks_stood_in_at_different_times_the_longest_is_told(tmp_path: Path) -> None:
+    inside, came_late = that_went_on(last_stall=None)
+    brief = stall(open_call("BARRIER", END_S + 14, seq=14), since_s=END_S + 14, until_s=END_S + 84)
+    also_brief = replace(inside, sidecar={**inside.sidecar, "longest_stall": brief}, seen_s=END_S + 85)
+    end = hang(read_timings(write_run(tmp_path, inside, came_late, inside, also_brief)))
+    assert end.sentences[1].startswith(f"Before, the run stood still for 118 s, and went on: {NEVER_CAME}")
+
+
+def test_a_hang_from_which_the_run_went_on_is_told_beside_how_it_ended(tmp_path: Path) -> None:
+    end = ended(tmp_path, *that_went_on())
     assert end.state == "ended"
     assert end.sentences[0].startswith("The run ended: every file was closed")
     assert end.sentences[1].startswith(f"Before, the run stood still for 118 s, and went on: {NEVER_CAME}")

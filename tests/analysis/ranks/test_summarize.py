@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from late_ranks import STEPS, late_by, noise, steps
 from rank_tables import only, table
+from seeds import seeds
 from timing_files import record, write_sidecar, write_timing_file
 
 from timing_logger import read_timings
@@ -283,7 +284,7 @@ def test_times_are_unknown_without_instants() -> None:
     assert math.isnan(only(summarize(df))["wall_share"])
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20, few=4))
 def test_the_union_is_as_long_as_the_cells_that_it_covers(seed: int) -> None:
     draw = random.Random(seed)
     starts = [draw.randrange(100) for _ in range(15)]

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pytest
+from seeds import seeds
 from simulated_runs import _row, _table
 
 from timing_logger.analysis import Verdict, stragglers
@@ -135,7 +136,7 @@ def test_a_run_that_is_mostly_transfers_is_not_called_healthy() -> None:
     assert "Nothing in this run says how long they should take." in said(verdict)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_transfers_that_vary_by_chance_are_not_named(seed: int) -> None:
     rng = np.random.default_rng(seed)
     times = np.exp(rng.normal(0, 0.4, (N_STEPS, 4))) * (1 + 20 * (rng.random((N_STEPS, 4)) < 0.02))

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pytest
+from seeds import seeds
 from simulated_runs import data_parallel, factors, of_operations, on_hosts
 
 from timing_logger.analysis import Verdict, stragglers
@@ -47,7 +48,7 @@ def said(verdict: Verdict) -> str:
 # -- a host ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_all_ranks_of_a_host_that_stalls_are_named_with_the_host(seed: int) -> None:
     verdict = stragglers(on_hosts(stalled(32, slice(8, 16), seed=seed)))
     assert (verdict.verdict, verdict.ranks, verdict.hosts) == ("rank", NODE1, ("node1",))
@@ -60,7 +61,7 @@ def test_a_throttled_host_is_named() -> None:
     assert (verdict.verdict, verdict.ranks, verdict.bond) == ("rank", NODE1, "host")
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_of_two_hosts_the_one_that_stalls_is_named_though_it_has_half_of_the_ranks(seed: int) -> None:
     verdict = stragglers(on_hosts(stalled(16, slice(8, 16), 0.3, by_ms=60.0, seed=seed)))
     assert (verdict.verdict, verdict.ranks, verdict.hosts) == ("rank", NODE1, ("node1",))
@@ -91,7 +92,7 @@ def test_half_of_a_host_that_stalls_is_named_and_the_host_is_said_to_be_where() 
     assert "these are 4 of the 8 ranks of node1" in said(verdict)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_a_host_that_stalls_for_longer_or_shorter_in_every_step_is_named(seed: int) -> None:
     rng = np.random.default_rng(seed)
     stalls_ms = np.zeros((120, 32))
@@ -167,7 +168,7 @@ def test_hosts_of_which_some_are_not_stated_are_not_known() -> None:
 
 
 @pytest.mark.parametrize("ranks", [16, 32])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_no_host_of_a_healthy_run_is_slow(ranks: int, seed: int) -> None:
     factor = factors(200, ranks, noise=0.1, seed=seed, memory=0.9)
     assert stragglers(on_hosts(data_parallel(factor, noise=0.05, seed=seed))).verdict == "healthy"

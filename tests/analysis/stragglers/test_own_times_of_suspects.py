@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from policy_runs import apart
 from rank_tables import as_polars
+from seeds import seeds
 from simulated_runs import data_parallel, factors, pipeline
 from timing_files import write_table
 
@@ -34,7 +35,7 @@ def unequal_peers(seed: int = 7) -> pd.DataFrame:
 # -- probably ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_the_slow_rank_among_unequal_peers_is_probably_it_though_not_for_certain(seed: int) -> None:
     verdict = stragglers(unequal_peers(seed))
     assert (verdict.verdict, verdict.ranks) == ("suspect", ())
@@ -102,7 +103,7 @@ def test_the_cost_is_told_as_a_part_of_the_run() -> None:
 # -- fewer steps, if they cost more -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_costly_pauses_in_few_steps_are_enough(seed: int) -> None:
     rng = np.random.default_rng(seed)
     factor = factors(60, 8, noise=0.03, seed=seed)
@@ -110,14 +111,14 @@ def test_costly_pauses_in_few_steps_are_enough(seed: int) -> None:
     assert stragglers(data_parallel(factor)).ranks == (3,)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_of_two_slow_ranks_the_lesser_one_is_named_too(seed: int) -> None:
     factor = factors(200, 8, noise=0.03, seed=seed)
     factor[:, [2, 5]] *= [1.2, 1.1]
     assert stragglers(data_parallel(factor)).ranks == (2, 5)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_half_of_a_host_is_named(seed: int) -> None:
     factor = factors(200, 64, noise=0.03, seed=seed)
     factor[:, 16:24] *= 1.15
@@ -126,7 +127,7 @@ def test_half_of_a_host_is_named(seed: int) -> None:
 
 @pytest.mark.parametrize("memory", [0.95, 0.97])
 @pytest.mark.parametrize("ranks", [2, 4])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_ranks_that_drift_are_not_named(seed: int, ranks: int, memory: float) -> None:
     """Each is slower than its peers for long, and then quicker for as long."""
     factor = factors(200, ranks, noise=0.1, seed=seed, memory=memory)
@@ -142,7 +143,7 @@ def in_lockstep(factor: npt.NDArray[np.float64], size: int, seed: int = 0) -> pd
     return data_parallel(np.repeat(slowest, size, axis=1), noise=0.003, seed=seed)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_of_ranks_that_wait_for_each_other_unseen_one_is_suspected_and_none_named(seed: int) -> None:
     factor = factors(200, 24, noise=0.05, seed=seed)
     factor[:, 5] *= 1.5
@@ -153,7 +154,7 @@ def test_of_ranks_that_wait_for_each_other_unseen_one_is_suspected_and_none_name
     assert any(unseen in sentence for sentence in evidence_sentences(verdict))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_two_ranks_slow_by_the_same_factor_are_two(seed: int) -> None:
     factor = factors(200, 24, noise=0.05, seed=seed)
     factor[:, [4, 5]] *= 1.5
@@ -169,7 +170,7 @@ def last_stage_slower(seed: int, times: float = 1.4) -> tuple[pd.DataFrame, Mapp
     return pipeline(factor, stages=4)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 @pytest.mark.parametrize("logged", ["all", "no messages"])
 def test_a_slower_stage_is_a_role_also_without_the_messages(logged: str, seed: int) -> None:
     timings, roles = last_stage_slower(seed)
@@ -186,7 +187,7 @@ def test_a_slower_stage_of_which_only_reductions_are_logged_is_not_judged() -> N
     assert verdict.why == RolesMayWait()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_a_name_that_hides_waiting_hides_no_slower_stage(seed: int) -> None:
     """Clipping all-reduces the norm inside its row: it is long on everybody but the slow stage."""
     timings, roles = last_stage_slower(seed, times=1.5)

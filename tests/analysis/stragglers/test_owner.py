@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from seeds import seeds
 from simulated_runs import Floats, _row, _table, of_operations, with_work
 
 from timing_logger.analysis import Verdict, stragglers, windows
@@ -54,7 +55,7 @@ def only_fact(verdict: Verdict, kind: type) -> Any:
 
 @pytest.mark.parametrize("spread", [0.0, 0.1, 0.4])
 @pytest.mark.parametrize("n_ranks", [3, 8])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_a_rank_with_more_work_at_equal_speed_is_no_slow_machine(
     spread: float, n_ranks: int, seed: int
 ) -> None:
@@ -95,7 +96,7 @@ def test_what_more_work_costs_is_the_time_by_which_the_run_is_longer() -> None:
 # -- a rank that is slow for its work ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 @pytest.mark.parametrize("n_ranks", [3, 4, 8])
 def test_a_rank_slow_by_a_fifth_is_named_however_much_lengths_vary(n_ranks: int, seed: int) -> None:
     work = lengths(100, n_ranks, 0.4, seed)
@@ -138,7 +139,7 @@ def test_a_rank_with_less_to_do_and_no_quicker_is_not_called_slow_where_this_is_
 # -- where nobody is slow ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_uneven_work_of_ranks_in_turn_is_told_with_what_it_costs(seed: int) -> None:
     work = lengths(150, 4, 0.4, seed)
     even = np.repeat(work.mean(axis=1, keepdims=True), 4, axis=1)

@@ -117,13 +117,15 @@ def test_every_number_has_an_example() -> None:
     assert list(EXAMPLES) == [field.name for field in fields(Policy)]
 
 
+def _parameter(name: str, row: Any, *, is_first: bool) -> Any:
+    example = Example(*row, verdict) if len(row) == 4 else Example(*row)
+    marks = () if is_first else (pytest.mark.slow("the first example shows that the number decides"),)
+    return pytest.param(name, example, id=f"{name}-{row[2]}", marks=marks)
+
+
 @pytest.mark.parametrize(
     ("name", "example"),
-    [
-        pytest.param(name, Example(*row, verdict) if len(row) == 4 else Example(*row), id=f"{name}-{row[2]}")
-        for name, rows in EXAMPLES.items()
-        for row in rows
-    ],
+    [_parameter(name, row, is_first=row is rows[0]) for name, rows in EXAMPLES.items() for row in rows],
 )
 def test_with_another_number_another_is_said(name: str, example: Example) -> None:
     assert example.said_by(Policy(), Policy(**{name: example.other})) == (example.said, example.then)

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from seeds import seeds
 from simulated_runs import OPERATIONS_MS, _row, _table, data_parallel, factors, pipeline
-from slow import slow
 
 from timing_logger.analysis import Verdict, stragglers, windows
 from timing_logger.analysis.stragglers.facts import OneRank
@@ -138,7 +138,7 @@ def test_a_rank_slow_while_warming_up_hides_no_later_window() -> None:
     assert (verdict.ranks, verdict.first_iteration, verdict.last_iteration) == ((3,), 100, 129)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_long_first_steps_hide_no_slow_rank(seed: int) -> None:
     """They are a hundred times as long, and not equally on all ranks: longer than all that comes after."""
     factor = factors(200, 8, noise=0.05, seed=seed)
@@ -292,7 +292,7 @@ def healthy_factors(seed: int) -> Any:
     return factor
 
 
-@pytest.mark.parametrize("seed", [*range(10), *(slow(seed, "TODO") for seed in range(10, 50))])
+@pytest.mark.parametrize("seed", seeds(50, few=8))
 def test_nobody_is_named_in_a_healthy_run(seed: int) -> None:
     logged = ["ALLREDUCE"] if seed % 7 == 0 else None
     verdict = stragglers(data_parallel(healthy_factors(seed), noise=0.05, seed=seed, logged=logged))
@@ -300,7 +300,7 @@ def test_nobody_is_named_in_a_healthy_run(seed: int) -> None:
     assert verdict.ranks == ()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 @pytest.mark.parametrize(
     ("iterations", "ranks", "noise", "memory"),
     [(1000, 8, 0.05, 0.8), (1000, 8, 0.1, 0.5), (1000, 2, 0.05, 0.8)],
@@ -431,7 +431,7 @@ def test_of_several_times_in_which_all_ranks_were_slow_the_costliest_is_told() -
     assert stragglers(data_parallel(factor[::-1])).first_iteration == 30
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_all_ranks_a_fifth_slower_from_a_step_on_are_told_of_with_that_step(seed: int) -> None:
     factor = factors(200, 8, 0.02, seed) * factors(200, 1, 0.05, seed + 50)
     factor[100:] *= 1.2
@@ -441,7 +441,7 @@ def test_all_ranks_a_fifth_slower_from_a_step_on_are_told_of_with_that_step(seed
     assert verdict.cost_ms == pytest.approx(100 * 0.2 * sum(OPERATIONS_MS.values()), rel=0.15)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_ranks_that_become_slower_little_by_little_are_told_of(seed: int) -> None:
     factor = factors(200, 8, 0.02, seed) * factors(200, 1, 0.05, seed + 50)
     factor *= np.linspace(1.0, 1.2, 200)[:, None]
@@ -450,7 +450,7 @@ def test_ranks_that_become_slower_little_by_little_are_told_of(seed: int) -> Non
     assert verdict.cost_ms == pytest.approx(200 * 0.1 * sum(OPERATIONS_MS.values()), rel=0.25)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_work_that_varies_and_wanders_for_all_ranks_is_no_slowing_down(seed: int) -> None:
     factor = factors(300, 8, 0.02, seed) * factors(300, 1, 0.08, seed + 50, memory=0.9)
     assert stragglers(data_parallel(factor)).verdict == "healthy"

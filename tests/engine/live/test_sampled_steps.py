@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from digests import digest_of
 from simulated_runs import data_parallel, factors
 
 from timing_logger.engine.live.digest import Digest
-from timing_logger.engine.live.sampled_steps import of_fewer_rows, of_fewer_steps
+from timing_logger.engine.live.sampled_steps import most_rows, of_fewer_rows, of_fewer_steps
 
 RUN = digest_of(data_parallel(factors(400, 2)))
 
@@ -28,6 +29,23 @@ def test_no_more_rows_are_left_than_wanted_and_all_where_they_are_few_enough() -
     assert of_fewer_rows(RUN, n_rows).every == 1
     fewer = of_fewer_rows(RUN, n_rows / 3)
     assert (fewer.every, len(fewer.rows)) == (9, n_rows * 45 / 400)
+
+
+def most_per_second(n_here: int, world_size: int) -> float:
+    """Return how many rows for each second a host has that runs some of the processes of a job."""
+    one = RUN.processes[0]._replace(n_rows=1, since_s=0.0, until_s=10.0, sidecar={"world_size": world_size})
+    return most_rows([one] * n_here) / 10
+
+
+@pytest.mark.parametrize(("n_here", "rows"), [(1, 2000), (80, 2000), (100, 2500)])
+def test_a_host_has_2000_rows_a_second_and_25_for_each_process_if_that_is_more(
+    n_here: int, rows: int
+) -> None:
+    assert most_per_second(n_here, n_here) == rows
+
+
+def test_all_hosts_of_a_large_job_together_have_60_000_rows_a_second() -> None:
+    assert 64 * most_per_second(512, world_size=64 * 512) == 60_000
 
 
 def test_what_was_left_out_does_not_come_back() -> None:

@@ -18,12 +18,12 @@ from busy_threads import THREADS, Group, Watcher, Worker, assert_whole, run_all
 from limits import PROCESS_S
 from places import ROOT
 from processes import rows, run_python
+from slow import slow
 
 from timing_logger import TimingLogger
 from timing_logger.record import COLUMNS
 from timing_logger.sinks.memory import MemorySink
 
-ROUNDS = 200
 HAS_GLOBAL_LOCK = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
@@ -50,12 +50,13 @@ def begun_and_run(core: BuiltCore, logger: TimingLogger, rounds: int) -> list[Wo
     return workers
 
 
+@pytest.mark.parametrize("rounds", [50, slow(200, "the same race four times as long")])
 @pytest.mark.parametrize("maxsize", [50, 100_000])
 def test_rows_of_threads_that_record_at_once_are_whole_and_accounted_for(
-    each_core: BuiltCore, maxsize: int, tmp_path: Path
+    each_core: BuiltCore, maxsize: int, rounds: int, tmp_path: Path
 ) -> None:
     logger = each_core.logger(0, tmp_path, maxsize=maxsize, flush_interval=0.001, pause_rows=False)
-    workers = begun_and_run(each_core, logger, ROUNDS)
+    workers = begun_and_run(each_core, logger, rounds)
     logger.flush(60)
     logger.close()
     stats, found = logger.stats, rows_of(tmp_path)
@@ -81,10 +82,11 @@ def test_pauses_of_the_collector_are_rows_among_those_of_many_threads(
     assert (stats.accepted, stats.dropped, stats.pending) == (len(found), 0, 0)
 
 
+@pytest.mark.parametrize("attempts", [30, slow(60, "the same race twice as often")])
 def test_each_block_is_accounted_for_once_if_the_logger_is_closed_meanwhile(
-    each_core: BuiltCore, tmp_path: Path
+    each_core: BuiltCore, tmp_path: Path, attempts: int
 ) -> None:
-    for attempt in range(60):  # one in ten was off by one
+    for attempt in range(attempts):  # one in ten was off by one
         logger = each_core.logger(0, tmp_path / str(attempt), flush_interval=0.001, pause_rows=False)
         half_way = threading.Barrier(3)
 
@@ -152,7 +154,7 @@ from timing_logger.sinks.memory import MemorySink
 
 def set_state():
     begin.wait()
-    for i in range(300_000):
+    for i in range(100_000):
         logger.set_current_iteration(10**6 + i)
         logger.set_current_epoch(10**6 + i)
         logger.set_current_work(0.5 + i)

@@ -20,6 +20,7 @@ import pytest
 from conditions import wait_for
 from limits import LIMIT_S, PROCESS_S
 from places import ROOT, TESTS
+from slow import slow
 
 from timing_logger.columns_in_c import HEADER_FILE, columns_header
 from timing_logger.record import HEADER, Record
@@ -83,14 +84,15 @@ def said_by(command: list[Any], **environment: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", done.stdout)]
 
 
+@pytest.mark.parametrize("each", [1000, slow(5000, "the same race five times as long")])
 @pytest.mark.parametrize("capacity", [1, 1000, 10**6])
 def test_what_64_threads_put_at_once_is_written_once_each_or_counted_as_dropped(
-    producers: Path, tmp_path: Path, capacity: int
+    producers: Path, tmp_path: Path, capacity: int, each: int
 ) -> None:
     paths = files(tmp_path)
-    n_put, n_dropped, n_waiting, n_open = said_by([producers, *paths, capacity, THREADS, 5000])
+    n_put, n_dropped, n_waiting, n_open = said_by([producers, *paths, capacity, THREADS, each])
     rows = in_file(paths[1])
-    assert (n_put + n_dropped, n_waiting, n_open) == (THREADS * 5000, 0, 0)
+    assert (n_put + n_dropped, n_waiting, n_open) == (THREADS * each, 0, 0)
     assert len(rows) == n_put
     assert_each_once_and_in_order(rows)
 
@@ -128,9 +130,12 @@ def in_ring(path: Path) -> tuple[list[tuple[int, int, str]], int]:
     return [(record.peer, record.iteration, record.operation) for record in records], ring.damaged  # type: ignore[misc]
 
 
-def test_a_kill_at_any_moment_costs_no_record_whose_put_had_returned(producers: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("trials", [8, slow(20, "the same at more moments")])
+def test_a_kill_at_any_moment_costs_no_record_whose_put_had_returned(
+    producers: Path, tmp_path: Path, trials: int
+) -> None:
     chance = random.Random(0)
-    for trial in range(20):
+    for trial in range(trials):
         paths = files(tmp_path / str(trial))
         done = killed(producers, paths, chance.random() / 200)
         held, n_damaged = in_ring(paths[0])
@@ -149,8 +154,9 @@ def test_lines_have_room_for_the_longest_name_even_if_the_ring_has_no_number_for
     assert said_by([compiled(tmp_path / "built", "-O1", name="longest_name")]) == [5000]
 
 
+@pytest.mark.parametrize("rings", [60, slow(1000, "the same race with more rings")])
 def test_a_ring_that_is_shut_or_moved_while_threads_put_takes_nothing_later_and_loses_nothing(
-    tmp_path: Path,
+    tmp_path: Path, rings: int
 ) -> None:
     program = compiled(tmp_path / "built", "-O3", name="shut")
-    assert said_by([program, tmp_path, 1000]) == [0, 0, 0]
+    assert said_by([program, tmp_path, rings]) == [0, 0, 0]

@@ -216,7 +216,7 @@ def test_where_asking_could_break_a_capture_only_users_ask(
 
 def test_the_pool_stays_constant_over_many_spans(scripted_device: ScriptedAccelerator) -> None:
     recording = Recording()
-    for _ in range(100):
+    for _ in range(4 * PAIRS_PER_DEVICE // 1000):
         for _ in range(1000):
             with recording.logger.record_device_operation("FORWARD"):
                 pass

@@ -15,19 +15,23 @@ from simulated_runs import data_parallel, factors
 from timing_logger.analysis.causes.cause import Cause
 from timing_logger.analysis.causes.counters import CAUSES
 from timing_logger.report._host_rates import host_tables
+from timing_logger.report.html import _heatmap_grid
 from timing_logger.report.html._cause_kinds import COUNTED, KINDS
 from timing_logger.report.html._causes import LEAST_SHARE, MOST_CAUSES, Causes
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._heatmap import heatmap
-from timing_logger.report.html._heatmap_grid import MAX_COLUMNS
 from timing_logger.report.html._host_parts import host_parts
 
+MAX_COLUMNS = 60  # of a heatmap, where that is tested
 STEP_S = 0.0365  # of the simulated run where nobody is slow
 
 
-def causes_of(timings: pd.DataFrame, host: pd.DataFrame | None = None) -> Causes:
-    found = Findings.of(timings)
+def causes_in(found: Findings, host: pd.DataFrame | None = None) -> Causes:
     return host_parts(found, heatmap(found).grid, host_tables(host)).causes
+
+
+def causes_of(timings: pd.DataFrame) -> Causes:
+    return causes_in(Findings.of(timings))
 
 
 def paused(timings: pd.DataFrame, operation: str, rank: int, iteration: int, ms: float) -> pd.DataFrame:
@@ -43,15 +47,26 @@ def run() -> pd.DataFrame:
     return data_parallel(factors(60, 4))
 
 
-def test_a_host_that_counted_nothing_and_a_run_without_pauses_have_no_strip(run: pd.DataFrame) -> None:
-    assert causes_of(run).data is None
-    assert causes_of(run, host_of(run, 1.0, throttled_us=np.zeros((4, 3)))).data is None
+@pytest.fixture(scope="module")
+def found(run: pd.DataFrame) -> Findings:
+    return Findings.of(run)
 
 
-def test_a_step_has_the_mean_rate_of_the_intervals_that_it_overlaps(run: pd.DataFrame) -> None:
+@pytest.fixture(scope="module")
+def collected(run: pd.DataFrame) -> Causes:
+    """Of the run in which a collector paused one rank once."""
+    return causes_of(paused(run, "GC", rank=2, iteration=7, ms=7.3))
+
+
+def test_a_host_that_counted_nothing_and_a_run_without_pauses_have_no_strip(run: pd.DataFrame, found: Findings) -> None:
+    assert causes_in(found).data is None
+    assert causes_in(found, host_of(run, 1.0, throttled_us=np.zeros((4, 3)))).data is None
+
+
+def test_a_step_has_the_mean_rate_of_the_intervals_that_it_overlaps(run: pd.DataFrame, found: Findings) -> None:
     waits_us = np.zeros((4, 3))
     waits_us[1] = [0, 400_000, 0]  # of the second second
-    (row,) = causes_of(run, host_of(run, 1.0, main_run_queue_wait_us=waits_us)).rows
+    (row,) = causes_in(found, host_of(run, 1.0, main_run_queue_wait_us=waits_us)).rows
     begins_s = STEP_S * np.arange(60)
     inside = np.clip((np.minimum(begins_s + STEP_S, 2) - np.maximum(begins_s, 1)) / STEP_S, 0, 1)
     np.testing.assert_allclose(row.most[:-1], 0.4 * inside[:-1], atol=1e-6)
@@ -59,13 +74,13 @@ def test_a_step_has_the_mean_rate_of_the_intervals_that_it_overlaps(run: pd.Data
     assert set(row.whose[row.most > 0].tolist()) == {1}
 
 
-def test_a_rank_that_counted_nothing_is_not_among_those_of_the_mean(run: pd.DataFrame) -> None:
-    (row,) = causes_of(run, host_of(run, 3.0, throttled_us=[[600_000]])).rows  # of rank 0 alone
+def test_a_rank_that_counted_nothing_is_not_among_those_of_the_mean(run: pd.DataFrame, found: Findings) -> None:
+    (row,) = causes_in(found, host_of(run, 3.0, throttled_us=[[600_000]])).rows  # of rank 0 alone
     np.testing.assert_allclose(row.mean, 0.2, atol=1e-6)
 
 
-def test_where_no_second_was_counted_a_step_is_unknown_and_not_nothing(run: pd.DataFrame) -> None:
-    (row,) = causes_of(run, host_of(run, 10 * STEP_S, throttled_us=np.full((4, 1), 1e5))).rows
+def test_where_no_second_was_counted_a_step_is_unknown_and_not_nothing(run: pd.DataFrame, found: Findings) -> None:
+    (row,) = causes_in(found, host_of(run, 10 * STEP_S, throttled_us=np.full((4, 1), 1e5))).rows
     assert np.isnan(row.mean).tolist() == [False] * 10 + [True] * 50
     assert row.whose.tolist() == [0] * 10 + [-1] * 50
 
@@ -73,10 +88,11 @@ def test_where_no_second_was_counted_a_step_is_unknown_and_not_nothing(run: pd.D
 @pytest.mark.parametrize(
     ("operation", "name"),
     [
-        ("GC", "Collector"),
-        ("COMPILE", "Compiling"),
-        ("GRAPH_CAPTURE", "Graph capture"),
         ("IMPORT", "Imports"),
+        *(
+            pytest.param(*pause, marks=pytest.mark.slow("other names of pauses, which a test below has, too"))
+            for pause in (("GC", "Collector"), ("COMPILE", "Compiling"), ("GRAPH_CAPTURE", "Graph capture"))
+        ),
     ],
 )
 def test_a_pause_counts_in_its_own_step_without_any_host(
@@ -95,7 +111,8 @@ def test_a_pause_that_lies_in_another_of_its_kind_counts_once(run: pd.DataFrame)
     assert row.most[7] == pytest.approx(0.2)
 
 
-def test_a_cell_of_several_steps_has_their_time_together() -> None:
+def test_a_cell_of_several_steps_has_their_time_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_heatmap_grid, "MAX_COLUMNS", MAX_COLUMNS)
     long = paused(data_parallel(factors(2 * MAX_COLUMNS, 1)), "GC", rank=0, iteration=9, ms=7.3)
     (row,) = causes_of(long).rows
     assert (len(row.mean), np.flatnonzero(row.mean).tolist()) == (MAX_COLUMNS, [4])
@@ -106,7 +123,7 @@ def test_the_causes_with_most_time_are_shown_and_the_others_are_named(run: pd.Da
     for place, operation in enumerate(["GC", "COMPILE", "GRAPH_CAPTURE", "IMPORT"]):
         run = paused(run, operation, rank=0, iteration=3, ms=2.0 + place)
     host = host_of(run, 3.0, main_run_queue_wait_us=[[9e5]], throttled_us=[[8e5]])
-    drawn = causes_of(run, host)
+    drawn = causes_in(Findings.of(run), host)
     assert [row.kind.name for row in drawn.rows] == [
         "Processor wait", "CPU quota", "Imports", "Graph capture", "Compiling",
     ]  # fmt: skip
@@ -115,26 +132,25 @@ def test_the_causes_with_most_time_are_shown_and_the_others_are_named(run: pd.Da
     assert [line[0] for line in drawn.table.rows][-1] == "Collector"
 
 
-def test_what_took_next_to_nothing_of_every_step_is_not_shown(run: pd.DataFrame) -> None:
+def test_what_took_next_to_nothing_of_every_step_is_not_shown(run: pd.DataFrame, found: Findings) -> None:
     def names(share: float) -> list[str]:
         host = host_of(run, 3.0, main_run_queue_wait_us=np.full((4, 1), 3e6 * share))
-        return [row.kind.name for row in causes_of(run, host).rows]
+        return [row.kind.name for row in causes_in(found, host).rows]
 
     assert names(0.9 * LEAST_SHARE) == []
     assert names(1.1 * LEAST_SHARE) == ["Processor wait"]
 
 
-def test_the_page_has_the_shares_and_whose_they_are(run: pd.DataFrame) -> None:
-    data: Any = causes_of(paused(run, "GC", rank=2, iteration=7, ms=7.3)).data
+def test_the_page_has_the_shares_and_whose_they_are(collected: Causes) -> None:
+    data: Any = collected.data
     (cause,) = data["causes"]
     assert unpacked(cause["most"])[7] == 2000
     assert unpacked(cause["mean"])[7] == 500
     assert data["processes"][unpacked(cause["whose"])[7]] == "rank 2"
 
 
-def test_the_table_says_how_much_it_was_and_where_most(run: pd.DataFrame) -> None:
-    drawn = causes_of(paused(run, "GC", rank=2, iteration=7, ms=7.3))
-    assert drawn.table.rows == [["Collector", "0.1%", "iteration 7", "rank 2", "20.0%"]]
+def test_the_table_says_how_much_it_was_and_where_most(collected: Causes) -> None:
+    assert collected.table.rows == [["Collector", "0.1%", "iteration 7", "rank 2", "20.0%"]]
 
 
 def test_each_kind_of_cause_has_its_own_name() -> None:
@@ -166,6 +182,6 @@ def test_what_is_counted_for_a_cause_is_what_verdicts_take_for_it() -> None:
     assert {kind.cause for kind in COUNTED if not set(kind.counters) <= taken[kind.cause]} == set()
 
 
-def test_a_quota_that_stops_several_processors_at_once_takes_no_more_than_the_step(run: pd.DataFrame) -> None:
-    (row,) = causes_of(run, host_of(run, 3.0, throttled_us=[[9e6]])).rows  # of three of them
+def test_a_quota_that_stops_several_processors_at_once_takes_no_more_than_the_step(run: pd.DataFrame, found: Findings) -> None:
+    (row,) = causes_in(found, host_of(run, 3.0, throttled_us=[[9e6]])).rows  # of three of them
     assert set(row.most.tolist()) == {1.0}

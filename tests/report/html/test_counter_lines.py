@@ -25,8 +25,12 @@ from timing_logger.report.html._host_parts import host_parts
 from timing_logger.report.html._line_kinds import LINES
 
 
+def lines_in(found: Findings, host: pd.DataFrame) -> CounterLines:
+    return host_parts(found, None, host_tables(host)).lines
+
+
 def lines_of(timings: pd.DataFrame, host: pd.DataFrame) -> CounterLines:
-    return host_parts(Findings.of(timings), None, host_tables(host)).lines
+    return lines_in(Findings.of(timings), host)
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +38,14 @@ def run() -> pd.DataFrame:
     return data_parallel(factors(100, 2))  # 3.65 s
 
 
-def test_a_line_is_the_rate_at_its_instant_on_the_axis_of_the_timeline(run: pd.DataFrame) -> None:
+@pytest.fixture(scope="module")
+def found(run: pd.DataFrame) -> Findings:
+    return Findings.of(run)
+
+
+def test_a_line_is_the_rate_at_its_instant_on_the_axis_of_the_timeline(run: pd.DataFrame, found: Findings) -> None:
     waits_us = [[0, 500_000, 0, 0], [0, 0, 250_000, 0]]
-    drawn = lines_of(run, host_of(run, 1.0, main_run_queue_wait_us=waits_us))
+    drawn = lines_in(found, host_of(run, 1.0, main_run_queue_wait_us=waits_us))
     (line,) = drawn.lines
     at_s = (np.arange(1000) + 0.5) * 3.65 / 1000
     for rank in range(2):
@@ -58,21 +67,21 @@ def test_ranks_on_one_axis_have_their_lines_on_it(run: pd.DataFrame) -> None:
     assert (line.values[1] > 25).nonzero()[0][0] == pytest.approx(2000 / 3.65, abs=1.5)
 
 
-def test_the_counters_that_vary_most_are_shown_and_steady_ones_are_not(run: pd.DataFrame) -> None:
+def test_the_counters_that_vary_most_are_shown_and_steady_ones_are_not(run: pd.DataFrame, found: Findings) -> None:
     up = np.linspace(0, 1, 4) * np.ones((2, 1))
     host = host_of(
         run, 1.0, process_cpu_us=4e5 + 2e5 * up, throttled_us=1e6 * up, major_faults=500 * up,
         process_read_kb=1e6 * up, memory_available_mb=np.full((2, 4), 64_000.0),
     )  # fmt: skip
-    names = [line.kind.counters[0] for line in lines_of(run, host).lines]
+    names = [line.kind.counters[0] for line in lines_in(found, host).lines]
     assert names == ["throttled_us", "process_read_kb", "major_faults"]
     assert len(names) == MOST_COUNTERS
     steady = host_of(run, 1.0, memory_available_mb=np.full((2, 4), 64_000.0))
-    assert lines_of(run, steady).data is None
+    assert lines_in(found, steady).data is None
 
 
-def test_a_rank_without_a_file_has_no_value_and_no_line_in_the_table(run: pd.DataFrame) -> None:
-    drawn = lines_of(run, host_of(run, 1.0, throttled_us=[[0, 1e6, 0, 0]]))
+def test_a_rank_without_a_file_has_no_value_and_no_line_in_the_table(run: pd.DataFrame, found: Findings) -> None:
+    drawn = lines_in(found, host_of(run, 1.0, throttled_us=[[0, 1e6, 0, 0]]))
     data: Any = drawn.data
     values = unpacked(data["counters"][0]["values"]).reshape(2, -1)
     assert (values[1] == 2**16 - 1).all()
@@ -108,11 +117,11 @@ def test_each_line_is_of_counters_that_are_recorded() -> None:
     ],
 )
 def test_the_counter_that_the_verdict_names_comes_first_even_if_it_is_steady(
-    run: pd.DataFrame, named: str, name: str, unit: str
+    run: pd.DataFrame, found: Findings, named: str, name: str, unit: str
 ) -> None:
     up = np.linspace(0, 1, 4) * np.ones((2, 1))
     host = host_of(run, 1.0, **{named: np.full((2, 4), 5e4)}, throttled_us=1e6 * up, major_faults=500 * up)
-    values = LineValues(Findings.of(run).timeline, named)
+    values = LineValues(found.timeline, named)
     for table in host_tables(host):
         values.add(table)
     drawn = counter_lines_of(values)
@@ -120,5 +129,5 @@ def test_the_counter_that_the_verdict_names_comes_first_even_if_it_is_steady(
     assert (drawn.named, drawn.lines[0].kind.unit) == (True, unit)
 
 
-def test_a_counter_that_the_verdict_names_and_no_shown_rank_has_is_not_shown(run: pd.DataFrame) -> None:
-    assert counter_lines_of(LineValues(Findings.of(run).timeline, "throttled_us")).data is None
+def test_a_counter_that_the_verdict_names_and_no_shown_rank_has_is_not_shown(run: pd.DataFrame, found: Findings) -> None:
+    assert counter_lines_of(LineValues(found.timeline, "throttled_us")).data is None

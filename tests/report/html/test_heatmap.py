@@ -12,9 +12,12 @@ from page_data import unpacked
 from simulated_runs import data_parallel, factors, pipeline
 
 from timing_logger.analysis import stragglers
+from timing_logger.report.html import _heatmap_grid
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._heatmap import MANY_ROWS, Heatmap, heatmap
-from timing_logger.report.html._heatmap_grid import MAX_COLUMNS
+
+MAX_COLUMNS = 60
+"""The most columns of a heatmap in tests of these."""
 
 
 def drawn_of(timings: pd.DataFrame) -> Heatmap:
@@ -36,6 +39,12 @@ def cells_of(drawn: Heatmap, name: str) -> Any:
 # -- cells ---------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def few_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_heatmap_grid, "MAX_COLUMNS", MAX_COLUMNS)
+
+
+@pytest.mark.usefixtures("few_columns")
 def test_a_cell_of_the_heatmap_is_the_mean_of_its_iterations() -> None:
     n_steps = 2 * MAX_COLUMNS
     timings = data_parallel(factors(n_steps, 2, noise=0.3))
@@ -102,6 +111,7 @@ def test_each_of_several_slow_ranks_has_frames_of_its_own() -> None:
     assert framed == {"rows": [1, 6], "frames": [[1, 10, 49], [6, 60, 89]]}
 
 
+@pytest.mark.usefixtures("few_columns")
 def test_where_a_column_stands_for_several_iterations_it_is_framed_if_one_of_them_is_slow() -> None:
     slow = factors(2 * MAX_COLUMNS, 4, noise=0.02)
     slow[5::9, 1] *= 3

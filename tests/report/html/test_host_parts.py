@@ -55,6 +55,7 @@ def test_a_folder_without_counters_has_the_page_that_it_had(tmp_path: Path) -> N
     assert (data["causes"], data["counters"]) == (None, None)
 
 
+@pytest.mark.slow("that the strip and the lines are limited is tested by itself")
 def test_of_many_ranks_the_counters_add_a_small_part_to_the_page() -> None:
     run = crowd(200, 60)
     rng = np.random.default_rng(0)
@@ -68,16 +69,16 @@ def test_of_many_ranks_the_counters_add_a_small_part_to_the_page() -> None:
 
 
 def test_the_verdict_of_the_page_says_what_coincides() -> None:
-    slow = factors(400, 8, noise=0.02)
-    slow[:, 5] *= 1 + 0.8 * (np.arange(400) % 60 > 40)
+    slow = factors(400, 4, noise=0.02)
+    slow[:, 3] *= 1 + 0.8 * (np.arange(400) % 60 > 40)
     run = data_parallel(slow)
-    its = run[run["rank"] == 5].groupby("iteration")[["start_counter", "end_counter"]]
+    its = run[run["rank"] == 3].groupby("iteration")[["start_counter", "end_counter"]]
     begin_s, end_s = its.min()["start_counter"].to_numpy(), its.max()["end_counter"].to_numpy()
     edges_s = np.arange(begin_s[0], end_s[-1], 0.25)
     is_slow = np.where(np.arange(400) % 60 > 40, 1.0, 0.0)
     waited_s = np.interp(edges_s, end_s, np.cumsum(0.45 * is_slow * (end_s - begin_s)))
-    waits_us = np.zeros((8, len(edges_s) - 1))
-    waits_us[5] = 1e6 * np.diff(waited_s)
+    waits_us = np.zeros((4, len(edges_s) - 1))
+    waits_us[3] = 1e6 * np.diff(waited_s)
     host = host_of(run, 0.25, main_run_queue_wait_us=waits_us)
     page = report_html(run, host=host)
     assert "What coincides: in" in page

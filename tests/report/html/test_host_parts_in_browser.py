@@ -14,11 +14,10 @@ from crowds import crowd
 from host_tables import host_of
 from page_probes import CUT, LOW_CONTRASTS
 from simulated_runs import data_parallel, factors
+from slow import slow
 from test_page_in_browser import range_s
 
 from timing_logger.report.html import write_report
-
-pytestmark = pytest.mark.serial  # a browser draws by itself, and a page must be there in time
 
 LEFT_OF_HEATMAP, LEFT_OF_TIMELINE = 130, 190
 RUN_S = 60 * 0.0365
@@ -38,13 +37,18 @@ def waiting(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(params=["light", "dark"])
-def shown(browser: Any, waiting: Path, request: pytest.FixtureRequest) -> Iterator[OpenPage]:
+def opened_in(browser: Any, waiting: Path, scheme: str) -> OpenPage:
     page = OpenPage(
-        browser, waiting, color_scheme=request.param, viewport={"width": 1200, "height": 900},
+        browser, waiting, color_scheme=scheme, viewport={"width": 1200, "height": 900},
         reduced_motion="reduce",
     )  # fmt: skip
     page.frame()
+    return page
+
+
+@pytest.fixture(params=["light", slow("dark", "colours, of which the contrast is tested in both")])
+def shown(browser: Any, waiting: Path, request: pytest.FixtureRequest) -> Iterator[OpenPage]:
+    page = opened_in(browser, waiting, request.param)
     yield page
     page.close()
 
@@ -55,10 +59,15 @@ def x_of(opened: OpenPage, canvas: str, left: float, part: float) -> float:
     return left + part * (width - left)
 
 
-def test_the_page_with_both_parts_complains_of_nothing_and_has_contrast(shown: OpenPage) -> None:
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_with_both_parts_complains_of_nothing_and_has_contrast(
+    browser: Any, waiting: Path, scheme: str
+) -> None:
+    shown = opened_in(browser, waiting, scheme)
     shown.page.evaluate("for (const table of document.querySelectorAll('details')) table.open = true")
     assert shown.complaints == []
     assert shown.page.evaluate(LOW_CONTRASTS) == []
+    shown.close()
 
 
 def test_pointing_at_the_strip_tells_the_cause_the_mean_and_the_rank_with_most(shown: OpenPage) -> None:
@@ -164,10 +173,10 @@ def test_ranks_that_the_verdict_names_have_a_thick_line_in_its_colour(browser: A
 def test_the_page_of_many_ranks_is_at_most_6400_px_high_with_both_parts_full(
     browser: Any, tmp_path: Path
 ) -> None:
-    run = crowd(200, 40)
+    run = crowd(136, 20)
     pauses = run[(run["operation"] == "FORWARD") & (run["iteration"] == 3)]
     run = pd.concat([run, pauses.assign(operation="GC")], ignore_index=True)
-    counted = np.tile([0.0, 8e4], (200, 3))
+    counted = np.tile([0.0, 8e4], (136, 3))
     host = host_of(
         run, 0.2, main_run_queue_wait_us=counted, throttled_us=counted, io_pressure_some_us=counted,
         memory_pressure_some_us=counted,

@@ -56,7 +56,7 @@ def test_names_are_text(where: str) -> None:
 
 
 def test_the_page_of_many_ranks_has_the_slow_one_in_each_section() -> None:
-    many = crowd(200, 30)
+    many = crowd(80, 12)
     verdict = stragglers(many)
     figures = figures_of(many, verdict)
     page = live_page("many", "<p></p>", {}, figures, window_s=30.0, made_unix_s=0.0)

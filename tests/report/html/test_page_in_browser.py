@@ -11,6 +11,7 @@ import pytest
 from browser import OpenPage
 from page_probes import LOW_CONTRASTS
 from simulated_runs import data_parallel, factors
+from slow import slow
 from small_run import (
     HOSTILE,
     N_ITERATIONS,
@@ -22,11 +23,18 @@ from small_run import (
 
 from timing_logger.report.html import write_report
 
-pytestmark = pytest.mark.serial  # a browser draws by itself, and a page must be there in time
+
+@pytest.fixture(scope="module")
+def pointed(browser: Any, report: Path) -> Iterator[OpenPage]:
+    """The page for tests that only point at it, or choose a view before."""
+    page = OpenPage(browser, report, viewport={"width": 1200, "height": 900})
+    yield page
+    page.close()
 
 
 @pytest.fixture
 def opened(browser: Any, report: Path) -> Iterator[OpenPage]:
+    """The page as it is at first."""
     page = OpenPage(browser, report, viewport={"width": 1200, "height": 900})
     yield page
     page.close()
@@ -65,15 +73,15 @@ def test_the_page_complains_of_nothing_and_asks_for_nothing(opened: OpenPage, re
     assert [url for url in opened.requests if not url.startswith("data:")] == [report.as_uri()]
 
 
-def test_a_layer_whose_name_is_markup_is_shown_as_it_is(opened: OpenPage) -> None:
-    opened.page.locator("#timeline-canvas").scroll_into_view_if_needed()
-    box = opened.page.locator("#timeline-canvas").bounding_box()
+def test_a_layer_whose_name_is_markup_is_shown_as_it_is(pointed: OpenPage) -> None:
+    pointed.page.locator("#timeline-canvas").scroll_into_view_if_needed()
+    box = pointed.page.locator("#timeline-canvas").bounding_box()
     for x in range(200, 260):
-        opened.page.mouse.move(box["x"] + x, box["y"] + 32)
-        if "ALLREDUCE" in opened.page.locator("#tooltip").text_content():
+        pointed.page.mouse.move(box["x"] + x, box["y"] + 32)
+        if "ALLREDUCE" in pointed.page.locator("#tooltip").text_content():
             break
-    assert HOSTILE in opened.page.locator("#tooltip").text_content()
-    assert opened.complaints == []
+    assert HOSTILE in pointed.page.locator("#tooltip").text_content()
+    assert pointed.complaints == []
 
 
 # -- the heatmap ---------------------------------------------------------------------------------------
@@ -81,20 +89,20 @@ def test_a_layer_whose_name_is_markup_is_shown_as_it_is(opened: OpenPage) -> Non
 
 @pytest.mark.parametrize(("rank", "iteration"), [(0, 0), (1, 25), (2, 25), (3, 39)])
 def test_the_cell_under_the_pointer_says_rank_iteration_and_ms(
-    opened: OpenPage, rank: int, iteration: int
+    pointed: OpenPage, rank: int, iteration: int
 ) -> None:
-    show_view(opened, "Waiting for others")
-    opened.page.mouse.move(*cell_centre(opened, rank, iteration))
+    show_view(pointed, "Waiting for others")
+    pointed.page.mouse.move(*cell_centre(pointed, rank, iteration))
     expected = in_ms(round(waiting_ms(rank, iteration), 6))
-    assert opened.text("#tooltip") == f"rank {rank}, iteration {iteration}\nWaiting for others: {expected}"
+    assert pointed.text("#tooltip") == f"rank {rank}, iteration {iteration}\nWaiting for others: {expected}"
 
 
-def test_another_view_shows_other_figures(opened: OpenPage) -> None:
+def test_another_view_shows_other_figures(pointed: OpenPage) -> None:
     expected = in_ms(round(waiting_ms(0, 25), 6))
     for view, figure in [("Own work", in_ms(work_ms(0, 25))), ("Waiting for others", expected)]:
-        show_view(opened, view)
-        opened.page.mouse.move(*cell_centre(opened, 0, 25))
-        assert opened.text("#tooltip") == f"rank 0, iteration 25\n{view}: {figure}"
+        show_view(pointed, view)
+        pointed.page.mouse.move(*cell_centre(pointed, 0, 25))
+        assert pointed.text("#tooltip") == f"rank 0, iteration 25\n{view}: {figure}"
 
 
 def test_the_heatmap_begins_with_the_times_that_the_verdict_compared(opened: OpenPage) -> None:
@@ -131,25 +139,25 @@ def test_arrow_keys_go_from_cell_to_cell(opened: OpenPage) -> None:
     assert opened.text("#tooltip").startswith("rank 1, iteration 2\n")
 
 
-def test_a_cell_with_more_time_is_darker(opened: OpenPage) -> None:
-    show_view(opened, "Waiting for others")
+def test_a_cell_with_more_time_is_darker(pointed: OpenPage) -> None:
+    show_view(pointed, "Waiting for others")
 
     def lightness(rank: int, iteration: int) -> float:
-        x, y = cell_centre(opened, rank, iteration)
-        box = opened.page.locator("#heatmap-canvas").bounding_box()
+        x, y = cell_centre(pointed, rank, iteration)
+        box = pointed.page.locator("#heatmap-canvas").bounding_box()
         script = """([x, y]) => [...document.getElementById("heatmap-canvas").getContext("2d")
           .getImageData(x * devicePixelRatio, y * devicePixelRatio, 1, 1).data].slice(0, 3)"""
-        return float(sum(opened.page.evaluate(script, [x - box["x"], y - box["y"]])))
+        return float(sum(pointed.page.evaluate(script, [x - box["x"], y - box["y"]])))
 
     assert lightness(0, 25) < lightness(0, 5)
     assert lightness(0, 25) < lightness(2, 25)
 
 
-def test_only_the_view_that_is_shown_is_explained(opened: OpenPage) -> None:
-    show_view(opened, "Own work")
-    opened.frame()
-    assert opened.text(".explained").startswith("Own work\nrows that need no other rank")
-    assert "Waiting for others" not in opened.text(".explained")
+def test_only_the_view_that_is_shown_is_explained(pointed: OpenPage) -> None:
+    show_view(pointed, "Own work")
+    pointed.frame()
+    assert pointed.text(".explained").startswith("Own work\nrows that need no other rank")
+    assert "Waiting for others" not in pointed.text(".explained")
 
 
 def step_in_ms(iteration: int) -> tuple[float, float]:
@@ -198,9 +206,9 @@ def range_s(opened: OpenPage) -> tuple[float, float]:
     return float(words[0]) * factors_of[words[1]], float(words[3]) * factors_of[words[4]]
 
 
-def test_the_timeline_begins_with_the_whole_run(opened: OpenPage) -> None:
+def test_the_timeline_begins_with_the_whole_run(pointed: OpenPage) -> None:
     total_s = sum(max(work_ms(r, i) for r in range(N_RANKS)) + TRANSFER_MS for i in range(N_ITERATIONS)) / 1e3
-    assert range_s(opened) == (0.0, pytest.approx(total_s, abs=0.01))
+    assert range_s(pointed) == (0.0, pytest.approx(total_s, abs=0.01))
 
 
 def test_the_zoom_button_halves_what_is_seen_and_all_shows_it_again(opened: OpenPage) -> None:
@@ -255,23 +263,24 @@ def test_keys_zoom_and_move_the_timeline(opened: OpenPage) -> None:
     assert later[0] > near[0]
 
 
-def test_the_span_under_the_pointer_says_what_it_is(opened: OpenPage) -> None:
-    opened.page.locator("#timeline-canvas").scroll_into_view_if_needed()
-    box = opened.page.locator("#timeline-canvas").bounding_box()
-    total_ms = 1e3 * range_s(opened)[1]
+def test_the_span_under_the_pointer_says_what_it_is(pointed: OpenPage) -> None:
+    pointed.page.locator("#timeline-canvas").scroll_into_view_if_needed()
+    box = pointed.page.locator("#timeline-canvas").bounding_box()
+    total_ms = 1e3 * range_s(pointed)[1]
     x = box["x"] + 190 + work_ms(0, 0) / 2 / total_ms * (box["width"] - 190)
-    opened.page.mouse.move(x, box["y"] + 32)
-    assert opened.text("#tooltip") == f"BACKWARD, iteration 0 of epoch 0\n{in_ms(work_ms(0, 0))}, from 0 ms"
+    pointed.page.mouse.move(x, box["y"] + 32)
+    assert pointed.text("#tooltip") == f"BACKWARD, iteration 0 of epoch 0\n{in_ms(work_ms(0, 0))}, from 0 ms"
 
 
 # -- screens -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("width", [320, 375, 768])
+@pytest.mark.parametrize("width", [320, *(slow(width, "less narrow than 320") for width in (375, 768))])
 def test_a_narrow_screen_needs_no_scrolling_sideways(browser: Any, report: Path, width: int) -> None:
     opened = OpenPage(browser, report, viewport={"width": width, "height": 700})
     opened.page.evaluate("for (const table of document.querySelectorAll('details')) table.open = true")
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+    opened.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -279,12 +288,14 @@ def test_every_text_has_contrast(browser: Any, report: Path, scheme: str) -> Non
     opened = OpenPage(browser, report, color_scheme=scheme)
     opened.page.evaluate("for (const table of document.querySelectorAll('details')) table.open = true")
     assert opened.page.evaluate(LOW_CONTRASTS) == []
+    opened.close()
 
 
 def test_a_dark_screen_is_dark(browser: Any, report: Path) -> None:
     opened = OpenPage(browser, report, color_scheme="dark")
     background = opened.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     assert sum(int(part) for part in background[4:-1].split(",")) < 150
+    opened.close()
 
 
 def test_without_javascript_the_verdict_and_the_tables_are_there(browser: Any, report: Path) -> None:
@@ -292,9 +303,10 @@ def test_without_javascript_the_verdict_and_the_tables_are_there(browser: Any, r
     page.goto(report.as_uri())
     assert "Rank 2 costs this run 0.30 s" in page.locator("#verdict").inner_text()
     assert page.locator("table").count() >= 5
+    page.context.close()
 
 
-@pytest.mark.slow("TODO")
+@pytest.mark.slow("60,000 rows: the page of 264 ranks is drawn by test_crowd_in_browser.py")
 def test_a_run_of_many_ranks_and_iterations_is_drawn(browser: Any, tmp_path: Path) -> None:
     write_report(data_parallel(factors(300, 200, noise=0.1)), tmp_path / "report.html")
     opened = OpenPage(browser, tmp_path / "report.html", viewport={"width": 375, "height": 700})
@@ -304,3 +316,4 @@ def test_a_run_of_many_ranks_and_iterations_is_drawn(browser: Any, tmp_path: Pat
         opened.page.keyboard.press("ArrowDown")
     assert opened.text("#tooltip").startswith("shortest of the other 136 ranks, iterations 0 to 1, mean\n")
     assert opened.complaints == []
+    opened.close()

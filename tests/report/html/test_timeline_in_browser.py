@@ -15,8 +15,6 @@ from small_run import HOSTILE, N_ITERATIONS, N_RANKS, TRANSFER_MS, work_ms
 
 from timing_logger.report.html import write_report
 
-pytestmark = pytest.mark.serial  # a browser draws by itself, and a page must be there in time
-
 NAMES = 190
 """The pixels on the left of the timeline in which its lanes are named."""
 

@@ -35,6 +35,7 @@ from timing_logger.analysis.runs import different_runs
 from timing_logger.analysis.table_types import Record
 from timing_logger.reading.lacking import lacking, lacking_in_words, stated_world_size
 from timing_logger.record import INFLIGHT
+from timing_logger.run_info import HANG_AFTER_S
 
 GONE_AFTER_S = 30.0
 """A process is gone if it did not refresh its sidecar for this long; a living one does so every 10 s."""

@@ -10,11 +10,10 @@ import pytest
 from browser import OpenPage
 from compared_runs import differing
 from page_probes import BROKEN_WORDS, CUT, LANDMARKS, LOW_CONTRASTS, OVERLAPPING_TICKS
+from slow import slow
 
 from timing_logger.analysis.comparison.compare import compare_runs
 from timing_logger.report.html import write_comparison
-
-pytestmark = pytest.mark.serial  # a browser draws by itself, and a page must be there in time
 
 HOSTILE = "<script>alert(1)</script>_A_LONG_NAME_" * 3
 CASES = {
@@ -34,17 +33,17 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {case: folder / f"{case}.html" for case in CASES}
 
 
-@pytest.fixture(params=[(390, "light"), (390, "dark"), (1400, "light"), (1400, "dark")], ids=str)
-def screen(request: pytest.FixtureRequest) -> dict[str, Any]:
-    width, scheme = request.param
-    return {"viewport": {"width": width, "height": 900}, "color_scheme": scheme}
+SHOWN = [("few", 1400, "dark"), ("many", 390, "light"), ("long", 390, "dark"), ("long", 1400, "light")]
+ALL = [(case, width, scheme) for case in CASES for width in (390, 1400) for scheme in ("light", "dark")]
 
 
-@pytest.fixture(params=CASES)
-def shown(
-    browser: Any, pages: dict[str, Path], request: pytest.FixtureRequest, screen: dict[str, Any]
-) -> Iterator[OpenPage]:
-    page = OpenPage(browser, pages[request.param], **screen)
+@pytest.fixture(
+    params=[each if each in SHOWN else slow(each, "each case and each screen is shown once") for each in ALL],
+    ids=str,
+)
+def shown(browser: Any, pages: dict[str, Path], request: pytest.FixtureRequest) -> Iterator[OpenPage]:
+    case, width, scheme = request.param
+    page = OpenPage(browser, pages[case], viewport={"width": width, "height": 900}, color_scheme=scheme)
     page.page.evaluate("for (const table of document.querySelectorAll('details')) table.open = true")
     yield page
     page.close()

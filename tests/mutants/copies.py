@@ -1,0 +1,135 @@
+"""Copies of the tree, in which mutants are tried."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from mutants.mutations import Mutant
+
+LIMIT_S = 1800.0
+"""For the tests of a mutant."""
+
+HANGS, NO_IMPORT = "the time limit", "the import of the tests"
+_PYTEST = ["-m", "pytest", "-x", "-q", "-rfE", "-m", "not slow", "-p", "no:cacheprovider", "--timeout", "300"]
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+_IS_FROM_HERE = """
+import importlib, pathlib, sys
+for name in sys.argv[1:]:
+    file = pathlib.Path(importlib.import_module(name).__file__)
+    assert file.is_relative_to(pathlib.Path.cwd()), f"{name} would be imported from {file}"
+"""
+
+
+class Copy:
+    """A copy of what git knows or would take, and of what is compiled, for one mutant at a time."""
+
+    def __init__(self, root: Path, folder: Path, packages: Sequence[str]) -> None:
+        self._folder, self._changes = folder, 0
+        self._untold: set[str] = set()
+        compiled = [file for package in packages for file in (root / package).rglob("*.so")]
+        for file in [*_files_of(root), *compiled]:
+            copy = folder / file.relative_to(root)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, copy)
+        names = [".".join([*file.relative_to(root).parts[:-1], file.name.split(".")[0]]) for file in compiled]
+        code, said = self._run("-c", _IS_FROM_HERE, *packages, *names)
+        assert code == 0, said
+
+    def tried(self, mutant: Mutant) -> tuple[str, str]:
+        """Run the tests of a mutant; return what noticed it, if anything did, and a line that says so.
+
+        That is a test that fails with it, and again, and passes without it. A test that fails otherwise tells
+        nothing, and is left out from then on.
+        """
+        tests = [
+            str(test.relative_to(self._folder)) for test in mirroring(mutant.file, self._folder / "tests")
+        ]
+        folders = ", ".join(dict.fromkeys(str(Path(test).parent) for test in tests))
+        change = mutant.change((self._folder / mutant.file).read_bytes())
+        while True:
+            with self._changed(mutant):
+                failed, said = self._failed(*tests, *(f"--deselect={test}" for test in self._untold))
+                again = [failed] if failed != NO_IMPORT else ["--collect-only", *tests[:1]]
+                fails = failed in ("", HANGS) or self._failed(*again)[0]
+            if failed in ("", HANGS) or (fails and not self._failed(*again)[0]):
+                fate = f"noticed by {failed}" if failed else "survived"
+                at = f"{mutant.file}:{mutant.line}"
+                return failed, f"{fate}: {at}: {mutant.kind}, {change} ({said} in {folders})"
+            assert failed != NO_IMPORT, f"without any mutant, too, tests cannot be imported: {tests}"
+            self._untold.add(failed)
+
+    @contextmanager
+    def _changed(self, mutant: Mutant) -> Iterator[None]:
+        path = self._folder / mutant.file
+        source = path.read_bytes()
+        self._write(path, mutant.applied(source))
+        try:
+            yield
+        finally:
+            self._write(path, source)
+
+    def _write(self, path: Path, source: bytes) -> None:
+        """Write a source as of an instant of its own, so that Python compiles it again."""
+        self._changes += 1
+        path.write_bytes(source)
+        os.utime(path, (self._changes, self._changes))
+
+    def _failed(self, *arguments: str) -> tuple[str, str]:
+        """Run tests up to the first that fails; return that, or nothing, and the last words of pytest."""
+        code, said = self._run(*_PYTEST, *arguments)
+        found = _FAILED.search(said)
+        failed = HANGS if code is None else "" if code in (0, 5) else found[1] if found else NO_IMPORT
+        return failed, said.strip().rpartition("\n")[2].strip("= ")
+
+    def _run(self, *arguments: str) -> tuple[int | None, str]:
+        """Run Python in this copy and end what it leaves; return its exit code, or None, and output."""
+        environment = {**os.environ, "PYTHONPATH": str(self._folder), "OMP_NUM_THREADS": "1"}
+        with tempfile.TemporaryFile("w+", errors="replace") as said:
+            process = subprocess.Popen(
+                [sys.executable, *arguments], cwd=self._folder, env=environment, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+            )  # fmt: skip
+            ends = os.pidfd_open(process.pid)
+            has_ended = bool(select.select([ends], [], [], LIMIT_S)[0])
+            os.killpg(process.pid, signal.SIGKILL)  # its id is its own until it is waited for
+            os.close(ends)
+            code = process.wait()
+            said.seek(0)
+            return code if has_ended else None, said.read()
+
+
+def _files_of(root: Path) -> list[Path]:
+    """Return the files that git knows, or would take, as far as they are there."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
+    return [file for name in listed.split("\0") if name and (file := root / name).is_file()]
+
+
+def mirroring(file: Path, tests: Path) -> list[Path]:
+    """Return the files of tests of a module's folder, and then those of the folder around that.
+
+    First come those that are called like the module, or a package of it whose tests have no folder.
+    """
+    *packages, module = file.with_suffix("").parts[1:]
+    depth = len(packages)
+    while depth and not any(tests.joinpath(*packages[:depth]).glob("test_*.py")):
+        depth -= 1
+    folder = tests.joinpath(*packages[:depth])
+    names = [name.strip("_") for name in (module, *reversed(packages[depth:]))]
+
+    def order(test: Path) -> tuple[int, str]:
+        ranks = [rank for rank, name in enumerate(names) if f"{test.stem}_".startswith(f"test_{name}_")]
+        return min(ranks, default=len(names)), test.name
+
+    folders = [folder, folder.parent] if depth else [folder]
+    return [test for one in folders for test in sorted(one.glob("test_*.py"), key=order)]
