@@ -126,7 +126,7 @@ def test_a_message_from_any_source_names_its_sender_whether_or_not_the_program_a
 def test_threads_record_side_by_side(jobs: Jobs) -> None:
     assert jobs.timed("threads", "--quiet").returncode == 0
     rows = jobs.rows(0)
-    assert sorted(int(row[4]) for row in rows) == list(range(4000))
+    assert sorted(int(row[4]) for row in rows) == list(range(4 * 300))
     assert len({row[6] for row in rows}) == 4
 
 

@@ -28,6 +28,9 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.slow(
+    "four seconds of two ranks; what samples and what is said of samples have tests of their own"
+)
 def test_the_line_of_a_slow_rank_is_named_though_no_row_covers_it(tmp_path: Path) -> None:
     program = tmp_path / "slow.py"
     program.write_text(SLOW)

@@ -115,7 +115,7 @@ def run(folder: Path, seconds: float, *options: str) -> tuple[int, str]:
     return job.returncode, job.stderr
 
 
-@pytest.mark.slow("TODO")
+@pytest.mark.slow("a hang of twelve seconds; what is said of one is tested with files of a hung run")
 def test_a_job_that_hangs_is_told_of_once_with_who_is_missing_and_its_exit_code_stays(tmp_path: Path) -> None:
     code, said = run(tmp_path, 12)
     notices = [line for line in said.splitlines() if "The job goes on" in line]
@@ -127,12 +127,12 @@ def test_a_job_that_hangs_is_told_of_once_with_who_is_missing_and_its_exit_code_
     assert notices[0].endswith(f"more: timing-logger hang {os.path.relpath(tmp_path)}")
 
 
-@pytest.mark.slow("TODO")
+@pytest.mark.slow("a hang of six seconds, of which nothing is said")
 def test_a_quiet_run_says_nothing_of_a_hang(tmp_path: Path) -> None:
     assert run(tmp_path, 6, "--quiet") == (7, "")
 
 
-@pytest.mark.slow("TODO")
+@pytest.mark.slow("waits for a hang; what a monitor told before it ended is tested with files")
 def test_a_job_whose_monitor_was_killed_is_told_to_hang_once(tmp_path: Path) -> None:
     with monitored_run(tmp_path) as heard:
         kill_monitor(tmp_path)
@@ -142,7 +142,7 @@ def test_a_job_whose_monitor_was_killed_is_told_to_hang_once(tmp_path: Path) -> 
     assert said.count(NEVER_ENTERED) == 1, said
 
 
-@pytest.mark.slow("TODO")
+@pytest.mark.slow("waits for a hang beside a monitor")
 def test_while_its_monitor_is_at_work_that_alone_tells_of_a_hang(tmp_path: Path) -> None:
     with monitored_run(tmp_path) as heard:
         wait_for(lambda: judges_of(tmp_path))

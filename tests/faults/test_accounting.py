@@ -28,6 +28,7 @@ from timing_logger.recording.cores import chosen as core
 from timing_logger.recording.cores.channel import Channel
 from timing_logger.run_info import sidecar_path
 from timing_logger.sinks.memory import MemorySink
+
 pytestmark = pytest.mark.both_cores
 
 

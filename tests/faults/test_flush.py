@@ -17,6 +17,7 @@ from timing_logger import TimingLogger
 from timing_logger.recording import flusher
 from timing_logger.recording.cores import chosen as core
 from timing_logger.sinks.memory import MemorySink
+
 pytestmark = pytest.mark.both_cores
 
 

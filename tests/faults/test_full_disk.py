@@ -12,6 +12,7 @@ from processes import rows, run_python
 
 from timing_logger import TimingLogger, read_timings
 from timing_logger.sinks.csv import CsvSink
+
 pytestmark = pytest.mark.both_cores
 
 

@@ -16,6 +16,7 @@ from timing_logger import TimingLogger
 from timing_logger.record import RawRecord
 from timing_logger.run_info import sidecar_path
 from timing_logger.sinks.memory import MemorySink
+
 pytestmark = pytest.mark.both_cores
 
 

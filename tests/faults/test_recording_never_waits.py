@@ -15,6 +15,7 @@ from processes import run_python
 
 from timing_logger import TimingLogger
 from timing_logger.recording.cores.channel import BYTES_PER_RECORD
+
 pytestmark = pytest.mark.both_cores
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,33 +19,50 @@ USUAL_VIEWPORT = {"width": 1280, "height": 720}
 SYSTEM_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
-@pytest.fixture(scope="session")
-def started_browser() -> Iterator[Any]:
-    """Playwright's own browser (``playwright install chromium``), or else the system's; one for all tests.
+@pytest.fixture(scope="module")
+def browser(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Playwright's own browser (``playwright install chromium``), or else the system's; it ends with the session.
 
     The test is skipped if Playwright or a browser is missing.
     """
-    api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-    with api.sync_playwright() as playwright:
-        own = Path(playwright.chromium.executable_path)
-        path = str(own) if own.exists() else next(filter(None, map(shutil.which, SYSTEM_BROWSERS)), None)
-        if path is None:
-            pytest.skip("no Chromium: playwright install chromium, or apt-get install chromium")
-        started = playwright.chromium.launch(executable_path=path, timeout=LIMIT_MS)
-        loop = asyncio.get_running_loop()
+    started = _started(request.config)
+    with started.in_use():
+        yield started.browser
+
+
+class _Started:
+    """A browser that runs, and the loop that its commands need; to no other test this is a running one."""
+
+    def __init__(self) -> None:
+        api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+        with ExitStack() as ends:
+            playwright = ends.enter_context(api.sync_playwright())
+            own = Path(playwright.chromium.executable_path)
+            path = str(own) if own.exists() else next(filter(None, map(shutil.which, SYSTEM_BROWSERS)), None)
+            if path is None:
+                pytest.skip("no Chromium: playwright install chromium, or apt-get install chromium")
+            self.browser = playwright.chromium.launch(executable_path=path, timeout=LIMIT_MS)
+            ends.callback(self.browser.close)
+            self._ends = ends.pop_all()
+        self._loop = asyncio.get_running_loop()
         asyncio._set_running_loop(None)
-        yield started, loop
-        asyncio._set_running_loop(loop)
-        started.close()
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        asyncio._set_running_loop(self._loop)
+        yield
+        asyncio._set_running_loop(None)
+
+    def end(self) -> None:
+        with self.in_use():
+            self._ends.close()
 
 
-@pytest.fixture(scope="module")
-def browser(started_browser: Any) -> Iterator[Any]:
-    """The browser for the tests of a module; Playwright's loop is no running one for the tests of others."""
-    started, loop = started_browser
-    asyncio._set_running_loop(loop)
-    yield started
-    asyncio._set_running_loop(None)
+@functools.cache
+def _started(config: pytest.Config) -> _Started:
+    started = _Started()
+    config.add_cleanup(started.end)
+    return started
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import rows, run_python
+from processes import rows, run_python, run_warm
 
 from timing_logger import TimingLogger, get_timing_logger, init_timing_logger, shutdown_timing_logger
 from timing_logger.errors import ConfigurationError
@@ -50,7 +50,7 @@ def test_importing_the_package_imports_no_framework() -> None:
 def test_without_the_framework_the_error_says_what_to_install(
     module: str, missing: list[str], advice: str
 ) -> None:
-    run = run_python(
+    run = run_warm(
         f"""
         import sys
         sys.modules.update(dict.fromkeys({missing!r}))

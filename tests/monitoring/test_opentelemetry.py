@@ -13,7 +13,7 @@ import pytest
 from conditions import wait_for
 from limits import LIMIT_S
 from places import SAMPLE
-from processes import run_python
+from processes import run_warm
 from snapshots import BEGINS, SLOW, snapshot_of
 
 pytest.importorskip(
@@ -142,7 +142,7 @@ def test_a_collector_that_refuses_is_an_error_that_says_why(
 
 
 def test_the_library_writes_nothing_to_the_terminal() -> None:
-    run = run_python(
+    run = run_warm(
         """
         import logging
         import sys

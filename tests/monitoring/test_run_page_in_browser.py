@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import OpenPage
+from browser import LIMIT_MS, OpenPage
 from conditions import wait_for
 from simulated_runs import data_parallel, factors
 from timing_files import write_sidecar, write_table
@@ -19,7 +19,6 @@ from timing_logger.monitoring.page_server import LOOPBACK, PageServer
 from timing_logger.monitoring.run_page import RunPage
 
 ENDLESS_S, EVERY_S = 1e9, 0.05
-LIMIT_MS = 30_000
 FIGURES = "JSON.parse(document.getElementById('data').textContent).live.figures"
 
 

@@ -18,7 +18,11 @@ from slow import slow
 Results = list[dict[str, Any]]
 
 
-@pytest.fixture(scope="module", params=[1, slow(2, "four ranks do it all"), 4], ids="{} ranks".format)
+@pytest.fixture(
+    scope="module",
+    params=[1, slow(2, "four ranks do it all"), pytest.param(4, marks=pytest.mark.both_cores)],
+    ids="{} ranks".format,
+)
 def ranks(request: pytest.FixtureRequest) -> Results:
     """What each rank found out in ``mpi_programs/communicator.py``."""
     return run_on_ranks(request.param, "communicator.py").results

@@ -15,7 +15,6 @@ from mpi_runner import PROGRAMS, environment_of_a_job, run_on_ranks
 from native_jobs import BIN, RUN, needs_compiler, rows_of
 from processes import run_job
 from simulated_runs import data_parallel, factors
-from slow import slow
 
 from timing_logger.analysis import (
     base_operation,
@@ -242,7 +241,7 @@ def test_a_rank_that_is_known_to_be_slow_remains_so() -> None:
 
 @pytest.mark.serial  # other tests would make other ranks late
 @pytest.mark.parametrize(
-    "way", ["wrapper", slow("native", "rows as the wrapper's, say the tests above", marks=needs_compiler)]
+    "way", ["wrapper", pytest.param("native", marks=[needs_compiler, pytest.mark.slow("rows are the wrapper's")])]
 )
 def test_the_late_rank_of_a_program_with_windows_is_named(way: str, tmp_path: Path) -> None:
     """Others wait for it in Win.Fence, and no longer in the Allreduce that follows."""

@@ -126,7 +126,7 @@ def test_jobs_that_are_kept_are_not_run_again(tmp_path: Path, monkeypatch: pytes
     assert ran == ["sleep", "comment"] * 3
 
 
-@pytest.mark.slow("TODO")
+@pytest.mark.slow("ten trainings")
 @pytest.mark.serial  # ten short trainings, one after the other
 def test_a_job_runs_to_its_end_and_its_exit_code_is_that_of_compare() -> None:
     job = jobs._job("comment")

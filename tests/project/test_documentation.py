@@ -49,6 +49,7 @@ SHOWN = [
     for command, printed in re.findall(r"^\$ timing-logger (.+?)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 ]
 LEFT_OUT = "...\n"
+ANSWERS: dict[str, str] = {}
 MAKE_TARGETS = set(re.findall(r"^make ([\w-]+)", TEXTS["README"], re.MULTILINE))
 MOST_LINES = 180
 
@@ -93,9 +94,11 @@ def test_what_a_command_is_shown_to_print_is_printed(
 ) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("COLUMNS", "100")  # what it is in a file or pipe; test runners set their own
-    assert main(command.split()) == 0
+    if command not in ANSWERS:  # several pages show the same
+        assert main(command.split()) == 0
+        ANSWERS[command] = capsys.readouterr().out
     pattern = ".*".join(re.escape(part) for part in printed.split(LEFT_OUT))
-    assert re.fullmatch(pattern, capsys.readouterr().out, re.DOTALL)
+    assert re.fullmatch(pattern, ANSWERS[command], re.DOTALL)
 
 
 def test_the_commands_named_are_targets_of_the_makefile() -> None:

@@ -25,9 +25,7 @@ OF_LIGHTNING, OF_ITS_PROFILER, OF_HUGGING_FACE = SNIPPETS
     ids=["Lightning", "profiler", "Hugging Face"],
 )
 def test_a_snippet_runs_as_it_stands(snippet: str, step: list[str], n_steps: int, tmp_path: Path) -> None:
-    run = run_warm(
-        f"import os; os.chdir({str(tmp_path)!r})\n{snippet}", environment={"OMP_NUM_THREADS": "1"}
-    )
+    run = run_warm(f"import os; os.chdir({str(tmp_path)!r})\n{snippet}", environment={"OMP_NUM_THREADS": "1"})
     assert run.returncode == 0, run.stderr
     files = list(tmp_path.glob("logs/timing/*.csv"))
     operations = [row[4] for file in files for row in rows(file)]

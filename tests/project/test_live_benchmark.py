@@ -89,14 +89,14 @@ def test_the_page_links_to_what_is_measured() -> None:
     assert set(re.findall(r"\(data/live-([\w-]+)\.txt\)", page)) == {name.replace(" ", "-") for name in PARTS}
 
 
-@pytest.mark.slow("TODO")
+@pytest.mark.slow("a benchmark that grows files for a minute")
 def test_files_that_grow_are_judged_while_they_do() -> None:
     told = told_of((Scenario("data-parallel", "all rows", "steady", "slow 50%", 4), 0))
     assert told.is_named
     assert told.n_wrong == 0
 
 
-@pytest.mark.slow("TODO")
+@pytest.mark.slow("a benchmark of the process that judges")
 def test_the_process_that_judges_finds_the_slow_rank_in_the_digests_of_two_hosts() -> None:
     (found,) = sizes([16])
     assert found.found

@@ -17,7 +17,7 @@ from limits import scaled
 from markdown_pages import PAGES
 from places import ROOT
 
-pytestmark = pytest.mark.slow("TODO")
+pytestmark = pytest.mark.slow("builds the site twice; .ci/run has make docs build it")
 
 PACKAGES = ["timing_logger", "allreduce_instrumentation"]
 OFFERING = [file for package in PACKAGES for file in sorted((ROOT / package).rglob("__init__.py"))]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 from conditions import wait_for
 from hung_runs import Rank, open_call, trained, write_run
 from json_lines import json_rows
@@ -24,6 +26,13 @@ def started(folder: Path, rank: int = 0, **options: Any) -> RunMonitor:
     return RunMonitor(Monitor(every_s=1.0, **options), folder, rank)
 
 
+@pytest.fixture
+def monitors_start_warm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The processes of monitors have imported what takes long already."""
+    monkeypatch.setattr(sys, "executable", warm.python())
+
+
+@pytest.mark.usefixtures("monitors_start_warm")
 def test_the_function_gets_each_event_and_what_it_raises_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -40,6 +49,7 @@ def test_the_function_gets_each_event_and_what_it_raises_is_logged(
     assert "on_verdict raised" in caplog.text
 
 
+@pytest.mark.usefixtures("monitors_start_warm")
 def test_the_function_gets_each_event_once_though_another_monitor_judges(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -60,6 +70,7 @@ def test_the_function_gets_each_event_once_though_another_monitor_judges(
     assert [event["event"] for event in events] == ["hang"]
 
 
+@pytest.mark.usefixtures("monitors_start_warm")
 @pytest.mark.parametrize(
     ("rank", "local_rank", "starts"), [(0, "", True), (4, "0", True), (4, "", False), (5, "1", False)]
 )

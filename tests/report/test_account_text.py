@@ -90,7 +90,7 @@ def test_columns_for_which_there_is_no_room_are_summed() -> None:
         assert sum(cells) == pytest.approx(total, abs=0.05 * len(cells))
 
 
-@pytest.mark.parametrize("n_ranks", [21, slow(64, "TODO")])
+@pytest.mark.parametrize("n_ranks", [21, slow(64, "as 21, more than are shown")])
 def test_of_many_ranks_the_largest_are_shown_and_the_rest_is_one_figure(n_ranks: int) -> None:
     told = analysis.account(data_parallel(factors(20, n_ranks, noise=0.1), noise=0.1))
     waiting = analysis.waiting_by_rank(told)
@@ -145,7 +145,7 @@ def known(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{key: None if pd.isna(value) else value for key, value in one.items()} for one in rows]
 
 
-@pytest.mark.parametrize("seed", [*range(4), *(slow(seed, "TODO") for seed in range(4, 50))])
+@pytest.mark.parametrize("seed", [2, *(slow(seed, "more random runs") for seed in range(50) if seed != 2)])
 def test_waits_summary_and_the_page_show_the_account_of_the_analysis(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
 ) -> None:
@@ -212,7 +212,7 @@ def test_a_bar_has_own_work_by_name_and_waiting_by_rank() -> None:
     assert list(found) == ["rank 0", "rank 1", "all ranks"]
 
 
-@pytest.mark.parametrize("n_ranks", [1, 4, 17, slow(64, "TODO")])
+@pytest.mark.parametrize("n_ranks", [1, 17, *(slow(n, "1 and 17: none, and some, are left out") for n in (4, 64))])
 def test_every_bar_is_whole_and_of_many_ranks_the_rest_has_one(n_ranks: int) -> None:
     slow = factors(5, n_ranks, noise=0.1)
     slow[:, n_ranks // 2] *= 2

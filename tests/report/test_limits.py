@@ -35,14 +35,17 @@ from timing_logger.report._limits import MOST_LINES, MOST_SETS
 N_RANKS = 100
 
 
+N_STEPS = 3
+
+
 @pytest.fixture(scope="module")
 def run() -> pd.DataFrame:
-    return crowd(N_RANKS, 6)
+    return crowd(N_RANKS, N_STEPS)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run = crowd(N_RANKS, 6)
+    run = crowd(N_RANKS, N_STEPS)
     run.attrs = {}  # pandas would copy them at every step
     return write_table(tmp_path_factory.mktemp("many"), run)
 
@@ -101,7 +104,7 @@ def test_json_has_all_ranks(ask: Callable[..., str], command: str, table: str) -
 
 def test_totals_that_are_not_by_rank_are_all_shown(ask: Callable[..., str]) -> None:
     said = ask("summary --by iteration,operation")
-    assert len(ranks_first(said)) == 6 * 5
+    assert len(ranks_first(said)) == N_STEPS * 5
     assert "left out" not in said
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from browser import chromium
+from browser import LIMIT_MS
 from simulated_runs import data_parallel, factors
 
 from timing_logger.analysis import stragglers
@@ -28,24 +29,30 @@ def test_a_verdict_is_printed_in_the_words_of_the_command(timings: pd.DataFrame)
     assert said.endswith(" or more work, which logger.set_current_work(n) in each step would tell.")
 
 
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    context = browser.new_context(viewport={"width": 1000, "height": 900})
+    context.set_default_timeout(LIMIT_MS)
+    yield context.new_page()
+    context.close()
+
+
 def test_the_page_is_drawn_in_its_frame_and_does_not_reach_the_notebook(
-    timings: pd.DataFrame, tmp_path: Path
+    page: Any, timings: pd.DataFrame, tmp_path: Path
 ) -> None:
     shown = inline(timings, height_px=700)._repr_html_()
     (tmp_path / "cell.html").write_text(f"<p id=cell>notebook</p>{shown}", encoding="utf-8")
     complaints: list[str] = []
-    with chromium() as browser:
-        page: Any = browser.new_page()
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto((tmp_path / "cell.html").as_uri())
-        frame = page.frame_locator("iframe")
-        frame.locator("html[data-drawn=yes]").wait_for(state="attached")
-        assert "Rank 2 costs this run" in frame.locator("#verdict-title").inner_text()
-        assert frame.locator(".lane").count() == 4
-        inner = next(one for one in page.frames if one is not page.main_frame)
-        assert inner.evaluate("self.origin") == "null"  # as to another site, the notebook is closed to it
-        assert page.locator("iframe").bounding_box()["height"] == 700
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto((tmp_path / "cell.html").as_uri())
+    frame = page.frame_locator("iframe")
+    frame.locator("html[data-drawn=yes]").wait_for(state="attached")
+    assert "Rank 2 costs this run" in frame.locator("#verdict-title").inner_text()
+    assert frame.locator(".lane").count() == 4
+    inner = next(one for one in page.frames if one is not page.main_frame)
+    assert inner.evaluate("self.origin") == "null"  # as to another site, the notebook is closed to it
+    assert page.locator("iframe").bounding_box()["height"] == 700
     assert complaints == []
 
 
@@ -57,21 +64,19 @@ def test_names_cannot_end_the_frame(timings: pd.DataFrame) -> None:
 
 @pytest.mark.parametrize("slow", [True, False])
 def test_a_verdict_shows_its_words_and_a_step_without_scrolling(
-    timings: pd.DataFrame, tmp_path: Path, slow: bool
+    page: Any, timings: pd.DataFrame, tmp_path: Path, slow: bool
 ) -> None:
     verdict = stragglers(timings if slow else data_parallel(factors(20, 4, noise=0.02)))
     (tmp_path / "cell.html").write_text(verdict._repr_html_(), encoding="utf-8")
     complaints: list[str] = []
-    with chromium() as browser:
-        page: Any = browser.new_page(viewport={"width": 1000, "height": 900})
-        page.on("console", lambda message: complaints.append(message.text))
-        page.goto((tmp_path / "cell.html").as_uri())
-        frame = page.frame_locator("iframe")
-        assert ("Rank 2 costs this run" if slow else "No rank is slow") in frame.locator("h2").inner_text()
-        assert frame.locator(".lane").count() == 4
-        inner = next(one for one in page.frames if one is not page.main_frame)
-        height_px = page.locator("iframe").bounding_box()["height"]
-        assert inner.evaluate("document.documentElement.scrollHeight") <= height_px
+    page.on("console", lambda message: complaints.append(message.text))
+    page.goto((tmp_path / "cell.html").as_uri())
+    frame = page.frame_locator("iframe")
+    assert ("Rank 2 costs this run" if slow else "No rank is slow") in frame.locator("h2").inner_text()
+    assert frame.locator(".lane").count() == 4
+    inner = next(one for one in page.frames if one is not page.main_frame)
+    height_px = page.locator("iframe").bounding_box()["height"]
+    assert inner.evaluate("document.documentElement.scrollHeight") <= height_px
     assert complaints == []
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +25,9 @@ from timing_logger.analysis import (
     overview,
     scores,
     stragglers,
+    stragglers_and_windows,
     summarize,
     summarize_ranks,
-    windows,
 )
 from timing_logger.analysis.stragglers.facts import LeavesLate, MostlyTransfers
 from timing_logger.analysis.stragglers.rank_facts import FewSteps
@@ -39,10 +41,12 @@ from timing_logger.report.why_text import reason
 from timing_logger.run_info import sidecar_path
 
 
+@functools.cache
 def run(steps: int = 60, ranks: int = 4) -> pd.DataFrame:
     return data_parallel(factors(steps, ranks, noise=0.05, seed=7))
 
 
+@functools.cache
 def slow_run() -> pd.DataFrame:
     factor = factors(60, 4, noise=0.05, seed=7)
     factor[:, 2] *= 2
@@ -90,7 +94,7 @@ def test_one_rank_that_slowed_down_against_its_past_is_a_finding() -> None:
 
 
 def test_a_rank_of_which_nothing_is_known_is_listed_beside_a_healthy_verdict() -> None:
-    timings = run()
+    timings = run().copy()
     timings.loc[timings["rank"] == 3, "status"] = "error:RuntimeError"
     verdict = stragglers(timings)
     assert (verdict.verdict, verdict.judged, verdict.unjudged_ranks) == ("healthy", True, (3,))
@@ -104,9 +108,9 @@ def test_few_steps_in_which_nobody_was_slow_are_said_to_be_few() -> None:
 # -- what is said --------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def one_rank(tmp_path: Path) -> str:
-    return str(write_table(tmp_path / "one", run(ranks=1)))
+@pytest.fixture(scope="module")
+def one_rank(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(write_table(tmp_path_factory.mktemp("one"), run(ranks=1)))
 
 
 def test_the_text_does_not_call_it_healthy(one_rank: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -149,12 +153,17 @@ def changed_sidecar(folder: Path, rank: int, **changed: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    timings = slow_run()
+@pytest.fixture(scope="module")
+def of_one_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    timings = slow_run().copy()
     for name in ("start_counter", "end_counter"):  # of processes that began together
         timings[name] -= CLOCK_OFFSETS_S * (1 + timings["rank"])
-    return write_table(tmp_path / "mixed", timings)
+    return write_table(tmp_path_factory.mktemp("mixed"), timings)
+
+
+@pytest.fixture
+def folder(of_one_run: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(of_one_run, tmp_path / "mixed")
 
 
 LATER_NS = (EPOCH_S + 7200) * NS_PER_S
@@ -171,17 +180,20 @@ MIXED = {
 }  # fmt: skip
 
 
+def test_ranks_of_one_run_are_compared(of_one_run: Path) -> None:
+    assert stragglers(read_timings(of_one_run)).ranks == (2,)
+
+
 @pytest.mark.parametrize(("changed", "why"), MIXED.values(), ids=MIXED)
 def test_ranks_of_different_runs_are_not_compared(folder: Path, changed: dict[str, Any], why: str) -> None:
-    assert stragglers(read_timings(folder)).ranks == (2,)
     changed_sidecar(folder, 3, **changed)
     if "started_unix_ns" in changed:
         move_rows(folder / "timing-rank3.csv")
     timings = read_timings(folder)
-    verdict = stragglers(timings)
+    verdict, found = stragglers_and_windows(timings)
     assert (verdict.judged, verdict.ranks) == (False, ())
     assert why in reason(verdict.why)
-    assert len(windows(timings)) == 0
+    assert len(found) == 0
     assert scores(timings)["score"].isna().all()
 
 
@@ -249,7 +261,7 @@ def test_ranks_whose_host_and_start_differ_a_little_are_of_one_run(folder: Path)
 def test_a_row_of_no_rank_is_an_error_that_names_the_column_and_the_way_out(
     analysis: Any, library: Any
 ) -> None:
-    timings = run(steps=3)
+    timings = run(steps=3).copy()
     timings["rank"] = timings["rank"].astype("Float64").where(timings.index != 5)
     with pytest.raises(TableError, match=r"the column 'rank' is no whole number in 1 of 60 rows. .*notna"):
         analysis(library(timings))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -29,6 +31,12 @@ def stalled(
     return of_operations(times_ms)
 
 
+@functools.cache
+def verdict_on_node1(seed: int = 0) -> Verdict:
+    """The verdict on a run in which all ranks of node1 stall."""
+    return stragglers(on_hosts(stalled(32, slice(8, 16), seed=seed)))
+
+
 def throttled(ranks: int, slow: slice, seed: int = 0) -> pd.DataFrame:
     factor = factors(80, ranks, noise=0.03, seed=seed)
     factor[:, slow] *= 1.3
@@ -50,7 +58,7 @@ def said(verdict: Verdict) -> str:
 
 @pytest.mark.parametrize("seed", seeds(3))
 def test_all_ranks_of_a_host_that_stalls_are_named_with_the_host(seed: int) -> None:
-    verdict = stragglers(on_hosts(stalled(32, slice(8, 16), seed=seed)))
+    verdict = verdict_on_node1(seed)
     assert (verdict.verdict, verdict.ranks, verdict.hosts) == ("rank", NODE1, ("node1",))
     assert (verdict.bond, verdict.operation) == ("host", "DATA")
     assert verdict.suspects[0].ranks == NODE1
@@ -78,7 +86,7 @@ def test_the_ranks_of_a_host_count_as_one_where_others_are_slow_too() -> None:
 
 
 def test_the_verdict_says_that_it_is_likely_the_host_and_what_was_looked_at() -> None:
-    text = said(stragglers(on_hosts(stalled(32, slice(8, 16)))))
+    text = said(verdict_on_node1())
     assert text.startswith("The 8 ranks of node1 (ranks 8 to 15), likely the host, cost this run ")
     assert "The typical rank of node1: 2.15 times the median of the other hosts (intermittent" in text
     assert "these are all ranks of node1, and no rank of another host is as slow then." in text

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from seeds import seeds
 from simulated_runs import Floats, _row, _table, of_operations, with_work
+from slow import slow
 
 from timing_logger.analysis import Verdict, stragglers, windows
 from timing_logger.analysis.stragglers.rank_facts import MoreRows, UnevenWork, WorkOfRank
@@ -54,7 +55,7 @@ def only_fact(verdict: Verdict, kind: type) -> Any:
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.1, 0.4])
-@pytest.mark.parametrize("n_ranks", [3, 8])
+@pytest.mark.parametrize("n_ranks", [3, slow(8, "as of three ranks")])
 @pytest.mark.parametrize("seed", seeds(3))
 def test_a_rank_with_more_work_at_equal_speed_is_no_slow_machine(
     spread: float, n_ranks: int, seed: int
@@ -97,7 +98,7 @@ def test_what_more_work_costs_is_the_time_by_which_the_run_is_longer() -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(5))
-@pytest.mark.parametrize("n_ranks", [3, 4, 8])
+@pytest.mark.parametrize("n_ranks", [3, slow(4, "as of three ranks"), slow(8, "as of three ranks")])
 def test_a_rank_slow_by_a_fifth_is_named_however_much_lengths_vary(n_ranks: int, seed: int) -> None:
     work = lengths(100, n_ranks, 0.4, seed)
     verdict = stragglers(run(work, {2: 1.2}, seed))

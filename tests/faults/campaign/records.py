@@ -17,15 +17,15 @@ from campaign.trial import Trial
 _HOUR_NS = 3600 * 10**9
 
 
-def _repeated(trial: Trial, program: str) -> str:
+def _repeated(trial: Trial, program: str, arguments: tuple[object, ...] = ()) -> str:
     for number in range(trial.times(20, 1)):
         with trial.one(f"process {number}"):
-            run = run_python(program, timeout_s=120)
+            run = run_python(program, *arguments, timeout_s=120)
             assert run.returncode == 0, run.stderr
     return ""
 
 
-handlers = functools.partial(_repeated, program=RECORDING_HANDLER)
+handlers = functools.partial(_repeated, program=RECORDING_HANDLER, arguments=(500,))
 finalizers = functools.partial(_repeated, program=RECORDING_FINALIZERS)
 
 

@@ -20,7 +20,7 @@ COLD = "TIMING_LOGGER_TESTS_COLD"
 """The environment variable that has every program start in an interpreter of its own."""
 
 SITE = "TIMING_LOGGER_TESTS_WARM_SITE"
-"""The one that has a program run what ``sitecustomize`` there is, as late as that is: torch is imported already."""
+"""The one that has a ``sitecustomize`` run in a warm program, too: later than torch was imported."""
 
 
 @functools.cache

@@ -36,10 +36,11 @@ static void become_python(char **arguments) {
 
 static char *joined(char **arguments, size_t *length) {
     char *folder = getcwd(NULL, 0), *text = NULL;
+    int number = 0;
+    while (arguments[number + 1]) number++;
     FILE *out = open_memstream(&text, length);
-    fprintf(out, "%s%c", folder ? folder : "/", 0);
+    fprintf(out, "%s%c%d%c", folder ? folder : "/", 0, number, 0);
     for (char **each = arguments + 1; *each; each++) fprintf(out, "%s%c", *each, 0);
-    fprintf(out, "%c", 0); /* an empty text: then comes the environment */
     for (char **each = environ; *each; each++) fprintf(out, "%s%c", *each, 0);
     fclose(out);
     free(folder);

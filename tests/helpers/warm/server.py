@@ -25,9 +25,10 @@ from typing import Any, NamedTuple, NoReturn
 
 HEAVY = (
     "numpy", "pandas", "narwhals", "msgspec", "jinja2", "rich.console", "rich.table", "rich.progress",
-    "pyarrow", "pyarrow.parquet", "scipy.stats", "torch", "torch._dynamo", "torch.distributed", "torch.distributed.elastic.agent.server.local_elastic_agent",
-    "torch.distributed.launcher.api", "torch.nn.parallel", "torch.distributed.fsdp", "torch.profiler", "torch.utils.data", "email", "http.server",
-    "multiprocessing.connection", "statistics", "concurrent.futures.thread",
+    "pyarrow", "pyarrow.parquet", "scipy.stats", "torch", "torch._dynamo", "torch.distributed",
+    "torch.distributed.elastic.agent.server.local_elastic_agent", "torch.distributed.launcher.api",
+    "torch.nn.parallel", "torch.distributed.fsdp", "torch.profiler", "torch.utils.data", "email",
+    "http.server", "multiprocessing.connection", "statistics", "concurrent.futures.thread",
 )  # fmt: skip
 """Of others alone: what is tested is imported by the program itself."""
 
@@ -54,10 +55,9 @@ def received(connection: socket.socket) -> Request:
     while left:
         parts.append(connection.recv(left))
         left -= len(parts[-1])
-    folder, *texts = os.fsdecode(b"".join(parts)).split("\0")[:-1]
-    between = texts.index("") if "" in texts else len(texts)
-    environment = dict(text.split("=", 1) for text in texts[between + 1 :] if "=" in text)
-    return Request(folder, texts[:between], environment, list(streams))
+    folder, number, *texts = os.fsdecode(b"".join(parts)).split("\0")[:-1]
+    environment = dict(text.split("=", 1) for text in texts[int(number) :] if "=" in text)
+    return Request(folder, texts[: int(number)], environment, list(streams))
 
 
 class Parent:

@@ -58,12 +58,12 @@ def test_one_hiccup_does_not_make_all_else_look_alike() -> None:
 
 
 def test_of_many_ranks_the_worst_have_a_row_and_bands_stand_for_the_others() -> None:
-    figure = heatmap_figure(crowd(200, 6))
+    figure = heatmap_figure(crowd(80, 6))
     (trace,) = figure.data
     assert trace.y[0] == "rank 77"
     assert sum(name.startswith("rank ") for name in trace.y) == 64
     assert list(trace.y[-5:]) == ["longest", "90th percentile", "median", "10th percentile", "shortest"]
-    assert "Of 200 ranks the worst 64 have a row each. The other 136" in title_of(figure)
+    assert "Of 80 ranks the worst 64 have a row each. The other 16" in title_of(figure)
 
 
 def test_where_iterations_restart_a_column_is_named_with_its_epoch() -> None:

@@ -18,8 +18,13 @@ def section(timings: pd.DataFrame) -> AccountChart:
     return account_chart(Findings.of(timings))
 
 
-def values(timings: pd.DataFrame) -> list[str]:
-    return [bar.value for bar in section(timings).bars]
+def values(chart: AccountChart) -> list[str]:
+    return [bar.value for bar in chart.bars]
+
+
+@pytest.fixture(scope="module")
+def of_two_ranks() -> AccountChart:
+    return section(data_parallel(factors(20, 2)))
 
 
 def test_of_many_ranks_the_bars_begin_with_the_one_that_was_waited_for_most() -> None:
@@ -30,17 +35,19 @@ def test_of_many_ranks_the_bars_begin_with_the_one_that_was_waited_for_most() ->
     assert labels[-2:] == [f"the other {20 - len(labels) + 2}", "all ranks"]
 
 
-def test_a_bar_of_which_much_is_not_timed_says_so_in_words() -> None:
-    factor = factors(20, 2)
-    assert not any("not timed" in value for value in values(data_parallel(factor)))
-    assert all("not timed" in value for value in values(data_parallel(factor, logged=["ALLREDUCE"])))
+def test_a_bar_of_which_much_is_not_timed_says_so_in_words(of_two_ranks: AccountChart) -> None:
+    assert not any("not timed" in value for value in values(of_two_ranks))
+    untimed = section(data_parallel(factors(20, 2), logged=["ALLREDUCE"]))
+    assert all("not timed" in value for value in values(untimed))
 
 
-def test_the_sums_of_a_run_that_hangs_are_said_to_lack_the_open_calls(tmp_path: Path) -> None:
+def test_the_sums_of_a_run_that_hangs_are_said_to_lack_the_open_calls(
+    of_two_ranks: AccountChart, tmp_path: Path
+) -> None:
     hung = read_timings(write_run(tmp_path, waiting(), waiting(), waiting(), Rank()))
     (said,) = [note for note in section(hung).notes if "hangs" in note]
     assert "have no end" in said
-    assert not any("hangs" in note for note in section(data_parallel(factors(20, 2))).notes)
+    assert not any("hangs" in note for note in of_two_ranks.notes)
 
 
 @pytest.mark.parametrize("recorded", [True, False])

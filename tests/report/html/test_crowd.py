@@ -69,7 +69,7 @@ def test_a_page_of_many_ranks_or_steps_stays_below_3_MB(n_ranks: int, n_steps: i
 
 
 def test_the_page_of_more_ranks_has_no_more_rows_in_any_table(page: str) -> None:
-    assert page.count("<tr>") <= report_html(crowd(100)).count("<tr>")
+    assert page.count("<tr>") <= report_html(crowd(80, 6)).count("<tr>")
 
 
 @pytest.mark.parametrize("n_files", [30, slow(100, "all of them, as some of them")])
@@ -171,8 +171,8 @@ def crowd_of(found: Findings, **changed: Any) -> Crowd:
 
 
 def test_the_ranks_that_explain_a_hang_come_first_too(found: Findings) -> None:
-    end = RunEnd(state="hang", culprits=(300,), gone=(5,), sentences=("Rank 300 hangs.",))
-    assert crowd_of(found, end=end).named == (SLOW, 300, 5)
+    end = RunEnd(state="hang", culprits=(200,), gone=(5,), sentences=("Rank 200 hangs.",))
+    assert crowd_of(found, end=end).named == (SLOW, 200, 5)
 
 
 def test_after_the_named_ranks_come_those_that_others_waited_for_longest(found: Findings) -> None:
@@ -239,7 +239,7 @@ def test_a_timeline_of_some_ranks_made_in_parts_is_that_of_all_rows(monkeypatch:
 
 
 def test_a_page_of_many_files_of_which_some_are_read_again_is_that_of_all_rows(tmp_path: Path) -> None:
-    write_many_ranks(tmp_path / "run", FEW_PROCESSES + 16, 100)
+    write_many_ranks(tmp_path / "run", FEW_PROCESSES + 4, 40)
     files = timing_files(tmp_path / "run")
     found, _ = findings_in_files(Query(files))
     write_findings(found, tmp_path / "page.html")
