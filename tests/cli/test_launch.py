@@ -30,7 +30,7 @@ def shell(script: str, *arguments: object, cwd: Path | None = None) -> subproces
     )
 
 
-@pytest.mark.parametrize("code", [0, 3, 255])
+@pytest.mark.parametrize("code", [slow(0, "a code that is not 0 is the harder case"), 3, 255])
 def test_the_exit_code_is_the_jobs(tmp_path: Path, code: int) -> None:
     assert timed(tmp_path, [sys.executable, "-c", f"raise SystemExit({code})"]).returncode == code
 

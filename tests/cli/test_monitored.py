@@ -59,10 +59,19 @@ logger.close()
 """
 
 
-def monitored_run(folder: Path, *options: str, program: str = UNCHANGED) -> tuple[int, str]:
-    """Run the program on three ranks with a monitor, and return the exit code and stderr."""
+def monitored_run(folder: Path, *options: str, program: str = UNCHANGED, ranks: int = 3) -> tuple[int, str]:
+    """Run the program with a monitor, and return the exit code and stderr."""
     program = program.replace("FOLDER", str(folder))
-    job = [Path(sys.executable).with_name("mpiexec"), "-n", 3, warm.python(), "-m", "mpi4py", "-c", program]
+    job = [
+        Path(sys.executable).with_name("mpiexec"),
+        "-n",
+        ranks,
+        warm.python(),
+        "-m",
+        "mpi4py",
+        "-c",
+        program,
+    ]
     command = [
         warm.python(), "-m", "timing_logger", "run", "--monitor", "--monitor-every", 1, "--log-dir", folder,
         *options, "--", *job,
@@ -97,7 +106,9 @@ def test_a_function_of_the_program_gets_each_event_once_too(tmp_path: Path) -> N
 
 
 def test_the_exit_code_is_the_jobs_and_its_monitor_ends_with_it(tmp_path: Path) -> None:
-    status, said = monitored_run(tmp_path / "logs", program="from mpi4py import MPI; raise SystemExit(7)")
+    status, said = monitored_run(
+        tmp_path / "logs", program="from mpi4py import MPI; raise SystemExit(7)", ranks=1
+    )
     assert status == 7, said
     assert "monitor" not in said
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from slow import slow
 from timing_files import record, write_timing_file
 
 from timing_logger.cli import main
@@ -43,7 +44,10 @@ def folder_of(n_ranks: int, path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("command", ["summary", "stragglers", "report", "trace"])
+SAME = "asked for in the way of the report"
+
+
+@pytest.mark.parametrize("command", [slow("summary", SAME), slow("stragglers", SAME), "report", "trace"])
 def test_a_folder_is_listed_as_often_for_many_ranks_as_for_few(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -84,7 +84,7 @@ for name, shared_memory in json.loads(sys.argv[2]).items():
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Have a process killed and its files read with each kind of shared memory; return their folders' folder."""
+    """Have a process killed and its files read with each kind of shared memory; return where they are."""
     found = tmp_path_factory.mktemp("killed")
     run = in_a_container("true", KILLED, found, json.dumps(SHARED_MEMORY))
     assert run.returncode == 0, run.stderr

@@ -71,7 +71,7 @@ def test_recording_goes_on_while_the_disk_is_stalled_and_loses_nothing_that_fits
 
 
 def test_what_waits_for_a_stalled_disk_stays_within_the_stated_memory() -> None:
-    capacity = 20_000
+    capacity = 10_000
     sink = StalledSink()
     logger = TimingLogger(0, log_dir=None, sinks=[sink], flush_interval=0.001, maxsize=capacity)
     logger.record_timing("FIRST", 1.0)

@@ -1,4 +1,7 @@
-"""What a killed process leaves in a folder, for several tests: each has it at the same place, as paths are in it."""
+"""What a killed process leaves in a folder, for several tests.
+
+Each has it at the same place, since paths are in it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ class LeftFolders:
         self._copies: dict[tuple[Path, Hashable], Path] = {}
 
     def leave(self, folder: Path, program: Hashable, run: Callable[[], object]) -> None:
-        """Have ``run`` fill the empty ``folder`` by ``program``; from the second time on, put a copy there."""
+        """Have ``run`` fill the empty ``folder``; with the same ``program`` again, put a copy there."""
         copy = self._copies.get((folder, program))
         if copy is not None:
             shutil.copytree(copy, folder, symlinks=True, dirs_exist_ok=True)

@@ -241,7 +241,10 @@ def _table(rows: Sequence[Mapping[str, Any]], logged: Sequence[str] | None) -> p
 
 
 def _column(rows: Sequence[Mapping[str, Any]], lengths: Sequence[int], name: str) -> Any:
-    parts = [np.broadcast_to(row.get(name, np.nan), n) for row, n in zip(rows, lengths, strict=True)]
-    if isinstance(rows[0].get(name), str) or name in _TEXTS:
-        return [value if isinstance(value, str) else None for part in parts for value in part.tolist()]
-    return np.concatenate(parts)
+    values = [row.get(name, np.nan) for row in rows]
+    if isinstance(values[0], str) or name in _TEXTS:
+        texts = [value if isinstance(value, str) else None for value in values]
+        return np.repeat(np.array(texts, dtype=object), lengths)
+    if not any(isinstance(value, np.ndarray) for value in values):
+        return np.repeat(np.array(values), lengths)
+    return np.concatenate([np.full(n, value) for value, n in zip(values, lengths, strict=True)])

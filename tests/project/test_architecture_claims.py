@@ -60,12 +60,18 @@ def where(does: Callable[[ast.AST], bool], *places: str) -> set[str]:
     return {str(file.relative_to(ROOT)) for file in files_of(*places) if any(map(does, running(file)))}
 
 
+@cache
 def called(node: ast.AST) -> str:
     """Return what a node calls, such as ``signal.signal``; "" if it is no call."""
     return ast.unparse(node.func) if isinstance(node, ast.Call) else ""
 
 
-def imported(file: Path) -> Iterator[str]:
+@cache
+def imported(file: Path) -> frozenset[str]:
+    return frozenset(_imported(file))
+
+
+def _imported(file: Path) -> Iterator[str]:
     for node in running(file):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -196,6 +196,7 @@ def test_without_a_compiler_tests_on_the_device_are_skipped_with_that_reason(
         on_device("no_program.py", "nothing")
 
 
+@pytest.mark.slow("asks torch how to build, in a process of its own")
 def test_a_build_that_fails_is_an_error_with_what_the_compiler_said(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -11,16 +11,14 @@ from causes_by_chance import KINDS, Kind, Outcome, line, outcome
 from places import ROOT
 from slow import slow
 
-over_seeds = pytest.mark.parametrize("seeds", [2, slow(12, "six times as many jobs")])
 
-
-@over_seeds
+@pytest.mark.parametrize("seeds", [1, slow(12, "twelve times as many jobs")])
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.planted], ids=str)
 def test_counters_that_have_nothing_to_do_with_it_are_no_cause(kind: Kind, seeds: int) -> None:
     assert [one.stated for one in (outcome(kind, seed) for seed in range(seeds))] == [""] * seeds
 
 
-@over_seeds
+@pytest.mark.parametrize("seeds", [2, slow(12, "six times as many jobs")])
 def test_the_true_cause_of_a_slow_rank_is_mostly_stated_and_no_other(seeds: int) -> None:
     kind = next(kind for kind in KINDS if kind.planted)
     found = [one for one in (outcome(kind, seed) for seed in range(seeds)) if one.verdict == "rank"]

@@ -6,11 +6,11 @@ import json
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 from compared_runs import write_runs
 from limits import PROCESS_S
 from places import ROOT
@@ -88,7 +88,7 @@ def test_the_script_exits_with_1_if_steps_are_longer(tmp_path: Path) -> None:
     before, same, after = folders
     for side, code in ((same, 0), (after, 1)):
         run = subprocess.run(
-            [sys.executable, "-c", block("python"), side, before], cwd=ROOT, capture_output=True, text=True,
+            [warm.python(), "-c", block("python"), side, before], cwd=ROOT, capture_output=True, text=True,
             timeout=PROCESS_S, check=False,
         )  # fmt: skip
         assert run.returncode == code, run.stderr

@@ -68,6 +68,7 @@ def test_each_rank_has_one_host() -> None:
     assert np.concatenate(hosts_of(20)).tolist() == list(range(20))
 
 
+@pytest.mark.slow("a minute of a job; the tests of the monitor have ranks that become slow")
 def test_a_rank_that_became_slow_is_told_and_nobody_else_is() -> None:
     found = delay_of((Cell(4, 0.3), 0))
     assert found.seconds < 60
@@ -75,7 +76,7 @@ def test_a_rank_that_became_slow_is_told_and_nobody_else_is() -> None:
 
 
 def test_nothing_is_told_of_a_healthy_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(false_alarms, "JOB_S", 40.0)
+    monkeypatch.setattr(false_alarms, "JOB_S", 20.0)
     assert false_alarms.alarms((false_alarms.Kind(4, 0.3), 0)) == []
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from places import ROOT
-from processes import run_python
+from processes import run_warm
 from rank_tables import aligned, collective, table
 
 from timing_logger.analysis import bandwidth, compression, efficiencies, message_waits, overlap, waits
@@ -17,7 +17,7 @@ PAGE = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
 
 
 def test_the_snippet_runs_as_it_stands() -> None:
-    run = run_python(f"import os; os.chdir({str(ROOT)!r})\n{SNIPPET}")
+    run = run_warm(f"import os; os.chdir({str(ROOT)!r})\n{SNIPPET}")
     assert run.returncode == 0, run.stderr
     assert "complete" in run.stdout
 

@@ -15,6 +15,8 @@ from places import ROOT
 
 pytest.importorskip("setuptools", minversion="77", reason="setuptools is not installed, or too old")
 
+pytestmark = pytest.mark.slow("three source distributions")
+
 NEEDED = ("pyproject.toml", "setup.py", "setup.cfg", "MANIFEST.in", "README.md", "LICENSE")
 PACKAGES = ("timing_logger", "allreduce_instrumentation")
 

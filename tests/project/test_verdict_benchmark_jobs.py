@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from slow import slow
 from verdict_accuracy import simulation
 from verdict_accuracy.architectures import data_parallel
 from verdict_accuracy.claims import claims
@@ -147,8 +148,15 @@ def test_a_hot_expert_has_more_tokens_and_so_more_work_but_no_slower_hardware() 
 # -- the truth -------------------------------------------------------------------------------------
 
 
+SMALL = [one for one in kinds() if one.ranks <= 32]
+OF_EACH_FAULT = {one.fault: one for one in SMALL}.values()
+OF_EACH_JOB_AND_FAULT = {(one.architecture, one.fault): one for one in SMALL}.values()
+
+
 @pytest.mark.parametrize(
-    "one", list({(one.architecture, one.fault): one for one in kinds() if one.ranks <= 32}.values()), ids=str
+    "one",
+    [one if one in OF_EACH_FAULT else slow(one, "its fault in another job") for one in OF_EACH_JOB_AND_FAULT],
+    ids=str,
 )
 def test_every_fault_costs_time_and_every_healthy_run_none(one: Scenario) -> None:
     run = simulate(one._replace(steps=min(one.steps, 45)), seed=1)

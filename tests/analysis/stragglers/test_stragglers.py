@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
@@ -11,6 +12,7 @@ import polars as pl
 import pytest
 from seeds import seeds
 from simulated_runs import OPERATIONS_MS, _row, _table, data_parallel, factors, pipeline
+from slow import slow
 
 from timing_logger.analysis import Verdict, stragglers, windows
 from timing_logger.analysis.stragglers.facts import OneRank
@@ -34,6 +36,17 @@ def slowed(rank: int | list[int], times: float, steps: slice = slice(None), **sh
     factor = factors(shape.get("iterations", 200), shape.get("ranks", 8), noise=0.05, seed=7)
     factor[steps, rank] *= times
     return factor
+
+
+@functools.cache
+def with_slow_rank_3() -> pd.DataFrame:
+    """A run whose rank 3 takes half as long again as the others."""
+    return data_parallel(slowed(3, 1.5))
+
+
+@functools.cache
+def verdict_on_rank_3() -> Verdict:
+    return stragglers(with_slow_rank_3())
 
 
 SLOW_DATA_MS = {"DATA": 10.0, "FORWARD": 10.0, "BACKWARD": 20.0, "OPTIMIZER": 3.0}
@@ -70,12 +83,12 @@ def test_a_rank_slow_in_every_seventh_iteration_is_named_as_intermittent() -> No
     assert (verdict.first_iteration, verdict.last_iteration) == (0, 196)
 
 
-@pytest.mark.parametrize("every", [2, 3, 4])
-@pytest.mark.parametrize("ranks", [2, 8])
+@pytest.mark.parametrize("every", [2, 3, slow(4, "as every third")])
+@pytest.mark.parametrize("ranks", [2, slow(8, "as of two ranks")])
 def test_a_rank_slow_in_up_to_half_of_the_steps_is_named(ranks: int, every: int) -> None:
     """Its slow steps are not the noise that they stand out from."""
-    slow = slowed(1, 1.6, slice(None, None, every), ranks=ranks)
-    verdict = stragglers(data_parallel(slow, noise=0.05))
+    factor = slowed(1, 1.6, slice(None, None, every), ranks=ranks)
+    verdict = stragglers(data_parallel(factor, noise=0.05))
     assert verdict.ranks == (1,)
     assert every == 2 or verdict.window == "intermittent"  # half of the steps may as well be a stretch
 
@@ -86,7 +99,9 @@ def test_a_rank_that_became_slow_and_still_is_is_named_as_ongoing() -> None:
     assert verdict.first_iteration == pytest.approx(150, abs=2)
 
 
-@pytest.mark.parametrize("fast", [[150], [150, 151], [110, 150, 190]])
+@pytest.mark.parametrize(
+    "fast", [[150], slow([150, 151], "as of one step"), slow([110, 150, 190], "as of one step")]
+)
 def test_steps_that_are_fast_now_and_then_part_no_window(fast: list[int]) -> None:
     """Half of the run is slow, so that its median tells neither level."""
     factor = slowed(3, 2.0, slice(100, None))
@@ -300,10 +315,17 @@ def test_nobody_is_named_in_a_healthy_run(seed: int) -> None:
     assert verdict.ranks == ()
 
 
+AS_OF_TWO = pytest.mark.slow("as of two ranks")
+
+
 @pytest.mark.parametrize("seed", seeds(6))
 @pytest.mark.parametrize(
     ("iterations", "ranks", "noise", "memory"),
-    [(1000, 8, 0.05, 0.8), (1000, 8, 0.1, 0.5), (1000, 2, 0.05, 0.8)],
+    [
+        (1000, 2, 0.05, 0.8),
+        pytest.param(1000, 8, 0.05, 0.8, marks=AS_OF_TWO),
+        pytest.param(1000, 8, 0.1, 0.5, marks=AS_OF_TWO),
+    ],
 )
 def test_nobody_is_named_where_noise_has_a_memory(
     iterations: int, ranks: int, noise: float, memory: float, seed: int
@@ -535,20 +557,20 @@ def test_waiting_inside_an_operation_is_not_the_rank_s_own_time() -> None:
 
 
 def test_ten_columns_are_enough() -> None:
-    timings = data_parallel(slowed(3, 1.5))[[*TEN_COLUMNS, "rank"]]
+    timings = with_slow_rank_3()[[*TEN_COLUMNS, "rank"]]
     bare = timings.assign(clock="host", status="ok", group="", thread="", group_size=pd.NA, seq=pd.NA)
     assert stragglers(bare.astype({"group_size": "Int64", "seq": "Int64"})).ranks == (3,)
 
 
 def test_a_polars_table_gives_the_same_verdict() -> None:
-    timings = data_parallel(slowed(3, 1.5))
+    timings = with_slow_rank_3()
     plain = timings.astype(object).where(timings.notna(), None)
     as_polars = pl.DataFrame({name: plain[name].to_list() for name in plain.columns})
-    assert stragglers(as_polars).as_dict() == stragglers(timings).as_dict()
+    assert stragglers(as_polars).as_dict() == verdict_on_rank_3().as_dict()
 
 
 def test_a_lazy_table_gives_the_same_verdict() -> None:
-    timings = pl.from_pandas(data_parallel(slowed(3, 1.5)).assign(role="all"))
+    timings = pl.from_pandas(with_slow_rank_3().assign(role="all"))
     assert stragglers(timings.lazy()).as_dict() == stragglers(timings).as_dict()
 
 
@@ -560,12 +582,12 @@ def test_steps_are_counted_where_no_iteration_is_recorded() -> None:
 
 
 def test_missing_ranks_and_ranks_of_different_length_are_endured() -> None:
-    timings = data_parallel(slowed(3, 1.5))
+    timings = with_slow_rank_3()
     cut = timings[(timings["rank"] != 5) & ((timings["rank"] != 6) | (timings["iteration"] < 70))]
     assert stragglers(cut).ranks == (3,)
 
 
-@pytest.mark.parametrize("until", [40, 90, 160])
+@pytest.mark.parametrize("until", [40, slow(90, "as after 40 steps"), slow(160, "as after 40 steps")])
 def test_a_file_that_ends_early_hides_no_slow_rank(until: int) -> None:
     """Its collectives are incomplete from there on: who waited for whom is known of the steps before."""
     timings = data_parallel(slowed(3, 1.5), noise=0.03)
@@ -590,14 +612,14 @@ def test_the_evidence_says_of_whom_nothing_is_known() -> None:
 
 
 def test_a_rank_is_named_by_when_it_comes_where_how_long_its_work_took_is_not_known() -> None:
-    timings = data_parallel(slowed(3, 1.5))
+    timings = with_slow_rank_3()
     unresolved = timings["status"].where(timings["rank"] != 3, "unresolved")
     verdict = stragglers(timings.assign(status=unresolved))
     assert (verdict.ranks, verdict.operation) == ((3,), "UNLOGGED")
 
 
 def test_unknown_times_are_endured() -> None:
-    timings = data_parallel(slowed(3, 1.5))
+    timings = with_slow_rank_3().copy()
     timings.loc[np.random.default_rng(1).random(len(timings)) < 0.05, "elapsed_ms"] = np.nan
     assert stragglers(timings).ranks == (3,)
 
@@ -620,15 +642,15 @@ def test_next_to_no_rows_are_healthy(rows: int) -> None:
 
 
 def test_a_verdict_is_plain_json() -> None:
-    for factor in (slowed(3, 1.5), factors(50, 1), factors(50, 4)):
-        verdict = stragglers(data_parallel(factor))
+    others = (stragglers(data_parallel(factors(50, ranks))) for ranks in (1, 4))
+    for verdict in (verdict_on_rank_3(), *others):
         told = json.loads(json.dumps(verdict.as_dict(), allow_nan=False))
         assert told["ranks"] == list(verdict.ranks)
         assert [row["name"] for row in told["gates"]] == [gate.name for gate in verdict.gates]
 
 
 def test_every_gate_of_a_named_rank_passed_and_is_stated_with_its_bound() -> None:
-    verdict = stragglers(data_parallel(slowed(3, 1.5)))
+    verdict = verdict_on_rank_3()
     assert all(gate.passed for gate in verdict.gates)
     assert gate(verdict, "share of the lost time that is explained") >= 0.8
     assert gate(verdict, "part of its time by which its peers are quicker") == pytest.approx(
@@ -645,7 +667,7 @@ def test_windows_and_verdict_agree() -> None:
     assert first["last_iteration"] == verdict.last_iteration
 
 
-@pytest.mark.slow("TODO")
+@pytest.mark.slow("40 runs a number of steps; the policy's examples of few steps remain")
 @pytest.mark.parametrize("steps", [1, 2, 3, 5])
 def test_noise_in_a_run_of_few_steps_names_nobody(steps: int) -> None:
     runs = [data_parallel(factors(steps, 4, 0.15, seed), noise=0.1) for seed in range(40)]
@@ -653,9 +675,9 @@ def test_noise_in_a_run_of_few_steps_names_nobody(steps: int) -> None:
 
 
 def test_a_rank_of_twice_the_time_is_named_also_in_a_run_of_few_steps() -> None:
-    slow = factors(5, 4, 0.05)
-    slow[:, 2] *= 2
-    verdict = stragglers(data_parallel(slow))
+    factor = factors(5, 4, 0.05)
+    factor[:, 2] *= 2
+    verdict = stragglers(data_parallel(factor))
     assert (verdict.verdict, verdict.ranks) == ("rank", (2,))
 
 

@@ -98,12 +98,9 @@ int main(int count, char **arguments) {
     parent = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (parent < 0 || connect(parent, (struct sockaddr *)&address, sizeof address) < 0) become_python(arguments);
     signal(SIGPIPE, SIG_IGN);
+    /* Also what is ignored here: the program may have a handler for it all the same. */
     int passed[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-    for (size_t each = 0; each < sizeof passed / sizeof *passed; each++) {
-        struct sigaction now;
-        sigaction(passed[each], NULL, &now);
-        if (now.sa_handler != SIG_IGN) signal(passed[each], pass_on);
-    }
+    for (size_t each = 0; each < sizeof passed / sizeof *passed; each++) signal(passed[each], pass_on);
     if (send_request(arguments) < 0) become_python(arguments);
     end_as(status_of_program());
 }
