@@ -149,6 +149,10 @@ test-all: $(TEST)
 test-deep: $(TEST)
 	@$(SUITE) deep --workers $(TEST_WORKERS) --since $(SINCE) --seconds $(DEEP_S)
 
+# In copies of the checkout; the seed is the day's unless MUTANTS_ARGS says --seed.
+mutants: $(TEST)
+	@PYTHONPATH=tests $(BIN)/python -m mutants $(MUTANTS_ARGS)
+
 # Timing is no longer what it is without, and programs have a thread and files more: what fails here and not under
 # make test is no defect. Processes that tests kill leave torn files of data. The C code has no figure, but make
 # sanitize.
