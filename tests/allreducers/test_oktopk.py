@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest.mock import patch
 
@@ -121,19 +121,23 @@ def test_descent_with_a_tenth_of_the_entries_gets_nearly_as_far_as_with_all(rank
     targets = torch.randn(ranks, 100, generator=generator, dtype=torch.float64)
     best = targets.mean(0)
 
-    def distance(density: float) -> float:
-        compressor = [TopK(density) for _ in range(ranks)]
+    compressors = [TopK(0.1) for _ in range(ranks)]
 
-        def program(transport: ThreadTransport) -> Tensor:
-            point = torch.zeros(100, dtype=torch.float64)
-            for step in range(200):
-                gradient = curvatures * (point - targets[transport.rank])
-                point -= 2 / (step + 50) * all_reduce(transport, compressor[transport.rank], gradient)
-            return point
+    def descent(mean_gradient: Callable[[Tensor], Tensor]) -> Tensor:
+        point = torch.zeros(100, dtype=torch.float64)
+        for step in range(200):
+            point -= 2 / (step + 50) * mean_gradient(point)
+        return point
 
-        return float((on_threads(ranks, program)[0] - best).norm() / best.norm())
+    def program(transport: ThreadTransport) -> Tensor:
+        compressor, target = compressors[transport.rank], targets[transport.rank]
+        return descent(lambda point: all_reduce(transport, compressor, curvatures * (point - target)))
 
-    dense, sparse = distance(1.0), distance(0.1)
+    def distance(point: Tensor) -> float:
+        return float((point - best).norm() / best.norm())
+
+    dense = distance(descent(lambda point: curvatures * (point - best)))
+    sparse = distance(on_threads(ranks, program)[0])
     assert dense < 0.15
     assert sparse < 1.25 * dense
 
@@ -190,41 +194,47 @@ def test_regions_are_found_anew_once_an_owner_had_to_refuse_picks() -> None:
 Results = list[dict[str, Any]]
 
 
-BY_DAY, OTHERS = (1, 3), (2, 4, 5, 6, 7, 8, 9)
+Case = tuple[str, int]  # which data, and on how many ranks
+
+BY_DAY = [("by day", 1), ("by day", 3)]
+ALL = [
+    ("all", number) for number in range(1, 10)
+]  # beside nine ranks on two cores all would crawl
 
 
 @functools.cache
-def over_mpi(numbers: tuple[int, ...]) -> Run:
-    """One start of ``mpi_programs/oktopk.py``, in which these numbers of ranks are tried."""
-    return run_on_ranks(max(numbers), "oktopk.py", *map(str, numbers))
+def over_mpi(data: str) -> Run:
+    """One start of ``mpi_programs/oktopk.py``, in which all numbers of ranks are tried."""
+    numbers = [number for of, number in BY_DAY + ALL if of == data]
+    return run_on_ranks(max(numbers), "oktopk.py", data, *map(str, numbers))
 
 
-@functools.cache
-def results_on(number: int) -> Results:
-    """What each of so many ranks found out."""
-    return over_mpi(BY_DAY if number in BY_DAY else OTHERS).results_on(number)
+def results_of(case: Case) -> Results:
+    """What each rank found out."""
+    data, number = case
+    return over_mpi(data).results_on(number)
 
 
-def others(*numbers: int) -> list[Any]:
-    """The numbers of ranks beside which everything else would crawl: nine on two cores."""
-    reason = "another number of ranks on the same path; random data on threads try them by day"
-    return [slow_and_serial(number, reason) for number in numbers]
+def with_slow(by_day: list[Case], others: list[Case]) -> Any:
+    reason = "other numbers of ranks, and more data, which random ones on threads are like by day"
+    cases = [*by_day, *(slow_and_serial(case, reason) for case in others)]
+    return pytest.fixture(params=cases, ids=lambda case: f"{case[1]} ranks, data {case[0]}")
 
 
-@pytest.fixture(params=[*BY_DAY, *others(*OTHERS)], ids="{} ranks".format)
+@with_slow(BY_DAY, ALL)
 def ranks(request: pytest.FixtureRequest) -> Results:
-    return results_on(request.param)
+    return results_of(request.param)
 
 
-@pytest.fixture(params=[3, *others(*OTHERS)], ids="{} ranks".format)
+@with_slow(BY_DAY[1:], ALL[1:])
 def several_ranks(request: pytest.FixtureRequest) -> Results:
-    return results_on(request.param)
+    return results_of(request.param)
 
 
-@pytest.fixture(params=[*BY_DAY, *others(2, 4)], ids="{} ranks".format)
+@with_slow(BY_DAY, ALL[:4])
 def few_ranks(request: pytest.FixtureRequest) -> Results:
     """As many as do everything: with more ranks than cores all is slow."""
-    return results_on(request.param)
+    return results_of(request.param)
 
 
 def test_nothing_is_lost_or_made_up_in_any_call(ranks: Results) -> None:
@@ -292,7 +302,8 @@ def test_after_an_error_of_mpi_residual_and_state_are_as_before(few_ranks: Resul
         assert rank["lost in the middle"] == {"error": ["Exception"], "residual": True, "state": True}
 
 
+@pytest.mark.serial
 @pytest.mark.slow("three ranks of torch; both transports have the methods that test_allreducers.py tries")
 def test_gloo_gives_the_bits_that_mpi_gives() -> None:
-    over_mpi = {name: found["same"] for name, found in results_on(3)[0]["data"].items()}
+    over_mpi = {name: found["same"] for name, found in results_of(("all", 3))[0]["data"].items()}
     assert run_with_torchrun(3, "oktopk_groups.py") == [{"same": over_mpi, "mpi4py": False}] * 3

@@ -1,4 +1,4 @@
-"""Builds the device's library with torch's own extension builder, once.
+"""Builds the device's library with the C++ compiler, once.
 
 It lies in the user's cache, by the versions of torch and Python and a hash of the sources, so that a clean
 clone finds it there. ``python build.py`` builds it, and says how.
@@ -27,8 +27,6 @@ def missing() -> str:
     compiler = os.environ.get("CXX", "c++")
     if not shutil.which(compiler):
         return f"no C++ compiler ({compiler})"
-    if not shutil.which("ninja", path=_path()):
-        return "no ninja, which torch's extension builder needs"
     if not Path(sysconfig.get_path("include"), "Python.h").exists():
         return "no Python.h"
     return ""
@@ -49,8 +47,7 @@ def built() -> Path:
 def build() -> Path:
     """The library, built unless it is there.
 
-    In a process of its own: the builder loads what it has built, and a process that has loaded it has
-    another accelerator than before.
+    In a process of its own, which imports torch.
 
     Raises:
         RuntimeError: it cannot be built; with all that the compiler said.
@@ -62,13 +59,7 @@ def build() -> Path:
     with (library.parent / "building").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)  # let go of when this process ends, however it does
         if not library.exists():
-            job = subprocess.run(
-                [sys.executable, __file__],
-                capture_output=True,
-                text=True,
-                check=False,
-                env={**os.environ, "PATH": _path()},
-            )
+            job = subprocess.run([sys.executable, __file__], capture_output=True, text=True, check=False)
             if job.returncode:
                 raise RuntimeError(f"the device's library cannot be built:\n{job.stdout}\n{job.stderr}")
     return library
@@ -85,28 +76,27 @@ def load() -> Any:
     return module
 
 
-def _path() -> str:
-    """Where programs are looked for: first where pip puts those of this Python's packages."""
-    return f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-
-
 def _build_here(library: Path) -> None:
-    from torch.utils import cpp_extension
+    """Compile all sources as one, as torch's headers take most of the time; name the library when it is whole.
 
-    scratch = library.parent / "objects"
-    shutil.rmtree(scratch, ignore_errors=True)  # of a build that was ended: torch would wait for its lock
-    scratch.mkdir(parents=True)
-    whole = scratch / "whole.cpp"  # torch's headers take most of the time, and are read once
-    whole.write_text("".join(f'#include "{source}"\n' for source in sorted(SOURCES.glob("*.cpp"))))
-    cpp_extension.load(
-        name=_NAME,
-        sources=[str(whole)],
-        extra_cflags=["-O0", "-Wall"],
-        build_directory=str(scratch),
-        verbose=True,
-    )
-    (scratch / library.name).replace(library)
-    shutil.rmtree(scratch)
+    torch's own extension builder takes no path with a space in it.
+    """
+    import torch
+    from torch.utils.cpp_extension import include_paths
+
+    whole = "".join(f'#include "{source}"\n' for source in sorted(SOURCES.glob("*.cpp")))
+    folders = [*include_paths(), sysconfig.get_path("include")]
+    torch_lib = Path(torch.__file__).parent / "lib"
+    draft = library.with_suffix(".draft")
+    command = [
+        *(os.environ.get("CXX", "c++"), "-std=c++20", "-O0", "-Wall", "-fPIC", "-shared", "-x", "c++", "-"),
+        *(f"-DTORCH_EXTENSION_NAME={_NAME}", "-DTORCH_API_INCLUDE_EXTENSION_H"),
+        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
+        *(part for folder in folders for part in ("-isystem", folder)),
+        *(f"-L{torch_lib}", "-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python", "-o", str(draft)),
+    ]
+    subprocess.run(command, input=whole, text=True, check=True)
+    draft.replace(library)
 
 
 if __name__ == "__main__":

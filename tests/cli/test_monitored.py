@@ -26,7 +26,7 @@ def told(change):
     return path.exists() and f'"{change}"' in path.read_text()
 
 def works():
-    time.sleep(0.010 + (0.020 if world.rank == 1 and not told("begins") else 0.0))
+    time.sleep(0.030 + (0.090 if world.rank == 1 and not told("begins") else 0.0))
 
 def may_end():
     return told("ends") or time.monotonic() > limit_s

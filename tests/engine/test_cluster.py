@@ -19,6 +19,7 @@ import pytest
 from conditions import wait_for
 from limits import PROCESS_S
 from simulated_runs import data_parallel, factors
+from slow import slow
 from timing_files import write_table
 
 from benchmarks.many_ranks import write_many_ranks
@@ -53,11 +54,17 @@ def limited() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
+@pytest.fixture(
+    scope="module",
+    params=[False, slow(True, "workers in processes of their own, which take seconds to start")],
+    ids=["threads", "processes"],
+)
+def client(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Two workers, which are spoken to by TCP."""
+    alone = {"processes": request.param, "protocol": "tcp://", "dashboard_address": "127.0.0.1:0"}
     with (
         time_limit(PROCESS_S),
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as local,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, **alone) as local,
         distributed.Client(local) as client,
     ):
         yield client
@@ -84,7 +91,7 @@ LATER = ["--iterations", "1:"]
 ASKED = [[question.name, *(LATER if question.of_iterations else [])] for question in QUESTIONS]
 
 
-@pytest.mark.slow("TODO")
+@pytest.mark.slow("every command twice; that of the report asks all that commands ask")
 @pytest.mark.parametrize("question", [*ASKED, ["summary", "--by", "layer", *LATER]], ids=" ".join)
 def test_the_command_line_asks_the_workers_of_a_scheduler(
     folder: Path, client: Any, capsys: pytest.CaptureFixture[str], question: list[str]
@@ -120,26 +127,30 @@ def test_speeds_of_another_run_are_measured_by_the_workers_too(
 
 # -- a scheduler and workers in processes of their own ---------------------------------------------------
 
-N_RANKS = 1000
+N_RANKS = 100
 PROGRAM = [sys.executable, "-m", "dask"]
 
 
 class Processes:
-    """A scheduler and its workers, each of which may be killed.
+    """Workers of a scheduler, each of which may be killed, as the scheduler may if it has a process.
 
     Attributes:
         address: of the scheduler.
+        scheduler: its process, if it was started here.
         workers: the processes of the workers, which nobody replaces.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, address: str = "") -> None:
         self._folder = folder
-        about = folder / "scheduler.json"
-        self.scheduler = self._start(
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self.address, self.scheduler = (address, None) if address else self._started_scheduler()
+
+    def _started_scheduler(self) -> tuple[str, subprocess.Popen[bytes]]:
+        about = self._folder / "scheduler.json"
+        scheduler = self._start(
             "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", about
         )
-        self.workers: list[subprocess.Popen[bytes]] = []
-        self.address: str = json.loads(self._content_of(about))["address"]
+        return json.loads(self._content_of(about, scheduler))["address"], scheduler
 
     def start_worker(self) -> None:
         alone = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--memory-limit", "0"]
@@ -150,7 +161,7 @@ class Processes:
             client.wait_for_workers(len(self.workers), timeout=PROCESS_S)
 
     def end(self) -> None:
-        for process in [self.scheduler, *self.workers]:
+        for process in [*filter(None, [self.scheduler]), *self.workers]:
             process.kill()
             process.wait()
 
@@ -160,20 +171,37 @@ class Processes:
                 [*PROGRAM, *map(str, arguments)], cwd=self._folder, stdout=said, stderr=said
             )
 
-    def _content_of(self, path: Path) -> str:
+    def _content_of(self, path: Path, writer: subprocess.Popen[bytes]) -> str:
         wait_for(
             lambda: path.exists() and path.read_text().endswith("}"),
             lambda: f"the scheduler, which said {(self._folder / 'said').read_text()}",
-            by=self.scheduler,
+            by=writer,
         )
         return path.read_text()
 
 
+@pytest.fixture(scope="module")
+def scheduler() -> Iterator[str]:
+    """The address of a scheduler that has no workers."""
+    alone = {"processes": False, "protocol": "tcp://", "dashboard_address": "127.0.0.1:0"}
+    with time_limit(PROCESS_S), distributed.LocalCluster(n_workers=0, **alone) as local:
+        yield local.scheduler_address
+
+
 @pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
-    folder = tmp_path / "dask"
-    folder.mkdir()
-    started = Processes(folder)
+def dask(tmp_path: Path, scheduler: str) -> Iterator[Processes]:
+    started = Processes(tmp_path, scheduler)
+    try:
+        yield started
+    finally:
+        started.end()
+        with distributed.Client(scheduler, timeout=PROCESS_S) as client:
+            wait_for(lambda: not client.nthreads(), "the scheduler to notice that they have ended")
+
+
+@pytest.fixture
+def whole_dask(tmp_path: Path) -> Iterator[Processes]:
+    started = Processes(tmp_path)
     try:
         yield started
     finally:
@@ -207,10 +235,10 @@ def in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "batches_of", partial(rows.batches_of, n_bytes=60_000))
 
 
-@pytest.mark.parametrize("question", ["summary", pytest.param("waits", marks=pytest.mark.slow("TODO"))])
+@pytest.mark.parametrize("question", ["summary", slow("waits", "as of the summary")])
 def test_what_a_killed_worker_had_done_another_does_again(
     many_ranks: Path,
-    processes: Processes,
+    dask: Processes,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     question: str,
@@ -219,16 +247,16 @@ def test_what_a_killed_worker_had_done_another_does_again(
     expected = capsys.readouterr().out
     in_small_batches(monkeypatch)
     for _ in range(2):
-        processes.start_worker()
-    processes.wait_for_workers()
+        dask.start_worker()
+    dask.wait_for_workers()
 
     def kill_one() -> None:
-        processes.workers[0].kill()
-        processes.workers[0].wait()
+        dask.workers[0].kill()
+        dask.workers[0].wait()
 
     heard = AfterOneStep(kill_one)
     with progress.heard_by(heard):
-        assert main([question, str(many_ranks), "--json", "--scheduler", processes.address]) == 0
+        assert main([question, str(many_ranks), "--json", "--scheduler", dask.address]) == 0
     assert heard.struck_at is not None
     assert heard.struck_at[1] > 2, "it was killed in between"
     assert json.loads(capsys.readouterr().out) == json.loads(expected)
@@ -236,37 +264,39 @@ def test_what_a_killed_worker_had_done_another_does_again(
 
 def test_where_all_workers_are_gone_that_is_said(
     many_ranks: Path,
-    processes: Processes,
+    dask: Processes,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     in_small_batches(monkeypatch)
     monkeypatch.setattr(cluster, "PATIENCE_S", 1.0)
-    processes.start_worker()
-    processes.wait_for_workers()
-    with progress.heard_by(AfterOneStep(lambda: processes.workers[0].kill())):
-        assert main(["summary", str(many_ranks), "--scheduler", processes.address]) == 2
+    dask.start_worker()
+    dask.wait_for_workers()
+    with progress.heard_by(AfterOneStep(lambda: dask.workers[0].kill())):
+        assert main(["summary", str(many_ranks), "--scheduler", dask.address]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert f"--scheduler: {processes.address} has had no worker for 1 s." in said.err
+    assert f"--scheduler: {dask.address} has had no worker for 1 s." in said.err
 
 
+@pytest.mark.slow("starts Dask twice; that the work cannot be done is also said where all workers are gone")
 def test_where_the_scheduler_dies_that_is_said(
     many_ranks: Path,
-    processes: Processes,
+    whole_dask: Processes,
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     in_small_batches(monkeypatch)
-    processes.start_worker()
-    processes.wait_for_workers()
+    whole_dask.start_worker()
+    whole_dask.wait_for_workers()
     caplog.clear()
-    with progress.heard_by(AfterOneStep(lambda: processes.scheduler.kill())):
-        assert main(["summary", str(many_ranks), "--scheduler", processes.address]) == 2
+    assert whole_dask.scheduler is not None
+    with progress.heard_by(AfterOneStep(whole_dask.scheduler.kill)):
+        assert main(["summary", str(many_ranks), "--scheduler", whole_dask.address]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert f"--scheduler: the work was not finished at {processes.address}" in said.err
+    assert f"--scheduler: the work was not finished at {whole_dask.address}" in said.err
     assert said.err.count("\n") == 1
     assert [record for record in caplog.records if record.name.startswith("distributed")] == []
 

@@ -21,7 +21,7 @@ SYSTEM_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chro
 
 @pytest.fixture(scope="module")
 def browser(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Playwright's own browser (``playwright install chromium``), or else the system's; it ends with the session.
+    """Playwright's own browser (``playwright install chromium``), or else the system's; one for all modules.
 
     The test is skipped if Playwright or a browser is missing.
     """
@@ -97,7 +97,7 @@ def _new_tab(browser: Any, **context: Any) -> tuple[Any, _Told]:
 class OpenPage:
     """An open page: a file, or what is at an address.
 
-    It is a new document, in a tab that an earlier page may have had: to open a tab takes longer than most pages.
+    It is a new document, in a tab that an earlier page may have had: opening tabs takes longest.
 
     Attributes:
         complaints: the texts of its console messages, errors and dialogs.

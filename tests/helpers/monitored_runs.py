@@ -27,7 +27,7 @@ EVERY_S = 12.0
 """As long as these runs last: all of one is in the first digest."""
 
 
-def write_run_of_this_host(folder: Path, *, slow_rank: int | None = 2, steps: int = 300) -> Path:
+def write_run_of_this_host(folder: Path, *, slow_rank: int | None = 2, steps: int = 150) -> Path:
     """Write the files of four ranks of this host, of which one is slow throughout."""
     times = factors(steps, 4, noise=0.05)
     if slow_rank is not None:

@@ -26,8 +26,10 @@ from timing_logger.integrations.lightning import TimingLoggerCallback, TimingLog
 from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink
 
-pytestmark = [pytest.mark.slow("trainings by a framework whose import alone takes as long as a hundred tests"),
-              pytest.mark.filterwarnings("ignore")]  # its advice on workers and checkpoints; fmt: skip
+pytestmark = [
+    pytest.mark.slow("trainings by a framework whose import alone takes as long as a hundred tests"),
+    pytest.mark.filterwarnings("ignore"),
+]  # its advice on workers and checkpoints; fmt: skip
 
 STEP = ["DATA", "FORWARD", "BACKWARD", "OPTIMIZER", "TRAIN_STEP"]
 

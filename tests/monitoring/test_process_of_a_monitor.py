@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
+import warm
 from conditions import wait_for
 from monitored_runs import LIMIT_S, monitor_of, write_run_of_this_host
 from places import ROOT
@@ -33,15 +37,74 @@ def has_ended(pid: int) -> bool:
         return True
 
 
-def test_who_is_slow_is_told_to_whoever_started_it_and_stands_in_the_folder(tmp_path: Path) -> None:
-    folder = write_run_of_this_host(tmp_path / "run")
-    with monitor_of(folder) as (_, heard):
-        event = heard.next("event")
+@pytest.fixture
+def starts_warm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The monitor's process has imported pandas already."""
+    monkeypatch.setattr(sys, "executable", warm.python())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of which one rank is slow, whose files nobody looked at yet."""
+    return write_run_of_this_host(tmp_path_factory.mktemp("monitored") / "run")
+
+
+@pytest.fixture
+def run(folder: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return shutil.copytree(folder, tmp_path / "run")
+
+
+class Behaved(NamedTuple):
+    """What a monitor of a job did that is timed from outside, and may use one processor.
+
+    Attributes:
+        folder: of the run.
+        event: what it told.
+        processors: on which it may run.
+        niceness: how far behind others it stands.
+        status: with which it ended, after Ctrl-C in the terminal and then the end of who started it.
+        is_timed: whether it was taken for a rank.
+    """
+
+    folder: Path
+    event: dict[str, Any]
+    processors: set[int]
+    niceness: int
+    status: int
+    is_timed: bool
+
+
+@pytest.fixture(scope="module")
+def behaved(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Behaved]:
+    timed, usable = tmp_path_factory.mktemp("other") / "timed", os.sched_getaffinity(0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIMING_LOGGER_AUTOLOG", json.dumps({"log_dir": str(timed)}))
+        patch.setenv("RANK", "0")
+        patch.setenv("PYTHONPATH", str(ROOT / "timing_logger/autologging/site"))
+        own = shutil.copytree(folder, tmp_path_factory.mktemp("behaved") / "run")
+        os.sched_setaffinity(0, {min(usable)})
+        try:
+            with monitor_of(own) as (process, heard):
+                event = heard.next("event")
+                processors = os.sched_getaffinity(process.pid)
+                niceness = os.getpriority(os.PRIO_PROCESS, process.pid)
+                os.kill(process.pid, signal.SIGINT)
+                process.close(LIMIT_S)
+                status = heard.next("ended")
+        finally:
+            os.sched_setaffinity(0, usable)
+        yield Behaved(own, event, processors, niceness, status, timed.exists())
+
+
+def test_who_is_slow_is_told_to_whoever_started_it_and_stands_in_the_folder(behaved: Behaved) -> None:
+    folder, event = behaved.folder, behaved.event
     assert (event["change"], event["verdict"], event["ranks"]) == ("begins", "rank", [2])
     (line,) = (folder / "verdicts.jsonl").read_text().splitlines()
     assert json.loads(line) == event
 
 
+@pytest.mark.usefixtures("starts_warm")
 def test_a_healthy_run_is_looked_at_and_nothing_is_told(tmp_path: Path) -> None:
     folder = write_run_of_this_host(tmp_path / "run", slow_rank=None)
     with monitor_of(folder) as (process, heard):
@@ -51,20 +114,20 @@ def test_a_healthy_run_is_looked_at_and_nothing_is_told(tmp_path: Path) -> None:
     assert (folder / "monitor" / "judge.lock").exists()
 
 
-def test_files_of_an_earlier_run_are_not_judged(tmp_path: Path) -> None:
-    folder = write_run_of_this_host(tmp_path / "run")
-    with monitor_of(folder, since_unix_s=time.time()) as (process, heard):
+@pytest.mark.usefixtures("starts_warm")
+def test_files_of_an_earlier_run_are_not_judged(run: Path) -> None:
+    with monitor_of(run, since_unix_s=time.time()) as (process, heard):
         process.close(LIMIT_S)
         assert heard.next("ended") == 0
-    assert not (folder / "verdicts.jsonl").exists()
+    assert not (run / "verdicts.jsonl").exists()
 
 
-def test_what_cannot_be_judged_is_said_once_and_looked_at_again(tmp_path: Path) -> None:
-    folder = write_run_of_this_host(tmp_path / "run")
-    damaged = folder / "timing-rank1.csv"
+@pytest.mark.usefixtures("starts_warm")
+def test_what_cannot_be_judged_is_said_once_and_looked_at_again(run: Path) -> None:
+    damaged = run / "timing-rank1.csv"
     content = damaged.read_bytes()
     damaged.write_bytes(b"no,timing,file\n1,2,3\n")
-    with monitor_of(folder) as (_, heard):
+    with monitor_of(run) as (_, heard):
         assert "cannot be judged" in heard.next("said")
         damaged.write_bytes(content)
         assert heard.next("event")["ranks"] == [2]
@@ -82,31 +145,11 @@ def test_it_ends_when_whoever_started_it_is_killed(tmp_path: Path) -> None:
     wait_for(lambda: has_ended(pid))
 
 
-def test_it_runs_on_any_processor_behind_the_ranks_and_not_as_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TIMING_LOGGER_AUTOLOG", json.dumps({"log_dir": str(tmp_path / "timed")}))
-    monkeypatch.setenv("RANK", "0")
-    monkeypatch.setenv("PYTHONPATH", str(ROOT / "timing_logger/autologging/site"))
-    folder = write_run_of_this_host(tmp_path / "run")
-    usable = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(usable)})
-    try:
-        with monitor_of(folder) as (process, heard):
-            heard.next("event")
-            assert os.sched_getaffinity(process.pid) == usable
-            assert os.getpriority(os.PRIO_PROCESS, process.pid) >= min(
-                19, os.getpriority(os.PRIO_PROCESS, 0) + 10
-            )
-    finally:
-        os.sched_setaffinity(0, usable)
-    assert not (tmp_path / "timed").exists()
+def test_it_runs_on_any_processor_behind_the_ranks_and_not_as_one(behaved: Behaved) -> None:
+    assert behaved.processors == os.sched_getaffinity(0)
+    assert behaved.niceness >= min(19, os.getpriority(os.PRIO_PROCESS, 0) + 10)
+    assert not behaved.is_timed
 
 
-def test_ctrl_c_in_the_terminal_is_for_the_job(tmp_path: Path) -> None:
-    folder = write_run_of_this_host(tmp_path / "run")
-    with monitor_of(folder) as (process, heard):
-        heard.next("event")
-        os.kill(process.pid, signal.SIGINT)
-        process.close(LIMIT_S)
-        assert heard.next("ended") == 0
+def test_ctrl_c_in_the_terminal_is_for_the_job(behaved: Behaved) -> None:
+    assert behaved.status == 0

@@ -14,6 +14,7 @@ from allreduce_instrumentation.allreducers import dense_allreduce
 from allreduce_instrumentation.compressors import FP16, NoCompression, ThresholdState, TopK
 
 LENGTH = 12
+STEPS = (0, 1, 2)
 NEW = "never seen before"
 Reduce = Callable[..., Tensor]
 
@@ -86,21 +87,24 @@ def refused(ranks: Ranks) -> dict[str, Any]:
     last = ranks.rank == ranks.size - 1
     found = {}
     for reducer, reduce in SPARSE.items():
+        undisturbed = TopK(0.25)
+        expected = [_good_call(reduce, ranks, undisturbed, step) for step in STEPS]
         for case, make in {**BAD_HERE, **(APART if ranks.size > 1 else {})}.items():
             if reducer == "topk" or case in FOR_EVERY_REDUCER:
                 arguments = make() if last else _good(**OTHERS_PASS.get(case, {}))
-                found[f"{reducer}, {case}"] = _refused(reduce, arguments, ranks)
+                error, results, compressor = _refused(reduce, arguments, ranks)
+                works = all(map(same_bits, results, expected))
+                found[f"{reducer}, {case}"] = [error, works and _same_memory(compressor, undisturbed)]
     return found
 
 
-def _refused(reduce: Reduce, arguments: dict[str, Any], ranks: Ranks) -> list[Any]:
-    """Good calls, the bad one, good calls; beside them those of a compressor that never sees the bad one."""
-    compressor, undisturbed = TopK(0.25), TopK(0.25)
-    results = [_good_call(reduce, ranks, c, 0) for c in (compressor, undisturbed)]
+def _refused(reduce: Reduce, arguments: dict[str, Any], ranks: Ranks) -> tuple[list[str], list[Tensor], TopK]:
+    """A good call, the bad one, and good ones: its error, the results of the others, and the compressor."""
+    compressor = TopK(0.25)
+    results = [_good_call(reduce, ranks, compressor, STEPS[0])]
     error = error_of(lambda: reduce(comm=ranks.comm, **{"compressor": compressor, **arguments}))
-    results += [_good_call(reduce, ranks, c, 1) for c in (compressor, undisturbed)]
-    works = all(same_bits(a, b) for a, b in zip(results[::2], results[1::2], strict=True))
-    return [error, works and _same_memory(compressor, undisturbed)]
+    results += [_good_call(reduce, ranks, compressor, step) for step in STEPS[1:]]
+    return error, results, compressor
 
 
 def _good_call(reduce: Reduce, ranks: Ranks, compressor: TopK, step: int) -> Tensor:

@@ -1,4 +1,7 @@
-"""oktopk_sparse_allreduce on the numbers of ranks that are named: what it gives, leaves, and sends for it."""
+"""oktopk_sparse_allreduce on some numbers of ranks: what it gives, leaves, and sends for it.
+
+Arguments: which data, by its name in ``DATA``, and the numbers.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import torch
 from _ranks import communicators, report
 from _training import error_of, fingerprint
 from mpi4py import MPI
-from oktopk_data import CALLS, LENGTH, PECULIAR, PERIODS, TIMES, USUAL, Data, generator, ordinary
+from oktopk_data import CALLS, DATA, LENGTH, PERIODS, TIMES, USUAL, Data, generator, ordinary
 from torch import Tensor
 
 from allreduce_instrumentation import TimedIntracomm
@@ -163,7 +166,7 @@ def lost_in_the_middle(comm: CountingComm) -> dict[str, Any]:
 
 def results(comm: CountingComm) -> Iterator[tuple[str, Any]]:
     thorough = comm.size <= 4  # more ranks than cores make everything slow
-    data = USUAL | (PECULIAR if thorough else {})
+    data = DATA[sys.argv[1]] if thorough else USUAL
     lengths = (1, max(1, comm.size - 1), comm.size + 1, LENGTH)
     yield "data", {name: over_calls(comm, of_call, 0.01) for name, of_call in data.items()}
     yield "dense", {str(dtype): [dense(comm, dtype, length) for length in lengths] for dtype in DTYPES}
@@ -179,5 +182,5 @@ def results_over(comm: MPI.Intracomm) -> dict[str, Any]:
     return dict(results(CountingComm(comm, timing_logger=off)))
 
 
-numbers = map(int, sys.argv[1:])
+numbers = map(int, sys.argv[2:])
 report([[comm.size, comm.rank, results_over(comm)] for comm in communicators(*numbers)])

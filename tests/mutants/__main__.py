@@ -26,8 +26,7 @@ from mutants.mutations import Mutant, drawn, mutants_of
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("timing_logger", "allreduce_instrumentation")
 AT_ONCE = 2
-MOST_BYTES = 8 * 2**30
-"""What a process may use: else a mutant that fills the memory would end others."""
+MOST_BYTES = 8 * 2**30  # of a process: else a mutant that fills the memory would end others
 
 
 def main(arguments: Sequence[str]) -> None:

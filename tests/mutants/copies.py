@@ -16,9 +16,7 @@ from pathlib import Path
 
 from mutants.mutations import Mutant
 
-LIMIT_S = 1800.0
-"""For the tests of a mutant."""
-
+LIMIT_S = 1800.0  # for the tests of a mutant
 HANGS, NO_IMPORT = "the time limit", "the import of the tests"
 _PYTEST = ["-m", "pytest", "-x", "-q", "-rfE", "-m", "not slow", "-p", "no:cacheprovider", "--timeout", "300"]
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
@@ -48,25 +46,29 @@ class Copy:
     def tried(self, mutant: Mutant) -> tuple[str, str]:
         """Run the tests of a mutant; return what noticed it, if anything did, and a line that says so.
 
-        That is a test that fails with it, and again, and passes without it. A test that fails otherwise tells
-        nothing, and is left out from then on.
+        A test that fails otherwise tells nothing, and is left out from then on.
         """
-        tests = [
-            str(test.relative_to(self._folder)) for test in mirroring(mutant.file, self._folder / "tests")
-        ]
+        tests = mirroring(mutant.file, self._folder / "tests")
         folders = ", ".join(dict.fromkeys(str(Path(test).parent) for test in tests))
-        change = mutant.change((self._folder / mutant.file).read_bytes())
+        what = mutant.said((self._folder / mutant.file).read_bytes())
         while True:
             with self._changed(mutant):
                 failed, said = self._failed(*tests, *(f"--deselect={test}" for test in self._untold))
-                again = [failed] if failed != NO_IMPORT else ["--collect-only", *tests[:1]]
-                fails = failed in ("", HANGS) or self._failed(*again)[0]
-            if failed in ("", HANGS) or (fails and not self._failed(*again)[0]):
+            if failed in ("", HANGS) or self._is_due_to(mutant, failed, tests):
                 fate = f"noticed by {failed}" if failed else "survived"
-                at = f"{mutant.file}:{mutant.line}"
-                return failed, f"{fate}: {at}: {mutant.kind}, {change} ({said} in {folders})"
+                return failed, f"{fate}: {what} ({said} in {folders})"
             assert failed != NO_IMPORT, f"without any mutant, too, tests cannot be imported: {tests}"
             self._untold.add(failed)
+
+    def _is_due_to(self, mutant: Mutant, failed: str, tests: Sequence[str]) -> bool:
+        """Tell whether it fails with the mutant alone, twice: some tests fail on a busy machine."""
+        again = [failed] if failed != NO_IMPORT else ["--collect-only", *tests[:1]]
+        for _ in range(2):
+            with self._changed(mutant):
+                fails, _ = self._failed(*again)
+            if not fails or self._failed(*again)[0]:
+                return False
+        return True
 
     @contextmanager
     def _changed(self, mutant: Mutant) -> Iterator[None]:
@@ -115,7 +117,7 @@ def _files_of(root: Path) -> list[Path]:
     return [file for name in listed.split("\0") if name and (file := root / name).is_file()]
 
 
-def mirroring(file: Path, tests: Path) -> list[Path]:
+def mirroring(file: Path, tests: Path) -> list[str]:
     """Return the files of tests of a module's folder, and then those of the folder around that.
 
     First come those that are called like the module, or a package of it whose tests have no folder.
@@ -127,9 +129,9 @@ def mirroring(file: Path, tests: Path) -> list[Path]:
     folder = tests.joinpath(*packages[:depth])
     names = [name.strip("_") for name in (module, *reversed(packages[depth:]))]
 
-    def order(test: Path) -> tuple[int, str]:
+    def order(test: Path) -> tuple[bool, int, str]:
         ranks = [rank for rank, name in enumerate(names) if f"{test.stem}_".startswith(f"test_{name}_")]
-        return min(ranks, default=len(names)), test.name
+        return test.parent != folder, min(ranks, default=len(names)), test.name
 
-    folders = [folder, folder.parent] if depth else [folder]
-    return [test for one in folders for test in sorted(one.glob("test_*.py"), key=order)]
+    found = [*folder.glob("test_*.py"), *(folder.parent.glob("test_*.py") if depth else ())]
+    return [str(test.relative_to(tests.parent)) for test in sorted(found, key=order)]

@@ -20,7 +20,6 @@ IN_PLACE_OF: dict[type[ast.AST], str] = {
     ast.Add: "-", ast.Sub: "+", ast.USub: "+",
 }  # fmt: skip
 _OPERATOR = re.compile(rb"[<>=!]=|[<>+-]|is\s+not|not\s+in|is|in")
-_FIRST = ("__init__", "__post_init__")
 
 
 class Mutant(NamedTuple):
@@ -37,10 +36,11 @@ class Mutant(NamedTuple):
         """Return the file's ``source`` with the change."""
         return source[: self.begin] + self.text.encode() + source[self.end :]
 
-    def change(self, source: bytes) -> str:
-        """Return the line before and after the change."""
-        before, after = (text.splitlines()[self.line - 1] for text in (source, self.applied(source)))
-        return f"`{before.decode().strip()}` to `{after.decode().strip()}`"
+    def said(self, source: bytes) -> str:
+        """Return where the change is, its kind, and the line before and after it."""
+        texts = source.splitlines(), self.applied(source).splitlines()
+        before, after = (lines[self.line - 1].decode().strip() for lines in texts)
+        return f"{self.file}:{self.line}: {self.kind}, `{before}` to `{after}`"
 
 
 class Finder:
@@ -99,7 +99,7 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
     if isinstance(node, ast.JoinedStr) or _is_left_out(node):
         return
     yield node
-    is_first = isinstance(node, ast.FunctionDef) and node.name in _FIRST
+    is_first = isinstance(node, ast.FunctionDef) and node.name in ("__init__", "__post_init__")
     for field, value in ast.iter_fields(node):
         for child in (
             () if field in ("annotation", "returns") else value if isinstance(value, list) else [value]

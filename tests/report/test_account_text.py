@@ -212,7 +212,9 @@ def test_a_bar_has_own_work_by_name_and_waiting_by_rank() -> None:
     assert list(found) == ["rank 0", "rank 1", "all ranks"]
 
 
-@pytest.mark.parametrize("n_ranks", [1, 17, *(slow(n, "1 and 17: none, and some, are left out") for n in (4, 64))])
+@pytest.mark.parametrize(
+    "n_ranks", [1, 17, *(slow(n, "1 and 17: none, and some, are left out") for n in (4, 64))]
+)
 def test_every_bar_is_whole_and_of_many_ranks_the_rest_has_one(n_ranks: int) -> None:
     slow = factors(5, n_ranks, noise=0.1)
     slow[:, n_ranks // 2] *= 2

@@ -69,6 +69,7 @@ COLLECTIVES = ("ALLREDUCE", "ALLGATHER", "ALLGATHERV", "ALLTOALL", "ALLTOALLV", 
 
 def unusable_groups() -> dict[str, Any]:
     destroyed = dist.new_group()
+    dist.barrier()  # a rank that closes its connections would fail those that are still connecting
     dist.destroy_process_group(destroyed)
     without_me = dist.new_group([(rank + 1) % size]) if size == 1 else dist.new_group([0])
     groups: dict[str, Any] = {"destroyed": destroyed}

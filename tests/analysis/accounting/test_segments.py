@@ -7,6 +7,7 @@ import pytest
 from account_rows import table
 from hypothesis import given
 from hypothesis import strategies as st
+from seeds import few_examples
 from played_runs import Meeting, lived, played, random_program
 from simulated_runs import data_parallel, factors, pipeline
 
@@ -26,6 +27,7 @@ def both_ways(program: Program, own_s: Floats) -> tuple[Floats, Floats]:
     return at_once, one_by_one
 
 
+@few_examples(6)
 @given(st.integers(0, 100_000))
 def test_a_run_lasts_as_long_in_segments_as_as_a_whole(seed: int) -> None:
     n, meetings, works_ms = random_program(seed)

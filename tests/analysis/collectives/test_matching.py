@@ -6,8 +6,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from seeds import few_examples
 from rank_tables import aligned, as_polars, collective, table
 from timing_files import record
 
@@ -315,7 +316,7 @@ def test_polars_gives_what_pandas_gives() -> None:
         }
 
 
-@settings(deadline=None)
+@few_examples(8)
 @given(st.lists(st.sets(st.integers(0, 6)), min_size=1, max_size=5))
 def test_an_instance_has_the_rows_of_its_number_and_no_others(seqs_of_ranks: list[set[int]]) -> None:
     ranks = len(seqs_of_ranks)

@@ -11,9 +11,10 @@ import pytest
 from places import ROOT
 from straggler_trace import load, readers
 
-from timing_logger.analysis import stragglers, windows
+from timing_logger.analysis import stragglers, stragglers_and_windows
 from timing_logger.analysis.step_times.step_times import step_times
 from timing_logger.analysis.stragglers.rank_facts import PassingOn
+from timing_logger.analysis.stragglers.windows import StragglersAndWindows
 
 TRACE = Path(
     os.environ.get("TIMING_LOGGER_STRAGGLER_TRACE")
@@ -31,8 +32,13 @@ def trace() -> pd.DataFrame:
     return load(TRACE)
 
 
-def test_the_rank_whose_own_computation_is_slow_is_named(trace: pd.DataFrame) -> None:
-    verdict = stragglers(trace)
+@pytest.fixture(scope="module")
+def found(trace: pd.DataFrame) -> StragglersAndWindows:
+    return stragglers_and_windows(trace)
+
+
+def test_the_rank_whose_own_computation_is_slow_is_named(found: StragglersAndWindows) -> None:
+    verdict = found.verdict
     assert (verdict.verdict, verdict.ranks, verdict.labels) == ("rank", (0,), "pipeline_stage=0")
     assert verdict.window == "persistent"
     explained = next(gate.value for gate in verdict.gates if "explained" in gate.name)
@@ -46,14 +52,14 @@ def test_its_own_time_is_2_35_times_that_of_its_peers_and_the_next_rank_s_1_05(t
     assert ratios[-2] == pytest.approx(1.05, abs=0.01)
 
 
-def test_the_ranks_that_arrive_last_are_told_apart_from_the_one_that_is_slow(trace: pd.DataFrame) -> None:
-    assert PassingOn((16, 32)) in stragglers(trace).evidence
+def test_the_ranks_that_arrive_last_are_told_apart_from_the_one_that_is_slow(found: StragglersAndWindows) -> None:
+    assert PassingOn((16, 32)) in found.verdict.evidence
 
 
 def test_the_verdict_does_not_hang_on_the_stages(trace: pd.DataFrame) -> None:
     assert stragglers(trace, roles=dict.fromkeys(range(64), "any")).ranks == (0,)
 
 
-def test_no_other_rank_has_a_window_of_self_time(trace: pd.DataFrame) -> None:
-    found = windows(trace)
-    assert found.loc[found["operation"] == "SELF_TIME", "rank"].tolist() == [0]
+def test_no_other_rank_has_a_window_of_self_time(found: StragglersAndWindows) -> None:
+    windows = found.windows
+    assert windows.loc[windows["operation"] == "SELF_TIME", "rank"].tolist() == [0]

@@ -11,6 +11,7 @@ import pytest
 from account_rows import barrier, random_run, row, table, what_at
 from hypothesis import given
 from hypothesis import strategies as st
+from seeds import few_examples
 from simulated_runs import data_parallel, factors
 
 from timing_logger.analysis import account_of_step
@@ -61,6 +62,7 @@ def test_clocks_that_nobody_compared_are_put_on_one_axis() -> None:
         assert found[4:] == pytest.approx(expected[4:], abs=1e-6)
 
 
+@few_examples(4)
 @given(st.integers(0, 10_000))
 def test_at_every_instant_a_step_says_what_the_definition_says(seed: int) -> None:
     run, _ = random_run(seed)

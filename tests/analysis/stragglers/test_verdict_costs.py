@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pandas as pd
 import pytest
 from simulated_runs import data_parallel, factors
 
-from timing_logger.analysis import stragglers
+from timing_logger.analysis import Verdict, stragglers
 from timing_logger.report.verdict_wording import verdict_sentence
 
 
+@functools.cache
 def slow_run(steps: int = 300) -> pd.DataFrame:
     factor = factors(steps, 4, 0.02)
     factor[:, 2] *= 1.5
     return data_parallel(factor)
+
+
+@functools.cache
+def verdict_on_sampled() -> Verdict:
+    """The verdict on every tenth step of a slow run."""
+    return stragglers(recorded(slow_run(), np.arange(0, 300, 10)))
 
 
 def recorded(timings: pd.DataFrame, iterations: np.ndarray) -> pd.DataFrame:  # type: ignore[type-arg]
@@ -22,15 +31,14 @@ def recorded(timings: pd.DataFrame, iterations: np.ndarray) -> pd.DataFrame:  # 
 
 
 def test_of_a_sampled_run_the_cost_is_that_of_all_iterations() -> None:
-    whole = slow_run()
-    all_of_it, sampled = stragglers(whole), stragglers(recorded(whole, np.arange(0, 300, 10)))
+    all_of_it, sampled = stragglers(slow_run()), verdict_on_sampled()
     assert (sampled.ranks, sampled.recorded_every, sampled.slow_steps) == ((2,), 10, 30)
     assert sampled.cost_ms == pytest.approx(all_of_it.cost_ms, rel=0.05)
     assert sampled.cost_share == pytest.approx(all_of_it.cost_share, rel=0.05)
 
 
 def test_the_sentence_says_for_how_many_iterations_a_step_stands() -> None:
-    sentence = verdict_sentence(stragglers(recorded(slow_run(), np.arange(0, 300, 10))))
+    sentence = verdict_sentence(verdict_on_sampled())
     assert "% of the run. " in sentence
     assert "in each of 30 steps recorded, each taken to stand for 10 iterations" in sentence
 

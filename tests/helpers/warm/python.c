@@ -110,11 +110,8 @@ int main(int count, char **arguments) {
         sigprocmask(SIG_SETMASK, &before, NULL);
         become_python(arguments);
     }
-    for (int each = 0; each < N_PASSED_ON; each++) {
-        struct sigaction now;
-        sigaction(PASSED_ON[each], NULL, &now);
-        if (now.sa_handler != SIG_IGN) signal(PASSED_ON[each], pass_on);
-    }
+    /* Also what is ignored here, as by the program: that may have a handler for it all the same. */
+    for (int each = 0; each < N_PASSED_ON; each++) signal(PASSED_ON[each], pass_on);
     sigprocmask(SIG_SETMASK, &before, NULL);
     end_as(status_of_program());
 }

@@ -58,12 +58,16 @@ def collected(run: pd.DataFrame) -> Causes:
     return causes_of(paused(run, "GC", rank=2, iteration=7, ms=7.3))
 
 
-def test_a_host_that_counted_nothing_and_a_run_without_pauses_have_no_strip(run: pd.DataFrame, found: Findings) -> None:
+def test_a_host_that_counted_nothing_and_a_run_without_pauses_have_no_strip(
+    run: pd.DataFrame, found: Findings
+) -> None:
     assert causes_in(found).data is None
     assert causes_in(found, host_of(run, 1.0, throttled_us=np.zeros((4, 3)))).data is None
 
 
-def test_a_step_has_the_mean_rate_of_the_intervals_that_it_overlaps(run: pd.DataFrame, found: Findings) -> None:
+def test_a_step_has_the_mean_rate_of_the_intervals_that_it_overlaps(
+    run: pd.DataFrame, found: Findings
+) -> None:
     waits_us = np.zeros((4, 3))
     waits_us[1] = [0, 400_000, 0]  # of the second second
     (row,) = causes_in(found, host_of(run, 1.0, main_run_queue_wait_us=waits_us)).rows
@@ -74,12 +78,16 @@ def test_a_step_has_the_mean_rate_of_the_intervals_that_it_overlaps(run: pd.Data
     assert set(row.whose[row.most > 0].tolist()) == {1}
 
 
-def test_a_rank_that_counted_nothing_is_not_among_those_of_the_mean(run: pd.DataFrame, found: Findings) -> None:
+def test_a_rank_that_counted_nothing_is_not_among_those_of_the_mean(
+    run: pd.DataFrame, found: Findings
+) -> None:
     (row,) = causes_in(found, host_of(run, 3.0, throttled_us=[[600_000]])).rows  # of rank 0 alone
     np.testing.assert_allclose(row.mean, 0.2, atol=1e-6)
 
 
-def test_where_no_second_was_counted_a_step_is_unknown_and_not_nothing(run: pd.DataFrame, found: Findings) -> None:
+def test_where_no_second_was_counted_a_step_is_unknown_and_not_nothing(
+    run: pd.DataFrame, found: Findings
+) -> None:
     (row,) = causes_in(found, host_of(run, 10 * STEP_S, throttled_us=np.full((4, 1), 1e5))).rows
     assert np.isnan(row.mean).tolist() == [False] * 10 + [True] * 50
     assert row.whose.tolist() == [0] * 10 + [-1] * 50
@@ -182,6 +190,8 @@ def test_what_is_counted_for_a_cause_is_what_verdicts_take_for_it() -> None:
     assert {kind.cause for kind in COUNTED if not set(kind.counters) <= taken[kind.cause]} == set()
 
 
-def test_a_quota_that_stops_several_processors_at_once_takes_no_more_than_the_step(run: pd.DataFrame, found: Findings) -> None:
+def test_a_quota_that_stops_several_processors_at_once_takes_no_more_than_the_step(
+    run: pd.DataFrame, found: Findings
+) -> None:
     (row,) = causes_in(found, host_of(run, 3.0, throttled_us=[[9e6]])).rows  # of three of them
     assert set(row.most.tolist()) == {1.0}

@@ -43,7 +43,9 @@ def found(run: pd.DataFrame) -> Findings:
     return Findings.of(run)
 
 
-def test_a_line_is_the_rate_at_its_instant_on_the_axis_of_the_timeline(run: pd.DataFrame, found: Findings) -> None:
+def test_a_line_is_the_rate_at_its_instant_on_the_axis_of_the_timeline(
+    run: pd.DataFrame, found: Findings
+) -> None:
     waits_us = [[0, 500_000, 0, 0], [0, 0, 250_000, 0]]
     drawn = lines_in(found, host_of(run, 1.0, main_run_queue_wait_us=waits_us))
     (line,) = drawn.lines
@@ -67,7 +69,9 @@ def test_ranks_on_one_axis_have_their_lines_on_it(run: pd.DataFrame) -> None:
     assert (line.values[1] > 25).nonzero()[0][0] == pytest.approx(2000 / 3.65, abs=1.5)
 
 
-def test_the_counters_that_vary_most_are_shown_and_steady_ones_are_not(run: pd.DataFrame, found: Findings) -> None:
+def test_the_counters_that_vary_most_are_shown_and_steady_ones_are_not(
+    run: pd.DataFrame, found: Findings
+) -> None:
     up = np.linspace(0, 1, 4) * np.ones((2, 1))
     host = host_of(
         run, 1.0, process_cpu_us=4e5 + 2e5 * up, throttled_us=1e6 * up, major_faults=500 * up,
@@ -80,7 +84,9 @@ def test_the_counters_that_vary_most_are_shown_and_steady_ones_are_not(run: pd.D
     assert lines_in(found, steady).data is None
 
 
-def test_a_rank_without_a_file_has_no_value_and_no_line_in_the_table(run: pd.DataFrame, found: Findings) -> None:
+def test_a_rank_without_a_file_has_no_value_and_no_line_in_the_table(
+    run: pd.DataFrame, found: Findings
+) -> None:
     drawn = lines_in(found, host_of(run, 1.0, throttled_us=[[0, 1e6, 0, 0]]))
     data: Any = drawn.data
     values = unpacked(data["counters"][0]["values"]).reshape(2, -1)
@@ -129,5 +135,7 @@ def test_the_counter_that_the_verdict_names_comes_first_even_if_it_is_steady(
     assert (drawn.named, drawn.lines[0].kind.unit) == (True, unit)
 
 
-def test_a_counter_that_the_verdict_names_and_no_shown_rank_has_is_not_shown(run: pd.DataFrame, found: Findings) -> None:
+def test_a_counter_that_the_verdict_names_and_no_shown_rank_has_is_not_shown(
+    run: pd.DataFrame, found: Findings
+) -> None:
     assert counter_lines_of(LineValues(found.timeline, "throttled_us")).data is None

@@ -29,7 +29,7 @@ def on_one_axis(timings: pd.DataFrame) -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("many") / "report.html"
-    write_report(on_one_axis(crowd(N_RANKS)), path)
+    write_report(on_one_axis(crowd(N_RANKS, 10)), path)
     return path
 
 
