@@ -77,7 +77,7 @@ def load() -> Any:
 
 
 def _build_here(library: Path) -> None:
-    """Compile all sources as one, as torch's headers take most of the time; name the library when it is whole.
+    """Compile all sources as one, as torch's headers take most of the time; name the library when whole.
 
     torch's own extension builder takes no path with a space in it.
     """
