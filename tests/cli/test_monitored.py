@@ -9,16 +9,18 @@ from pathlib import Path
 
 import pytest
 import warm
-from mpi_runner import environment_of_a_job
-from processes import run_job
+from timed_jobs import timed_warm, torchrun
 
 from timing_logger.cli import main
 
 TOLD = """
 import time
 from pathlib import Path
-from mpi4py import MPI
-world, folder = MPI.COMM_WORLD, Path(r"FOLDER")
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")  # ranks that wait leave the processor to others
+rank, folder = dist.get_rank(), Path(r"FOLDER")
 limit_s = time.monotonic() + 200
 
 def told(change):
@@ -26,16 +28,19 @@ def told(change):
     return path.exists() and f'"{change}"' in path.read_text()
 
 def works():
-    time.sleep(0.030 + (0.090 if world.rank == 1 and not told("begins") else 0.0))
+    time.sleep(0.030 + (0.090 if rank == 1 and not told("begins") else 0.0))
 
-def may_end():
-    return told("ends") or time.monotonic() > limit_s
+def one_ends():
+    ends = torch.tensor([int(told("ends") or time.monotonic() > limit_s)])
+    dist.all_reduce(ends)
+    return bool(ends)
 """
 """Rank 1 is slow until that is told, and the program goes on until it is told that it no longer is."""
 
 UNCHANGED = f"""{TOLD}
-while not world.allreduce(may_end(), op=MPI.LOR):
+while not one_ends():
     works()
+dist.destroy_process_group()
 """
 
 
@@ -46,43 +51,34 @@ def keep(event):
     with (folder / "heard.jsonl").open("a") as file: file.write(event["id"] + "\\n")
 
 monitor = Monitor(every_s=1, window_s=10, on_verdict=keep)
-logger = init_timing_logger(rank=world.rank, log_dir=folder, monitor=monitor)
+logger = init_timing_logger(rank=rank, log_dir=folder, monitor=monitor)
 step, ends = 0, False
 while not ends:
     logger.set_current_iteration(step)
     with logger.operation("DATA"):
         works()
     with logger.record_mpi_operation("ALLREDUCE", 8, seq=step, group="world", group_size=3):
-        ends = world.allreduce(may_end(), op=MPI.LOR)
+        ends = one_ends()
     step += 1
 logger.close()
+dist.destroy_process_group()
 """
 
 
-def monitored_run(folder: Path, *options: str, program: str = UNCHANGED, ranks: int = 3) -> tuple[int, str]:
-    """Run the program with a monitor, and return the exit code and stderr."""
-    program = program.replace("FOLDER", str(folder))
-    job = [
-        Path(sys.executable).with_name("mpiexec"),
-        "-n",
-        ranks,
-        warm.python(),
-        "-m",
-        "mpi4py",
-        "-c",
-        program,
-    ]
-    command = [
-        warm.python(), "-m", "timing_logger", "run", "--monitor", "--monitor-every", 1, "--log-dir", folder,
-        *options, "--", *job,
-    ]  # fmt: skip
-    with environment_of_a_job() as environment:
-        done = run_job(command, environment=environment, name="run --monitor")
+def monitored(folder: Path, *job: object) -> tuple[int, str]:
+    """Run a job with a monitor, and return the exit code and stderr."""
+    done = timed_warm(folder, job, "--monitor", "--monitor-every", 1)
     return done.returncode, done.stderr
 
 
+def monitored_ranks(folder: Path, text: str) -> tuple[int, str]:
+    program = folder.with_name("program.py")
+    program.write_text(text.replace("FOLDER", str(folder)))
+    return monitored(folder, *torchrun(warm.python(), 3), program)
+
+
 def test_it_says_when_a_rank_is_found_slow_and_when_that_is_over(tmp_path: Path) -> None:
-    status, said = monitored_run(tmp_path / "logs")
+    status, said = monitored_ranks(tmp_path / "logs", UNCHANGED)
     lines = re.findall(r"^timing-logger: \d\d:\d\d:\d\d (.*)$", said, re.MULTILINE)
     events = [json.loads(line) for line in (tmp_path / "logs/verdicts.jsonl").read_text().splitlines()]
     assert status == 0, said
@@ -97,7 +93,7 @@ def test_it_says_when_a_rank_is_found_slow_and_when_that_is_over(tmp_path: Path)
 def test_a_function_of_the_program_gets_each_event_once_too(tmp_path: Path) -> None:
     """The program has a monitor of its own: one of the two judges, the other passes on what that tells."""
     folder = tmp_path / "logs"
-    status, said = monitored_run(folder, program=HEARS_IT_TOO)
+    status, said = monitored_ranks(folder, HEARS_IT_TOO)
     told = [json.loads(line)["id"] for line in (folder / "verdicts.jsonl").read_text().splitlines()]
     assert status == 0, said
     assert told, said
@@ -106,9 +102,8 @@ def test_a_function_of_the_program_gets_each_event_once_too(tmp_path: Path) -> N
 
 
 def test_the_exit_code_is_the_jobs_and_its_monitor_ends_with_it(tmp_path: Path) -> None:
-    status, said = monitored_run(
-        tmp_path / "logs", program="from mpi4py import MPI; raise SystemExit(7)", ranks=1
-    )
+    ends = "from mpi4py import MPI; raise SystemExit(7)"
+    status, said = monitored(tmp_path / "logs", sys.executable, "-c", ends)
     assert status == 7, said
     assert "monitor" not in said
 

@@ -26,10 +26,8 @@ from timing_logger.integrations.lightning import TimingLoggerCallback, TimingLog
 from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink
 
-pytestmark = [
-    pytest.mark.slow("trainings by a framework whose import alone takes as long as a hundred tests"),
-    pytest.mark.filterwarnings("ignore"),
-]  # its advice on workers and checkpoints; fmt: skip
+# The framework advises on workers and checkpoints.
+pytestmark = [pytest.mark.slow("importing the framework takes 10 s"), pytest.mark.filterwarnings("ignore")]
 
 STEP = ["DATA", "FORWARD", "BACKWARD", "OPTIMIZER", "TRAIN_STEP"]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -14,16 +16,33 @@ from timing_logger.report._limits import MOST_LINES, ends_and_middle
 from timing_logger.run_info import Counters
 
 
-def summary_of(folder: Path, n_ranks: int, capsys: pytest.CaptureFixture[str], *options: str) -> str:
-    """Of ranks of which each waits 1 ms longer than the one before, and the last of them not at all."""
+def run_of(folder: Path, n_ranks: int) -> Path:
+    """Write files of ranks of which each waits 1 ms longer than the one before, and the last not at all."""
     for rank in range(n_ranks):
         elapsed_ms = 0.5 if rank == n_ranks - 1 else 1.0 + rank
         reduction = record("ALLREDUCE", 2.0 - elapsed_ms / 1e3, elapsed_ms, seq=0, group_size=n_ranks)
         file = write_timing_file(folder, rank, [reduction])
         lost = Counters(2, 1, 1, 0) if rank == 3 else None
         write_sidecar(file, counters=lost)
-    assert main(["summary", str(folder), *options]) == 0
-    return capsys.readouterr().out
+    return folder
+
+
+def summary_of(folder: Path, *options: str) -> str:
+    said = io.StringIO()
+    with redirect_stdout(said):
+        assert main(["summary", str(folder), *options]) == 0
+    return said.getvalue()
+
+
+@pytest.fixture(scope="module")
+def of_24(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return run_of(tmp_path_factory.mktemp("of_24"), 24)
+
+
+@pytest.fixture(scope="module")
+def text(of_24: Path) -> str:
+    """The summary of 24 ranks."""
+    return summary_of(of_24)
 
 
 def ranks_in(text: str, table: str) -> list[int]:
@@ -37,46 +56,37 @@ def ranks_in(text: str, table: str) -> list[int]:
     return [int(row[at if len(row) > 6 and row[0] == "ALLREDUCE" else 0]) for row in rows]
 
 
-def test_of_more_than_twenty_ranks_each_operation_shows_the_ends_and_the_middle(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = summary_of(tmp_path, 24, capsys)
+def test_of_more_than_twenty_ranks_each_operation_shows_the_ends_and_the_middle(text: str) -> None:
     assert ranks_in(text, "operation") == [23, 0, 10, 21, 22]
     assert "Of 24 ranks each operation shows the two that spent least in it" in text
 
 
-def test_the_table_of_ranks_begins_with_the_one_that_all_others_waited_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = summary_of(tmp_path, 24, capsys)
+def test_the_table_of_ranks_begins_with_the_one_that_all_others_waited_for(text: str) -> None:
     assert ranks_in(text, "rank  rows") == [23, *range(22, 3, -1)]
     assert "Of 24 ranks these are the 20 that others waited for longest" in text
     assert "4 are left out. --all shows all." in text
 
 
-def test_all_ranks_are_shown_if_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = summary_of(tmp_path, 24, capsys, "--all")
+def test_all_ranks_are_shown_if_asked_for(of_24: Path) -> None:
+    text = summary_of(of_24, "--all")
     assert ranks_in(text, "operation") == list(range(24))
     assert ranks_in(text, "rank  rows") == list(range(24))
     assert "these are the 20" not in text
     assert "each operation shows" not in text
 
 
-def test_of_many_files_those_that_are_not_complete_are_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = summary_of(tmp_path, 24, capsys)
+def test_of_many_files_those_that_are_not_complete_are_shown(text: str) -> None:
     assert [word for word in text.split() if word.endswith(".csv")] == ["timing-rank3.csv"]
 
 
-def test_ranks_that_are_named_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = summary_of(tmp_path, 24, capsys, "--ranks", "5-9")
+def test_ranks_that_are_named_are_shown(of_24: Path) -> None:
+    text = summary_of(of_24, "--ranks", "5-9")
     assert ranks_in(text, "operation") == [5, 6, 7, 8, 9]
     assert "each operation shows" not in text
 
 
-def test_up_to_twenty_ranks_are_all_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = summary_of(tmp_path, MOST_LINES, capsys)
+def test_up_to_twenty_ranks_are_all_shown(tmp_path: Path) -> None:
+    text = summary_of(run_of(tmp_path, MOST_LINES))
     assert ranks_in(text, "operation") == list(range(MOST_LINES))
     assert ranks_in(text, "rank  rows") == list(range(MOST_LINES))
 

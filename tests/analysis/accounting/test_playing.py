@@ -6,8 +6,8 @@ import numpy as np
 from account_rows import table
 from hypothesis import given
 from hypothesis import strategies as st
-from seeds import few_examples
 from played_runs import lived, played, random_program
+from seeds import few_examples
 
 from timing_logger.analysis.accounting.playing import InWaves, OneByOne
 from timing_logger.analysis.accounting.waves import ranked

@@ -11,8 +11,8 @@ import pytest
 from account_rows import Row, row, table
 from hypothesis import given
 from hypothesis import strategies as st
-from seeds import few_examples
 from played_runs import lived, played, random_program
+from seeds import few_examples
 from simulated_runs import data_parallel, factors, pipeline
 
 from timing_logger.analysis.accounting.nodes import WAIT

@@ -7,8 +7,8 @@ import pytest
 from account_rows import table
 from hypothesis import given
 from hypothesis import strategies as st
-from seeds import few_examples
 from played_runs import Meeting, lived, played, random_program
+from seeds import few_examples
 from simulated_runs import data_parallel, factors, pipeline
 
 from timing_logger.analysis.accounting.program import Program

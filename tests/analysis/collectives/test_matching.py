@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from seeds import few_examples
 from rank_tables import aligned, as_polars, collective, table
+from seeds import few_examples
 from timing_files import record
 
 from timing_logger.analysis import match_collectives

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rank_tables import aligned, as_polars, collective, table
+from seeds import few_examples
 from timing_files import record
 
 from timing_logger.analysis import waits
@@ -110,6 +111,7 @@ def test_where_rows_contradict_the_clocks_the_uncertainty_is_that_of_the_rows() 
 parts_of_ms = st.tuples(st.floats(0, 50), st.floats(0, 20), st.floats(-300, 300), st.floats(0.0, 300))
 
 
+@few_examples(6)
 @given(st.lists(parts_of_ms, min_size=2, max_size=5))
 def test_the_uncertainty_covers_what_clocks_are_off_where_they_say_so_or_the_rows_show_it(
     ranks: list[tuple[float, float, float, float]],
@@ -256,7 +258,7 @@ def test_polars_gives_what_pandas_gives() -> None:
         assert values(mine, name) == [math.nan if v is None else v for v in theirs[name].to_list()]
 
 
-@settings(deadline=None)
+@few_examples(6)
 @given(
     st.lists(st.lists(st.floats(0, 50), min_size=3, max_size=3), min_size=1, max_size=6),
     st.floats(0.001, 10),

@@ -7,9 +7,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rank_tables import as_polars, only, table
+from seeds import few_examples
 from timing_files import record
 
 from timing_logger.analysis import efficiencies, overlap
@@ -115,7 +116,7 @@ def test_polars_gives_what_pandas_gives() -> None:
 INTERVALS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)), max_size=8)
 
 
-@settings(deadline=None)
+@few_examples(10)
 @given(communication=INTERVALS, work=INTERVALS, blocked=INTERVALS)
 def test_lengths_are_those_of_the_cells_that_are_covered(communication: Any, work: Any, blocked: Any) -> None:
     def cells(intervals: Any) -> set[int]:

@@ -52,7 +52,9 @@ def test_its_own_time_is_2_35_times_that_of_its_peers_and_the_next_rank_s_1_05(t
     assert ratios[-2] == pytest.approx(1.05, abs=0.01)
 
 
-def test_the_ranks_that_arrive_last_are_told_apart_from_the_one_that_is_slow(found: StragglersAndWindows) -> None:
+def test_the_ranks_that_arrive_last_are_told_apart_from_the_one_that_is_slow(
+    found: StragglersAndWindows,
+) -> None:
     assert PassingOn((16, 32)) in found.verdict.evidence
 
 
