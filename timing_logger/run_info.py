@@ -7,6 +7,7 @@ its counters are as old as ``updated_unix_ns``.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -639,6 +640,7 @@ def _versions() -> dict[str, str]:
     return found
 
 
+@functools.cache
 def _own_version() -> str:
     from importlib import metadata
 

@@ -424,7 +424,7 @@ EXPERIMENT = ROOT / "examples" / "straggler_experiment.py"
 SMALL = ("--steps", "40", "--record-every", "2", "--blocks", "2", "--block-steps", "20")
 
 
-@pytest.mark.slow("TODO")
+@pytest.mark.slow("four ranks of an example; who waits for whom is tested on rows")
 @pytest.mark.serial
 def test_the_experiment_finds_the_slow_rank_by_who_waits_for_it(tmp_path: Path) -> None:
     run = run_on_ranks(
@@ -453,7 +453,7 @@ def test_the_experiment_finds_the_slow_rank_by_who_waits_for_it(tmp_path: Path) 
         assert {row["rank"] for row in found} == {rank}
 
 
-@pytest.mark.slow("TODO")
+@pytest.mark.slow("two ranks of an example, at full length")
 @pytest.mark.serial
 def test_the_experiment_compares_the_profiler_off_and_on(tmp_path: Path) -> None:
     run = run_on_ranks(2, EXPERIMENT, *SMALL, "--directory", str(tmp_path))
@@ -467,7 +467,7 @@ def test_the_experiment_compares_the_profiler_off_and_on(tmp_path: Path) -> None
     assert counts == {"every_step": [160, 160], "every_10th_step": [16, 16]}
 
 
-@pytest.mark.slow("TODO")
+@pytest.mark.slow("starts ranks of an example, to be refused")
 @pytest.mark.parametrize(
     ("ranks", "arguments", "message"),
     [

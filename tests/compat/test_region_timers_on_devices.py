@@ -92,7 +92,7 @@ def test_a_hundred_thousand_uses_take_a_few_events(gpu: ScriptedAccelerator, tim
     assert gpu.made <= 2 * (FOLD_EVERY + 2)
 
 
-@pytest.mark.slow("TODO")
+@pytest.mark.slow("a million uses; a hundred thousand are tried above")
 def test_a_million_uses_take_no_more_memory_than_a_thousand(timers: RegionTimers) -> None:
     timer = timers("data", timer_type="cpu")
     use(timer, 1000)

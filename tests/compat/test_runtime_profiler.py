@@ -912,7 +912,7 @@ def test_a_bad_option_is_named(options: dict[str, Any], message: str) -> None:
 # -- the example -----------------------------------------------------------------------------------
 
 
-@pytest.mark.slow("TODO")
+@pytest.mark.slow("trains an example; what it prints is tested on the profiler alone")
 @pytest.mark.serial
 def test_the_example_finds_the_slow_loader(tmp_path: Path) -> None:
     command = [

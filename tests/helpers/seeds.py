@@ -16,6 +16,6 @@ def seeds(number: int, few: int = 1) -> list[Any]:
 
 
 def few_examples(number: int) -> settings:
-    """Try so many random examples in ``make test``, each of which takes long, and in others as many as usual."""
+    """Try so few random examples in ``make test``, as each takes long; and elsewhere as many as usual."""
     usual = settings().max_examples
     return settings(max_examples=usual if usual >= _EXAMPLES_OF_MAKE_TEST_ALL else number)

@@ -14,7 +14,10 @@ from timing_logger import read_timings
 from timing_logger.analysis import match_collectives, stragglers, waits
 from timing_logger.importing import import_kineto
 
-pytestmark = [pytest.mark.serial, pytest.mark.slow("TODO")]  # it compares instants of processes; two starts of torch
+pytestmark = [
+    pytest.mark.serial,  # it compares instants of processes
+    pytest.mark.slow("profiles a training on two ranks; importing is tested on traces like those of torch"),
+]
 
 SLOW = 1
 NEAR_MS = 0.2

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from hostile_files import change_sidecar, mutated, say_all, write_run
+from seeds import seeds
 from slow import slow
 
 from timing_logger.reading import read_timings
@@ -96,7 +97,7 @@ def test_what_was_left_out_of_a_sidecar_is_still_named_in_parquet(tmp_path: Path
     assert first["sidecar"][UNUSABLE] == ["host"]
 
 
-@pytest.mark.parametrize("seed", [0, slow(1, "TODO"), slow(2, "TODO")])
+@pytest.mark.parametrize("seed", seeds(3))
 def test_no_mutation_of_a_sidecar_ends_in_a_traceback(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
 ) -> None:
@@ -114,13 +115,23 @@ def test_no_mutation_of_a_sidecar_ends_in_a_traceback(
         assert "\u202e" not in one.out
 
 
+NO_SIDECARS = (b"", b"{", b"[]", b"null", b"1e999", b"[" * 10**5, b"9" * 5000, b"\xff\xfe")
+
+
+@pytest.mark.parametrize("content", NO_SIDECARS)
+def test_what_is_no_sidecar_is_none(tmp_path: Path, content: bytes) -> None:
+    path, _ = write_run(tmp_path)
+    sidecar_path(path).write_bytes(content)
+    assert read_sidecar(path) is None
+
+
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b"null", b"1e999", b"[" * 10**5, b"9" * 5000, b"\xff\xfe"]
+    "content",
+    [NO_SIDECARS[1], *(slow(content, "as of any other") for content in NO_SIDECARS if content != b"{")],
 )
-def test_what_is_no_sidecar_is_none(
+def test_of_a_file_with_what_is_no_sidecar_it_is_said_that_it_has_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes
 ) -> None:
     path, _ = write_run(tmp_path / "in")
     sidecar_path(path).write_bytes(content)
-    assert read_sidecar(path) is None
     assert "no sidecar" in say_all(tmp_path / "in", tmp_path, capsys, ["summary"])["summary"].out

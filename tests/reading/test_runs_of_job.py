@@ -111,7 +111,11 @@ def test_a_run_that_is_not_there_is_an_error_of_the_command_line(
 # -- elastic restarts under torchrun -------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=[slow(3, "TODO")], ids="{} ranks".format)
+@pytest.fixture(
+    scope="module",
+    params=[slow(3, "three starts under torchrun; the files of such runs are told apart above")],
+    ids="{} ranks".format,
+)
 def restarted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three runs: the first without a logger on rank 2, the second ended by SIGKILL."""
     folder = tmp_path_factory.mktemp("restarted") / "logs"

@@ -187,7 +187,7 @@ def test_ranks_that_were_spawned_are_another_world_of_the_run(tmp_path: Path) ->
     assert counts[1][:, "ALLREDUCE"].to_dict() == {0: 2, 1: 2, 2: 2}
 
 
-@pytest.mark.slow("TODO")
+@pytest.mark.slow("two commands, one in the other; which files are of a run is tested on files")
 def test_a_command_within_a_job_reports_on_its_own_run(tmp_path: Path) -> None:
     inner = [*map(str, RUN), "--log-dir", str(tmp_path), "--", sys.executable, str(PROGRAMS / "alone.py")]
     program = f"import subprocess; subprocess.run({inner!r}, check=True)"

@@ -63,7 +63,7 @@ def asked(folder: Path) -> dict[str, Any]:
     return told
 
 
-@pytest.mark.slow("TODO")
+@pytest.mark.slow("starts four ranks; what is said of such ranks is tested on the files that they leave")
 def test_ranks_that_were_killed_are_the_first_thing_that_is_said_of_a_run_that_goes_on(
     tmp_path: Path,
 ) -> None:
@@ -78,7 +78,7 @@ def test_ranks_that_were_killed_are_the_first_thing_that_is_said_of_a_run_that_g
     assert (told["state"], told["gone"]) == ("running", [0, 1, 2])
 
 
-@pytest.mark.slow("TODO")
+@pytest.mark.slow("asks a running job again and again; a hang that a kill ended is tested on files, too")
 @pytest.mark.skipif(core.NAME != "native", reason="the Python core has no ring")
 def test_a_hang_lasts_after_a_kill_as_long_as_before(tmp_path: Path) -> None:
     with ranks(tmp_path, 2, 1.0):

@@ -10,7 +10,10 @@ import pytest
 from hang_runner import CULPRIT, OTHERS, hang
 from processes import run_python
 
-pytestmark = [pytest.mark.slow("TODO"), pytest.mark.serial]
+pytestmark = [
+    pytest.mark.slow("ranks hang five times, as in make faults; test_diagnosis has the files of such runs"),
+    pytest.mark.serial,
+]
 
 
 def answer(command: str, *arguments: object) -> str:
