@@ -197,9 +197,7 @@ Results = list[dict[str, Any]]
 Case = tuple[str, int]  # which data, and on how many ranks
 
 BY_DAY = [("by day", 1), ("by day", 3)]
-ALL = [
-    ("all", number) for number in range(1, 10)
-]  # beside nine ranks on two cores all would crawl
+ALL = [("all", number) for number in range(1, 10)]  # beside nine ranks on two cores all would crawl
 
 
 @functools.cache

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slow import examples
+from slow import examples, slow
 from timing_files import record, write_timing_file
 
 from timing_logger import analysis, read_timings
@@ -171,7 +171,11 @@ def batched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("timing_logger.engine.rows.batches_of", sized)
 
 
-@pytest.mark.parametrize("batched", [1, 40_000, 10**9], indirect=True)
+@pytest.mark.parametrize(
+    "batched",
+    [slow(1, "so small they are of any rows"), 40_000, slow(10**9, "all in one batch")],
+    indirect=True,
+)
 @pytest.mark.usefixtures("batched")
 def test_batches_say_the_same_of_a_difficult_run(difficult: Path) -> None:
     assert_batches_say_the_same(difficult)

@@ -66,21 +66,27 @@ def test_its_name_is_text_however_it_is_spelt(tmp_path: Path) -> None:
     assert HOSTILE.encode() not in served
 
 
-def test_a_request_makes_nothing(tmp_path: Path) -> None:
-    write_running(tmp_path)
-    page, _ = page_of(tmp_path)
-    page.look()
-    assert page.served(PAGE) is page.served(PAGE)
-    assert page.served(NOW) is page.served(NOW)
-
-
-def test_each_look_renews_the_head_and_few_the_figures(tmp_path: Path) -> None:
-    write_running(tmp_path)
-    page, _ = page_of(tmp_path)
+@pytest.fixture(scope="module")
+def looked(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunPage, list[dict[str, Any]]]:
+    """The page of a run that was looked at three times, and its state after each."""
+    folder = tmp_path_factory.mktemp("looked")
+    write_running(folder)
+    page, _ = page_of(folder)
     states = []
     for _ in range(3):
         page.look()
         states.append(state_of(page))
+    return page, states
+
+
+def test_a_request_makes_nothing(looked: tuple[RunPage, list[dict[str, Any]]]) -> None:
+    page, _ = looked
+    assert page.served(PAGE) is page.served(PAGE)
+    assert page.served(NOW) is page.served(NOW)
+
+
+def test_each_look_renews_the_head_and_few_the_figures(looked: tuple[RunPage, list[dict[str, Any]]]) -> None:
+    _, states = looked
     assert [state["version"] for state in states] == [1, 2, 3]
     assert [state["figures"] for state in states] == [1, 1, 1]
 

@@ -241,7 +241,8 @@ def test_a_rank_that_is_known_to_be_slow_remains_so() -> None:
 
 @pytest.mark.serial  # other tests would make other ranks late
 @pytest.mark.parametrize(
-    "way", ["wrapper", pytest.param("native", marks=[needs_compiler, pytest.mark.slow("rows are the wrapper's")])]
+    "way",
+    ["wrapper", pytest.param("native", marks=[needs_compiler, pytest.mark.slow("rows are the wrapper's")])],
 )
 def test_the_late_rank_of_a_program_with_windows_is_named(way: str, tmp_path: Path) -> None:
     """Others wait for it in Win.Fence, and no longer in the Allreduce that follows."""

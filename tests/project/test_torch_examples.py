@@ -14,6 +14,7 @@ import pytest
 import warm
 from limits import PROCESS_S, scaled
 from places import ROOT
+from slow import slow
 from torch_runner import run_under_torchrun
 
 from timing_logger import read_timings
@@ -155,7 +156,9 @@ def test_the_delayed_rank_waits_least_in_what_comes_first_after_its_delay(
     assert per_step.median().idxmin() == DELAYED
 
 
-@BOTH
+@pytest.mark.parametrize(
+    "example", ["train_ddp", slow("train_fsdp2", "the same command, at the end of both")]
+)
 def test_the_command_it_ends_with_says_where_the_time_went(trained: dict[str, Trained], example: str) -> None:
     stdout, log_dir = trained[example]
     hint = re.search(r"timing-logger (summary .+)$", stdout)
@@ -167,6 +170,7 @@ def test_the_command_it_ends_with_says_where_the_time_went(trained: dict[str, Tr
     assert "BACKWARD" in run.stdout
 
 
+@pytest.mark.slow("a third training; what is accumulated is tested with DistributedDataParallel itself")
 def test_accumulated_gradients_travel_once_per_step(tmp_path: Path) -> None:
     rows = run_example(
         "train_ddp", tmp_path, "--accumulate", "3", "--epochs", "1", "--steps", "5"
@@ -215,6 +219,11 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     return Trained(job.stdout, log_dir)
 
 
+live = pytest.mark.slow("a live training of four ranks, which is told of by how long its ranks take")
+
+
+@live
+@pytest.mark.serial
 def test_in_the_live_training_one_rank_is_slow_for_a_while(watched: Trained) -> None:
     batches = watched.timings.query("operation == 'DATA'")
     delayed = (batches["elapsed_ms"] > 200).groupby(batches["rank"]).sum()  # the first also reads the text
@@ -222,6 +231,8 @@ def test_in_the_live_training_one_rank_is_slow_for_a_while(watched: Trained) -> 
     assert 3 <= delayed[2] < 0.5 * len(batches.query("rank == 2"))
 
 
+@live
+@pytest.mark.serial
 def test_what_was_told_of_it_is_shown_at_the_end(watched: Trained) -> None:
     assert "== verdicts.jsonl" in watched.stdout
     assert "== at the endpoint" in watched.stdout

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from read_folders import job, read_files, read_one
-from slow import examples
+from slow import examples, slow
 from timing_files import content, earlier_content, record, write_sidecar, write_timing_file
 
 from timing_logger import read_timings
@@ -151,16 +151,17 @@ def test_what_was_written_is_read_back(batch: list[Record]) -> None:
 # -- torn and damaged files --------------------------------------------------------------------
 
 
-def test_every_prefix_of_a_file_parses_and_the_torn_line_is_no_row() -> None:
+@pytest.mark.parametrize("every", [7, slow(1, "all prefixes: a thousand")])
+def test_every_prefix_of_a_file_parses_and_the_torn_line_is_no_row(every: int) -> None:
     data = content([record(layer_name="-".join(POISON[i::3]), thread=POISON[i]) for i in range(3)])
     whole = parse_timings(data).frame
-    for length in range(len(data)):
+    for length in range(0, len(data), every):
         prefix = data[:length]
         parsed = parse_timings(prefix)
         n_rows = max(prefix.count(b"\n") - 1, 0)
         assert (len(parsed.frame), parsed.content.bad_lines) == (n_rows, 0)
         assert parsed.content.cut == prefix.rpartition(b"\n")[2].decode(errors="backslashreplace")
-        if length % 50 == 0:
+        if length % 50 < every:
             pd.testing.assert_frame_equal(parsed.frame, whole.head(n_rows))
 
 
@@ -314,8 +315,9 @@ def test_a_backslash_in_a_bare_file_stands_for_itself(tmp_path: Path) -> None:
     assert df["layer_name"].tolist() == [r"layer\u0041"] * 2
 
 
-def test_a_torn_header_of_a_bare_file_has_no_rows(tmp_path: Path) -> None:
-    for length in range(len(BARE_HEADER) + 1):
+@pytest.mark.parametrize("every", [7, slow(1, "all lengths")])
+def test_a_torn_header_of_a_bare_file_has_no_rows(tmp_path: Path, every: int) -> None:
+    for length in [*range(0, len(BARE_HEADER), every), len(BARE_HEADER)]:
         assert len(read_one(tmp_path, BARE_HEADER[:length].encode())) == 0
 
 

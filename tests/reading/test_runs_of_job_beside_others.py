@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from limits import LIMIT_S
+import warm
 from mpi_runner import environment_of_a_job
-from timed_jobs import PROGRAMS, RUN, run, said_by_the_command, timed
+from timed_jobs import PROGRAMS, RUN, run, said_by_the_command, timed_warm
 from timing_files import record, write_sidecar, write_timing_file
 
 from timing_logger import read_timings
@@ -121,23 +120,17 @@ def test_the_command_finds_the_files_of_its_run_on_all_hosts_and_no_others(tmp_p
 
 
 @pytest.mark.skipif(not MPIEXEC.exists(), reason="no mpiexec")
-@pytest.mark.serial  # four ranks, and verdicts on who is late
 def test_two_jobs_at_once_in_one_folder_get_each_its_own_verdict(tmp_path: Path) -> None:
-    program = "import sys, time; from mpi4py import MPI\nfor _ in range(60):\n" + (
-        "    time.sleep(0.01 * (MPI.COMM_WORLD.rank == int(sys.argv[1]))); MPI.COMM_WORLD.allreduce(1)\n"
+    """In each another rank is slow: by more than a rank of a busy machine is kept from its core."""
+    program = "import sys, time; from mpi4py import MPI\nfor _ in range(25):\n" + (
+        "    time.sleep(0.05 * (MPI.COMM_WORLD.rank == int(sys.argv[1]))); MPI.COMM_WORLD.allreduce(1)\n"
     )
-    with environment_of_a_job() as environment:
-        jobs = [
-            subprocess.Popen(
-                [*RUN, "--log-dir", tmp_path, "--", MPIEXEC, "-n", "2", sys.executable, "-c", program, slow],
-                stderr=subprocess.PIPE, text=True, env={**os.environ, **environment},
-            )
-            for slow in ("0", "1")
-        ]  # fmt: skip
-        said = [job.communicate(timeout=LIMIT_S)[1] for job in jobs]
-    for slow, text in zip("01", said, strict=True):
-        assert f"Verdict: rank {slow} " in text, text
-        assert "The timings of 2 ranks are in" in text
+    with environment_of_a_job() as environment, ThreadPoolExecutor(2) as both:
+        ranks = [MPIEXEC, "-n", 2, warm.python(), "-c", program]
+        jobs = list(both.map(lambda slow: timed_warm(tmp_path, [*ranks, slow], **environment), "01"))
+    for slow, job in zip("01", jobs, strict=True):
+        assert f"Verdict: rank {slow} " in job.stderr, job.stderr
+        assert "The timings of 2 ranks are in" in job.stderr
 
 
 # -- worlds of a run -------------------------------------------------------------------------------------
@@ -174,11 +167,10 @@ def test_a_world_that_is_not_there_is_an_error_that_names_those_that_are(spawned
 
 
 @pytest.mark.skipif(not MPIEXEC.exists(), reason="no mpiexec")
-@pytest.mark.serial  # five ranks
 def test_ranks_that_were_spawned_are_another_world_of_the_run(tmp_path: Path) -> None:
     with environment_of_a_job() as environment:
-        command = [MPIEXEC, "-n", 2, sys.executable, "-m", "mpi4py", PROGRAMS / "spawning.py"]
-        job = timed(tmp_path, command, **environment)
+        command = [MPIEXEC, "-n", 2, warm.python(), "-m", "mpi4py", PROGRAMS / "spawning.py"]
+        job = timed_warm(tmp_path, command, **environment)
     assert job.returncode == 0, job.stderr
     assert "The timings of 2 ranks are in" in said_by_the_command(job)
     assert "also has the spawned world 2 (--world 2), 3 ranks" in said_by_the_command(job)

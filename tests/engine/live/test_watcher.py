@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import warm
 from limits import LIMIT_S
 from processes import INTERRUPTIBLE_CLI
 from simulated_runs import data_parallel, factors
@@ -95,9 +96,9 @@ class Watched:
 
 
 @contextmanager
-def watched(folder: Path) -> Iterator[Watched]:
+def watched(folder: Path, interpreter: str) -> Iterator[Watched]:
     controller, terminal = pty.openpty()
-    command = [sys.executable, "-c", INTERRUPTIBLE_CLI, "watch", str(folder), "--interval", "0.05"]
+    command = [interpreter, "-c", INTERRUPTIBLE_CLI, "watch", str(folder), "--interval", "0.05"]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "110", "LINES": "40"}
     process = subprocess.Popen(
         command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment, start_new_session=True
@@ -113,7 +114,7 @@ def watched(folder: Path) -> Iterator[Watched]:
 
 def test_in_a_terminal_it_draws_anew_and_ends_with_an_interrupt(tmp_path: Path) -> None:
     folder = write_table(tmp_path / "run", data_parallel(factors(40, 4)), closed=False)
-    with watched(folder) as watch:
+    with watched(folder, sys.executable) as watch:
         watch.until(b"Verdict")
         watch.until(b"Verdict")
         watch.process.send_signal(signal.SIGINT)
@@ -123,7 +124,7 @@ def test_in_a_terminal_it_draws_anew_and_ends_with_an_interrupt(tmp_path: Path) 
 
 def test_it_waits_for_the_next_run_where_the_folder_is_emptied(tmp_path: Path) -> None:
     folder = write_table(tmp_path / "run", data_parallel(factors(40, 2)), closed=False)
-    with watched(folder) as watch:
+    with watched(folder, warm.python()) as watch:
         watch.until(b"2 ranks")
         shutil.rmtree(folder)
         watch.until(b"2 ranks")
@@ -132,7 +133,7 @@ def test_it_waits_for_the_next_run_where_the_folder_is_emptied(tmp_path: Path) -
 
 
 def test_a_folder_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
-    with watched(tmp_path / "later") as watch:
+    with watched(tmp_path / "later", warm.python()) as watch:
         watch.until(b"No timing files yet")
         write_table(tmp_path / "later", data_parallel(factors(40, 3)), closed=False)
         watch.until(b"3 ranks")
