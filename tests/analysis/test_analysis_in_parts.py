@@ -6,11 +6,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rank_tables import table
+from seeds import few_examples
 from simulated_runs import data_parallel, factors
-from slow import examples
 from timing_files import record
 
 from timing_logger import analysis
@@ -71,8 +71,8 @@ rows = st.lists(
 )
 
 
+@few_examples(3)
 @given(st.lists(rows, min_size=1, max_size=4), st.booleans())
-@settings(deadline=None, max_examples=examples(40))
 def test_the_parts_of_any_processes_say_what_all_rows_say(
     processes: list[list[Record]], restarted: bool
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from simulated_runs import data_parallel, factors
 from timing_files import record, write_table
 
 from timing_logger.analysis import (
+    Verdict,
     match_collectives,
     overlap,
     scores,
@@ -35,11 +37,21 @@ from timing_logger.report.html._heatmap import heatmap
 PER_EPOCH = 50
 
 
+@functools.cache
+def _made(first: int, end: int, ranks: int) -> pd.DataFrame:
+    factor = factors(200, ranks, noise=0.05, seed=7)
+    factor[first:end, 2] *= 2
+    return data_parallel(factor)
+
+
 def run(slow: slice = slice(120, 160), *, ranks: int = 4) -> pd.DataFrame:
     """200 iterations that are numbered throughout; rank 2 takes twice its time in some."""
-    factor = factors(200, ranks, noise=0.05, seed=7)
-    factor[slow, 2] *= 2
-    return data_parallel(factor)
+    return _made(slow.start, slow.stop, ranks).copy()
+
+
+@functools.cache
+def verdict_on_epochs() -> Verdict:
+    return stragglers(restarting(run()))
 
 
 def restarting(timings: pd.DataFrame) -> pd.DataFrame:
@@ -60,7 +72,7 @@ def as_numbered(steps: pd.DataFrame) -> pd.Series[Any]:
 
 
 def test_a_verdict_is_that_of_the_run_numbered_throughout_and_names_the_epochs() -> None:
-    plain, verdict = stragglers(run()), stragglers(restarting(run()))
+    plain, verdict = stragglers(run()), verdict_on_epochs()
     assert (verdict.ranks, verdict.window) == (plain.ranks, plain.window) == ((2,), "bounded")
     assert (verdict.score, verdict.cost_ms, verdict.gates) == (plain.score, plain.cost_ms, plain.gates)
     assert verdict.when == "iteration 20 of epoch 2 to iteration 9 of epoch 3"
@@ -130,7 +142,7 @@ def test_waits_say_of_which_epoch_they_are() -> None:
 
 
 def test_iterations_that_fall_back_begin_an_epoch_that_is_counted_and_the_evidence_says_so() -> None:
-    plain, verdict = stragglers(restarting(run())), stragglers(without_epochs(restarting(run())))
+    plain, verdict = verdict_on_epochs(), stragglers(without_epochs(restarting(run())))
     assert (verdict.when, verdict.score) == (plain.when, plain.score)
     assert EpochsCounted() in verdict.evidence
 

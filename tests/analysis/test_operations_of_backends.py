@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from timing_logger.report import write_trace
 from timing_logger.report.html import report_html
 
 
+@functools.cache
 def run() -> pd.DataFrame:
     factor = factors(60, 4, noise=0.05, seed=7)
     factor[:, 2] *= 1.5

@@ -19,7 +19,7 @@ from timing_logger import analysis, read_timings
 # -- what it says ----------------------------------------------------------------------------------------
 
 
-NOT_LATE, LATE = "0", "0.1"
+NOT_LATE, LATE = "0", "0.08"
 """By so many seconds: what runs beside a test makes ranks differ by much less."""
 
 
@@ -32,7 +32,7 @@ def test_the_slow_rank_of_an_unchanged_ddp_training_is_named_with_its_operation(
     assert ", in DATA. Certain." in said_by_the_command(job)
     rows = read_timings(tmp_path / "logs")
     assert set(rows["rank"]) == {0, 1}
-    assert set(rows["iteration"].dropna()) >= set(range(24))
+    assert set(rows["iteration"].dropna()) >= set(range(40))
     assert {"DATA", "FORWARD", "BACKWARD", "OPTIMIZER", "IALLREDUCE"} <= set(rows["operation"])
     assert set(rows.loc[rows["operation"] == "DATA", "work"].dropna()) == {8}  # the samples of its batches
     assert "For the work that it has, rank 1 takes " in said_by_the_command(job)

@@ -249,7 +249,7 @@ def test_the_rank_that_others_wait_for_in_a_hang_is_named(jobs: Jobs) -> None:
 
 
 def test_the_late_rank_of_an_mpi_program_is_named(environment: dict[str, str], tmp_path: Path) -> None:
-    late_s = 0.1  # what runs beside a test makes ranks differ by much less
+    late_s = 0.05  # what runs beside a test makes ranks differ by much less
     job_command = ["mpiexec", "-n", "3", sys.executable, TESTS / "unchanged_programs" / "mpi.py", late_s]
     command = [*RUN, "--log-dir", tmp_path / "logs", "--", *job_command]
     job = run_job(command, environment=environment, name="a late rank")

@@ -26,8 +26,8 @@ def scaled(seconds: float) -> float:
     return seconds * _FACTOR
 
 
-LIMIT_S = scaled(60)
-"""For an event: a file, a line of output, the end of a thread."""
+LIMIT_S = scaled(120)
+"""For an event: a file, a line of output, the end of a thread. Often a process has to start before it."""
 
 PROCESS_S = scaled(120)
 """For a whole process."""

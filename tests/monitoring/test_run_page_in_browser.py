@@ -176,6 +176,48 @@ def test_the_view_of_the_heatmap_and_the_focus_stay(renewed: Renewed) -> None:
     assert renewed.reader.page.evaluate("document.activeElement.name") == "view"
 
 
+# -- the beginning and the end of a run --------------------------------------------------------------------
+
+
+class Lived(NamedTuple):
+    """What a page told that was open before the run began, and when it had ended.
+
+    Attributes:
+        beginning, end: what it said.
+        figures: the numbers of the figures after the first look at files, and after the last.
+        complaints: what went wrong until then, a click on a link included.
+        asked_afterwards: how often it asked after it had said that it would not.
+    """
+
+    beginning: str
+    end: str
+    figures: list[int]
+    complaints: list[str]
+    asked_afterwards: int
+
+
+@pytest.fixture(scope="module")
+def lived(
+    browser: Any, figures_at_each_look: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Lived]:
+    reader = Reader(Served(tmp_path_factory.mktemp("lived") / "later", n_steps=0), browser)
+    beginning = reader.opened.text("#now-title")
+    reader.look()
+    reader.until(f"{FIGURES} === 1")
+    reader.page.get_by_role("link", name="Timeline").click()
+    complaints = list(reader.opened.complaints)
+    figures = [reader.page.evaluate(FIGURES)]
+    reader.look(closed=True)
+    reader.until("document.getElementById('connection').textContent.includes('stopped asking')")
+    figures.append(reader.page.evaluate(FIGURES))
+    asked = len(reader.opened.requests)
+    reader.wait(10)
+    afterwards = len(reader.opened.requests) - asked
+    yield Lived(beginning, reader.opened.text("#now-title"), figures, complaints, afterwards)
+    reader.close()
+    reader.server.close()
+
+
 # -- what renews nothing ----------------------------------------------------------------------------------
 
 
@@ -200,17 +242,10 @@ def test_a_text_that_is_selected_stays(reader: Reader) -> None:
     reader.renewed()
 
 
-def test_when_the_run_ends_it_says_so_and_asks_no_more(browser: Any, tmp_path: Path) -> None:
-    reader = Reader(Served(tmp_path), browser)
-    reader.look(closed=True)
-    reader.until("document.getElementById('connection').textContent.includes('stopped asking')")
-    assert reader.opened.text("#now-title").startswith("The run ended: 4 ranks")
-    assert reader.page.evaluate(FIGURES) == 2  # those of the end
-    asked = len(reader.opened.requests)
-    reader.wait(10)
-    assert len(reader.opened.requests) == asked
-    reader.close()
-    reader.server.close()
+def test_when_the_run_ends_it_says_so_and_asks_no_more(lived: Lived) -> None:
+    assert lived.end.startswith("The run ended: 4 ranks")
+    assert lived.figures == [1, 2]  # of the beginning, and those of the end
+    assert lived.asked_afterwards == 0
 
 
 def test_when_the_server_ends_it_says_since_when_nothing_is_new(served: Served, browser: Any) -> None:
@@ -245,12 +280,7 @@ def test_times_are_those_of_the_reader(served: Served, browser: Any) -> None:
     reader.close()
 
 
-def test_it_begins_before_the_run_does(browser: Any, tmp_path: Path) -> None:
-    reader = Reader(Served(tmp_path / "later", n_steps=0), browser)
-    assert reader.opened.text("#now-title") == "No timing files yet in logs/run."
-    reader.look()
-    reader.until(f"{FIGURES} === 1")
-    reader.page.get_by_role("link", name="Timeline").click()
-    assert reader.opened.complaints == []
-    reader.close()
-    reader.server.close()
+def test_it_begins_before_the_run_does(lived: Lived) -> None:
+    assert lived.beginning == "No timing files yet in logs/run."
+    assert lived.figures[0] == 1
+    assert lived.complaints == []

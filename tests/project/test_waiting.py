@@ -81,7 +81,7 @@ def test_what_is_to_be_said_is_asked_for_when_the_wait_is_over() -> None:
 def test_a_slow_machine_has_longer_limits() -> None:
     usual = run_python(FACTOR, environment={VARIABLE: "1"})
     slow = run_python(FACTOR, environment={VARIABLE: "2.5"})
-    assert (usual.stdout, slow.stdout) == ("60.0 10.0\n", "150.0 25.0\n")
+    assert (usual.stdout, slow.stdout) == ("120.0 10.0\n", "300.0 25.0\n")
 
 
 @pytest.mark.parametrize("factor", ["0.5", "nan"])

@@ -242,7 +242,7 @@ def test_of_many_files_that_are_not_complete_some_are_shown_and_the_rest_is_coun
     run: pd.DataFrame,
 ) -> None:
     run = run.copy()
-    run.attrs = {"files": [file_of(rank, run, closed=False) for rank in range(N_RANKS)]}
+    run.attrs = crowd(N_RANKS, 1, closed=False).attrs
     said = summary_text(analysis.overview(run))
     assert len(re.findall(r"^timing-rank\d+\.csv  ", said, re.MULTILINE)) == MOST_LINES
     assert "Of 100 files that are not complete these are the 20 that come first" in in_one_line(said)

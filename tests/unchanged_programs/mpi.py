@@ -1,4 +1,4 @@
-"""Reduces in a loop with mpi4py; it knows nothing of being timed. Argument: the seconds by which rank 2 is late."""
+"""Reduces in a loop with mpi4py; it knows nothing of being timed. Argument: by how many s rank 2 is late."""
 
 import sys
 import time
@@ -8,7 +8,7 @@ from mpi4py import MPI
 
 comm = MPI.COMM_WORLD
 total = np.empty(100)
-for _ in range(24):
+for _ in range(40):
     if comm.rank == 2:
         time.sleep(float(sys.argv[1]))
     comm.Allreduce(np.ones(100), total)

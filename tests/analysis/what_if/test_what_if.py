@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from simulated_runs import OPERATIONS_MS, data_parallel, factors, of_operations, on_hosts, pipeline, with_work
+from slow import slow
 
 from timing_logger.analysis import Fix, WhatIf, repairs, what_if
 from timing_logger.analysis.table_types import Floats
@@ -182,24 +183,25 @@ def test_repairs_come_by_what_they_gain_and_in_part_of_all_that_can_be_gained() 
     assert (found["of_all"][:2] > 0.9).all()
 
 
-def test_a_run_made_again_is_within_what_is_stated_in_95_of_100_runs() -> None:
+@pytest.mark.parametrize("n_runs", [8, slow(40, "more of the same")])
+def test_a_run_made_again_is_within_what_is_stated_in_95_of_100_runs(n_runs: int) -> None:
     inside = 0
-    for seed in range(40):
+    for seed in range(n_runs):
         noise = factors(150, 4, 0.05, seed=seed, memory=0.5)
-        slow = noise.copy()
-        slow[:, 1] *= 1.4
-        answer = what_if(data_parallel(slow), "rank=1")
+        slower = noise.copy()
+        slower[:, 1] *= 1.4
+        answer = what_if(data_parallel(slower), "rank=1")
         again_ms = length_ms(data_parallel(factors(150, 4, 0.05, seed=1000 + seed, memory=0.5)))
         gained_ms = answer.run_ms - again_ms
         inside += answer.gain_low_ms <= gained_ms <= answer.gain_high_ms
-    assert inside >= 36
+    assert inside >= 0.9 * n_runs
 
 
 def test_where_rows_do_not_show_who_waits_a_gain_is_by_steps_and_says_so() -> None:
     usual = factors(40, 8, 0.02)
-    slow = usual.copy()
-    slow[:, 2] *= 1.5
-    timings, roles = pipeline(slow, 4)  # of which only receives are recorded
+    slower = usual.copy()
+    slower[:, 2] *= 1.5
+    timings, roles = pipeline(slower, 4)  # of which only receives are recorded
     answer = what_if(timings, "rank=2", roles=roles)
     assert not answer.plays_again
     assert answer.gain_ms == pytest.approx(length_ms(timings) - length_ms(pipeline(usual, 4)[0]), rel=0.05)

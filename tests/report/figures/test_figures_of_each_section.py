@@ -17,6 +17,7 @@ from places import SAMPLE
 from processes import run_python
 from rank_tables import as_polars
 from simulated_runs import data_parallel, factors
+from slow import slow
 
 from timing_logger import read_timings
 from timing_logger.errors import ConfigurationError
@@ -29,6 +30,7 @@ EACH = [pytest.param(getattr(figures, name), id=name) for name in figures.__all_
 OF_FEW_RANKS = [
     one for one in EACH if one.id not in ("heatmap_figure", "compression_figure", "bandwidth_figure")
 ]
+OF_ROWS = {"heatmap_figure", "timeline_figure"}
 SHOWS_OWN_WORK = {"account_figure", "step_figure", "operations_figure", "timeline_figure"}
 Drawn = Callable[..., Any]
 
@@ -55,7 +57,15 @@ def test_there_is_one_for_each_section_of_the_page() -> None:
     assert len(figures.__all__) == 8
 
 
-@pytest.mark.parametrize("draw", EACH)
+@pytest.mark.parametrize(
+    "draw",
+    [
+        one
+        if one.id in OF_ROWS
+        else slow(*one.values, "draws what an analysis returns, which is tested with polars", id=one.id)
+        for one in EACH
+    ],
+)
 def test_polars_gives_what_pandas_gives(draw: Drawn, of_sample: Drawn, sample: pd.DataFrame) -> None:
     pytest.importorskip("polars")
     assert draw(as_polars(sample)).to_json() == of_sample(draw).to_json()

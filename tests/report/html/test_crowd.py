@@ -37,17 +37,18 @@ from timing_logger.report.html._scatter import bandwidth_chart
 from timing_logger.report.html.page import write_findings
 
 N_RANKS = 280  # on more hosts than have a row
+N_STEPS = 12
 MOST_BYTES = 3_000_000
 
 
 @pytest.fixture(scope="module")
 def found() -> Findings:
-    return Findings.of(crowd(N_RANKS))
+    return Findings.of(crowd(N_RANKS, N_STEPS))
 
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    return report_html(crowd(N_RANKS))
+    return report_html(crowd(N_RANKS, N_STEPS))
 
 
 def words(page: str) -> str:
@@ -96,7 +97,7 @@ def test_of_many_ranks_the_worst_have_a_row_and_the_named_one_is_the_first(found
     assert data["rows"][0] == f"rank {SLOW}"
     assert [section["n_rows"] for section in data["sections"]] == [FEW_PROCESSES, HOST_ROWS, len(BANDS)]
     assert sum(name.startswith("rank ") for name in data["rows"]) == FEW_PROCESSES
-    assert data["slow"] == {"rows": [0], "frames": [[0, 0, 19]]}
+    assert data["slow"] == {"rows": [0], "frames": [[0, 0, N_STEPS - 1]]}
 
 
 def test_up_to_64_ranks_all_have_a_row_and_nothing_is_said_of_others() -> None:
@@ -158,9 +159,9 @@ def test_a_run_without_hosts_has_bands_and_no_rows_of_hosts() -> None:
 
 
 def test_a_heatmap_of_many_ranks_has_fewer_columns(monkeypatch: pytest.MonkeyPatch, found: Findings) -> None:
-    monkeypatch.setattr(_heatmap, "CELLS_OF_MANY", 10 * (FEW_PROCESSES + HOST_ROWS + len(BANDS)))
+    monkeypatch.setattr(_heatmap, "CELLS_OF_MANY", N_STEPS // 2 * (FEW_PROCESSES + HOST_ROWS + len(BANDS)))
     assert heatmap(found).per_column == 2
-    assert cells(found).shape[1] == 10
+    assert cells(found).shape[1] == N_STEPS // 2
 
 
 # -- the order -----------------------------------------------------------------------------------------

@@ -9,6 +9,9 @@ import numpy as np
 from timing_logger.analysis.series.noise import MAD_TO_SIGMA
 from timing_logger.analysis.table_types import Floats
 
+_FEW_STEPS = 600
+"""Of fewer, ``nanmedian`` is that of masked arrays, which takes seven times as long as ``median``."""
+
 
 def peer_medians(times: Floats) -> Floats:
     """Return for each step and rank the median of the *other* ranks; NaN where there is none.
@@ -62,6 +65,9 @@ def n_known_steps(times: Floats) -> int:
 
 def column_medians(values: Floats) -> Floats:
     """Return the median of the known values of each column; NaN for a column without any."""
+    if 0 < len(values) < _FEW_STEPS and not np.isnan(values).any():
+        of_known: Floats = np.median(values, axis=0)
+        return of_known
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a column of which nothing is known is NaN
         medians: Floats = np.nanmedian(values, axis=0) if values.size else np.full(values.shape[1], np.nan)
