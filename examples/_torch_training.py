@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import sys
 
 import torch
@@ -65,7 +66,7 @@ def checked(parser: argparse.ArgumentParser) -> argparse.Namespace:
     """Return the command line's options, with ``rank`` and ``world_size``; exit if they are not valid."""
     options = parser.parse_args()
     if "RANK" not in os.environ:
-        parser.error(f"start it with torchrun --nproc-per-node 4 {sys.argv[0]}")
+        parser.error(f"start it with torchrun --nproc-per-node 4 {shlex.quote(sys.argv[0])}")
     options.rank, options.world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if options.straggler.rank >= options.world_size:
         parser.error(
