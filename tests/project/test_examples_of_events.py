@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import re
 import shutil
 import signal
@@ -45,10 +46,8 @@ def scontrol(tmp_path: Path) -> Path:
     programs, calls = tmp_path / "bin", tmp_path / "calls"
     programs.mkdir()
     stand_in = programs / "scontrol"
-    stand_in.write_text(
-        f"#!{sys.executable}\nimport json, sys\n"
-        f"print(json.dumps(sys.argv[1:]), file=open({str(calls)!r}, 'a'))\n"
-    )
+    program = f"import json, sys; print(json.dumps(sys.argv[1:]), file=open({str(calls)!r}, 'a'))"
+    stand_in.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, "-c", program])} "$@"\n')
     stand_in.chmod(0o755)
     calls.touch()
     return calls
