@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections import Counter
 from pathlib import Path
@@ -49,7 +50,9 @@ def test_once_its_time_is_over_no_further_test_begins(
 ) -> None:
     (tmp_path / "conftest.py").symlink_to(TESTS / "conftest.py")
     monkeypatch.setenv(suite.UNTIL, str(time.time() - 1))
-    outcome = outcome_of(tmp_path, "def test_it(): pass", "-o", f"pythonpath={TESTS / 'helpers'}")
+    outcome = outcome_of(
+        tmp_path, "def test_it(): pass", "-o", f"pythonpath={shlex.quote(str(TESTS / 'helpers'))}"
+    )
     assert outcome.passed == 0
     (reason,) = outcome.skipped
     assert "the time for these tests was over" in reason

@@ -72,7 +72,13 @@ def about(written: list[Path], **further: str) -> Namespace:
     """Return the arguments of a command that is asked about all rows of these files."""
     every_row = {"run": "latest", "world": "", "ranks": None, "iterations": None}
     return Namespace(
-        logdir=[str(path) for path in written], **every_row, engine="auto", scheduler=None, **further
+        logdir=[str(path) for path in written],
+        **every_row,
+        engine="auto",
+        scheduler=None,
+        expected=None,
+        open=False,
+        **further,
     )
 
 
