@@ -114,7 +114,12 @@ def dumps(tmp_path: Path, *, verbose: bool) -> Path:
     return out
 
 
-@pytest.mark.parametrize("verbose", [True, False])
+with_and_without_instants = pytest.mark.parametrize(
+    "verbose", [slow(True, "with instants it is as of any run"), False]
+)
+
+
+@with_and_without_instants
 def test_of_a_source_without_instants_no_wall_time_is_accounted_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], *, verbose: bool
 ) -> None:
@@ -124,7 +129,7 @@ def test_of_a_source_without_instants_no_wall_time_is_accounted_for(
     assert found["waits"]
 
 
-@pytest.mark.parametrize("verbose", [True, False])
+@with_and_without_instants
 def test_without_instants_a_summary_has_no_waits_and_no_shares_and_says_why(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], *, verbose: bool
 ) -> None:
@@ -140,7 +145,7 @@ def test_without_instants_a_summary_has_no_waits_and_no_shares_and_says_why(
     assert (found["operations"][0]["wall_share"] is not None) == verbose
 
 
-@pytest.mark.parametrize("verbose", [True, False])
+@with_and_without_instants
 def test_without_instants_the_page_has_no_waits_no_time_and_no_step_and_says_why(
     tmp_path: Path, *, verbose: bool
 ) -> None:
@@ -158,7 +163,7 @@ def test_without_instants_the_page_has_no_waits_no_time_and_no_step_and_says_why
     assert ("Without instants it is not known who waited for whom" in said) != verbose
 
 
-@pytest.mark.parametrize("verbose", [True, False])
+@with_and_without_instants
 def test_without_instants_watch_has_no_waits_no_shares_and_no_rates_and_says_why(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], *, verbose: bool
 ) -> None:
@@ -179,7 +184,7 @@ def test_without_instants_watch_has_no_waits_no_shares_and_no_rates_and_says_why
     assert ("s of the run" in head.window, "Ranks waited" in head.waits) == (verbose, verbose)
 
 
-@pytest.mark.parametrize("verbose", [True, False])
+@with_and_without_instants
 def test_without_instants_a_trace_has_no_arrows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], *, verbose: bool
 ) -> None:

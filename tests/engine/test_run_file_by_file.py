@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_tables import aligned, table
 from simulated_runs import data_parallel, factors
-from slow import examples
+from slow import examples, slow
 from timing_files import record, write_timing_file
 
 from timing_logger import analysis, read_timings
@@ -146,23 +147,23 @@ def small_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+QUESTIONS = ["waits", "bandwidth", "compression", "stragglers", "overlap", "overlap --by iteration"]
+AS_OF_ANOTHER = pytest.mark.slow("as of another question by this engine, and of this one by the other")
+
+
 @pytest.mark.parametrize(
-    ("question", "how"),
+    ("question", "engine"),
     [
-        (["waits"], ", batch by batch"),
-        (["bandwidth"], ", batch by batch"),
-        (["compression"], ", batch by batch"),
-        (["stragglers"], ", batch by batch"),
-        (["overlap"], ", batch by batch"),
-        (["overlap", "--by", "iteration"], ", batch by batch"),
+        *((question, "pandas") for question in QUESTIONS),
+        *((question, "pyarrow") for question in QUESTIONS[:1]),
+        *(pytest.param(question, "pyarrow", marks=AS_OF_ANOTHER) for question in QUESTIONS[1:]),
     ],
 )
-@pytest.mark.parametrize("engine", ["pandas", "pyarrow"])
 def test_rows_that_do_not_fit_into_memory_are_asked_in_parts(
     small_memory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    question: list[str], how: str, engine: str,
+    question: str, engine: str,
 ) -> None:  # fmt: skip
-    command = [*question, str(small_memory), "--engine", engine, "--iterations", "1:"]
+    command = [*question.split(), str(small_memory), "--engine", engine, "--iterations", "1:"]
     assert main(command) == 0
     said = capsys.readouterr().out
     assert main([*command, "--json"]) == 0
@@ -171,7 +172,7 @@ def test_rows_that_do_not_fit_into_memory_are_asked_in_parts(
         monkeypatch.setattr(f"timing_logger.engine.{module}.free_memory_bytes", lambda: math.inf)
     command[command.index(engine)] = "pandas"
     assert main(command) == 0
-    assert said == capsys.readouterr().out + f"\nRead with --engine {engine}{how}.\n"
+    assert said == capsys.readouterr().out + f"\nRead with --engine {engine}, batch by batch.\n"
     assert main([*command, "--json"]) == 0
     assert as_json == capsys.readouterr().out
 
@@ -215,13 +216,17 @@ def with_flows_numbered(trace: Path) -> str:
     )
 
 
-def test_workers_of_a_cluster_make_the_same_summary(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "processes", [False, slow(True, "workers in processes of their own, which take seconds to start")]
+)
+def test_workers_of_a_cluster_make_the_same_summary(tmp_path: Path, *, processes: bool) -> None:
     reason = "Dask is not installed (pip install 'timing_logger[cluster]')"
     distributed = pytest.importorskip("distributed", reason=reason)
     write_run(tmp_path)
     expected = analysis.overview(read_timings(tmp_path))
+    alone = {"processes": processes, "protocol": "tcp://", "dashboard_address": "127.0.0.1:0"}
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as local,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, **alone) as local,
         cluster(local.scheduler_address) as workers,
     ):
         found = run(Query(timing_files(tmp_path)), OVERVIEW, cluster=workers)
@@ -245,6 +250,7 @@ ANALYSES: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@functools.cache
 def a_run() -> pd.DataFrame:
     return aligned(
         data_parallel(factors(25, 3, noise=0.2), operations_ms={"COMPRESS": 2.0, "DECOMPRESS": 1.0})
@@ -335,7 +341,9 @@ def odd_rows(rank: int) -> list[Record]:
 
 
 @pytest.mark.filterwarnings("ignore:.*(left out|skipped|cut)")
-@pytest.mark.parametrize("damage", [b"", b"bad\n", b"half a li", b'"\n'])
+@pytest.mark.parametrize(
+    "damage", [slow(b"", "as of damaged files"), b"bad\n", b"half a li", slow(b'"\n', "as of a bad line")]
+)
 def test_the_summary_of_odd_and_of_damaged_files_is_that_of_their_rows(tmp_path: Path, damage: bytes) -> None:
     for rank in range(2):
         path = write_timing_file(tmp_path, rank, odd_rows(rank))

@@ -163,6 +163,7 @@ import signal
 signals = [signal.SIGHUP, signal.SIGINT, signal.SIGALRM, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2]
 for each in signals:
     signal.signal(each, lambda number, frame: print(number, flush=True))
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # ignored in a job in the background
 print("ready", flush=True)
 while True:
     signal.pause()

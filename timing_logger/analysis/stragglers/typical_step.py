@@ -148,7 +148,8 @@ def shown_in_table(step: StepOfRanks, named: Sequence[int], timings: IntoDataFra
     """
     frame = opened(timings, COLUMNS_OF["account"])
     ranks = ranks_to_show(step, named)
-    its = taken(frame, frame.columns, np.flatnonzero(np.isin(frame["rank"].to_numpy(), ranks)))
+    are_shown = np.isin(frame["rank"].to_numpy(), ranks)
+    its = frame if are_shown.all() else taken(frame, frame.columns, np.flatnonzero(are_shown))
     return step.shown(ranks, [map_own_stretches(its)])
 
 
