@@ -151,7 +151,7 @@ test-deep: $(TEST)
 
 # In copies of the checkout; the seed is the day's unless MUTANTS_ARGS says --seed.
 mutants: $(TEST)
-	@PYTHONPATH=tests $(BIN)/python -m mutants $(MUTANTS_ARGS)
+	@PYTHONPATH=tests:tests/helpers $(BIN)/python -m mutants $(MUTANTS_ARGS)
 
 # Timing is no longer what it is without, and programs have a thread and files more: what fails here and not under
 # make test is no defect. Processes that tests kill leave torn files of data. The C code has no figure, but make

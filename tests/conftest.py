@@ -6,6 +6,7 @@ the same examples in every run.
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import Iterator
@@ -74,6 +75,16 @@ def no_logger_is_left_open() -> Iterator[None]:
 
 def open_loggers() -> set[Logger]:
     return {one for one in list(_detachables) if isinstance(one, Logger) and one._own_flusher() is not None}
+
+
+def pytest_collection() -> None:
+    gc.disable()  # nearly all that importing and collecting make stays
+
+
+def pytest_collection_finish() -> None:
+    """Leave all that there is now, over a million objects, out of each further search for garbage."""
+    gc.enable()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import warm
 from limits import scaled
 from places import HELPERS, ROOT, TESTS
 
@@ -217,7 +218,10 @@ def build() -> None:
     """Build once, before the first test and with no test's limit, what is built on first use."""
     print("== building what tests use", flush=True)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, str(HELPERS / "built_ahead.py")], cwd=ROOT, env=environment, check=True)
+    builds = subprocess.Popen([sys.executable, HELPERS / "built_ahead.py"], cwd=ROOT, env=environment)
+    warm.share()
+    if builds.wait():
+        raise subprocess.CalledProcessError(builds.returncode, builds.args)
 
 
 if __name__ == "__main__":

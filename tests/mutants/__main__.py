@@ -20,6 +20,8 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
+import warm
+
 from mutants.copies import Copy
 from mutants.mutations import Mutant, drawn, mutants_of
 
@@ -39,6 +41,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--write", type=Path, help="a file for what is printed")
     options = parser.parse_args(arguments)
     resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+    warm.share()
     lines = []
     for line in report(ROOT, PACKAGES, options.seed, options.count):
         print(line, flush=True)

@@ -32,6 +32,9 @@ COLD = "TIMING_LOGGER_TESTS_COLD"
 SITE = "TIMING_LOGGER_TESTS_WARM_SITE"
 """The one that has a ``sitecustomize`` run in a warm program, too: later than torch was imported."""
 
+SHARED = "TIMING_LOGGER_TESTS_WARM"
+"""The one with the path of a client whose parent all processes of tests share."""
+
 HEAVY = (
     "numpy", "pandas", "narwhals", "msgspec", "jinja2", "rich.console", "rich.table", "rich.progress",
     "pyarrow", "pyarrow.parquet", "scipy.stats", "torch", "torch._dynamo", "torch.distributed",
@@ -45,7 +48,15 @@ HEAVY = (
 @functools.cache
 def python() -> str:
     """Return the path of what runs a program as ``sys.executable`` does; that itself without a C compiler."""
-    return sys.executable if os.environ.get(COLD) else start(HEAVY)
+    shared = os.environ.get(SHARED, "")
+    if os.environ.get(COLD):
+        return sys.executable
+    return shared if os.access(shared, os.X_OK) else start(HEAVY)
+
+
+def share() -> None:
+    """Start a parent for this process and all that it starts: each of their own would take ten seconds."""
+    os.environ[SHARED] = python()
 
 
 def start(modules: Iterable[str]) -> str:
