@@ -121,10 +121,19 @@ def test_the_command_finds_the_files_of_its_run_on_all_hosts_and_no_others(tmp_p
 
 @pytest.mark.skipif(not MPIEXEC.exists(), reason="no mpiexec")
 def test_two_jobs_at_once_in_one_folder_get_each_its_own_verdict(tmp_path: Path) -> None:
-    """In each another rank is slow: by more than a rank of a busy machine is kept from its core."""
-    program = "import sys, time; from mpi4py import MPI\nfor _ in range(25):\n" + (
-        "    time.sleep(0.05 * (MPI.COMM_WORLD.rank == int(sys.argv[1]))); MPI.COMM_WORLD.allreduce(1)\n"
-    )
+    """In each another rank is slow, by times that the program states: a busy machine does not change them."""
+    program = """if True:
+        import sys, time, timing_logger
+        from mpi4py import MPI
+        rank, ms = MPI.COMM_WORLD.rank, 1_000_000
+        began_ns = MPI.COMM_WORLD.bcast(time.perf_counter_ns()) - 2000 * ms
+        for step in range(25):
+            own_ns = (51 if rank == int(sys.argv[1]) else 1) * ms
+            timing_logger.get_timing_logger().record_interval(
+                "Allreduce", began_ns + own_ns, began_ns + 52 * ms, 8, group="stated", group_size=2, seq=step
+            )
+            began_ns += 52 * ms
+    """
     with environment_of_a_job() as environment, ThreadPoolExecutor(2) as both:
         ranks = [MPIEXEC, "-n", 2, warm.python(), "-c", program]
         jobs = list(both.map(lambda slow: timed_warm(tmp_path, [*ranks, slow], **environment), "01"))
