@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Real
-from typing import cast
+from typing import Any, cast
 
 import narwhals as nw
 import numpy as np
@@ -20,13 +20,23 @@ def numbers(rows: Frame, name: str) -> Floats:
 
     A blank text is unknown, too: a column that another program left out may be full of them.
     """
+    of_pandas = _of_pandas(rows, name)
+    if of_pandas is not None and of_pandas.dtype.kind in "iuf":  # same result as below, with fewer copies
+        if isinstance(of_pandas.dtype, np.dtype):
+            return of_pandas.to_numpy().astype(np.float64, copy=False)
+        return cast("Floats", of_pandas.to_numpy(dtype=np.float64, na_value=np.nan))
     column = rows.get_column(name)
     if column.dtype in (nw.String, nw.Object):
         return np.array([_number(value) for value in column], np.float64)
-    if rows.implementation.is_pandas_like():  # same result as below, with fewer copies
-        values: Floats = column.to_native().to_numpy(dtype=np.float64, na_value=np.nan)
-        return values
+    if rows.implementation.is_pandas_like():
+        return cast("Floats", column.to_native().to_numpy(dtype=np.float64, na_value=np.nan))
     return column.cast(nw.Float64).to_numpy().astype(np.float64, copy=False)
+
+
+def _of_pandas(rows: Frame, name: str) -> pd.Series[Any] | None:
+    """Return a column of a table of pandas; narwhals takes longer for it than analyses of a small table do."""
+    native = rows.to_native()
+    return native[name] if isinstance(native, pd.DataFrame) and name in native else None
 
 
 def _number(value: object) -> float:
@@ -41,21 +51,27 @@ def known(values: Floats) -> Floats:
 
 def coded_text(frame: Frame, name: str) -> tuple[Ints, list[str]]:
     """Return a text column as indices into its distinct texts, in ascending order; null is blank."""
-    column = frame.get_column(name)
-    dtype, is_pandas = column.dtype, frame.implementation.is_pandas_like()
-    if is_pandas and dtype == nw.Categorical and not column.null_count():
-        return _coded_categories(column.to_native())
-    column = column if dtype == nw.String else column.cast(nw.String)
-    if is_pandas:  # three times as fast as the way for all libraries
-        codes, distinct = pd.factorize(column.to_native())
-        if len(codes) and codes.min() < 0:
-            codes, distinct = pd.factorize(column.fill_null("").to_native())
-        return _ascending(codes, list(distinct))
+    of_pandas = _of_pandas(frame, name)
+    if of_pandas is not None and isinstance(of_pandas.dtype, pd.StringDtype):
+        return _coded_of_pandas(of_pandas)
+    if of_pandas is not None and isinstance(of_pandas.dtype, pd.CategoricalDtype) and not of_pandas.hasnans:
+        return _coded_categories(of_pandas)
+    column = frame.get_column(name).cast(nw.String)
+    if frame.implementation.is_pandas_like():
+        return _coded_of_pandas(column.to_native())
     column = column.fill_null("")
     texts: list[str] = sorted(column.unique().to_list())
     if len(texts) < 2:
         return np.zeros(len(frame), np.int64), texts
     return column.replace_strict(texts, list(range(len(texts))), return_dtype=nw.Int64).to_numpy(), texts
+
+
+def _coded_of_pandas(column: pd.Series[str]) -> tuple[Ints, list[str]]:
+    """As ``coded_text``, of a column of pandas: three times as fast as the way for all libraries."""
+    codes, distinct = pd.factorize(column)
+    if len(codes) and codes.min() < 0:
+        codes, distinct = pd.factorize(column.fillna(""))
+    return _ascending(codes, list(distinct))
 
 
 def _ascending(codes: Ints, texts: list[str]) -> tuple[Ints, list[str]]:
