@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
@@ -169,6 +170,7 @@ def static_text(name: str) -> str:
     return file.read_text(encoding="utf-8").strip()
 
 
+@functools.cache  # with its templates, which take long to compile
 def _environment() -> jinja2.Environment:
     try:
         import jinja2
