@@ -20,6 +20,7 @@ from limits import PROCESS_S
 from one_more_column import VALUES, Copy
 from places import ROOT
 from processes import run_python
+from slow import slow
 
 from timing_logger.autologging.native_mpi import build
 from timing_logger.reading.plain_files import arrow_types, has_pyarrow
@@ -42,7 +43,9 @@ DOCS = ROOT / "docs"
 
 needs_native = pytest.mark.skipif(core.NAME != "native", reason="the native core was not built, or is off")
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-of_each_kind = pytest.mark.parametrize("kind", VALUES)
+of_each_kind = pytest.mark.parametrize(
+    "kind", [slow(kind, "as amounts and text are") if kind == "integer" else kind for kind in VALUES]
+)
 
 CopyWith = Callable[[str], Copy]
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpi_runner import Run, run_on_ranks
 from ranks_as_threads import ThreadTransport, on_threads
-from slow import slow, slow_and_serial
+from slow import slow_and_serial
 from torch import Tensor
 from torch_runner import run_with_torchrun
 
@@ -27,7 +27,7 @@ from allreduce_instrumentation.compressors import ThresholdState, TopK
 @st.composite
 def streams(draw: st.DrawFn) -> list[list[Tensor]]:
     """Per call and rank, whole numbers in float64: spread out, crowded, alike everywhere, or mostly zeros."""
-    ranks, length = draw(st.integers(1, 9)), draw(st.integers(1, 200))
+    ranks, length = draw(st.integers(1, 6)), draw(st.integers(1, 100))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**32)))
 
     def gradient(rank: int, scale: int, crowded: str, density: float) -> Tensor:
@@ -113,7 +113,8 @@ def test_at_density_1_a_threshold_of_earlier_calls_leaves_nothing_out() -> None:
         assert all(torch.equal(mean, tensor) for mean in all_reduced(compressors, [tensor] * 2))
 
 
-@pytest.mark.parametrize("ranks", [3, *(slow(n, "another number of ranks") for n in (1, 2, 4))])
+@pytest.mark.slow("200 steps; that no entry is lost, which random data show by day, is why it gets so far")
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_descent_with_a_tenth_of_the_entries_gets_nearly_as_far_as_with_all(ranks: int) -> None:
     """How far from the lowest point of all ranks' mean 200 steps end, where each rank's own is elsewhere."""
     generator = torch.Generator().manual_seed(0)
@@ -196,7 +197,7 @@ Results = list[dict[str, Any]]
 
 Case = tuple[str, int]  # which data, and on how many ranks
 
-BY_DAY = [("by day", 1), ("by day", 3)]
+BY_DAY = [("by day", 2)]
 ALL = [("all", number) for number in range(1, 10)]  # beside nine ranks on two cores all would crawl
 
 
@@ -224,7 +225,7 @@ def ranks(request: pytest.FixtureRequest) -> Results:
     return results_of(request.param)
 
 
-@with_slow(BY_DAY[1:], ALL[1:])
+@with_slow(BY_DAY, ALL[1:])
 def several_ranks(request: pytest.FixtureRequest) -> Results:
     return results_of(request.param)
 

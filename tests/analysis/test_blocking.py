@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from rank_tables import only, table
 from simulated_runs import TRANSFER_MS, _row, _table, data_parallel, factors
+from slow import slow
 from timing_files import record
 
 from timing_logger.analysis import overlap, scores, stragglers, summarize_waits, waits
@@ -17,7 +18,7 @@ from timing_logger.record import Record
 N_RANKS = 4
 
 
-def halo_exchange(group: str, *, steps: int = 100, work: str = "", late: int = 2) -> pd.DataFrame:
+def halo_exchange(group: str, *, steps: int = 60, work: str = "", late: int = 2) -> pd.DataFrame:
     """Messages to the next rank, 10 ms of work, and a blocking all-reduce of ``world``; one rank works 30 ms.
 
     All are numbered by the step: messages for each sender and receiver, as wrappers number them.
@@ -97,21 +98,21 @@ def made_anew(timings: pd.DataFrame, at: int) -> pd.DataFrame:
     return timings.assign(seq=seq.mask(seq >= at, seq - at))
 
 
-@pytest.mark.parametrize("logged", [None, ["ALLREDUCE"]])
+@pytest.mark.parametrize("logged", [None, slow(["ALLREDUCE"], "the same run with fewer rows")])
 def test_a_group_made_anew_under_its_old_name_changes_no_verdict(logged: list[str] | None) -> None:
-    factor = factors(100, 4, noise=0.05, seed=3)
+    factor = factors(60, 4, noise=0.05, seed=3)
     factor[:, 2] *= [1.5]
     timings = data_parallel(factor, noise=0.03, logged=logged)
-    assert stragglers(made_anew(timings, 50)).as_dict() == stragglers(timings).as_dict()
-    healthy = data_parallel(factors(100, 4, noise=0.05, seed=3), noise=0.03, logged=logged)
-    assert stragglers(made_anew(healthy, 50)).as_dict() == stragglers(healthy).as_dict()
+    assert stragglers(made_anew(timings, 30)).as_dict() == stragglers(timings).as_dict()
+    healthy = data_parallel(factors(60, 4, noise=0.05, seed=3), noise=0.03, logged=logged)
+    assert stragglers(made_anew(healthy, 30)).as_dict() == stragglers(healthy).as_dict()
 
 
 def test_the_verdict_waits_where_the_waits_are() -> None:
     """Also where the size of the group is not stated, or rows have no number."""
     from timing_logger.analysis.step_times.step_times import step_times
 
-    timings = data_parallel(factors(30, 4, noise=0.2), noise=0.03)
+    timings = data_parallel(factors(20, 3, noise=0.2), noise=0.03)
     for spoilt in (
         timings,
         timings.assign(group_size=pd.NA),

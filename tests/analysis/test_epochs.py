@@ -30,9 +30,9 @@ from timing_logger.analysis.stragglers.rank_facts import EpochsCounted
 from timing_logger.cli import main
 from timing_logger.engine.live import Watcher
 from timing_logger.report import evidence_sentences, snapshot_text
-from timing_logger.report.html import report_html
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._heatmap import heatmap
+from timing_logger.report.html._verdict import judgement
 
 PER_EPOCH = 50
 
@@ -47,6 +47,26 @@ def _made(first: int, end: int, ranks: int) -> pd.DataFrame:
 def run(slow: slice = slice(120, 160), *, ranks: int = 4) -> pd.DataFrame:
     """200 iterations that are numbered throughout; rank 2 takes twice its time in some."""
     return _made(slow.start, slow.stop, ranks).copy()
+
+
+@functools.cache
+def verdict_without_epochs() -> Verdict:
+    return stragglers(run())
+
+
+@functools.cache
+def overlap_without_epochs() -> pd.DataFrame:
+    return overlap(run())
+
+
+@functools.cache
+def windows_without_epochs() -> pd.DataFrame:
+    return windows(run())
+
+
+@functools.cache
+def findings_on_epochs() -> Findings:
+    return Findings.of(restarting(run()))
 
 
 @functools.cache
@@ -72,7 +92,7 @@ def as_numbered(steps: pd.DataFrame) -> pd.Series[Any]:
 
 
 def test_a_verdict_is_that_of_the_run_numbered_throughout_and_names_the_epochs() -> None:
-    plain, verdict = stragglers(run()), verdict_on_epochs()
+    plain, verdict = verdict_without_epochs(), verdict_on_epochs()
     assert (verdict.ranks, verdict.window) == (plain.ranks, plain.window) == ((2,), "bounded")
     assert (verdict.score, verdict.cost_ms, verdict.gates) == (plain.score, plain.cost_ms, plain.gates)
     assert verdict.when == "iteration 20 of epoch 2 to iteration 9 of epoch 3"
@@ -99,7 +119,7 @@ def test_scores_count_every_step() -> None:
 
 @pytest.mark.parametrize("library", [lambda frame: frame, as_polars], ids=["pandas", "polars"])
 def test_overlap_has_a_row_for_each_step(library: Any) -> None:
-    plain, found = overlap(run()), overlap(library(restarting(run())))
+    plain, found = overlap_without_epochs(), overlap(library(restarting(run())))
     assert list(found.columns)[:4] == ["rank", "incarnation", "iteration", "epoch"]
     assert found["step_ms"].to_list() == pytest.approx(plain["step_ms"].to_list())
     as_pandas = pd.DataFrame({name: found[name].to_list() for name in found.columns})
@@ -187,7 +207,7 @@ def test_what_is_fetched_ahead_on_the_same_thread_is_no_restart(ahead: int) -> N
 
 
 def test_the_heatmap_has_a_column_for_each_step_and_frames_the_slow_ones() -> None:
-    drawn = heatmap(Findings.of(restarting(run())))
+    drawn = heatmap(findings_on_epochs())
     assert drawn.data is not None
     ends = [unpacked(drawn.data[name])[[0, 50, 199]].tolist() for name in ("first", "first_epoch")]
     assert ends == [[0, 0, 49], [0, 1, 3]]
@@ -195,14 +215,14 @@ def test_the_heatmap_has_a_column_for_each_step_and_frames_the_slow_ones() -> No
 
 
 def test_the_page_says_of_which_epoch_it_speaks() -> None:
-    page = report_html(restarting(run()))
-    assert "in iteration 20 of epoch 2 to iteration 9 of epoch 3 only, in BACKWARD." in page
+    said = str(judgement(findings_on_epochs()))
+    assert "in iteration 20 of epoch 2 to iteration 9 of epoch 3 only, in BACKWARD." in said
 
 
 def test_the_command_line_names_epochs_and_selects_iterations_in_each(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = str(write_table(tmp_path / "run", restarting(run(slice(0, 200)))))
+    folder = str(write_table(tmp_path / "run", restarting(run(slice(0, 200), ranks=3))))
     assert main(["stragglers", folder, "--iterations", "10:20"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "throughout (iteration 10 of epoch 0 to iteration 19 of epoch 3)" in said
@@ -211,7 +231,7 @@ def test_the_command_line_names_epochs_and_selects_iterations_in_each(
 
 def test_watching_tells_the_epoch_of_the_latest_step(tmp_path: Path) -> None:
     folder = write_table(
-        tmp_path / "run", restarting(run()).query("epoch < 2 or iteration < 30 and epoch < 3")
+        tmp_path / "run", restarting(run(ranks=3)).query("epoch == 1 or iteration < 30 and epoch == 2")
     )
     look = Watcher(folder, 1e9).snapshot()
     assert {(rank.epoch, rank.iteration) for rank in look.ranks} == {(2, 29)}
@@ -225,10 +245,11 @@ def test_watching_tells_the_epoch_of_the_latest_step(tmp_path: Path) -> None:
 def test_what_does_not_restart_is_as_without_epochs(epoch: int) -> None:
     timings = run()
     numbered = timings.assign(epoch=timings["iteration"] // epoch if epoch else 0)
-    pd.testing.assert_frame_equal(overlap(numbered), overlap(timings))
-    pd.testing.assert_frame_equal(windows(numbered), windows(timings))
-    assert stragglers(numbered) == stragglers(timings)
-    assert "first_epoch" not in stragglers(numbered).as_dict()
+    pd.testing.assert_frame_equal(overlap(numbered), overlap_without_epochs())
+    pd.testing.assert_frame_equal(windows(numbered), windows_without_epochs())
+    verdict = stragglers(numbered)
+    assert verdict == verdict_without_epochs()
+    assert "first_epoch" not in verdict.as_dict()
 
 
 def test_an_iteration_that_lies_in_two_epochs_is_one_step() -> None:
@@ -236,4 +257,4 @@ def test_an_iteration_that_lies_in_two_epochs_is_one_step() -> None:
     straddling = timings.assign(epoch=timings["iteration"] // 100)
     first_half = straddling["operation"].isin(["DATA", "FORWARD"]) & (straddling["iteration"] == 100)
     straddling.loc[first_half, "epoch"] = 0
-    pd.testing.assert_frame_equal(overlap(straddling), overlap(timings))
+    pd.testing.assert_frame_equal(overlap(straddling), overlap_without_epochs())

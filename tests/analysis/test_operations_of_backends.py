@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from simulated_runs import data_parallel, factors
 from timing_files import write_table
 
+from timing_logger import read_timings
 from timing_logger.analysis import (
     bandwidth,
     efficiencies,
@@ -23,9 +25,11 @@ from timing_logger.analysis import (
     waits,
     windows,
 )
-from timing_logger.cli import main
-from timing_logger.report import write_trace
+from timing_logger.analysis.ranks.overview import overview
+from timing_logger.report import summary_text, write_trace
 from timing_logger.report.html import report_html
+from timing_logger.report.html._charts import operation_charts
+from timing_logger.report.html._findings import Findings
 
 
 @functools.cache
@@ -81,10 +85,26 @@ def test_a_trace_shows_them_and_counts_their_bytes_once(tmp_path: Path) -> None:
     assert sum(event["name"] == "BACKEND" for event in events) == 240
 
 
-@pytest.mark.parametrize(("timings", "said"), [(run(), False), (with_backend_rows(run()), True)])
-def test_the_summary_says_what_they_are(
-    timings: pd.DataFrame, said: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def few_steps(timings: pd.DataFrame) -> pd.DataFrame:
+    return timings[timings["iteration"] < 3].reset_index(drop=True)
+
+
+@pytest.mark.parametrize("with_rows", [run, lambda: with_backend_rows(run())], ids=["without", "with"])
+def test_the_summary_says_what_they_are_where_there_are_some(
+    with_rows: Callable[[], pd.DataFrame], tmp_path: Path
 ) -> None:
-    main(["summary", str(write_table(tmp_path, timings))])
-    assert ("BACKEND: what the backend (NCCL) itself measured" in capsys.readouterr().out) is said
-    assert ("BACKEND is what the backend itself measured" in report_html(timings)) is said
+    timings = few_steps(with_rows())
+    told = summary_text(overview(read_timings(write_table(tmp_path, timings))), 120)
+    there_are_some = "BACKEND" in set(timings["operation"])
+    assert ("BACKEND: what the backend (NCCL) itself measured" in told) is there_are_some
+
+
+def test_the_page_has_something_to_explain_where_there_are_some() -> None:
+    with_rows, without = (few_steps(timings) for timings in (with_backend_rows(run()), run()))
+    assert operation_charts(Findings.of(with_rows)).has_backend
+    assert not operation_charts(Findings.of(without)).has_backend
+
+
+@pytest.mark.slow("a whole page: that it has something to explain is a test of its own")
+def test_the_page_says_what_they_are() -> None:
+    assert "BACKEND is what the backend itself measured" in report_html(few_steps(with_backend_rows(run())))

@@ -43,12 +43,15 @@ class StreamBackend:
 
     Attributes:
         extra_ms: by so much every operation of every group lasts longer than it would.
+        from_the_wait: whether an operation with a work begins only when a stream has come to the wait for it,
+            however late that is.
         as_nccl2: whether groups that are made from now on do, and say, as ``nccl2``.
         futures_of_batches: whether the one work of coalesced calls has a future. NCCL's had none in torch
             2.8: who asks its future for a callback there crashes the process.
     """
 
     extra_ms = 0.0
+    from_the_wait = False
     as_nccl2 = False
     futures_of_batches = True
 
@@ -120,7 +123,9 @@ class StreamBackend:
         future = futures.FOR_WHO_ASKS if self.is_nccl2 else futures.AT_ONCE
         if not has_future:
             future = futures.NONE
-        work: dist.Work = load().work(stream, outputs, queue, host_waits, future, self._measures)
+        work: dist.Work = load().work(
+            stream, outputs, queue, host_waits, future, self._measures, self.from_the_wait
+        )
         return work
 
     def start_coalescing(self) -> None:

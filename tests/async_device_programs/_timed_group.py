@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,18 @@ def new_rows() -> list[Record]:
 def lasting(extra_ms: float) -> None:
     """From now on every operation lasts longer by so much."""
     StreamBackend.extra_ms = extra_ms
+
+
+@contextmanager
+def lasting_from_the_wait(extra_ms: float) -> Iterator[None]:
+    """In this block an operation begins when a stream has come to the wait for it, and lasts so much longer.
+
+    So the stream is blocked for as long, however late it comes there.
+    """
+    lasting(extra_ms)
+    StreamBackend.from_the_wait = True
+    yield
+    StreamBackend.from_the_wait = False
 
 
 def run_timed(scenarios: dict[str, Any]) -> None:

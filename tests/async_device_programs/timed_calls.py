@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from _recordings import mark, ms
 from _scenarios import RANK
-from _timed_group import LOGGER, ME, lasting, new_rows, run_timed
+from _timed_group import LOGGER, ME, lasting, lasting_from_the_wait, new_rows, run_timed
 from async_device.process_group import StreamBackend
 from torch import Stream, Tensor
 from torch.distributed.distributed_c10d import _coalescing_manager
@@ -72,7 +72,8 @@ def background_call() -> list[Any]:
     tensor = _tensor()
     dist.all_reduce(tensor)
     gate = device.hold()
-    work = dist.all_reduce(tensor, async_op=True)
+    with lasting_from_the_wait(10):
+        work = dist.all_reduce(tensor, async_op=True)
     work.wait()
     work.wait()
     held, flushed = not mark().query(), LOGGER.flush(timeout=0.05)

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from _recordings import mark, ms
 from _scenarios import RANK
-from _timed_group import ME, lasting, new_rows, run_timed
+from _timed_group import ME, lasting, lasting_from_the_wait, new_rows, run_timed
 from async_device.process_group import StreamBackend
 from torch import Tensor, nn
 from torch.distributed import distributed_c10d as c10d
@@ -98,8 +98,8 @@ def ddp() -> dict[str, Any]:
         model(torch.ones(2, 16, device=ME)).sum().backward()
     device.synchronize()
     new_rows()
-    lasting(10)
-    model(torch.ones(2, 16, device=ME)).sum().backward()
+    with lasting_from_the_wait(10):
+        model(torch.ones(2, 16, device=ME)).sum().backward()
     device.synchronize()
     rows = new_rows()
     buckets = [row for row in rows if row.operation == "IALLREDUCE"]

@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from _recordings import ms
 from _scenarios import RANK
-from _timed_group import LOGGER, LOGS, ME, lasting, new_rows, run_timed
+from _timed_group import LOGGER, LOGS, ME, lasting, lasting_from_the_wait, new_rows, run_timed
 from torch import Stream, Tensor, nn
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
@@ -25,7 +25,8 @@ def tensor_off_the_current_device() -> list[Any]:
     lasting(30)
     tensor = torch.ones(4, device="asyncdev:2")
     dist.all_reduce(tensor)
-    dist.all_reduce(tensor, async_op=True).wait()
+    with lasting_from_the_wait(30):
+        dist.all_reduce(tensor, async_op=True).wait()
     found = {row.operation: [ms(row) >= 25, row.status] for row in new_rows()}
     return [found, device.current_device() == RANK]
 
@@ -62,7 +63,7 @@ def streams_of_the_pool() -> list[Any]:
 
 def ddp() -> dict[str, Any]:
     """What is blocked by what: the thread of autograd's rows, and how much of the reduction is exposed."""
-    lasting(15)
+    lasting(60)  # far longer than a busy machine takes from a bucket to the wait for it
     model = DistributedDataParallel(_model().to(ME))
     device.synchronize()
     new_rows()
@@ -83,7 +84,7 @@ def ddp() -> dict[str, Any]:
         "waits last": all(ms(row) >= 10 for row in of["WAIT"]),
         "waits lie in the stream of backward": {row.stream for row in of["WAIT"]}
         == {row.stream for row in of["BACKWARD"]},
-        "backward lasts as long": all(ms(row) >= 15 for row in of["BACKWARD"]),
+        "backward lasts as long": all(ms(row) >= 60 for row in of["BACKWARD"]),
         "exposed": [step >= 10 for step in steps["exposed_ms"]],
         "hidden": [ratio < 0.5 for ratio in steps["overlap"]],
     }

@@ -52,7 +52,8 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 def of_late_rank(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What is printed of a run in which rank 2 comes late to each allreduce."""
     out = io.StringIO()
-    with redirect_stdout(out):
+    with redirect_stdout(out), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "80")
         assert main(["summary", str(write_run(tmp_path_factory.mktemp("late"), late=2))]) == 0
     return out.getvalue()
 
@@ -86,13 +87,19 @@ def test_totals_and_counters_are_printed(tmp_path: Path, capsys: pytest.CaptureF
     assert [counters[1], *counters[4:]] == ["41", "41", "41", "0", "0", "yes"]
 
 
-@pytest.mark.parametrize("width", [80, slow(120, "the narrow terminal is the harder case")])
-def test_no_line_is_wider_than_the_terminal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+def test_no_line_is_wider_than_the_terminal(of_late_rank: str) -> None:
+    assert max(map(len, of_late_rank.splitlines())) <= 80
+    assert "\nALLREDUCE_DENSE  " in of_late_rank
+    assert "…" not in of_late_rank
+
+
+@pytest.mark.slow("the narrow terminal is the harder case")
+def test_no_line_is_wider_than_a_wide_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("COLUMNS", "120")
     text = printed(capsys, write_run(tmp_path, late=1))
-    assert max(map(len, text.splitlines())) <= width
+    assert max(map(len, text.splitlines())) <= 120
     assert "\nALLREDUCE_DENSE  " in text
     assert "…" not in text
 
@@ -259,9 +266,10 @@ def test_without_a_command_all_commands_are_listed(capsys: pytest.CaptureFixture
         assert f"\n    {command} " in said
 
 
-def test_a_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
+def test_a_reader_that_stops_early_is_no_error() -> None:
+    """Of the list of commands, which is printed as every answer is."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    command = [sys.executable, *COMMAND, write_run(tmp_path)]
+    command = [sys.executable, *COMMAND[:-1]]
     reading, writing = os.pipe()
     os.close(reading)
     try:
@@ -273,18 +281,15 @@ def test_a_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
     assert (run.returncode, run.stderr) == (0, b"")
 
 
-def test_an_encoding_that_lacks_a_letter_is_no_error(tmp_path: Path) -> None:
+def test_an_encoding_that_lacks_a_letter_is_no_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_timing_file(tmp_path, 0, [record("MÜLLER")])
-    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    run = subprocess.run(
-        [sys.executable, *COMMAND, tmp_path],
-        env=environment,
-        capture_output=True,
-        timeout=PROCESS_S,
-        check=False,
-    )
-    assert (run.returncode, run.stderr) == (0, b"")
-    assert b"M\\xdcLLER" in run.stdout
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
+    assert main(["summary", str(tmp_path)]) == 0
+    assert capsys.readouterr().err == ""
+    assert b"M\\xdcLLER" in written.getvalue()
 
 
 def test_asking_for_help_loads_no_pandas() -> None:
@@ -299,7 +304,11 @@ def test_asking_for_help_loads_no_pandas() -> None:
 # -- no folder named -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["summary", "stragglers", "hang", "recover", "watch --once"])
+@pytest.mark.parametrize(
+    "command",
+    [slow("summary", "the folder is found before any question is asked"), "stragglers", "hang", "recover",
+     "watch --once"],
+)  # fmt: skip
 def test_a_command_without_a_folder_takes_the_newest_run_and_says_which(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,6 +15,7 @@ import warm
 from limits import LIMIT_S
 from processes import INTERRUPTIBLE_CLI
 from simulated_runs import CLOCK_OFFSETS_S, Floats, data_parallel, factors
+from slow import slow
 from timing_files import write_table
 
 from timing_logger import TimingLogger
@@ -47,23 +48,23 @@ def line_of(process: subprocess.Popen[str]) -> str:
 
 
 def test_a_rank_that_turns_slow_and_recovers_has_two_lines(tmp_path: Path) -> None:
-    factor = factors(240, 4, 0.02)
-    factor[60:140, 2] *= 2
+    factor = factors(120, 3, 0.02)
+    factor[20:80, 2] *= 2
     run = of_one_host(factor)
     with telling(tmp_path / "run", "--json") as watch:  # the folder is not there yet
-        write_table(tmp_path / "run", run[run["iteration"] < 140], closed=False)
+        write_table(tmp_path / "run", run[run["iteration"] < 80], closed=False)
         begins = json.loads(line_of(watch))
         write_table(tmp_path / "run", run)
         ends = json.loads(line_of(watch))
     assert (begins["event"], begins["change"], begins["ranks"]) == ("verdict", "begins", [2])
-    assert (begins["operation"], begins["since_iteration"]) == ("FORWARD", 60)
-    assert (ends["change"], ends["ranks"], ends["since_iteration"]) == ("ends", [2], 60)
-    assert (begins["world_size"], begins["named"]) == (4, [{"rank": 2, "node": host_name()}])
+    assert (begins["operation"], begins["since_iteration"]) == ("FORWARD", 20)
+    assert (ends["change"], ends["ranks"], ends["since_iteration"]) == ("ends", [2], 20)
+    assert (begins["world_size"], begins["named"]) == (3, [{"rank": 2, "node": host_name()}])
     assert begins["at"] == begins["since"] == ends["since"] < ends["at"]
 
 
 def test_in_words_a_line_says_when_and_who(tmp_path: Path) -> None:
-    factor = factors(60, 4)
+    factor = factors(30, 3)
     factor[:, 1] *= 2
     with telling(write_table(tmp_path / "run", of_one_host(factor))) as watch:
         said = line_of(watch)
@@ -94,7 +95,9 @@ def watch(folder: Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize("options", [[], ["--verdict"]])
+@pytest.mark.parametrize(
+    "options", [[], slow(["--verdict"], "one of an import, in test_import_logs.py, ends by itself, too")]
+)
 def test_it_ends_when_all_ranks_have_closed_their_files(tmp_path: Path, options: list[str]) -> None:
     record(tmp_path, [0, 1], world_size=2)
     watching = watch(tmp_path, *options)
@@ -121,7 +124,7 @@ def test_it_goes_on_while_a_rank_has_yet_to_begin(tmp_path: Path) -> None:
 
 
 def test_it_goes_on_while_files_are_not_closed(tmp_path: Path) -> None:
-    watching = watch(write_table(tmp_path / "run", data_parallel(factors(40, 2)), closed=False))
+    watching = watch(write_table(tmp_path / "run", data_parallel(factors(10, 2)), closed=False))
     try:
         assert watching.stdout is not None
         for _ in range(2):

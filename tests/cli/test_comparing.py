@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import shutil
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +80,16 @@ def test_a_faster_program_is_called_improved(compare: Any, runs: dict[str, list[
 
 
 def test_folders_of_folders_count_each(
-    compare: Any, logs: dict[str, Path], runs: dict[str, list[str]]
+    compare: Any, logs: dict[str, Path], runs: dict[str, list[str]], tmp_path: Path
 ) -> None:
-    of_folders = compare(logs["slower"], "--against", logs["before"])
-    assert of_folders.startswith("4 runs of 2 ranks, 27 steps after the first 3 against 4 runs")
-    assert of_folders == compare(*runs["slower"], "--against", *runs["before"])
+    two = {side: tmp_path / side for side in ("slower", "before")}
+    for side, folder in two.items():
+        folder.mkdir()
+        for run in sorted(logs[side].iterdir())[:2]:
+            (folder / run.name).symlink_to(run)
+    of_folders = compare(two["slower"], "--against", two["before"])
+    assert of_folders.startswith("2 runs of 2 ranks, 27 steps after the first 3 against 2 runs")
+    assert of_folders == compare(*runs["slower"][:2], "--against", *runs["before"][:2])
 
 
 def test_of_single_runs_it_is_told_what_differs_and_nothing_is_decided(
@@ -171,12 +179,19 @@ def test_without_anything_to_compare_with_there_is_no_page_and_that_is_said(
 # -- a history ---------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def history(compare: Any, runs: dict[str, list[str]], tmp_path: Path) -> Path:
-    folder = tmp_path / "history"
+@pytest.fixture(scope="module")
+def kept_history(runs: dict[str, list[str]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("kept") / "history"
     for run in [*runs["before"], *runs["same"]]:
-        compare(run, "--history", folder)
+        with redirect_stdout(io.StringIO()):
+            assert main(["compare", run, "--history", str(folder)]) == 0
     return folder
+
+
+@pytest.fixture
+def history(kept_history: Path, tmp_path: Path) -> Path:
+    """A history of eight runs that a test may change."""
+    return Path(shutil.copytree(kept_history, tmp_path / "history"))
 
 
 def test_a_history_begins_with_the_first_runs(

@@ -16,6 +16,7 @@ from conditions import wait_for
 from places import TESTS
 from processes import INTERRUPTIBLE_CLI
 from simulated_runs import data_parallel, factors
+from slow import slow
 from terminals import CTRL_C, LIMIT_S, end_session, of_session, on_terminal, wait_for_end_of_session
 from timing_files import write_table
 
@@ -140,6 +141,7 @@ def test_a_conversion_that_is_interrupted_leaves_no_folder(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow("the interrupt of a command is the same one, and make test has that of its workers")
 def test_an_interrupt_in_a_program_of_ones_own_is_an_exception_and_ends_the_workers(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
@@ -164,8 +166,13 @@ def test_an_interrupt_in_a_program_of_ones_own_is_an_exception_and_ends_the_work
         end_session(started.process.pid)
 
 
-def test_ctrl_c_on_a_terminal_erases_the_progress_and_says_nothing(folder: Path, tmp_path: Path) -> None:
-    command = [sys.executable, PROGRAM, "reading", "processes", tmp_path / "stands", "--at-once"]
+@pytest.mark.parametrize(
+    "workers", ["threads", slow("processes", "the interrupt of worker processes has a test of its own")]
+)
+def test_ctrl_c_on_a_terminal_erases_the_progress_and_says_nothing(
+    folder: Path, tmp_path: Path, workers: str
+) -> None:
+    command = [sys.executable, PROGRAM, "reading", workers, tmp_path / "stands", "--at-once"]
     with on_terminal([*command, "summary", folder, "--engine", "pyarrow"]) as started:
         started.until(b"reading the files")
         started.press(CTRL_C)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import signal
 import subprocess
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -70,19 +72,40 @@ def asked(tmp_path: Path, question: str) -> list[str]:
 IN_MOST = ("summary", "stragglers", "hang", "report", "compare", "watch")
 
 
+class Answers:
+    """What commands print of one import; each is run once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._printed: dict[tuple[str, ...], str] = {}
+
+    def __call__(self, *command: str) -> str:
+        if command not in self._printed:
+            out = io.StringIO()
+            with redirect_stdout(out):
+                assert main([*command]) == 0
+            self._printed[command] = out.getvalue()
+        return self._printed[command]
+
+
+@pytest.fixture(scope="module")
+def of_steps(tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    """Of a log of steps; the import is in ``folder / "out"``."""
+    folder = tmp_path_factory.mktemp("steps")
+    answers = Answers(folder)
+    answers(*steps(folder))
+    return answers
+
+
 @pytest.mark.parametrize(
     "question",
     [one if one in IN_MOST else slow(one, "said in the same place as of stragglers") for one in ASKED],
 )
 def test_an_answer_says_what_it_would_need_that_the_source_does_not_tell(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], question: str
+    of_steps: Answers, question: str
 ) -> None:
-    main(steps(tmp_path))
-    capsys.readouterr()
-    assert main(asked(tmp_path, question)) == 0
-    assert "Imported (steps), from what does not tell the operations in which" in plain(
-        capsys.readouterr().out
-    )
+    said = plain(of_steps(*asked(of_steps.folder, question)))
+    assert "Imported (steps), from what does not tell the operations in which" in said
 
 
 WITH_JSON = [one for one in ASKED if one not in ("report", "trace", "watch")]
@@ -92,13 +115,8 @@ FEW = ("stragglers", "hang", "summary")
 @pytest.mark.parametrize(
     "question", [one if one in FEW else slow(one, "three lists of different needs do") for one in WITH_JSON]
 )
-def test_json_has_the_same_under_one_key(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], question: str
-) -> None:
-    main(steps(tmp_path))
-    capsys.readouterr()
-    assert main([*asked(tmp_path, question), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)["not_told"]
+def test_json_has_the_same_under_one_key(of_steps: Answers, question: str) -> None:
+    told = json.loads(of_steps(*asked(of_steps.folder, question), "--json"))["not_told"]
     assert told[0] == {"kind": "steps", "name": "communication", "text": NOT_TOLD["communication"]}
     assert [one["name"] for one in told] == [
         name
@@ -107,11 +125,15 @@ def test_json_has_the_same_under_one_key(
     ]
 
 
-def dumps(tmp_path: Path, *, verbose: bool) -> Path:
-    """Import dumps of ranks of which one comes late, and return the folder."""
-    out = tmp_path / "out"
-    import_inspector(write_dumps(tmp_path / "dumps", 1, verbose=verbose), out)
-    return out
+@pytest.fixture(scope="module")
+def of_dumps(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Answers]:
+    """Of dumps, verbose and not, of ranks of which one comes late; ``folder`` is what was imported."""
+    made = {}
+    for verbose in (True, False):
+        folder = tmp_path_factory.mktemp(f"dumps{verbose}")
+        import_inspector(write_dumps(folder / "dumps", 1, verbose=verbose), folder / "out")
+        made[verbose] = Answers(folder / "out")
+    return made
 
 
 with_and_without_instants = pytest.mark.parametrize(
@@ -121,25 +143,22 @@ with_and_without_instants = pytest.mark.parametrize(
 
 @with_and_without_instants
 def test_of_a_source_without_instants_no_wall_time_is_accounted_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, verbose: bool
+    of_dumps: dict[bool, Answers], *, verbose: bool
 ) -> None:
-    assert main(["waits", str(dumps(tmp_path, verbose=verbose)), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(of_dumps[verbose]("waits", str(of_dumps[verbose].folder), "--json"))
     assert bool(found["account"]) == verbose
     assert found["waits"]
 
 
 @with_and_without_instants
 def test_without_instants_a_summary_has_no_waits_and_no_shares_and_says_why(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, verbose: bool
+    of_dumps: dict[bool, Answers], *, verbose: bool
 ) -> None:
-    out = str(dumps(tmp_path, verbose=verbose))
-    assert main(["summary", out]) == 0
-    said = plain(capsys.readouterr().out)
+    answers = of_dumps[verbose]
+    said = plain(answers("summary", str(answers.folder)))
     assert ("The ranks waited" in said, "waiting" in said, "100.0%" in said) == (verbose,) * 3
     assert ("Without instants it is not known who waited for whom" in said) != verbose
-    assert main(["summary", out, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(answers("summary", str(answers.folder), "--json"))
     known = [found["ranks"][0][name] is not None for name in ("wall_s", "communication_share")]
     assert (known, bool(found["account"])) == ([verbose] * 2, verbose)
     assert (found["operations"][0]["wall_share"] is not None) == verbose
@@ -147,10 +166,10 @@ def test_without_instants_a_summary_has_no_waits_and_no_shares_and_says_why(
 
 @with_and_without_instants
 def test_without_instants_the_page_has_no_waits_no_time_and_no_step_and_says_why(
-    tmp_path: Path, *, verbose: bool
+    of_dumps: dict[bool, Answers], tmp_path: Path, *, verbose: bool
 ) -> None:
     page = tmp_path / "page.html"
-    assert main(["report", str(dumps(tmp_path, verbose=verbose)), "-o", str(page)]) == 0
+    of_dumps[verbose]("report", str(of_dumps[verbose].folder), "-o", str(page))
     said = page.read_text("utf-8")
     for shown in (
         "The ranks waited",
@@ -165,18 +184,17 @@ def test_without_instants_the_page_has_no_waits_no_time_and_no_step_and_says_why
 
 @with_and_without_instants
 def test_without_instants_watch_has_no_waits_no_shares_and_no_rates_and_says_why(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, verbose: bool
+    of_dumps: dict[bool, Answers], *, verbose: bool
 ) -> None:
-    out = dumps(tmp_path, verbose=verbose)
-    snapshot = Watcher(out).snapshot()
+    answers = of_dumps[verbose]
+    snapshot = Watcher(answers.folder).snapshot()
     figures = [
         value
         for now in snapshot.ranks
         for value in (now.waited_share, now.communication_share, now.rows_per_s, now.iterations_per_s)
     ]
     assert {math.isfinite(value) for value in (*figures, snapshot.window_s)} == {verbose}
-    assert main(["watch", str(out), "--once"]) == 0
-    said = plain(capsys.readouterr().out)
+    said = plain(answers("watch", str(answers.folder), "--once"))
     assert ("Ranks waited for" in said, "s of the run" in said) == (verbose, verbose)
     assert ("Without instants it is not known who waited for whom" in said) != verbose
     assert ("the newest rows of each rank" in said) != verbose
@@ -186,20 +204,17 @@ def test_without_instants_watch_has_no_waits_no_shares_and_no_rates_and_says_why
 
 @with_and_without_instants
 def test_without_instants_a_trace_has_no_arrows(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, verbose: bool
+    of_dumps: dict[bool, Answers], tmp_path: Path, *, verbose: bool
 ) -> None:
     trace = tmp_path / "trace.json"
-    assert main(["trace", str(dumps(tmp_path, verbose=verbose)), "-o", str(trace)]) == 0
-    said = capsys.readouterr().out
+    said = of_dumps[verbose]("trace", str(of_dumps[verbose].folder), "-o", str(trace))
     assert "240 spans" in said
     assert (" 0 flows" in said) != verbose
 
 
-def test_an_event_of_watch_has_what_the_source_does_not_tell(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["watch", str(dumps(tmp_path, verbose=True)), "--verdict", "--json"]) == 0
-    [event] = map(json.loads, capsys.readouterr().out.splitlines())
+def test_an_event_of_watch_has_what_the_source_does_not_tell(of_dumps: dict[bool, Answers]) -> None:
+    said = of_dumps[True]("watch", str(of_dumps[True].folder), "--verdict", "--json")
+    [event] = map(json.loads, said.splitlines())
     assert (event["ranks"], [one["name"] for one in event["not_told"]]) == ([1], ["own work", "end"])
 
 
@@ -217,29 +232,24 @@ def test_for_each_answer_and_each_thing_that_may_not_be_told_it_is_stated_who_ne
     assert {name for names in NEEDED_BY.values() for name in names} == {*NOT_TOLD}
 
 
-def test_the_page_over_an_import_that_goes_on_does_not_say_that_nothing_hangs(tmp_path: Path) -> None:
-    main(steps(tmp_path))
-    head = head_of(Watcher(tmp_path / "out").snapshot(), [])
+def test_the_page_over_an_import_that_goes_on_does_not_say_that_nothing_hangs(
+    of_steps: Answers,
+) -> None:
+    head = head_of(Watcher(of_steps.folder / "out").snapshot(), [])
     assert head.whether_it_hangs == "Not as far as that is told."
     assert "Imported (steps), from what does not tell" in head_html(head, 1.8e9, 1.8e9)
 
 
-def test_the_end_of_an_import_is_not_that_of_the_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(steps(tmp_path))
-    capsys.readouterr()
-    assert main(["hang", str(tmp_path / "out"), "--json"]) == 0
-    end = json.loads(capsys.readouterr().out)
+def test_the_end_of_an_import_is_not_that_of_the_run(of_steps: Answers) -> None:
+    end = json.loads(of_steps(*asked(of_steps.folder, "hang"), "--json"))
     assert (end["state"], end["ended"], end["fates"]) == ("unknown", False, [])
-    assert main(["watch", str(tmp_path / "out"), "--once"]) == 0
-    assert capsys.readouterr().out.startswith("The import has ended: 4 ranks")
+    watched = of_steps(*asked(of_steps.folder, "watch"))
+    assert watched.startswith("The import has ended: 4 ranks")
 
 
-def test_the_page_says_it_too(tmp_path: Path) -> None:
-    main(steps(tmp_path))
-    assert main(["report", str(tmp_path / "out"), "-o", str(tmp_path / "page.html")]) == 0
-    assert "Imported (steps), from what does not tell" in (tmp_path / "page.html").read_text()
+def test_the_page_says_it_too(of_steps: Answers) -> None:
+    of_steps(*asked(of_steps.folder, "report"))
+    assert "Imported (steps), from what does not tell" in (of_steps.folder / "page.html").read_text()
 
 
 def test_an_option_of_another_kind_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -274,6 +284,11 @@ def test_the_page_has_it_beside_the_bandwidths(tmp_path: Path) -> None:
     assert "% of what the OSU benchmarks reached at this size." in text
     assert "of expected</th>" in text
     assert "% of what the OSU benchmarks reached</title>" in text
+
+
+@pytest.mark.slow("a report more; the one that is kept in tests/golden/report.txt has no such column either")
+def test_a_page_without_a_benchmark_has_nothing_beside_the_bandwidths(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
     assert main(["report", str(SAMPLE), "-o", str(page)]) == 0
     assert "of expected" not in page.read_text()
 
@@ -288,15 +303,9 @@ def test_bandwidth_says_where_the_benchmark_measured_nothing_of_the_run(
 
 
 @pytest.mark.parametrize("question", ["stragglers", "summary"])
-def test_of_a_source_without_instants_no_step_is_drawn(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], question: str
-) -> None:
-    for verbose in (True, False):
-        dumps = write_dumps(tmp_path / f"dumps{verbose}", 1, verbose=verbose)
-        assert main(["import", "inspector", str(dumps), "-o", str(tmp_path / f"out{verbose}")]) == 0
-        capsys.readouterr()
-        assert main([question, str(tmp_path / f"out{verbose}")]) == 0
-        assert (" step: " in capsys.readouterr().out) == verbose
+def test_of_a_source_without_instants_no_step_is_drawn(of_dumps: dict[bool, Answers], question: str) -> None:
+    for verbose, answers in of_dumps.items():
+        assert (" step: " in answers(question, str(answers.folder))) == verbose
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])

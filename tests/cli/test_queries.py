@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from slow import slow
 from timing_files import record, write_sidecar, write_timing_file
 
 from timing_logger import read_host_counters
@@ -26,7 +27,7 @@ def _a_folder(path: Path) -> None:
     path.mkdir()
 
 
-@pytest.fixture(params=[_of_another_program, _a_folder])
+@pytest.fixture(params=[_of_another_program, slow(_a_folder, "left out where that of another program is")])
 def logs(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """Two ranks, of which the second one's counters cannot be read."""
     spoil: Callable[[Path], None] = request.param

@@ -44,10 +44,10 @@ def folder_of(n_ranks: int, path: Path) -> Path:
     return path
 
 
-SAME = "asked for in the way of the report"
+SAME = "asked for in the way of the verdict"
 
 
-@pytest.mark.parametrize("command", [slow("summary", SAME), slow("stragglers", SAME), "report", "trace"])
+@pytest.mark.parametrize("command", [slow("summary", SAME), "stragglers", slow("report", SAME), "trace"])
 def test_a_folder_is_listed_as_often_for_many_ranks_as_for_few(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -75,8 +75,12 @@ def answers() -> dict[tuple[str, ...], str]:
 
 
 @pytest.fixture
-def ask_once(ask: Any, answers: dict[tuple[str, ...], str]) -> Any:
-    """``ask`` for what several tests look at: the same question is answered once for all of them."""
+def ask_once(ask: Any, answers: dict[tuple[str, ...], str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """``ask`` for what several tests look at: the same question is answered once for all of them.
+
+    The terminal is a narrow one.
+    """
+    monkeypatch.setenv("COLUMNS", "80")
 
     def asked(*arguments: object) -> str:
         key = tuple(map(str, arguments))
@@ -133,7 +137,9 @@ def test_the_verdict_is_one_json_object(ask_once: Any, with_slow_rank: Path) -> 
     ("fail_on", "exit_code"),
     [
         ("role,rank", 1),
-        ("group-wide,diffuse", 0),
+        pytest.param(
+            "group-wide,diffuse", 0, marks=pytest.mark.slow("docs/ci.md has a command that does not fail")
+        ),
         pytest.param("rank", 1, marks=pytest.mark.slow("one of two that are named is the harder case")),
         pytest.param("role", 0, marks=pytest.mark.slow("one of two that are named is the harder case")),
     ],
@@ -196,7 +202,16 @@ def test_totals_are_by_whatever_is_asked_for(ask: Any, healthy: Path) -> None:
 # -- options that all have ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("question", OF_ITERATIONS)
+SELECTED_ELSEWHERE = {
+    "summary": "a test below selects the iterations of a summary",
+    "what-if": "rows are selected before a question is asked, and six other questions are asked of some",
+}
+
+
+@pytest.mark.parametrize(
+    "question",
+    [slow(name, SELECTED_ELSEWHERE[name]) if name in SELECTED_ELSEWHERE else name for name in OF_ITERATIONS],
+)
 def test_ranks_and_iterations_are_selected(ask_once: Any, with_slow_rank: Path, question: str) -> None:
     """Without the slow rank, and in half of the steps."""
     chosen = ask_once(question, with_slow_rank, "--ranks", "0-1,3", "--iterations", "20:", "--json")
@@ -302,6 +317,7 @@ def test_ranks_with_gaps_are_named_with_their_gaps(
 
 
 AS_TEXT = "the same analysis is asked for its text, and the hardest row for JSON"
+OF_FIVE_ROWS = "a folder without rows, and with one row without a duration, are the harder cases"
 LITTLE = {
     "no rows": [],
     "one row": [record(elapsed_ms=None)],
@@ -315,7 +331,7 @@ LITTLE = {
     [
         ("no rows", []),
         ("one row", []),
-        ("one rank", []),
+        pytest.param("one rank", [], marks=pytest.mark.slow(OF_FIVE_ROWS)),
         ("one row", ["--json"]),
         pytest.param("no rows", ["--json"], marks=pytest.mark.slow(AS_TEXT)),
         pytest.param("one rank", ["--json"], marks=pytest.mark.slow(AS_TEXT)),
@@ -331,19 +347,27 @@ def test_every_question_has_an_answer_to_little(
 @pytest.mark.parametrize("question", NAMES)
 @pytest.mark.parametrize("width", [80, slow(120, "the narrow terminal is the harder case")])
 def test_no_answer_is_wider_than_the_terminal(
-    ask: Any, with_slow_rank: Path, question: str, width: int, monkeypatch: pytest.MonkeyPatch
+    ask: Any, ask_once: Any, with_slow_rank: Path, question: str, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
-    text = ask(question, with_slow_rank)
+    text = ask_once(question, with_slow_rank) if width == 80 else ask(question, with_slow_rank)
     assert max(map(len, text.splitlines())) <= width
     assert text.isascii()
 
 
-@pytest.mark.parametrize("question", NAMES)
-def test_names_cannot_reach_the_terminal(ask: Any, tmp_path: Path, question: str) -> None:
+@pytest.fixture(scope="module")
+def with_hostile_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = data_parallel(np.ones((25, 2)))
     table["group"], table["layer_name"] = "\x1b[2J[/x]", "\x1b[31m"
-    assert "\x1b" not in ask(question, write_table(tmp_path, table))
+    return write_table(tmp_path_factory.mktemp("hostile"), table)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [slow(one, "test_cli.py prints such names") if one == "summary" else one for one in NAMES],
+)
+def test_names_cannot_reach_the_terminal(ask: Any, with_hostile_names: Path, question: str) -> None:
+    assert "\x1b" not in ask(question, with_hostile_names)
 
 
 # -- files ---------------------------------------------------------------------------------------------
@@ -355,6 +379,11 @@ def test_a_report_is_one_file_that_begins_with_the_verdict(
     path = tmp_path / "report.html"
     assert ask("report", with_slow_rank, "-o", path).startswith(f"{path}: ")
     assert "Rank 2 costs this run" in path.read_text()
+
+
+@pytest.mark.slow("ranks are selected in the same place for the trace, and refused for both")
+def test_a_report_is_of_the_selected_ranks(ask: Any, with_slow_rank: Path, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
     ask("report", with_slow_rank, "-o", path, "--ranks", "0,1,3")
     assert "Rank 2 costs this run" not in path.read_text()
 
@@ -424,7 +453,7 @@ def test_a_look_at_a_run_shows_its_ranks_and_verdict(
 
 
 def test_watching_goes_on_and_ends_cleanly_with_an_interrupt(tmp_path: Path) -> None:
-    run = write_table(tmp_path / "run", data_parallel(factors(STEPS, 4)), closed=False)
+    run = write_table(tmp_path / "run", data_parallel(factors(10, 2)), closed=False)
     command = [warm.python(), "-c", INTERRUPTIBLE_CLI, "watch", str(run), "--interval", "0.1"]
     printed = tmp_path / "printed"
     with printed.open("w") as out:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,12 +22,16 @@ def logs(tmp_path: Path) -> Path:
     """Return the sample, in which rank 2 was in one line whenever it is in ``DATA``."""
     folder = tmp_path / "logs"
     shutil.copytree(SAMPLE, folder)
-    rows = read_timings(folder)
+    (folder / "stacks-rank2.csv").write_text(samples())
+    return folder
+
+
+@cache
+def samples() -> str:
+    rows = read_timings(SAMPLE)
     its = rows[(rows["rank"] == 2) & (rows["operation"] == "DATA")]
     middle = (its["start_counter"] + its["end_counter"]) / 2
-    lines = [f"{at:.6f},augment,project/data.py,34,\n" for at in middle]
-    (folder / "stacks-rank2.csv").write_text(HEADER + "".join(lines))
-    return folder
+    return HEADER + "".join(f"{at:.6f},augment,project/data.py,34,\n" for at in middle)
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:

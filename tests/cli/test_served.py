@@ -15,6 +15,8 @@ import warm
 from limits import LIMIT_S
 from places import SAMPLE
 from processes import INTERRUPTIBLE_CLI
+from simulated_runs import data_parallel, factors
+from timing_files import write_table
 
 from timing_logger.cli import main
 
@@ -32,10 +34,11 @@ def serving(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str]
             process.send_signal(signal.SIGINT)
 
 
-def test_it_prints_an_address_that_has_the_page_until_ctrl_c() -> None:
-    with serving(SAMPLE, "--window", "1e9") as (process, (url, who)):
+def test_it_prints_an_address_that_has_the_page_until_ctrl_c(tmp_path: Path) -> None:
+    run = write_table(tmp_path, data_parallel(factors(5, 2)))
+    with serving(run, "--window", "1e9") as (process, (url, who)):
         page = urllib.request.urlopen(url.strip(), timeout=LIMIT_S).read().decode()
-    assert "The run ended: 4 ranks" in page
+    assert "The run ended: 2 ranks" in page
     assert url.startswith("http://127.0.0.1:")
     assert who.startswith("Only this machine can reach it")
     assert process.returncode == 0

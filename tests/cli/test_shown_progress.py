@@ -10,6 +10,7 @@ import warm
 from limits import PROCESS_S
 from places import TESTS
 from simulated_runs import data_parallel, factors
+from slow import slow
 from terminals import on_terminal
 from timing_files import write_table
 
@@ -155,7 +156,11 @@ def go(stands: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [["stragglers"], ["waits", "--json", "--engine", "pyarrow"]], ids=" ".join
+    "command",
+    [
+        slow(["stragglers"], "the warning below is above the progress of this engine, too", id="stragglers"),
+        pytest.param(["waits", "--json", "--engine", "pyarrow"], id="waits --json --engine pyarrow"),
+    ],
 )
 def test_a_terminal_shows_the_stages_and_is_left_as_it_was(
     folder: Path, tmp_path: Path, command: list[str]
@@ -177,7 +182,7 @@ def test_a_command_that_is_quick_shows_nothing(folder: Path, tmp_path: Path) -> 
         "import sys; from timing_logger.cli import main, shown_progress; shown_progress._QUIET_S = 3600.0; "
         "sys.exit(main())"
     )
-    with on_terminal([warm.python(), "-c", program, "summary", folder]) as shown:
+    with on_terminal([warm.python(), "-c", program, "bandwidth", folder]) as shown:
         assert shown.ended()[::2] == (0, b"")
 
 
@@ -187,7 +192,7 @@ def test_nothing_is_shown_before_two_seconds_have_passed() -> None:
 
 def test_without_a_terminal_nothing_is_shown(folder: Path, tmp_path: Path) -> None:
     go(tmp_path / "stands")
-    command = command_on(folder, tmp_path / "stands", "summary", "--json", at_once=True)
+    command = command_on(folder, tmp_path / "stands", "bandwidth", "--json", at_once=True)
     done = subprocess.run(
         list(map(str, command)), capture_output=True, text=True, timeout=PROCESS_S, check=False
     )
@@ -199,7 +204,7 @@ def test_a_warning_is_above_the_progress(folder: Path, tmp_path: Path) -> None:
     run = write_table(tmp_path / "run", data_parallel(factors(5, 4)))
     (run / "timing-rank2.csv").unlink()
     stands = tmp_path / "stands"
-    with on_terminal(command_on(run, stands, "summary", at_once=True, place="finding")) as shown:
+    with on_terminal(command_on(run, stands, "bandwidth", at_once=True, place="finding")) as shown:
         shown.until(b"finding the files")
         go(stands)
         assert shown.ended()[0] == 0

@@ -72,8 +72,8 @@ def client(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 def a_run() -> pd.DataFrame:
     """Three ranks, of which rank 2 is slow for a while; some layers are compressed."""
-    slow = factors(40, 3, noise=0.1)
-    slow[10:35, 2] *= 2
+    slow = factors(30, 3, noise=0.1)
+    slow[8:25, 2] *= 2
     run = data_parallel(slow, operations_ms={"COMPRESS": 2.0, "BACKWARD": 20.0, "DECOMPRESS": 1.0})
     sends = run["operation"] == "ALLREDUCE"
     return run.assign(
@@ -91,8 +91,17 @@ LATER = ["--iterations", "1:"]
 ASKED = [[question.name, *(LATER if question.of_iterations else [])] for question in QUESTIONS]
 
 
-@pytest.mark.slow("every command twice; that of the report asks all that commands ask")
-@pytest.mark.parametrize("question", [*ASKED, ["summary", "--by", "layer", *LATER]], ids=" ".join)
+QUICK = ("bandwidth", "overlap")
+AS_OF_QUICK = pytest.mark.slow("workers are asked in the same way as for bandwidth and overlap")
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        pytest.param(asked, marks=[] if asked[0] in QUICK else [AS_OF_QUICK], id=" ".join(asked))
+        for asked in [*ASKED, ["summary", "--by", "layer", *LATER]]
+    ],
+)
 def test_the_command_line_asks_the_workers_of_a_scheduler(
     folder: Path, client: Any, capsys: pytest.CaptureFixture[str], question: list[str]
 ) -> None:
@@ -105,6 +114,7 @@ def test_the_command_line_asks_the_workers_of_a_scheduler(
     assert said.removeprefix(expected).startswith("\nRead by the workers of the scheduler")
 
 
+@pytest.mark.slow("asks workers all that single commands ask them")
 def test_a_report_by_the_workers_of_a_scheduler_is_that_of_all_rows(
     folder: Path, client: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -127,7 +137,7 @@ def test_speeds_of_another_run_are_measured_by_the_workers_too(
 
 # -- a scheduler and workers in processes of their own ---------------------------------------------------
 
-N_RANKS = 100
+N_RANKS = 24
 PROGRAM = [sys.executable, "-m", "dask"]
 
 
@@ -152,13 +162,19 @@ class Processes:
         )
         return json.loads(self._content_of(about, scheduler))["address"], scheduler
 
-    def start_worker(self) -> None:
+    def have_workers(self, least: int) -> None:
+        """Start workers until there are so many, and wait until the scheduler knows those that live."""
+        self.workers = [worker for worker in self.workers if worker.poll() is None]
         alone = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--memory-limit", "0"]
-        self.workers.append(self._start("worker", self.address, *alone))
-
-    def wait_for_workers(self) -> None:
+        while len(self.workers) < least:
+            self.workers.append(self._start("worker", self.address, *alone))
         with distributed.Client(self.address, timeout=PROCESS_S) as client:
-            client.wait_for_workers(len(self.workers), timeout=PROCESS_S)
+            wait_for(lambda: len(client.nthreads()) == len(self.workers), "the workers, and no others")
+
+    def kill_workers(self) -> None:
+        for worker in self.workers:
+            worker.kill()
+            worker.wait()
 
     def end(self) -> None:
         for process in [*filter(None, [self.scheduler]), *self.workers]:
@@ -188,15 +204,14 @@ def scheduler() -> Iterator[str]:
         yield local.scheduler_address
 
 
-@pytest.fixture
-def dask(tmp_path: Path, scheduler: str) -> Iterator[Processes]:
-    started = Processes(tmp_path, scheduler)
+@pytest.fixture(scope="module")
+def dask(tmp_path_factory: pytest.TempPathFactory, scheduler: str) -> Iterator[Processes]:
+    """Workers that tests share, as each takes seconds to start; those that a test killed are gone."""
+    started = Processes(tmp_path_factory.mktemp("dask"), scheduler)
     try:
         yield started
     finally:
         started.end()
-        with distributed.Client(scheduler, timeout=PROCESS_S) as client:
-            wait_for(lambda: not client.nthreads(), "the scheduler to notice that they have ended")
 
 
 @pytest.fixture
@@ -232,10 +247,11 @@ class AfterOneStep:
 
 
 def in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "batches_of", partial(rows.batches_of, n_bytes=60_000))
+    monkeypatch.setattr(rows, "batches_of", partial(rows.batches_of, n_bytes=15_000))
 
 
-@pytest.mark.parametrize("question", ["summary", slow("waits", "as of the summary")])
+@pytest.mark.slow("starts two more processes; that workers are lost is noticed where all of them are gone")
+@pytest.mark.parametrize("question", ["summary", "waits"])
 def test_what_a_killed_worker_had_done_another_does_again(
     many_ranks: Path,
     dask: Processes,
@@ -246,9 +262,7 @@ def test_what_a_killed_worker_had_done_another_does_again(
     assert main([question, str(many_ranks), "--json"]) == 0
     expected = capsys.readouterr().out
     in_small_batches(monkeypatch)
-    for _ in range(2):
-        dask.start_worker()
-    dask.wait_for_workers()
+    dask.have_workers(2)
 
     def kill_one() -> None:
         dask.workers[0].kill()
@@ -270,9 +284,8 @@ def test_where_all_workers_are_gone_that_is_said(
 ) -> None:
     in_small_batches(monkeypatch)
     monkeypatch.setattr(cluster, "PATIENCE_S", 1.0)
-    dask.start_worker()
-    dask.wait_for_workers()
-    with progress.heard_by(AfterOneStep(lambda: dask.workers[0].kill())):
+    dask.have_workers(1)
+    with progress.heard_by(AfterOneStep(dask.kill_workers)):
         assert main(["summary", str(many_ranks), "--scheduler", dask.address]) == 2
     said = capsys.readouterr()
     assert said.out == ""
@@ -288,8 +301,7 @@ def test_where_the_scheduler_dies_that_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     in_small_batches(monkeypatch)
-    whole_dask.start_worker()
-    whole_dask.wait_for_workers()
+    whole_dask.have_workers(1)
     caplog.clear()
     assert whole_dask.scheduler is not None
     with progress.heard_by(AfterOneStep(whole_dask.scheduler.kill)):

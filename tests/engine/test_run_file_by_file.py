@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import re
 from collections.abc import Callable
@@ -51,7 +52,11 @@ def file_by_file(found: TimingFiles) -> analysis.Summary:
     return summary  # type: ignore[no-any-return]
 
 
-def write_run(folder: Path, *, ranks: int = 3, steps: int = 30) -> Path:
+def slow_choice(ranks: set[int] | None, iterations: slice | None) -> Any:
+    return pytest.param(ranks, iterations, marks=pytest.mark.slow("each choice is tried with another"))
+
+
+def write_run(folder: Path, *, ranks: int = 3, steps: int = 24) -> Path:
     rng = np.random.default_rng(0)
     for rank in range(ranks):
         rows = [
@@ -66,14 +71,16 @@ def write_run(folder: Path, *, ranks: int = 3, steps: int = 30) -> Path:
 
 
 @pytest.mark.filterwarnings("ignore:.*left out")
-@pytest.mark.parametrize("engine", ["pandas", "pyarrow"])
-def test_the_summary_of_the_files_is_that_of_their_rows(tmp_path: Path, engine: Any) -> None:
+@pytest.mark.parametrize("incarnations", ["latest", slow("all", "of odd files all are asked for")])
+@pytest.mark.parametrize("engine", ["pandas", slow("pyarrow", "it is asked for the summary of odd files")])
+def test_the_summary_of_the_files_is_that_of_their_rows(
+    tmp_path: Path, engine: Any, incarnations: Any
+) -> None:
     write_run(tmp_path)
     write_timing_file(tmp_path, 1, [record()], incarnation=2)
-    for incarnations in ("latest", "all"):
-        found = timing_files(tmp_path, engine=engine, incarnations=incarnations)
-        expected = analysis.overview(read_timings(tmp_path, engine="pandas", incarnations=incarnations))
-        assert_same_summary(file_by_file(found), expected)
+    found = timing_files(tmp_path, engine=engine, incarnations=incarnations)
+    expected = analysis.overview(read_timings(tmp_path, engine="pandas", incarnations=incarnations))
+    assert_same_summary(file_by_file(found), expected)
 
 
 steps = st.lists(
@@ -88,7 +95,7 @@ steps = st.lists(
         group_size=st.none() | st.integers(1, 3),
         message_size_bytes=st.none() | st.integers(0, 2),
     ),
-    max_size=8,
+    max_size=5,
 )
 
 
@@ -114,8 +121,17 @@ def test_the_command_says_the_same_with_either_engine(
     assert "ALLREDUCE" in said[0]
 
 
-@pytest.mark.parametrize("ranks", [None, {0, 2}])
-@pytest.mark.parametrize("iterations", [None, slice(3, 20), slice(500, 600)])
+@pytest.mark.parametrize(
+    ("ranks", "iterations"),
+    [
+        ({0, 2}, None),
+        (None, slice(3, 20)),
+        ({0, 2}, slice(500, 600)),
+        slow_choice(None, None),
+        slow_choice({0, 2}, slice(3, 20)),
+        slow_choice(None, slice(500, 600)),
+    ],
+)
 def test_rows_chosen_file_by_file_are_those_of_the_table(
     tmp_path: Path, ranks: set[int] | None, iterations: slice | None
 ) -> None:
@@ -147,36 +163,39 @@ def small_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-QUESTIONS = ["waits", "bandwidth", "compression", "stragglers", "overlap", "overlap --by iteration"]
-AS_OF_ANOTHER = pytest.mark.slow("as of another question by this engine, and of this one by the other")
+QUESTIONS = ["bandwidth", "stragglers", "waits", "compression", "overlap", "overlap --by iteration"]
+QUICK = [
+    ("bandwidth", "pandas", "text"),
+    ("bandwidth", "pyarrow", "json"),
+    ("stragglers", "pandas", "json"),
+]
+AS_IN_BATCHES = pytest.mark.slow("what is found in batches is compared with what is found in the table")
 
 
 @pytest.mark.parametrize(
-    ("question", "engine"),
+    ("question", "engine", "form"),
     [
-        *((question, "pandas") for question in QUESTIONS),
-        *((question, "pyarrow") for question in QUESTIONS[:1]),
-        *(pytest.param(question, "pyarrow", marks=AS_OF_ANOTHER) for question in QUESTIONS[1:]),
+        pytest.param(*asked, marks=[] if asked in QUICK else [AS_IN_BATCHES])
+        for asked in itertools.product(QUESTIONS, ["pandas", "pyarrow"], ["text", "json"])
     ],
 )
 def test_rows_that_do_not_fit_into_memory_are_asked_in_parts(
     small_memory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    question: str, engine: str,
+    question: str, engine: str, form: str,
 ) -> None:  # fmt: skip
     command = [*question.split(), str(small_memory), "--engine", engine, "--iterations", "1:"]
+    command += ["--json"] if form == "json" else []
     assert main(command) == 0
     said = capsys.readouterr().out
-    assert main([*command, "--json"]) == 0
-    as_json = capsys.readouterr().out
     for module in ("rows", "run"):
         monkeypatch.setattr(f"timing_logger.engine.{module}.free_memory_bytes", lambda: math.inf)
     command[command.index(engine)] = "pandas"
     assert main(command) == 0
-    assert said == capsys.readouterr().out + f"\nRead with --engine {engine}, batch by batch.\n"
-    assert main([*command, "--json"]) == 0
-    assert as_json == capsys.readouterr().out
+    how = f"\nRead with --engine {engine}, batch by batch.\n" if form == "text" else ""
+    assert said == capsys.readouterr().out + how
 
 
+@pytest.mark.slow("asks twice all that commands ask, of which some are asked in parts above")
 def test_a_report_of_rows_that_do_not_fit_into_memory_is_that_of_all_rows(
     small_memory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -219,6 +238,7 @@ def with_flows_numbered(trace: Path) -> str:
 @pytest.mark.parametrize(
     "processes", [False, slow(True, "workers in processes of their own, which take seconds to start")]
 )
+@pytest.mark.slow("starts a cluster for one answer; test_cluster.py asks one for others")
 def test_workers_of_a_cluster_make_the_same_summary(tmp_path: Path, *, processes: bool) -> None:
     reason = "Dask is not installed (pip install 'timing_logger[cluster]')"
     distributed = pytest.importorskip("distributed", reason=reason)
@@ -307,9 +327,9 @@ def test_where_the_system_does_not_tell_its_memory_nothing_is_refused(
     monkeypatch.setattr("timing_logger.reading.machine.MEMORY_INFO", tmp_path / "there is none")
     monkeypatch.delattr("os.sched_getaffinity")
     folder = tmp_path / "run"
-    write_run(folder)
-    assert main(["waits", str(folder)]) == 0
-    assert main(["summary", str(folder), "--engine", "pyarrow"]) == 0
+    write_run(folder, ranks=2, steps=2)
+    assert main(["bandwidth", str(folder)]) == 0
+    run(Query(timing_files(folder, engine="pyarrow")), OVERVIEW)
 
 
 @pytest.mark.parametrize("most_threads", [1, 4])
@@ -336,20 +356,27 @@ def odd_rows(rank: int) -> list[Record]:
             group_size=None if i % 6 == 5 else 2, thread=["Main, Thread", "\\u000a"][i % 2],
             status="error:X, Y" if i % 17 == 16 else "ok",
         )
-        for i in range(400)
+        for i in range(130)
     ]  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore:.*(left out|skipped|cut)")
 @pytest.mark.parametrize(
-    "damage", [slow(b"", "as of damaged files"), b"bad\n", b"half a li", slow(b'"\n', "as of a bad line")]
+    "damages",
+    [
+        (b"", b"bad\n", b"half a li", b'"\n'),
+        *(slow((b"", damage), "all are in one folder") for damage in (b"", b"bad\n", b"half a li", b'"\n')),
+    ],
+    ids=str,
 )
-def test_the_summary_of_odd_and_of_damaged_files_is_that_of_their_rows(tmp_path: Path, damage: bytes) -> None:
-    for rank in range(2):
+@pytest.mark.parametrize("incarnations", ["all", slow("latest", "of sound files these are asked for")])
+def test_the_summary_of_odd_and_of_damaged_files_is_that_of_their_rows(
+    tmp_path: Path, damages: tuple[bytes, ...], incarnations: Any
+) -> None:
+    for rank, damage in enumerate(damages):
         path = write_timing_file(tmp_path, rank, odd_rows(rank))
-        path.write_bytes(path.read_bytes() + damage * rank)
+        path.write_bytes(path.read_bytes() + damage)
     write_timing_file(tmp_path, 0, odd_rows(0)[:50], incarnation=2)
-    for incarnations in ("latest", "all"):
-        found = timing_files(tmp_path, engine="pyarrow", incarnations=incarnations)
-        expected = analysis.overview(read_timings(tmp_path, engine="pandas", incarnations=incarnations))
-        assert_same_summary(file_by_file(found), expected)
+    found = timing_files(tmp_path, engine="pyarrow", incarnations=incarnations)
+    expected = analysis.overview(read_timings(tmp_path, engine="pandas", incarnations=incarnations))
+    assert_same_summary(file_by_file(found), expected)

@@ -16,14 +16,15 @@ from timing_logger.errors import RunSummaryError
 
 
 def test_each_run_in_folders_is_summarized_as_its_rows_are(tmp_path: Path) -> None:
-    folders = write_runs(tmp_path, 2)
+    folders = write_runs(tmp_path, 2, n_steps=15)
     found = summaries_of([tmp_path])
     assert [one.place for one in found] == [str(folder) for folder in folders]
     assert [one.summary for one in found] == [summarize_run(read_timings(folder)) for folder in folders]
 
 
+@pytest.mark.slow("what the engines read is compared in tests/reading")
 def test_pyarrow_gives_the_same(tmp_path: Path) -> None:
-    (folder,) = write_runs(tmp_path, 1)
+    (folder,) = write_runs(tmp_path, 1, n_steps=15)
     by_each = [summaries_of([folder], engine=engine)[0].summary for engine in ("pandas", "pyarrow")]
     assert by_each[0] == by_each[1]
 

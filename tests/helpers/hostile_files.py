@@ -29,6 +29,13 @@ COMMANDS = (
 )  # fmt: skip
 
 
+FEW_COMMANDS = (
+    "hang", "report -o {out}.html", "trace -o {out}.trace.json",
+    "convert --to csv -o {out}.csv", "watch --once",
+)  # fmt: skip
+"""Some of them: what the others work out is in the report."""
+
+
 class Said(NamedTuple):
     """The result of a command: its exit code, standard output, and standard error."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import queue
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,13 +31,23 @@ EVERY_S = 12.0
 
 def write_run_of_this_host(folder: Path, *, slow_rank: int | None = 2, steps: int = 150) -> Path:
     """Write the files of four ranks of this host, of which one is slow throughout."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in _files_of_run(slow_rank, steps):
+        (folder / name).write_bytes(content)
+    return folder
+
+
+@functools.cache
+def _files_of_run(slow_rank: int | None, steps: int) -> tuple[tuple[str, bytes], ...]:
+    """The names and contents of the files of such a run."""
     times = factors(steps, 4, noise=0.05)
     if slow_rank is not None:
         times[:, slow_rank] *= 1.4
-    write_table(folder, on_one_axis(data_parallel(times)))
-    for rank in range(4):
-        is_of_host(folder / f"timing-rank{rank}.csv", host_name())
-    return folder
+    with tempfile.TemporaryDirectory() as made:
+        folder = write_table(Path(made) / "run", on_one_axis(data_parallel(times)))
+        for rank in range(4):
+            is_of_host(folder / f"timing-rank{rank}.csv", host_name())
+        return tuple((path.name, path.read_bytes()) for path in sorted(folder.iterdir()))
 
 
 def is_of_host(timing_file: Path, host: str) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from json_lines import json_rows
-from monitored_runs import EVERY_S, is_of_host, monitor_on, write_run_of_this_host
+from monitored_runs import EVERY_S, Voice, is_of_host, monitor_on, write_run_of_this_host
 from sidecars import states
 
 from timing_logger.engine.live import sidecars
 from timing_logger.engine.live.digest_folder import DigestFolder
-from timing_logger.monitoring.looking import MOST_BYTES_PER_S
+from timing_logger.monitor import Settings
+from timing_logger.monitoring.looking import MOST_BYTES_PER_S, Looking
 from timing_logger.run_info import read_sidecar, sidecar_path
 
 
@@ -23,6 +25,54 @@ def run_of_two_hosts(tmp_path: Path) -> Path:
     for rank in range(4):
         is_of_host(folder / f"timing-rank{rank}.csv", f"node{rank // 2}")
     return folder
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run of this host, of which one rank is slow, whose files nobody looked at yet."""
+    return write_run_of_this_host(tmp_path / "run")
+
+
+def looking_at(folder: Path, **settings: Any) -> tuple[Looking, Voice]:
+    """Return what the monitor of this host does, and whom it tells."""
+    voice = Voice()
+    return Looking(Settings(log_dir=str(folder), every_s=EVERY_S, **settings), voice), voice
+
+
+def test_a_healthy_run_is_looked_at_and_nothing_is_told(tmp_path: Path) -> None:
+    folder = write_run_of_this_host(tmp_path / "run", slow_rank=None)
+    monitor, voice = looking_at(folder)
+    for _ in range(2):
+        monitor.look()
+    monitor.close()
+    assert voice.said == []
+    assert not (folder / "verdicts.jsonl").exists()
+    assert (folder / "monitor" / "judge.lock").exists()
+
+
+def test_files_of_an_earlier_run_are_not_judged(run: Path) -> None:
+    monitor, voice = looking_at(run, since_unix_s=time.time())
+    for _ in range(2):
+        monitor.look()
+    monitor.close()
+    assert voice.said == []
+    assert not (run / "verdicts.jsonl").exists()
+
+
+def test_what_cannot_be_judged_is_said_once_and_looked_at_again(run: Path) -> None:
+    damaged = run / "timing-rank1.csv"
+    content = damaged.read_bytes()
+    damaged.write_bytes(b"no,timing,file\n1,2,3\n")
+    monitor, voice = looking_at(run)
+    for _ in range(2):
+        monitor.look()
+    (said,) = voice.said
+    assert "cannot be judged" in said["said"]
+    damaged.write_bytes(content)
+    for _ in range(2):
+        monitor.look()
+    monitor.close()
+    assert voice.events == [("begins", [2])]
 
 
 def test_a_rank_of_another_host_is_named_by_what_that_host_passes_on(
@@ -78,7 +128,7 @@ def test_what_the_one_that_judges_tells_is_told_once_by_each(
         first.look()
         second.look()
     first.close()
-    for _ in range(3):
+    for _ in range(2):
         second.look()
         second.hear_other()
     second.close()

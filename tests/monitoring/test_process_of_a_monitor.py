@@ -8,13 +8,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import warm
 from conditions import wait_for
 from monitored_runs import LIMIT_S, monitor_of, write_run_of_this_host
 from places import ROOT
@@ -37,22 +35,10 @@ def has_ended(pid: int) -> bool:
         return True
 
 
-@pytest.fixture
-def starts_warm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The monitor's process has imported pandas already."""
-    monkeypatch.setattr(sys, "executable", warm.python())
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of which one rank is slow, whose files nobody looked at yet."""
     return write_run_of_this_host(tmp_path_factory.mktemp("monitored") / "run")
-
-
-@pytest.fixture
-def run(folder: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
-    return shutil.copytree(folder, tmp_path / "run")
 
 
 class Behaved(NamedTuple):
@@ -102,35 +88,6 @@ def test_who_is_slow_is_told_to_whoever_started_it_and_stands_in_the_folder(beha
     assert (event["change"], event["verdict"], event["ranks"]) == ("begins", "rank", [2])
     (line,) = (folder / "verdicts.jsonl").read_text().splitlines()
     assert json.loads(line) == event
-
-
-@pytest.mark.usefixtures("starts_warm")
-def test_a_healthy_run_is_looked_at_and_nothing_is_told(tmp_path: Path) -> None:
-    folder = write_run_of_this_host(tmp_path / "run", slow_rank=None)
-    with monitor_of(folder) as (process, heard):
-        process.close(LIMIT_S)
-        assert heard.next("ended") == 0
-    assert not (folder / "verdicts.jsonl").exists()
-    assert (folder / "monitor" / "judge.lock").exists()
-
-
-@pytest.mark.usefixtures("starts_warm")
-def test_files_of_an_earlier_run_are_not_judged(run: Path) -> None:
-    with monitor_of(run, since_unix_s=time.time()) as (process, heard):
-        process.close(LIMIT_S)
-        assert heard.next("ended") == 0
-    assert not (run / "verdicts.jsonl").exists()
-
-
-@pytest.mark.usefixtures("starts_warm")
-def test_what_cannot_be_judged_is_said_once_and_looked_at_again(run: Path) -> None:
-    damaged = run / "timing-rank1.csv"
-    content = damaged.read_bytes()
-    damaged.write_bytes(b"no,timing,file\n1,2,3\n")
-    with monitor_of(run) as (_, heard):
-        assert "cannot be judged" in heard.next("said")
-        damaged.write_bytes(content)
-        assert heard.next("event")["ranks"] == [2]
 
 
 def test_it_ends_when_whoever_started_it_is_killed(tmp_path: Path) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import pytest
 from simulated_runs import data_parallel, factors
+from snapshots import SLOW, snapshot_of
 from timing_files import record, write_sidecar, write_table, write_timing_file
 
-from timing_logger.engine.live import Watcher
+from timing_logger.engine.live import Snapshot, Watcher
 from timing_logger.monitoring import run_page
 from timing_logger.monitoring.run_page import NOW, PAGE, RunPage
 
@@ -26,6 +27,23 @@ class Said(list[str]):
 def page_of(folder: Path, every_s: float = 0.01) -> tuple[RunPage, Said]:
     said = Said()
     return RunPage(Watcher(folder, ENDLESS_S), HOSTILE, every_s, said.append), said
+
+
+class Shown:
+    """A watcher that sees what it is given."""
+
+    def __init__(self, *snapshots: Snapshot) -> None:
+        self._left = list(snapshots)
+
+    def snapshot(self) -> Snapshot:
+        return self._left.pop(0)
+
+    def timings(self) -> None:
+        """There are none: figures have nothing in them."""
+
+
+def page_over(*snapshots: Snapshot, every_s: float = 0.01) -> RunPage:
+    return RunPage(cast("Watcher", Shown(*snapshots)), HOSTILE, every_s, print)
 
 
 def state_of(page: RunPage) -> dict[str, Any]:
@@ -47,17 +65,6 @@ def fails(*_: object) -> None:
     raise ValueError(HOSTILE)
 
 
-def test_before_the_first_file_it_says_so_and_then_it_shows_the_run(tmp_path: Path) -> None:
-    page, said = page_of(tmp_path / "later")
-    page.look()
-    assert "No timing files yet" in state_of(page)["now"]
-    write_running(tmp_path / "later")
-    page.look()
-    assert "2 ranks" in state_of(page)["now"]
-    assert b'id="timeline"' in (page.served(PAGE) or b"")
-    assert said == []
-
-
 def test_its_name_is_text_however_it_is_spelt(tmp_path: Path) -> None:
     page, _ = page_of(tmp_path)
     page.look()
@@ -66,36 +73,66 @@ def test_its_name_is_text_however_it_is_spelt(tmp_path: Path) -> None:
     assert HOSTILE.encode() not in served
 
 
+class Looked(NamedTuple):
+    """The page of a run that was looked at three times, the first time before it had files.
+
+    Attributes:
+        page: the page.
+        states: its state after each look.
+        whole: the whole page after each look.
+        said: what it said.
+    """
+
+    page: RunPage
+    states: list[dict[str, Any]]
+    whole: list[bytes | None]
+    said: Said
+
+
 @pytest.fixture(scope="module")
-def looked(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunPage, list[dict[str, Any]]]:
-    """The page of a run that was looked at three times, and its state after each."""
-    folder = tmp_path_factory.mktemp("looked")
-    write_running(folder)
-    page, _ = page_of(folder)
-    states = []
-    for _ in range(3):
+def looked(tmp_path_factory: pytest.TempPathFactory) -> Looked:
+    folder = tmp_path_factory.mktemp("looked") / "later"
+    page, said = page_of(folder)
+    states, whole = [], []
+    for n_looks in range(3):
+        if n_looks == 1:
+            write_running(folder)
         page.look()
         states.append(state_of(page))
-    return page, states
+        whole.append(page.served(PAGE))
+    return Looked(page, states, whole, said)
 
 
-def test_a_request_makes_nothing(looked: tuple[RunPage, list[dict[str, Any]]]) -> None:
-    page, _ = looked
+@pytest.fixture
+def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are made when they are due, and there is nothing in them."""
+    monkeypatch.setattr(run_page, "figures_of", lambda *_: None)
+
+
+def test_before_the_first_file_it_says_so_and_then_it_shows_the_run(looked: Looked) -> None:
+    assert "No timing files yet" in looked.states[0]["now"]
+    assert "2 ranks" in looked.states[1]["now"]
+    assert b'id="timeline"' in (looked.page.served(PAGE) or b"")
+    assert looked.said == []
+
+
+def test_a_request_makes_nothing(looked: Looked) -> None:
+    page = looked.page
     assert page.served(PAGE) is page.served(PAGE)
     assert page.served(NOW) is page.served(NOW)
 
 
-def test_each_look_renews_the_head_and_few_the_figures(looked: tuple[RunPage, list[dict[str, Any]]]) -> None:
-    _, states = looked
-    assert [state["version"] for state in states] == [1, 2, 3]
-    assert [state["figures"] for state in states] == [1, 1, 1]
+def test_each_look_renews_the_head_and_few_the_figures(looked: Looked) -> None:
+    assert [state["version"] for state in looked.states] == [1, 2, 3]
+    assert [state["figures"] for state in looked.states] == [0, 1, 1]
+    assert looked.whole[2] is looked.whole[1]
 
 
-def test_figures_are_made_again_when_they_are_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("without_figures")
+def test_figures_are_made_again_when_they_are_due(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_page, "FIGURES_EVERY_S", 0.0)
     monkeypatch.setattr(run_page, "LEAST_PAUSE", 0.0)
-    write_running(tmp_path)
-    page, _ = page_of(tmp_path)
+    page = page_over(snapshot_of(2), snapshot_of(2))
     page.look()
     first = page.served(PAGE)
     page.look()
@@ -103,37 +140,34 @@ def test_figures_are_made_again_when_they_are_due(tmp_path: Path, monkeypatch: p
     assert page.served(PAGE) != first
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_nothing_is_made_while_nobody_asks_and_who_asks_then_causes_a_look(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    write_running(tmp_path)
-    page, _ = page_of(tmp_path, every_s=ENDLESS_S)
+    page = page_over(*[snapshot_of(2)] * 3, every_s=ENDLESS_S)
     page.look()
-    monkeypatch.setattr(run_page, "ASKED_WITHIN_S", -1.0)  # it is always long ago
-    page.look()
-    assert state_of(page)["version"] == 1
-    page.wait()  # not for its whole time
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(run_page, "ASKED_WITHIN_S", -1.0)  # it is always long ago
+        page.look()
+        assert state_of(page)["version"] == 1
+        page.wait()  # not for its whole time
     page.look()
     assert state_of(page)["version"] == 2
 
 
-def test_a_change_is_told_when_nobody_asked_as_it_came(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    factor = factors(60, 4)
-    factor[:, 1] *= 2
-    write_table(tmp_path, data_parallel(factor))
-    page, _ = page_of(tmp_path)
-    monkeypatch.setattr(run_page, "ASKED_WITHIN_S", -1.0)
+@pytest.mark.usefixtures("without_figures")
+def test_a_change_is_told_when_nobody_asked_as_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = page_over(*[snapshot_of(4, SLOW)] * 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(run_page, "ASKED_WITHIN_S", -1.0)
+        page.look()
+        page.look()
     page.look()
-    page.look()
-    monkeypatch.undo()
-    page.look()
-    assert state_of(page)["now"].count("rank 1 costs this run") == 1
-    assert "Rank 1 costs this run" in state_of(page)["now"]
+    assert state_of(page)["now"].count("rank 3 costs this run") == 1
+    assert "Rank 3 costs this run" in state_of(page)["now"]
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_when_the_run_ends_the_last_figures_are_made_at_once(tmp_path: Path) -> None:
     write_running(tmp_path)
     page, _ = page_of(tmp_path)
@@ -148,6 +182,7 @@ def test_when_the_run_ends_the_last_figures_are_made_at_once(tmp_path: Path) -> 
     assert state_of(page)["figures"] == 2
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_a_run_that_goes_on_in_the_folder_is_followed_again(tmp_path: Path) -> None:
     write_table(tmp_path, data_parallel(factors(40, 2)))
     page, _ = page_of(tmp_path)
@@ -158,17 +193,18 @@ def test_a_run_that_goes_on_in_the_folder_is_followed_again(tmp_path: Path) -> N
     assert state_of(page)["over"] is False
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_what_goes_wrong_is_on_the_page_and_is_said_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_running(tmp_path)
     page, said = page_of(tmp_path)
-    monkeypatch.setattr(Watcher, "snapshot", fails)
-    for _ in range(3):
-        page.look()
+    with monkeypatch.context() as patch:
+        patch.setattr(Watcher, "snapshot", fails)
+        for _ in range(3):
+            page.look()
     assert "cannot be looked at now" in state_of(page)["now"]
     assert said == [f"ValueError: {HOSTILE}"]
-    monkeypatch.undo()
     page.look()
     assert "2 ranks" in state_of(page)["now"]
 

@@ -7,16 +7,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pandas as pd
 import pytest
 from browser import OpenPage
 from conditions import wait_for
 from simulated_runs import data_parallel, factors
 from timing_files import write_sidecar, write_table
 
+from timing_logger.analysis import Verdict
 from timing_logger.engine.live import Watcher
 from timing_logger.monitoring import run_page
 from timing_logger.monitoring.page_server import LOOPBACK, PageServer
 from timing_logger.monitoring.run_page import RunPage
+from timing_logger.report.html._findings import Findings
+from timing_logger.report.html.live_page import figures_of
 
 ENDLESS_S, EVERY_S = 1e9, 0.05
 STEPS_AT_ONCE = 20
@@ -92,7 +96,16 @@ class Reader:
 
 @pytest.fixture(scope="module", autouse=True)
 def figures_at_each_look() -> Iterator[None]:
+    """Figures are made at each look, always of what the first look found: that takes longest."""
+    made: list[Findings] = []
+
+    def figures_of_first_look(timings: pd.DataFrame, verdict: Verdict) -> Findings:
+        if not made:
+            made.append(figures_of(timings, verdict))
+        return made[0]
+
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_page, "figures_of", figures_of_first_look)
         patch.setattr(run_page, "FIGURES_EVERY_S", 0.0)
         patch.setattr(run_page, "LEAST_PAUSE", 0.0)
         yield

@@ -6,11 +6,11 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import warm
 from places import ROOT
 
 from timing_logger.monitoring.series import SERIES
@@ -31,7 +31,7 @@ def targets() -> Iterator[dict[str, Any]]:
 
 def test_the_page_has_the_table_that_the_code_makes(tmp_path: Path) -> None:
     copy = Path(shutil.copy(PAGE, tmp_path))
-    made = subprocess.run([sys.executable, "website/series_page.py", str(copy)], cwd=ROOT, check=False)
+    made = subprocess.run([warm.python(), "website/series_page.py", str(copy)], cwd=ROOT, check=False)
     assert made.returncode == 0
     assert copy.read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8"), (
         "make numbers writes the table"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -33,11 +33,17 @@ WITHOUT_LOSS: dict[str, tuple[Callable[..., Tensor], Callable[[], Any]]] = {
 
 
 class Ranks(NamedTuple):
-    """A communicator, and this process's place in it."""
+    """A communicator, this process's place in it, and what is tried with each kind of number."""
 
     comm: Any
     rank: int
     size: int
+    dtypes: Sequence[torch.dtype] = DTYPES
+
+
+def dtypes_of(names: str) -> list[torch.dtype]:
+    """What an argument of a program says, with commas."""
+    return [getattr(torch, name) for name in names.split(",")]
 
 
 def whole_numbers(rank: int, step: int, length: int, dtype: torch.dtype, limit: int = 8) -> Tensor:
@@ -65,7 +71,7 @@ def nothing_left_out(ranks: Ranks) -> dict[str, Any]:
     found = {}
     lengths = {1, max(1, ranks.size - 1), ranks.size + 3}  # also fewer entries than ranks
     for name, (reduce, compressor) in WITHOUT_LOSS.items():
-        for dtype in DTYPES:
+        for dtype in ranks.dtypes:
             for length in lengths:
                 tensors = [whole_numbers(r, length, length, dtype) for r in range(ranks.size)]
                 result = reduce(tensors[ranks.rank], comm=ranks.comm, compressor=compressor(), name="w")
@@ -81,7 +87,7 @@ def as_in_one_process(ranks: Ranks) -> dict[str, Any]:
     """Several steps of topk and gtopk beside the reference: ``[results equal, residuals equal, bits]``."""
     found = {}
     for name, reference in (("topk", topk), ("gtopk", gtopk)):
-        for dtype in DTYPES:
+        for dtype in ranks.dtypes:
             for numbers in (whole_numbers, normal_numbers):
                 key = f"{name}, {dtype}, {numbers.__name__}"
                 found[key] = _beside(SPARSE[name], reference, ranks, dtype, numbers)
@@ -114,7 +120,7 @@ def what_becomes_of_the_gradient(ranks: Ranks) -> dict[str, Any]:
     found = {}
     exact_means = ranks.size & (ranks.size - 1) == 0
     for name, reduce in SPARSE.items():
-        for dtype in DTYPES if exact_means else DTYPES[2:]:
+        for dtype in ranks.dtypes if exact_means else [one for one in ranks.dtypes if one in DTYPES[2:]]:
             compressor = TopK(0.1)
             given, received = torch.zeros(40).double(), torch.zeros(40).double()
             for step in range(4):

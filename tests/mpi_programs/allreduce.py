@@ -1,4 +1,7 @@
-"""The all-reducers' results, rows and refusals over MPI, on the numbers of ranks that are named."""
+"""The all-reducers' results, rows and refusals over MPI.
+
+Arguments: the dtypes of what is tried with several, with commas, and the numbers of ranks.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from _reductions import (
     WITHOUT_LOSS,
     Ranks,
     as_in_one_process,
+    dtypes_of,
     let_go_and_kept_elsewhere,
     names_do_not_mix,
     nothing_left_out,
@@ -179,10 +183,10 @@ def results_on(ranks: Ranks) -> dict[str, Any]:
     return {**results, "seconds": seconds}
 
 
-numbers = map(int, sys.argv[1:])
+dtypes, numbers = dtypes_of(sys.argv[1]), map(int, sys.argv[2:])
 report(
     [
-        [comm.size, comm.rank, results_on(Ranks(comm, comm.rank, comm.size))]
+        [comm.size, comm.rank, results_on(Ranks(comm, comm.rank, comm.size, dtypes))]
         for comm in communicators(*numbers)
     ]
 )

@@ -68,5 +68,5 @@ PECULIAR: dict[str, Data] = {
     "the same everywhere": lambda call, rank, size: whole(call, 0, 50),
     "one entry": lambda call, rank, size: torch.full((1,), rank + 1.0, dtype=torch.float64),
 }
-_BY_DAY = ("many entries", "one region", "all equal", "all zeros")
+_BY_DAY = ("many entries", "all equal", "all zeros")
 DATA = {"all": USUAL | PECULIAR, "by day": USUAL | {name: PECULIAR[name] for name in _BY_DAY}}

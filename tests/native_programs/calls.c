@@ -44,7 +44,7 @@ static pthread_barrier_t all_called;
 static void *send_and_receive(void *tag)
 {
     int got, i, to = (rank + 1) % size, from = (rank + size - 1) % size;
-    for (i = 0; i < 300; i++) {
+    for (i = 0; i < 100; i++) {
         if (i == 1)
             pthread_barrier_wait(&all_called);
         MPI_Sendrecv(&i, 1, MPI_INT, to, (int) (long) tag, &got, 1, MPI_INT, from, (int) (long) tag, MPI_COMM_WORLD,

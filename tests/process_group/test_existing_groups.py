@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from slow import slow
 from torch.nn.parallel import DistributedDataParallel
 from torch_runner import run_with_torchrun
 
@@ -25,6 +26,10 @@ TRAININGS = (
     "in order", "one bucket", "torch's default sizes", "out of order", "of one size, out of order", "views",
     "static graph", "a part unused", "frozen", "two types", "buffers", "allreduce_hook", "fp16_compress_hook",
 )  # fmt: skip
+BY_DAY = (
+    "in order", "out of order", "static graph", "a part unused", "two types", "buffers", "fp16_compress_hook",
+)  # fmt: skip
+OTHERS = tuple(name for name in TRAININGS if name not in BY_DAY)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +39,23 @@ def initialised() -> Results:
 
 @pytest.fixture(scope="module")
 def instrumented() -> Results:
-    return run_with_torchrun(2, "instrumented_group.py", "instrument")
+    return run_with_torchrun(2, "instrumented_group.py", "instrument", *BY_DAY)
+
+
+@pytest.fixture(scope="module")
+def instrumented_others() -> Results:
+    return run_with_torchrun(2, "instrumented_group.py", "instrument", *OTHERS)
+
+
+def with_instrument(request: pytest.FixtureRequest, name: str) -> Results:
+    """What a run was in which that training was over groups that were instrumented."""
+    results: Results = request.getfixturevalue("instrumented" if name in BY_DAY else "instrumented_others")
+    return results
+
+
+NAMES_WITH_INSTRUMENT = [
+    *BY_DAY, *(slow(name, "the same names, over groups of init_process_group by day") for name in OTHERS)
+]  # fmt: skip
 
 
 @pytest.fixture(params=[pytest.param("init_process_group", marks=pytest.mark.both_groups), "instrument"])
@@ -43,6 +64,22 @@ def either(request: pytest.FixtureRequest) -> Results:
     way = "initialised" if request.param == "init_process_group" else "instrumented"
     results: Results = request.getfixturevalue(way)
     return results
+
+
+@pytest.fixture(
+    params=[
+        *(pytest.param(("init", name), marks=pytest.mark.both_groups) for name in TRAININGS),
+        *(("instrument", name) for name in BY_DAY),
+        *(slow(("instrument", name), "over groups of init_process_group by day") for name in OTHERS),
+    ],
+    ids="-".join,
+)
+def trained(request: pytest.FixtureRequest) -> tuple[Results, str]:
+    """What a run with a training was, and the training's name."""
+    way, name = request.param
+    if way == "init":
+        return request.getfixturevalue("initialised"), name
+    return with_instrument(request, name), name
 
 
 def rows(rank: dict[str, Any], iteration: int) -> list[Row]:
@@ -62,15 +99,17 @@ def buckets(found: list[Row]) -> list[str]:
 # -- DDP -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", TRAININGS)
-def test_losses_and_parameters_are_those_of_an_untimed_training(either: Results, name: str) -> None:
-    for rank in either:
+def test_losses_and_parameters_are_those_of_an_untimed_training(trained: tuple[Results, str]) -> None:
+    results, name = trained
+    for rank in results:
         assert rank["trainings"][name]["timed"] == rank["trainings"][name]["untimed"]
 
 
-@pytest.mark.parametrize("name", TRAININGS)
-def test_a_bucket_has_the_name_of_the_first_parameter_that_a_hook_is_told(either: Results, name: str) -> None:
-    for rank in either:
+def test_a_bucket_has_the_name_of_the_first_parameter_that_a_hook_is_told(
+    trained: tuple[Results, str],
+) -> None:
+    results, name = trained
+    for rank in results:
         part = rank["trainings"][name]
         found = [buckets(step) for step in steps(rank, part)]
         assert found[0] == part["told"][0]
@@ -79,16 +118,16 @@ def test_a_bucket_has_the_name_of_the_first_parameter_that_a_hook_is_told(either
             assert named in (told, [])
 
 
-@pytest.mark.parametrize("name", TRAININGS)
-def test_two_passes_at_most_have_buckets_without_names(either: Results, name: str) -> None:
-    for rank in either:
+def test_two_passes_at_most_have_buckets_without_names(trained: tuple[Results, str]) -> None:
+    results, name = trained
+    for rank in results:
         named = [buckets(step) for step in steps(rank, rank["trainings"][name])]
         assert named.count([]) <= 2
 
 
-@pytest.mark.parametrize("name", TRAININGS)
-def test_a_bucket_is_a_row_and_a_wait_of_the_backward_pass(either: Results, name: str) -> None:
-    for rank in either:
+def test_a_bucket_is_a_row_and_a_wait_of_the_backward_pass(trained: tuple[Results, str]) -> None:
+    results, name = trained
+    for rank in results:
         part = rank["trainings"][name]
         for step, told in zip(steps(rank, part), part["told"], strict=True):
             issued = [row for row in step if row["operation"] == "IALLREDUCE"]
@@ -248,9 +287,11 @@ def test_a_later_instrument_goes_on_counting_where_the_first_stopped(instrumente
         assert (row["operation"], row["seq"]) == ("ALLREDUCE", 7)
 
 
-@pytest.mark.parametrize("name", TRAININGS)
-def test_a_model_trains_on_after_uninstrument(initialised: Results, instrumented: Results, name: str) -> None:
-    for rank, by_init in zip(instrumented, initialised, strict=True):
+@pytest.mark.parametrize("name", NAMES_WITH_INSTRUMENT)
+def test_a_model_trains_on_after_uninstrument(
+    initialised: Results, name: str, request: pytest.FixtureRequest
+) -> None:
+    for rank, by_init in zip(with_instrument(request, name), initialised, strict=True):
         loss = rank["trainings"][name]["goes on"]
         assert loss == by_init["trainings"][name]["goes on"]
         assert loss < rank["trainings"][name]["timed"][0]

@@ -10,7 +10,8 @@ import torch.distributed as dist
 from slow import slow
 from torch_runner import run_with_torchrun
 
-pytestmark = [pytest.mark.both_cores, pytest.mark.both_groups]
+pytestmark = pytest.mark.both_groups
+both_cores = pytest.mark.both_cores  # rows that a core writes; what torch returns is no matter of the core
 
 Results = list[dict[str, Any]]
 Row = dict[str, Any]
@@ -76,7 +77,12 @@ def timed() -> Results:
 
 @pytest.fixture(scope="module")
 def untimed() -> Results:
-    return run_with_torchrun(2, "timed_group.py", "untimed")
+    return run_with_torchrun(2, "timed_group.py", "untimed", *PARTS)
+
+
+@pytest.fixture(scope="module")
+def untimed_compiled() -> Results:
+    return run_with_torchrun(2, "timed_group.py", "untimed", "compiled")
 
 
 @pytest.fixture(
@@ -116,13 +122,27 @@ def by_number(found: list[Row]) -> list[Row]:
 # -- nothing changes -------------------------------------------------------------------------------------
 
 
-PARTS = "collectives", "objects", "messages", "functional", "groups", "facts"
+PARTS = "facts", "collectives", "objects", "messages", "functional", "groups"
 
 
 @pytest.mark.parametrize("part", PARTS)
 def test_what_comes_out_is_what_an_untimed_group_gives(timed: Results, untimed: Results, part: str) -> None:
     for with_rows, without in zip(timed, untimed, strict=True):
         assert with_rows[part] == without[part]
+
+
+def test_compiled_calls_give_what_they_give_if_they_are_not_compiled(timed: Results) -> None:
+    for rank in timed:
+        assert rank["compiled"]["functional, aot_eager"] == rank["functional"]["functional"]
+
+
+@pytest.mark.slow("compiling takes seconds; what comes out is compared with uncompiled calls by day")
+def test_what_comes_out_of_compiled_calls_is_what_an_untimed_group_gives(
+    timed: Results, untimed_compiled: Results
+) -> None:
+    for with_rows, without in zip(timed, untimed_compiled, strict=True):
+        assert with_rows["compiled"] == without["compiled"]
+        assert "Error: " not in str(without["compiled"])
 
 
 def test_the_untimed_run_is_torchs_own_and_every_call_of_it_worked(timed: Results, untimed: Results) -> None:
@@ -156,6 +176,7 @@ def test_in_torchs_debug_mode_the_backend_is_torchs_wrapper_and_the_rows_are_the
 # -- collectives -----------------------------------------------------------------------------------------
 
 
+@both_cores
 @pytest.mark.parametrize("name", COLLECTIVES)
 def test_a_call_that_waits_is_one_row(timed: Results, name: str) -> None:
     if name == "together all_gather" and torch.__version__.startswith("2.8."):
@@ -167,6 +188,7 @@ def test_a_call_that_waits_is_one_row(timed: Results, name: str) -> None:
         assert (row["group"], row["group_size"], row["status"]) == (WORLD, 2, "ok")
 
 
+@both_cores
 @pytest.mark.parametrize("name", [name for name in COLLECTIVES if name not in FUTURE_FOR_A_WORK])
 def test_a_call_in_the_background_is_a_row_and_a_wait_with_its_number(timed: Results, name: str) -> None:
     operation, size, peer = COLLECTIVES[name]
@@ -178,6 +200,7 @@ def test_a_call_in_the_background_is_a_row_and_a_wait_with_its_number(timed: Res
         assert waited == {**issued, "operation": "WAIT"}
 
 
+@both_cores
 @pytest.mark.parametrize("name", FUTURE_FOR_A_WORK)
 def test_a_call_of_which_torch_gives_a_future_alone_has_a_row_and_no_wait(timed: Results, name: str) -> None:
     operation, size, _ = COLLECTIVES[name]
@@ -186,12 +209,14 @@ def test_a_call_of_which_torch_gives_a_future_alone_has_a_row_and_no_wait(timed:
         assert (row["operation"], row["size"], row["status"]) == ("I" + operation, size, "ok")
 
 
+@both_cores
 def test_collectives_of_a_group_are_numbered_in_the_order_of_the_calls(timed: Results) -> None:
     called = [f"{name}, {kind}" for name in COLLECTIVES for kind in ("sync", "async")]
     for rank in timed:
         assert [rows(rank, label)[0]["seq"] for label in called] == list(range(len(called)))
 
 
+@both_cores
 def test_no_row_has_a_negative_duration(timed: Results) -> None:
     for rank in timed:
         assert rank["shortest"] >= 0
@@ -209,6 +234,7 @@ def test_collectives_of_objects_are_the_rows_of_what_torch_sends(timed: Results,
         assert [row["seq"] for row in found] == [row["seq"] for row in rows(timed[0], name)]
 
 
+@both_cores
 def test_a_message_of_an_object_is_its_size_and_its_bytes(timed: Results) -> None:
     sent, received = (by_number(rows(rank, "object message")) for rank in timed)
     assert [row["operation"] for row in sent] == ["ISEND", "WAIT"] * 2
@@ -228,6 +254,7 @@ def messages(rank: dict[str, Any], operation: str, peer: int, labels: tuple[str,
 EVERY_MESSAGE = "object message", "messages", "batch_isend_irecv", "any source"
 
 
+@both_cores
 def test_messages_have_a_number_for_each_direction_and_peer(timed: Results) -> None:
     for sender, receiver in ((0, 1), (1, 0)):
         sent = messages(timed[sender], "ISEND", receiver, EVERY_MESSAGE)
@@ -238,6 +265,7 @@ def test_messages_have_a_number_for_each_direction_and_peer(timed: Results) -> N
     assert len(messages(timed[1], "ISEND", 0, EVERY_MESSAGE)) == 1 + 1 + 1
 
 
+@both_cores
 def test_a_wait_for_a_message_has_its_number_and_peer(timed: Results) -> None:
     for rank in timed:
         for label in EVERY_MESSAGE:
@@ -264,6 +292,7 @@ def test_a_receive_from_any_source_says_from_whom_it_was(four: Results) -> None:
     assert four[0]["messages"]["any source"] == [1, 2, 3]
 
 
+@both_cores
 def test_a_message_whose_peer_is_given_by_name_has_peer_and_number(timed: Results) -> None:
     before = len(messages(timed[0], "ISEND", 1, EVERY_MESSAGE))
     (sent, *_), (received, *_) = rows(timed[0], "by names"), rows(timed[1], "by names")
@@ -284,6 +313,7 @@ def test_functional_collectives_are_rows_compiled_or_not(timed: Results, name: s
         assert waits == [{**row, "operation": "WAIT"} for row in issued]
 
 
+@both_cores
 def test_a_coalesced_functional_call_is_one_row(timed: Results) -> None:
     for rank in timed:
         issued, waited = by_number(rows(rank, "functional coalesced"))
@@ -375,6 +405,7 @@ def test_a_number_names_the_same_collective_on_every_rank(timed: Results, four: 
         assert len(named) == 2 * (2 * 4 + 1 + 5 + 1)
 
 
+@both_cores
 def test_calls_that_are_not_sampled_count(timed: Results) -> None:
     for rank in timed:
         first = [row for row in rows(rank, "sampled") if row["operation"] == "ALLREDUCE"]
@@ -385,6 +416,7 @@ def test_calls_that_are_not_sampled_count(timed: Results) -> None:
         assert [seq - world[0] for seq in world] == [0, 4, 2 * a_step, 2 * a_step + 4]
 
 
+@both_cores
 def test_messages_that_are_not_sampled_count_from_any_source_too(timed: Results) -> None:
     sent = messages(timed[0], "ISEND", 1, ("sampled",))
     received = messages(timed[1], "IRECV", 0, ("sampled",))

@@ -25,28 +25,29 @@ READING = [f"{LOGGER}/{name}" for name in ("analysis", "cli", "engine", "monitor
 TIMES = {"end_counter", "elapsed_ms", "timestamp", "issue_counter", "start_s", "end_s", "begin_s"}
 
 
-class _WhatRuns(ast.NodeTransformer):
-    """Leaves out what only a type checker looks at: annotations, and what is imported for them."""
-
-    def visit_If(self, node: ast.If) -> ast.AST | None:
-        return None if ast.unparse(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
-
-    def visit_arg(self, node: ast.arg) -> ast.AST:
-        node.annotation = None
-        return node
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        node.returns = None
-        return self.generic_visit(node)
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        node.annotation = ast.Constant(None)
-        return self.generic_visit(node)
+ANNOTATIONS = {(ast.arg, "annotation"), (ast.FunctionDef, "returns"), (ast.AnnAssign, "annotation")}
 
 
 @cache
 def running(file: Path) -> list[ast.AST]:
-    return list(ast.walk(_WhatRuns().visit(ast.parse(file.read_text(encoding="utf-8")))))
+    """Return the nodes of a file without what only a type checker looks at."""
+    return list(_what_runs(ast.parse(file.read_text(encoding="utf-8"))))
+
+
+def _what_runs(tree: ast.AST) -> Iterator[ast.AST]:
+    """Leaves out annotations, and what is imported for them; ``ast.walk`` over a changed tree takes long."""
+    waiting = [tree]
+    for node in waiting:
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            continue
+        yield node
+        for field in node._fields:
+            value = getattr(node, field, None)
+            if isinstance(value, ast.AST):
+                if field != "ctx" and (type(node), field) not in ANNOTATIONS:
+                    waiting.append(value)
+            elif isinstance(value, list):
+                waiting.extend(one for one in value if isinstance(one, ast.AST))
 
 
 def files_of(*places: str) -> list[Path]:
@@ -63,7 +64,16 @@ def where(does: Callable[[ast.AST], bool], *places: str) -> set[str]:
 @cache
 def called(node: ast.AST) -> str:
     """Return what a node calls, such as ``signal.signal``; "" if it is no call."""
-    return ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+    return _dotted(node.func) if isinstance(node, ast.Call) else ""
+
+
+def _dotted(node: ast.AST) -> str:
+    """``ast.unparse``, which takes long, of an expression that mostly is a name or one of its attributes."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and isinstance(node.value, (ast.Attribute, ast.Name)):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return ast.unparse(node)
 
 
 @cache

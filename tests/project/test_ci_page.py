@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 import subprocess
-from pathlib import Path
+import sys
 from typing import Any
 
 import pytest
@@ -80,18 +80,33 @@ def test_what_the_page_shows_of_the_json_is_in_it(capsys: pytest.CaptureFixture[
     assert {key: printed[key] for key in shown} == shown
 
 
-def test_the_script_exits_with_1_if_steps_are_longer(tmp_path: Path) -> None:
-    folders = [
-        ",".join(map(str, write_runs(tmp_path / name, 3, noise=0.001, longer_ms={"FORWARD": longer_ms})))
-        for name, longer_ms in (("before", 0.0), ("same", 0.0), ("after", 5.0))
-    ]
-    before, same, after = folders
-    for side, code in ((same, 0), (after, 1)):
-        run = subprocess.run(
-            [warm.python(), "-c", block("python"), side, before], cwd=ROOT, capture_output=True, text=True,
-            timeout=PROCESS_S, check=False,
-        )  # fmt: skip
-        assert run.returncode == code, run.stderr
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Three runs each of a program, of it again, and of a slower one, as the script takes them."""
+    folder = tmp_path_factory.mktemp("runs")
+    return {
+        name: ",".join(
+            map(str, write_runs(folder / name, 3, noise=0.001, longer_ms={"FORWARD": ms}, n_steps=15))
+        )
+        for name, ms in (("before", 0.0), ("same", 0.0), ("after", 5.0))
+    }
+
+
+def test_the_script_exits_with_1_if_steps_are_longer(sides: dict[str, str]) -> None:
+    run = subprocess.run(
+        [warm.python(), "-c", block("python"), sides["after"], sides["before"]], cwd=ROOT,
+        capture_output=True, text=True, timeout=PROCESS_S, check=False,
+    )  # fmt: skip
+    assert run.returncode == 1, run.stderr
+
+
+def test_the_script_exits_with_0_if_they_are_not(
+    sides: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["-c", sides["same"], sides["before"]])
+    with pytest.raises(SystemExit) as end:
+        exec(block("python"), {"__name__": "__main__"})
+    assert end.value.code == 0
 
 
 def test_the_workflow_may_do_no_more_than_read_and_ends() -> None:

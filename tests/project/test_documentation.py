@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from limits import PROCESS_S
 from mpi_runner import run_on_ranks
 from places import ROOT
 from processes import run_warm
@@ -29,8 +30,8 @@ GUIDES = (
     "migrating",
     "torch-distributed",
 )
-TRIED_ELSEWHERE = {"torch-distributed"}
-"""Pages whose snippets have a test of their own, which looks at the rows that they leave."""
+TRIED_ELSEWHERE = {"ci", "torch-distributed"}
+"""Pages whose snippets have a test of their own, which looks at what they do."""
 TEXTS = {
     page.stem: page.read_text(encoding="utf-8")
     for page in (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in GUIDES))
@@ -63,20 +64,63 @@ def test_there_are_snippets_to_try(page: str) -> None:
     assert f"{page}-1" in SNIPPETS
 
 
-@pytest.mark.parametrize("snippet", SNIPPETS.values(), ids=SNIPPETS.keys())
-def test_a_snippet_runs_as_it_stands(snippet: str, tmp_path: Path) -> None:
-    (tmp_path / "logs").mkdir()
-    (tmp_path / "logs" / "sample").symlink_to(ROOT / "logs" / "sample")
-    program = f"import os; os.chdir({str(tmp_path)!r})\n{snippet}"
+ONE_AFTER_THE_OTHER = """
+import os, sys, traceback
+import timing_logger.cli, timing_logger.reading, timing_logger.analysis
+
+for path in sys.argv[1:]:
+    sys.stdout.flush()
+    process = os.fork()
+    if not process:  # a fork of what is imported runs one snippet, and ends as any program does
+        os.dup2(os.open(path + ".stderr", os.O_WRONLY | os.O_CREAT), 2)
+        os.chdir(os.path.dirname(path))
+        sys.argv[1:] = []
+        exec(compile(open(path).read(), path, "exec"), {"__name__": "__main__"})
+        break
+    status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    with open(path + ".status", "w") as ended:
+        ended.write(str(status))
+"""
+"""Runs the snippets that it is told of, each in a process and folder of its own."""
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The files of the snippets that are programs of one process; all have run."""
+    paths = {}
+    for name, snippet in SNIPPETS.items():
+        if not is_of_ranks(snippet):
+            paths[name] = folder_with_sample(tmp_path_factory.mktemp(name)) / "snippet.py"
+            paths[name].write_text(snippet)
+    run = run_warm(ONE_AFTER_THE_OTHER, *paths.values(), timeout_s=4 * PROCESS_S)
+    assert run.returncode == 0, run.stderr
+    return paths
+
+
+def is_of_ranks(snippet: str) -> bool:
+    return "mpi4py" in snippet or 'os.environ["RANK"]' in snippet
+
+
+def folder_with_sample(folder: Path) -> Path:
+    (folder / "logs").mkdir()
+    (folder / "logs" / "sample").symlink_to(ROOT / "logs" / "sample")
+    return folder
+
+
+@pytest.mark.parametrize("name", SNIPPETS)
+def test_a_snippet_runs_as_it_stands(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    snippet = SNIPPETS[name]
+    if not is_of_ranks(snippet):
+        path = request.getfixturevalue("alone")[name]
+        assert Path(f"{path}.status").read_text() == "0", Path(f"{path}.stderr").read_text()
+        return
+    program = f"import os; os.chdir({str(folder_with_sample(tmp_path))!r})\n{snippet}"
     if "mpi4py" in snippet:
         (tmp_path / "snippet.py").write_text(program)
         assert run_on_ranks(2, tmp_path / "snippet.py").returncode == 0
-    elif 'os.environ["RANK"]' in snippet:
+    else:
         (tmp_path / "snippet.py").write_text(program)
         assert run_under_torchrun(2, tmp_path / "snippet.py").returncode == 0
-    else:
-        run = run_warm(program)
-        assert run.returncode == 0, run.stderr
 
 
 @pytest.mark.parametrize("page", sorted(SYMPTOMS))

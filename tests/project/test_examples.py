@@ -115,6 +115,7 @@ def test_the_comparison_shows_each_operation_of_each_all_reduce(compared: dict[s
     assert shown["ALLTOALLV, ms"] == shown["ALLGATHERV, ms"] == [False, False, False, True]
 
 
+@pytest.mark.slow("a job; what is malformed is parsed below, and what is no rank is refused before training")
 def test_a_malformed_straggler_is_refused_before_training(tmp_path: Path) -> None:
     run = run_on_ranks(1, TRAINING, "--straggler", "soon", "--log-dir", str(tmp_path / "logs"))
     assert run.returncode != 0
@@ -126,6 +127,7 @@ def test_a_straggler_that_is_no_rank_is_refused(tmp_path: Path) -> None:
     run = run_on_ranks(1, TRAINING, "--straggler", "1:30", "--log-dir", str(tmp_path / "logs"))
     assert run.returncode != 0
     assert "there is no rank 1 among 1 ranks" in run.stderr
+    assert not (tmp_path / "logs").exists()
 
 
 MALFORMED = "", "2", "2:", ":30", "-1:30", "2:-30", "2:nan", "2:inf", "2:30:", "2:30:5", "2:30:5-", "2:30:5-x"

@@ -23,12 +23,20 @@ def test_that_is_skipped_too(): pass
 """
 
 
+@pytest.fixture
+def without_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To load them takes longer than all else here."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_PLUGINS", "pytest_timeout")
+
+
 def outcome_of(folder: Path, text: str, *options: str) -> suite.Outcome:
     (folder / "test_it.py").write_text(text)
     part = suite.Part("a part", "not slow", [str(folder)], one_by_one=True)
     return suite.run(part, 1, ["-p", "no:cacheprovider", *options])
 
 
+@pytest.mark.usefixtures("without_plugins")
 def test_a_part_is_told_by_what_passed_failed_and_was_skipped_for_which_reason(tmp_path: Path) -> None:
     outcome = outcome_of(tmp_path, TWO_TESTS)
     assert (outcome.passed, outcome.skipped) == (1, Counter({"no such device": 2}))
@@ -37,10 +45,12 @@ def test_a_part_is_told_by_what_passed_failed_and_was_skipped_for_which_reason(t
     assert "a part" in failed
 
 
+@pytest.mark.usefixtures("without_plugins")
 def test_a_part_in_which_no_test_is_chosen_has_not_failed(tmp_path: Path) -> None:
     assert outcome_of(tmp_path, "")[:3] == ("a part", 0, [])
 
 
+@pytest.mark.usefixtures("without_plugins")
 def test_a_part_that_could_not_begin_has_failed(tmp_path: Path) -> None:
     assert "ended with 4" in outcome_of(tmp_path, "", "--no-such-option").failed[0]
 

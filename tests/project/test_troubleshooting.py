@@ -19,6 +19,7 @@ LEFT_OPEN = "\0"
 
 _OF_FORMATS = re.compile(r"\{[\w.!:]*\}|%[-.\d]*[sdrgf]")
 _ON_THE_PAGE = re.compile(r"'?<[\w .-]+>'?")
+_BLOCKS = ("body", "orelse", "finalbody")
 _SAID_BEFORE = re.compile(r"^(timing-logger: |Verdict: )")
 
 
@@ -45,7 +46,7 @@ def module_of(path: Path) -> str:
 
 
 def texts_of(source: str, module: str = "") -> Iterator[str]:
-    nodes = [*ast.walk(_without_docstrings(ast.parse(source)))]
+    nodes = [*_nodes(ast.parse(source))]
     whole = [node for node in nodes if isinstance(node, ast.JoinedStr)]
     parts = {id(part) for node in whole for part in node.values}
     for node in nodes:
@@ -60,15 +61,21 @@ def _as_one(text: str) -> str:
     return re.sub(f"{LEFT_OPEN}+", LEFT_OPEN, _OF_FORMATS.sub(LEFT_OPEN, text))
 
 
-def _without_docstrings(tree: ast.Module) -> ast.Module:
-    for node in ast.walk(tree):
-        for name in ("body", "orelse", "finalbody"):
-            if isinstance(statements := getattr(node, name, None), list):
-                setattr(node, name, [one for one in statements if not _is_text(one)])
-    return tree
+def _nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a tree as ``ast.walk`` does, but for docstrings."""
+    waiting = [tree]
+    for node in waiting:
+        yield node
+        for field in node._fields:
+            value = getattr(node, field, None)
+            if isinstance(value, list):
+                parts = [one for one in value if isinstance(one, ast.AST)]
+                waiting.extend([one for one in parts if not _is_text(one)] if field in _BLOCKS else parts)
+            elif isinstance(value, ast.AST) and field != "ctx":
+                waiting.append(value)
 
 
-def _is_text(statement: ast.stmt) -> bool:
+def _is_text(statement: ast.AST) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 

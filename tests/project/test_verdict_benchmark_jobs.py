@@ -59,9 +59,9 @@ def test_the_rows_of_free_steps_are_those_of_equal_steps_if_the_steps_are_equal(
 def test_no_rank_leaves_a_collective_before_the_last_one_has_come(job: str) -> None:
     rows = run_of(job, steps=12).timings
     rows = rows[rows["operation"].map(synchronises_all_ranks)]
-    for _, call in rows.groupby(["group", "seq"]):
-        assert len(call) == call["group_size"].iloc[0]
-        assert call["end_s"].min() >= call["start_s"].max()
+    calls = rows.groupby(["group", "seq"])
+    assert (calls.size() == calls["group_size"].first()).all()
+    assert (calls["end_s"].min() >= calls["start_s"].max()).all()
 
 
 @pytest.mark.parametrize("job", ["training", "evaluation", "short steps", "accumulation", "local SGD"])

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from slow import slow
 from timing_files import EPOCH_S, record, write_sidecar, write_timing_file
 
 from timing_logger import read_timings
@@ -361,7 +362,7 @@ def test_a_clock_that_drifts_steadily_is_followed_exactly_between_measurements(
 # -- what is said of it ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("question", ["summary", "waits", "trace"])
+@pytest.mark.parametrize("question", ["waits", "trace", slow("summary", "as of waits")])
 def test_the_command_line_says_whose_clock_was_stepped(
     question: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -373,7 +374,7 @@ def test_the_command_line_says_whose_clock_was_stepped(
     assert "timing-rank0.csv: its clock" not in said
 
 
-@pytest.mark.parametrize("question", ["summary", "waits"])
+@pytest.mark.parametrize("question", ["waits", slow("summary", "as of waits")])
 def test_the_command_line_says_nothing_of_clocks_that_only_drift(
     question: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile_files import change_sidecar, mutated, say_all, write_run
-from seeds import seeds
+from hostile_files import COMMANDS, FEW_COMMANDS, change_sidecar, mutated, say_all, write_run
 from slow import slow
 
 from timing_logger.reading import read_timings
@@ -72,17 +72,17 @@ def test_fields_that_are_lacking_or_not_known_are_no_flaw() -> None:
     }
 
 
+@pytest.mark.parametrize("command", ["waits", "trace -o {out}.json", slow("summary", "as of waits")])
 def test_summary_trace_and_reader_say_what_they_cannot_use(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "140")
     path, _ = write_run(tmp_path / "in")
     change_sidecar(path, lambda content: content["counters"].update(written=[18]))
     with pytest.warns(UserWarning, match="rank0.csv: its sidecar states no value that can be one for"):
         read_timings(tmp_path / "in")
-    said = say_all(tmp_path / "in", tmp_path, capsys, ["summary", "waits", "trace -o {out}.json"])
-    for one in said.values():
-        assert "states no value that can be one for counters.written" in one.out
+    said = say_all(tmp_path / "in", tmp_path, capsys, [command])[command]
+    assert "states no value that can be one for counters.written" in said.out
 
 
 def test_what_was_left_out_of_a_sidecar_is_still_named_in_parquet(tmp_path: Path) -> None:
@@ -97,9 +97,19 @@ def test_what_was_left_out_of_a_sidecar_is_still_named_in_parquet(tmp_path: Path
     assert first["sidecar"][UNUSABLE] == ["host"]
 
 
-@pytest.mark.parametrize("seed", seeds(3))
+ALL_COMMANDS = pytest.mark.slow("all commands, and more random mutations of the same kind")
+
+
+@pytest.mark.parametrize(
+    ("seed", "commands"),
+    [
+        (0, ("summary", *FEW_COMMANDS)),
+        *(pytest.param(seed, COMMANDS, marks=ALL_COMMANDS) for seed in range(3)),
+    ],
+    ids=["few-0", *(f"all-{seed}" for seed in range(3))],
+)
 def test_no_mutation_of_a_sidecar_ends_in_a_traceback(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int, commands: Sequence[str]
 ) -> None:
     files, chance = write_run(tmp_path / "in"), random.Random(seed)
 
@@ -110,7 +120,7 @@ def test_no_mutation_of_a_sidecar_ends_in_a_traceback(
         for path in files:
             if isinstance(json.loads(sidecar_path(path).read_text()), dict):
                 change_sidecar(path, change)
-    for one in say_all(tmp_path / "in", tmp_path / "out", capsys).values():
+    for one in say_all(tmp_path / "in", tmp_path / "out", capsys, commands).values():
         assert "\x1b" not in one.out
         assert "\u202e" not in one.out
 

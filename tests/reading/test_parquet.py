@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from hostile_files import say_all, write_run
+from slow import examples
 
 from timing_logger.errors import NotATimingFileError
 from timing_logger.reading import read_timings
@@ -17,7 +18,7 @@ from timing_logger.reading.parquet import pyarrow_parquet
 
 pytest.importorskip("pyarrow")
 
-N_FLIPS = 75  # in the pages, and as many in what describes them
+N_FLIPS = examples(75)  # in the pages, and as many in what describes them
 
 
 @pytest.fixture(scope="module")

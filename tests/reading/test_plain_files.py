@@ -118,7 +118,7 @@ CELLS = st.sampled_from(
 @example([(17, b"cuda:0/7")], b"\n", COLUMNS)
 @example([(17, b"cuda:0/7,")], b"\n", COLUMNS)
 @example([(0, b"-1")], b"\n", COLUMNS)
-@settings(deadline=None, max_examples=examples(80))
+@settings(deadline=None, max_examples=examples(40))
 def test_both_engines_read_the_same_of_a_line_with_odd_cells(
     odd: Sequence[tuple[int, bytes]], end: bytes, columns: Sequence[str]
 ) -> None:
@@ -206,7 +206,7 @@ def test_many_blocks_are_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("timing_logger.reading.plain_files._BLOCK_BYTES", 2**16)
     path = tmp_path / "timing-rank0.csv"
     path.write_bytes(
-        content([record(f"OP{i % 7}", layer_name=f"layer{i // 3000}", seq=i) for i in range(9000)])
+        content([record(f"OP{i % 7}", layer_name=f"layer{i // 1500}", seq=i) for i in range(4500)])
     )
     assert parse_plain_file(path, COLUMNS) is not None
     assert_engines_agree(path)

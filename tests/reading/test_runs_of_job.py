@@ -26,7 +26,10 @@ N_ITERATIONS, BYTES = 5, 400  # of tests/torch_programs/restarted.py
 
 
 def runs(folder: Path, *numbers: Any) -> list[list[tuple[int, int]]]:
-    return [read_files(folder, number)[0] for number in numbers]
+    """Which files are of these runs, as (rank, incarnation)."""
+    files = find_sources([folder])
+    found = [of_run(files, number).sources for number in numbers]
+    return [[(source.name.rank, source.name.incarnation) for source in sources] for sources in found]
 
 
 @pytest.mark.parametrize("sidecar", [True, False])

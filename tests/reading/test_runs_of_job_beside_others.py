@@ -81,7 +81,18 @@ def test_the_answer_says_of_which_run_it_is_and_names_the_others(at_once: Path) 
     assert first == f"This is about run 2 ({B}), which began last. Left out: run 1 ({A})."
 
 
-@pytest.mark.parametrize("command", [["stragglers"], ["hang"], ["waits"], ["summary", "--by", "rank"]])
+AS_OF_HANG = pytest.mark.slow("the sentence comes with the rows, and hang says it")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["hang"],
+        pytest.param(["stragglers"], marks=AS_OF_HANG),
+        pytest.param(["waits"], marks=AS_OF_HANG),
+        pytest.param(["summary", "--by", "rank"], marks=AS_OF_HANG),
+    ],
+)
 def test_each_command_says_it(command: list[str], at_once: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*command, str(at_once), "--run", "1"]) == 0
     said = f"timing-logger: This is about run 1 ({A}). Left out: run 2 ({B}).\n"
@@ -175,6 +186,7 @@ def test_a_world_that_is_not_there_is_an_error_that_names_those_that_are(spawned
         read_timings(spawned, world="3")
 
 
+@pytest.mark.slow("test_run_identity.py spawns ranks, which state another world; such files are read above")
 @pytest.mark.skipif(not MPIEXEC.exists(), reason="no mpiexec")
 def test_ranks_that_were_spawned_are_another_world_of_the_run(tmp_path: Path) -> None:
     with environment_of_a_job() as environment:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from read_folders import read_one
+from slow import slow
 from timing_files import content, record, write_sidecar, write_timing_file
 
 from timing_logger import read_timings
@@ -19,6 +20,7 @@ from timing_logger.record import HEADER, Record
 from timing_logger.report.why_text import reason
 
 HOUR_S = 3600.0
+LONG_QUESTIONS = ("summary", "waits", "stragglers")
 
 
 def rows_of(rank: int, start_s: float, n: int = 20, **fields: object) -> list[Record]:
@@ -125,17 +127,27 @@ def test_rows_from_outside_the_life_of_their_process_are_of_another(whose: str, 
     assert f"20 of its collectives are from {when}, as its sidecar says" in said(tmp_path / "logs")
 
 
-def test_nobody_is_judged_by_rows_of_two_runs_and_every_question_says_why(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def of_two_runs(tmp_path: Path) -> Path:
     for rank in range(2):
         write(tmp_path / "logs", rank, without_header(rows_of(rank, 1), rows_of(rank, 1 + HOUR_S)))
-    verdict = stragglers(read_timings(tmp_path / "logs"))
+    return tmp_path / "logs"
+
+
+def test_nobody_is_judged_by_rows_of_two_runs(of_two_runs: Path) -> None:
+    verdict = stragglers(read_timings(of_two_runs))
     assert (verdict.judged, verdict.ranks) == (False, ())
     assert "the files look like those of different runs: the file of rank 0 holds" in reason(verdict.why)
-    for question in ("summary", "waits", "bandwidth", "stragglers", "overlap"):
-        main([question, str(tmp_path / "logs")])
-        assert "begin again 3598 s later" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    "question", ["bandwidth", "overlap", *(slow(name, "as of the others") for name in LONG_QUESTIONS)]
+)
+def test_every_question_says_that_rows_are_of_two_runs(
+    question: str, of_two_runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([question, str(of_two_runs)])
+    assert "begin again 3598 s later" in " ".join(capsys.readouterr().out.split())
 
 
 # -- a folder ----------------------------------------------------------------------------------------------

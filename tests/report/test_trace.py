@@ -53,6 +53,11 @@ def load() -> Load:
     return lambda path: TraceProcessor(processor, path.read_bytes())
 
 
+@pytest.fixture(scope="module")
+def sample() -> pd.DataFrame:
+    return read_timings(SAMPLE)
+
+
 def table(folder: Path, *ranks: list[Record]) -> pd.DataFrame:
     """The timings of ``ranks``, all on this host; the first is 0."""
     for rank, records in enumerate(ranks):
@@ -87,8 +92,8 @@ def spans(processor: TraceProcessor) -> Counter[tuple[Any, ...]]:
 # -- against the trace processor -----------------------------------------------------------------
 
 
-def test_perfetto_finds_all_of_the_sample_run(tmp_path: Path, load: Load) -> None:
-    df = read_timings(SAMPLE)
+def test_perfetto_finds_all_of_the_sample_run(tmp_path: Path, load: Load, sample: pd.DataFrame) -> None:
+    df = sample
     path, counts = written(df, tmp_path)
     processor = load(path)
     assert counted(processor) == counts
@@ -98,8 +103,8 @@ def test_perfetto_finds_all_of_the_sample_run(tmp_path: Path, load: Load) -> Non
     assert processor.query(ERRORS) == processor.query(DATA_LOSS) == []
 
 
-def test_every_span_keeps_its_nanoseconds(tmp_path: Path, load: Load) -> None:
-    df = read_timings(SAMPLE)
+def test_every_span_keeps_its_nanoseconds(tmp_path: Path, load: Load, sample: pd.DataFrame) -> None:
+    df = sample
     path, _ = written(df, tmp_path)
     start_ns = ((df["start_s"] - df["start_s"].min()) * 1e9).round().astype("int64")
     dur_ns = (df["elapsed_ms"] * 1e6).round().astype("int64")
@@ -177,7 +182,7 @@ def test_the_trace_processor_tells_of_what_it_drops(tmp_path: Path, load: Load) 
             st.integers(0, 30), st.integers(0, 12), st.sampled_from(["a", "b"]),
             st.sampled_from(["WORK", "ISEND"]), st.sampled_from(["host", "device"]),
         ),
-        max_size=40,
+        max_size=25,
     )
 )  # fmt: skip
 def test_no_span_is_dropped_however_they_lie(rows: list[tuple[Any, ...]], tmp_path: Path, load: Load) -> None:
@@ -240,25 +245,29 @@ def test_arrows_lead_from_the_last_to_arrive_in_a_collective(tmp_path: Path, loa
     assert arrows(load(path)) == [("rank 0", "rank 1", "ALLREDUCE"), ("rank 0", "rank 2", "ALLREDUCE")]
 
 
-@pytest.mark.parametrize(
-    ("operation", "expected"),
-    [
-        ("BCAST", {("rank 1", "rank 0"), ("rank 1", "rank 2")}),
-        ("SCATTER", {("rank 1", "rank 0"), ("rank 1", "rank 2")}),
-        ("REDUCE", {("rank 2", "rank 1")}),
-        ("IGATHER", {("rank 2", "rank 1")}),
-        ("SCAN", set()),
-        ("NEIGHBOR_ALLGATHER", set()),
-    ],
-)
+TO_OR_FROM_RANK_1 = {
+    "BCAST": {("rank 1", "rank 0"), ("rank 1", "rank 2")},
+    "SCATTER": {("rank 1", "rank 0"), ("rank 1", "rank 2")},
+    "REDUCE": {("rank 2", "rank 1")},
+    "IGATHER": {("rank 2", "rank 1")},
+    "SCAN": set(),
+    "NEIGHBOR_ALLGATHER": set(),
+}
+
+
 @pytest.mark.parametrize("starts", [(1.0, 1.001, 1.002), (1.0, 1.002, 1.001)])
-def test_arrows_lead_from_the_root_or_to_it(
-    operation: str, expected: set[tuple[str, str]], starts: tuple[float, ...], tmp_path: Path, load: Load
-) -> None:
-    ranks = [[record(operation, start, 5, seq=0, peer=1, group_size=3)] for start in starts]
+def test_arrows_lead_from_the_root_or_to_it(starts: tuple[float, ...], tmp_path: Path, load: Load) -> None:
+    ranks = [
+        [
+            record(operation, start + at, 5, seq=at, peer=1, group_size=3)
+            for at, operation in enumerate(TO_OR_FROM_RANK_1)
+        ]
+        for start in starts
+    ]
     path, counts = written(table(tmp_path, *ranks), tmp_path)
+    expected = [(*ends, operation) for operation, all_ends in TO_OR_FROM_RANK_1.items() for ends in all_ends]
     assert counts.flows == len(expected)
-    assert {(source, target) for source, target, _ in arrows(load(path))} == expected
+    assert sorted(arrows(load(path))) == sorted(expected)
 
 
 def test_collectives_of_two_groups_or_numbers_are_not_joined(tmp_path: Path) -> None:
@@ -430,12 +439,13 @@ def test_names_that_could_break_json_come_through(tmp_path: Path, load: Load) ->
     assert shown == [name.upper() for name in names]
 
 
-@pytest.mark.parametrize("name", ["\\", "a\\", '\\"', "\\n", "\n"])
-def test_what_json_escapes_breaks_neither_it_nor_perfetto(name: str, tmp_path: Path, load: Load) -> None:
-    path, _ = written(table(tmp_path, [record(layer_name=name)]), tmp_path)
-    (span,) = [event for event in json.loads(path.read_text())["traceEvents"] if event["ph"] == "X"]
-    assert span["args"]["layer_name"] == name
-    assert load(path).query("select count(*) from slice") == [(1,)]
+def test_what_json_escapes_breaks_neither_it_nor_perfetto(tmp_path: Path, load: Load) -> None:
+    names = ["\\", "a\\", '\\"', "\\n", "\n"]
+    rows = [record(layer_name=name, start_s=float(at)) for at, name in enumerate(names)]
+    path, _ = written(table(tmp_path, rows), tmp_path)
+    spans = [event for event in json.loads(path.read_text())["traceEvents"] if event["ph"] == "X"]
+    assert [span["args"]["layer_name"] for span in spans] == names
+    assert load(path).query("select count(*) from slice") == [(len(names),)]
 
 
 # -- names of processes --------------------------------------------------------------------------
@@ -489,8 +499,8 @@ def test_instants_common_to_all_ranks_are_used_where_they_are_there(tmp_path: Pa
     assert load(written(df, tmp_path)[0]).query(sql) == [(0, 250_000_000), (1_000_000_000, 500_000_000)]
 
 
-def test_a_name_in_gz_is_compressed(tmp_path: Path) -> None:
-    df = read_timings(SAMPLE)
+def test_a_name_in_gz_is_compressed(tmp_path: Path, sample: pd.DataFrame) -> None:
+    df = sample
     plain, _ = written(df, tmp_path)
     write_trace(df, tmp_path / "trace.json.gz")
     assert gzip.decompress((tmp_path / "trace.json.gz").read_bytes()) == plain.read_bytes()
@@ -516,15 +526,15 @@ def test_a_table_without_rows_has_a_trace(tmp_path: Path, load: Load) -> None:
     assert load(path).query(ERRORS) == []
 
 
-def test_progress_ends_with_all_rows(tmp_path: Path) -> None:
+def test_progress_ends_with_all_rows(tmp_path: Path, sample: pd.DataFrame) -> None:
     calls: list[tuple[int, int]] = []
-    df = read_timings(SAMPLE)
+    df = sample
     write_trace(df, tmp_path / "t.json", progress=lambda done, total: calls.append((done, total)))
     assert calls[-1] == (len(df), len(df))
     assert calls == sorted(calls)
 
 
-def test_a_trace_that_fails_leaves_the_one_before(tmp_path: Path) -> None:
+def test_a_trace_that_fails_leaves_the_one_before(tmp_path: Path, sample: pd.DataFrame) -> None:
     path, _ = written(table(tmp_path, [record()]), tmp_path)
     before = path.read_bytes()
 
@@ -532,6 +542,6 @@ def test_a_trace_that_fails_leaves_the_one_before(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_trace(read_timings(SAMPLE), path, progress=give_up)
+        write_trace(sample, path, progress=give_up)
     assert path.read_bytes() == before
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["logs", "trace.json"]

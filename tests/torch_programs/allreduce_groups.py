@@ -1,4 +1,7 @@
-"""Any number of ranks under torchrun: the all-reducers over process groups of gloo."""
+"""Any number of ranks under torchrun: the all-reducers over process groups of gloo.
+
+Argument: the dtypes of what is tried with several, with commas.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from _reductions import (
     WITHOUT_LOSS,
     Ranks,
     as_in_one_process,
+    dtypes_of,
     names_do_not_mix,
     nothing_left_out,
     shapes_and_memory,
@@ -33,7 +37,7 @@ torch.set_num_threads(1)
 dist.init_process_group("gloo")
 rank, size = dist.get_rank(), dist.get_world_size()
 WORLD: Any = dist.group.WORLD
-RANKS = Ranks(WORLD, rank, size)
+RANKS = Ranks(WORLD, rank, size, dtypes_of(sys.argv[1]))
 
 
 def columns(record: Record) -> list[Any]:

@@ -1,9 +1,9 @@
 """Two ranks under torchrun: whose bucket or module a row is, for groups that are timed in either way.
 
-Arguments: ``init`` for groups of ``init_process_group`` of the package, ``instrument`` for groups that
-torch has made before. The names of a DDP model's buckets are compared with what a communication hook is
-told on the same model. Every training has iterations of its own, by which its rows are found in the end:
-those of a bucket may come a moment after its backward pass.
+Arguments: ``init`` for groups of ``init_process_group`` of the package, ``instrument`` for groups that torch
+has made before; and the trainings, all if none is named. The names of a DDP model's buckets are compared
+with what a communication hook is told on the same model. Every training has iterations of its own, by which
+its rows are found in the end: those of a bucket may come a moment after its backward pass.
 """
 
 from __future__ import annotations
@@ -122,6 +122,9 @@ CASES: dict[str, Case] = {
 }
 
 
+CHOSEN = {name: CASES[name] for name in sys.argv[2:] or CASES}
+
+
 def made(case: Case) -> DistributedDataParallel:
     torch.manual_seed(1)
     arguments = {"bucket_cap_mb": 0.0005, **case.arguments}
@@ -168,13 +171,13 @@ def told_to_a_hook(case: Case) -> list[list[str]]:
 
 def untimed_trainings() -> dict[str, list[float]]:
     """Each model trained over a group of torch's own."""
-    return {name: train(made(case), -1_000_000) for name, case in CASES.items()}
+    return {name: train(made(case), -1_000_000) for name, case in CHOSEN.items()}
 
 
 def trainings(untimed: dict[str, list[float]]) -> dict[str, Any]:
     """Each model trained twice more: with a hook that listens, and timed."""
     found = {}
-    for number, (name, case) in enumerate(CASES.items()):
+    for number, (name, case) in enumerate(CHOSEN.items()):
         told = told_to_a_hook(case)
         model = made(case)
         if BY_INSTRUMENT:
@@ -417,8 +420,12 @@ OTHERS: dict[str, Callable[[int], Any]] = {
 
 untimed = untimed_trainings()
 if not BY_INSTRUMENT:
+    # in a part of the store of its own: under the old names a rank finds where the others listened before
+    store = dist.PrefixStore("timed", dist.distributed_c10d._get_default_store())
     dist.destroy_process_group()
-    allreduce_instrumentation.init_process_group("gloo", timing_logger=logger)
+    allreduce_instrumentation.init_process_group(
+        "gloo", timing_logger=logger, store=store, rank=rank, world_size=size
+    )
 results: dict[str, Any] = {"not initialised": not_initialised, "trainings": trainings(untimed)}
 if BY_INSTRUMENT:
     OTHERS["calls"] = calls

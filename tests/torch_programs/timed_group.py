@@ -332,6 +332,8 @@ FUNCTIONAL: dict[str, Callable[[], Any]] = {
     "functional coalesced": lambda: as_lists(
         [each + 0 for each in functional.all_reduce_coalesced([mine(), mine(3)], "sum", WORLD)]
     ),
+}
+COMPILED: dict[str, Callable[[], Any]] = {
     "functional, aot_eager": lambda: compiled(functional_calls, "aot_eager"),
     "all_reduce, eager": lambda: compiled(reduced_by_name, "eager"),
 }
@@ -490,6 +492,7 @@ PARTS: dict[str, Callable[[], Any]] = {
     "objects": lambda: tried(OBJECTS),
     "messages": lambda: tried(MESSAGES),
     "functional": lambda: tried(FUNCTIONAL),
+    "compiled": lambda: tried(COMPILED),
     "groups": groups,
     "sampled": sampled,
 }

@@ -316,7 +316,7 @@ def test_polars_gives_what_pandas_gives() -> None:
         }
 
 
-@few_examples(8)
+@few_examples(5)
 @given(st.lists(st.sets(st.integers(0, 6)), min_size=1, max_size=5))
 def test_an_instance_has_the_rows_of_its_number_and_no_others(seqs_of_ranks: list[set[int]]) -> None:
     ranks = len(seqs_of_ranks)

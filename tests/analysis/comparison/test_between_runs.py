@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from slow import slow
 
 from timing_logger.analysis.comparison.between_runs import (
     effect_found,
@@ -29,8 +30,10 @@ def test_the_interval_is_that_of_welch() -> None:
     assert (found.low, found.high) == pytest.approx((a.mean() - b.mean() - half, a.mean() - b.mean() + half))
 
 
-def test_of_equal_sides_as_few_intervals_exclude_0_as_is_said() -> None:
-    shown = [shift_between(*RNG.normal(0, 1, (2, 5)).tolist(), confidence=0.9).is_shown for _ in range(1000)]
+@pytest.mark.parametrize("n", [300, slow(1000, "more of the same")])
+def test_of_equal_sides_as_few_intervals_exclude_0_as_is_said(n: int) -> None:
+    sides = np.random.default_rng(1).normal(0, 1, (n, 2, 5)).tolist()
+    shown = [shift_between(*two, confidence=0.9).is_shown for two in sides]
     assert np.mean(shown) == pytest.approx(0.1, abs=0.03)
 
 
@@ -60,12 +63,14 @@ def test_pairs_are_told_apart_where_what_they_share_is_uneven() -> None:
     assert not shift_between(a, b).is_shown
 
 
-def test_the_number_of_runs_that_is_named_finds_the_effect_nine_times_in_ten() -> None:
+@pytest.mark.parametrize("times", [200, slow(500, "more of the same")])
+def test_the_number_of_runs_that_is_named_finds_the_effect_nine_times_in_ten(times: int) -> None:
+    rng = np.random.default_rng(2)
     n = runs_needed(0.05, 0.03, 0.99)
     assert n is not None
     found = [
-        shift_between(*(RNG.normal((0.05, 0), 0.03, (n, 2)).T.tolist()), confidence=0.99).is_shown
-        for _ in range(500)
+        shift_between(*(rng.normal((0.05, 0), 0.03, (n, 2)).T.tolist()), confidence=0.99).is_shown
+        for _ in range(times)
     ]
     assert np.mean(found) == pytest.approx(0.9, abs=0.05)
 

@@ -15,7 +15,8 @@ from simulated_runs import _row, _table
 from timing_logger.analysis import Verdict, stragglers
 from timing_logger.analysis.stragglers.facts import OthersInAllSlow
 from timing_logger.report import evidence_sentences, verdict_sentence
-from timing_logger.report.html.page import report_html
+from timing_logger.report.html._findings import Findings
+from timing_logger.report.html._verdict import judgement
 from timing_logger.report.why_text import reason
 
 N_STEPS = 120
@@ -208,8 +209,8 @@ def test_of_a_run_that_is_mostly_transfers_no_slowness_is_claimed() -> None:
 def test_the_page_says_it_too() -> None:
     times = usual(4)
     times[:, 2] = 20
-    page = report_html(run(PAIRS, times))
-    assert "Communication is slow in group dp 2 and costs this run" in page
+    said = judgement(Findings.of(run(PAIRS, times))).headline
+    assert "Communication is slow in group dp 2 and costs this run" in said
 
 
 def mesh(kinds: Sequence[tuple[Sequence[Sequence[int]], float]]) -> pd.DataFrame:

@@ -25,7 +25,8 @@ from timing_logger.analysis.stragglers.facts import RolesMayWait
 from timing_logger.analysis.stragglers.rank_facts import FewSteps
 from timing_logger.cli import main
 from timing_logger.report import evidence_sentences
-from timing_logger.report.html import report_html
+from timing_logger.report.html._findings import Findings
+from timing_logger.report.html._verdict import judgement
 from timing_logger.report.why_text import reason
 
 
@@ -269,9 +270,9 @@ def test_a_script_tells_a_suspect_from_a_named_rank(folder: str, fail_on: str, e
 
 
 def test_the_page_says_probably(folder: str) -> None:
-    page = report_html(read_timings(folder))
-    assert "Probably rank 1 costs this run 1.78 s, 42% of the recorded time." in page
-    assert 'class="verdict suspect"' in page
+    shown = judgement(Findings.of(read_timings(folder)))
+    assert "Probably rank 1 costs this run 1.78 s, 42% of the recorded time." in shown.headline
+    assert shown.kind == "suspect"  # which the page has as a class
 
 
 def test_ranks_that_act_as_one_are_told_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

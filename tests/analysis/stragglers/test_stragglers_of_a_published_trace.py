@@ -58,6 +58,7 @@ def test_the_ranks_that_arrive_last_are_told_apart_from_the_one_that_is_slow(
     assert PassingOn((16, 32)) in found.verdict.evidence
 
 
+@pytest.mark.slow("the whole trace again; with its stages the same rank is named")
 def test_the_verdict_does_not_hang_on_the_stages(trace: pd.DataFrame) -> None:
     assert stragglers(trace, roles=dict.fromkeys(range(64), "any")).ranks == (0,)
 

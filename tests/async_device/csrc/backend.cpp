@@ -5,6 +5,8 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/utils/pybind.h>
 
+#include "streams.h"
+
 namespace async_device {
 
 namespace {
@@ -17,15 +19,22 @@ using TensorLists = std::vector<std::vector<at::Tensor>>;
 // When there is a future. As nccl2's, it is made for who asks, whose stream waits for the work then.
 enum class Future { None, AtOnce, ForWhoAsks };
 
-// All that `stream` holds when this is made. It lasted since `start`, if that is known.
+Stream& stream_of(const c10::Stream& stream) {
+  return device(stream.device_index()).stream(stream.id());
+}
+
+// All that `stream` holds when this is made. It lasted since `start`, if that is known. It stands still at `gate`, if
+// there is one, until a stream has come to a wait for this.
 class StreamWork final : public Work {
  public:
-  StreamWork(c10::Stream stream, Tensors outputs, bool host_waits, Future future, std::optional<c10::Event> start)
+  StreamWork(c10::Stream stream, Tensors outputs, bool host_waits, Future future, std::optional<c10::Event> start,
+             MarkPtr gate)
       : stream_(stream),
         outputs_(std::move(outputs)),
         host_waits_(host_waits),
         for_who_asks_(future == Future::ForWhoAsks),
         start_(std::move(start)),
+        gate_(std::move(gate)),
         end_(timed_event()) {
     end_.record(stream_);
     if (future == Future::AtOnce) complete_future(stream_);
@@ -49,7 +58,9 @@ class StreamWork final : public Work {
     return static_cast<float>(start_->elapsedTime(end_));
   }
   void synchronize() override {
-    end_.block(c10::impl::VirtualGuardImpl(c10::kPrivateUse1).getStream(stream_.device()));
+    const c10::Stream current = c10::impl::VirtualGuardImpl(c10::kPrivateUse1).getStream(stream_.device());
+    if (MarkPtr gate = std::exchange(gate_, nullptr)) stream_of(current).add([gate] { gate->pass(); });
+    end_.block(current);
   }
   void blockCurrentStream() override { synchronize(); }
   bool wait(std::chrono::milliseconds) override {
@@ -70,6 +81,7 @@ class StreamWork final : public Work {
   Tensors outputs_;
   bool host_waits_, for_who_asks_;
   std::optional<c10::Event> start_;
+  MarkPtr gate_;
   c10::Event end_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
@@ -159,10 +171,16 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .value("NONE", Future::None)
       .value("AT_ONCE", Future::AtOnce)
       .value("FOR_WHO_ASKS", Future::ForWhoAsks);
-  // `queue` queues what the work is about in `stream`.
+  // `queue` queues what the work is about in `stream`, `from_the_wait` behind a gate.
   m.def("work", [](const c10::Stream& stream, Tensors outputs, const py::function& queue, bool host_waits,
-                   Future future, bool measured) {
+                   Future future, bool measured, bool from_the_wait) {
     std::optional<c10::Event> start;
+    MarkPtr gate;
+    if (from_the_wait) {
+      gate = std::make_shared<Mark>();
+      const py::gil_scoped_release released;
+      stream_of(stream).wait_for(gate);
+    }
     if (measured) {
       start = StreamWork::timed_event();
       const py::gil_scoped_release released;  // a mark may have to wait for room in the stream
@@ -171,7 +189,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     queue();
     const py::gil_scoped_release released;
     return WorkPtr(
-        c10::make_intrusive<StreamWork>(stream, std::move(outputs), host_waits, future, std::move(start)));
+        c10::make_intrusive<StreamWork>(stream, std::move(outputs), host_waits, future, std::move(start), gate));
   });
 }
 

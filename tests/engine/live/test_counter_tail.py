@@ -28,8 +28,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_run_with_counters(tmp_path_factory.mktemp("run"))
 
 
-def window_of_two_hosts(folder: Path) -> Window:
-    """Return the window of the digests that two hosts of two ranks pass on."""
+@pytest.fixture(scope="module")
+def window(folder: Path) -> Window:
+    """The window of the digests that two hosts of two ranks pass on."""
     window = Window(ENDLESS_S)
     for host in range(2):
         its = {f"timing-rank{rank}.csv" for rank in (2 * host, 2 * host + 1)}
@@ -38,14 +39,14 @@ def window_of_two_hosts(folder: Path) -> Window:
     return window
 
 
-def test_the_cause_is_told_by_what_hosts_pass_on(folder: Path) -> None:
-    verdict = snapshot_of(window_of_two_hosts(folder)).verdict
+def test_the_cause_is_told_by_what_hosts_pass_on(window: Window) -> None:
+    verdict = snapshot_of(window).verdict
     assert verdict.cause is not None
     assert (verdict.ranks, verdict.cause.name, verdict.cause.counter) == ((2,), "processor-wait", WAIT)
 
 
-def test_what_arrives_is_what_is_in_the_files(folder: Path) -> None:
-    found = window_of_two_hosts(folder).now().host()
+def test_what_arrives_is_what_is_in_the_files(folder: Path, window: Window) -> None:
+    found = window.now().host()
     assert found is not None
     expected = read_host_counters(folder)[list(found)]
     for rank, its in found.groupby("rank"):

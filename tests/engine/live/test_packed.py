@@ -16,10 +16,12 @@ from timing_logger.engine.live.collector import Collector
 from timing_logger.engine.live.packed import DamagedDigest, packed, packed_within, unpacked
 
 RUN = data_parallel(factors(60, 4, noise=0.1))
+DIGEST = digest_of(RUN)
 
 
 def test_what_is_unpacked_is_what_was_packed() -> None:
-    digest = digest_of(with_work(RUN, "FORWARD", np.full((60, 4), 512.5)))
+    run = data_parallel(factors(20, 2, noise=0.1))
+    digest = digest_of(with_work(run, "FORWARD", np.full((20, 2), 512.5)))
     found = unpacked(packed(digest))
     assert (found.source, found.number, found.unix_s, found.every) == digest[:4]
     pd.testing.assert_frame_equal(found.rows.table(), digest.rows.table(), rtol=0, atol=1.1e-4)
@@ -40,14 +42,14 @@ def test_blank_cells_stay_blank(tmp_path: Path) -> None:
 
 
 def test_a_row_takes_less_than_eight_bytes() -> None:
-    digest = digest_of(data_parallel(factors(300, 8, noise=0.1)))
+    digest = digest_of(data_parallel(factors(150, 4, noise=0.1)))
     without = packed(digest._replace(rows=digest.rows.only(slice(0))))
     assert (len(packed(digest)) - len(without)) / len(digest.rows) < 8
 
 
 @pytest.mark.parametrize("most_bytes", [2000, 3000])
 def test_a_digest_keeps_to_its_bytes_and_has_whole_steps_of_all_ranks(most_bytes: int) -> None:
-    data = packed_within(digest_of(RUN), most_bytes)
+    data = packed_within(DIGEST, most_bytes)
     found = unpacked(data)
     assert len(data) <= most_bytes
     per_step = found.rows.table().groupby(["iteration", "rank"]).size()
@@ -57,14 +59,14 @@ def test_a_digest_keeps_to_its_bytes_and_has_whole_steps_of_all_ranks(most_bytes
 
 
 def test_what_is_said_of_processes_is_never_left_out() -> None:
-    found = unpacked(packed_within(digest_of(RUN), 1))
+    found = unpacked(packed_within(DIGEST, 1))
     assert len(found.rows) == 0
     assert [process.rank for process in found.processes] == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"no digest", zlib.compress(b"[]"), zlib.compress(b'{"format": 99}'), packed(digest_of(RUN))[:-40]],
+    [b"", b"no digest", zlib.compress(b"[]"), zlib.compress(b'{"format": 99}'), packed(DIGEST)[:-40]],
     ids=["empty", "text", "list", "format", "cut"],
 )
 def test_what_is_no_digest_is_refused(data: bytes) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from digests import digest_of
 from hung_runs import Rank, counted, open_call, write_run
 from simulated_runs import data_parallel, factors
+from slow import slow
 
 from timing_logger.analysis.hangs.sidecar_state import N_GROUPS
 from timing_logger.engine.live.collector import Collector
@@ -30,10 +32,14 @@ def groups(n: int = MANY, *, pending: Sequence[int] = ()) -> list[dict[str, Any]
     return [counted(of, of - (i in pending), f"default_pg {i}", 8) for i, of in enumerate(issued)]
 
 
-def digest_with(n_ranks: int = 8, steps: int = 60, **said: Any) -> Digest:
+@cache
+def usual(n_ranks: int) -> Digest:
+    return digest_of(data_parallel(factors(60, n_ranks, noise=0.1)))
+
+
+def digest_with(n_ranks: int = 8, **said: Any) -> Digest:
     """Return a digest of a run whose processes say this of themselves."""
-    digest = digest_of(data_parallel(factors(steps, n_ranks, noise=0.1)))
-    return saying(digest, **said)
+    return saying(usual(n_ranks), **said)
 
 
 def saying(digest: Digest, **said: Any) -> Digest:
@@ -41,7 +47,7 @@ def saying(digest: Digest, **said: Any) -> Digest:
     return digest._replace(processes=processes)
 
 
-@pytest.mark.parametrize("n_ranks", [1, 2, 8])
+@pytest.mark.parametrize("n_ranks", [1, slow(2, "between others that are tried"), 8])
 def test_many_groups_do_not_make_a_digest_larger_than_it_may_be(n_ranks: int) -> None:
     digest = digest_with(n_ranks, groups=groups())
     data = packed_within(digest, n_ranks * BYTES)
@@ -75,7 +81,7 @@ def test_of_too_many_groups_those_are_told_in_which_something_is_under_way_and_t
     digest = digest_with(1, groups=groups(pending=[7, 400]))
     standing = digest._replace(rows=digest.rows.only(slice(0)))
     names = []
-    for number in range(64):
+    for number in range(32):
         (process,) = unpacked(packed_within(standing._replace(number=number), BYTES)).processes
         told = {one["group"] for one in process.sidecar["groups"]}
         assert {"default_pg 7", "default_pg 400"} < told

@@ -14,7 +14,7 @@ from timing_logger.engine.live.snapshot import snapshot_of
 from timing_logger.engine.live.told_groups import ToldGroups
 from timing_logger.engine.live.window import Window
 
-MANY, MOST = 500, 64
+MANY, MOST = 200, 64
 TURNS = -(-MANY // MOST)
 
 
@@ -62,10 +62,10 @@ def test_what_was_told_before_a_process_went_on_is_forgotten(tmp_path: Path) -> 
 def test_a_rank_that_never_entered_is_named_once_its_groups_are_known_and_nobody_before(
     tmp_path: Path,
 ) -> None:
-    """Rank 1 is in 500 groups, and the others wait for it in one of the last."""
+    """Rank 1 is in 200 groups, and the others wait for it in one of the last."""
     of_all = [counted(10, group=f"pg {i}", size=2) for i in range(MANY)]
-    stuck = [counted(11, 10, "pg 490", 2), *(one for one in of_all if one["group"] != "pg 490")]
-    calls = [open_call(group="pg 490", group_size=2, seq=10)]
+    stuck = [counted(11, 10, "pg 195", 2), *(one for one in of_all if one["group"] != "pg 195")]
+    calls = [open_call(group="pg 195", group_size=2, seq=10)]
     waits, missing = {"groups": stuck, "open_calls": calls}, {"groups": of_all, "idle_stack": ["train.py:7"]}
     write_run(tmp_path, Rank([], sidecar=waits), Rank([], sidecar=missing))
     told, named = ToldGroups(), []

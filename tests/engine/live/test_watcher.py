@@ -53,8 +53,22 @@ def test_a_line_that_is_not_finished_is_read_when_it_is(tmp_path: Path) -> None:
         assert watcher.snapshot().ranks[0].iteration == seen
 
 
-@pytest.mark.parametrize("n_rows", [3, 80])
-@pytest.mark.parametrize("replace", [Path.unlink, lambda path: path.write_bytes(b"")], ids=["new", "cut"])
+def cut(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+AS_OF_OTHERS = pytest.mark.slow("as of a new file that is shorter, and of the same file that is longer")
+
+
+@pytest.mark.parametrize(
+    ("replace", "n_rows"),
+    [
+        pytest.param(Path.unlink, 3, id="new-3"),
+        pytest.param(cut, 80, id="cut-80"),
+        pytest.param(Path.unlink, 80, id="new-80", marks=AS_OF_OTHERS),
+        pytest.param(cut, 3, id="cut-3", marks=AS_OF_OTHERS),
+    ],
+)
 def test_a_run_that_takes_the_place_of_another_is_read_from_its_beginning(
     tmp_path: Path, replace: Callable[[Path], None], n_rows: int
 ) -> None:
@@ -98,7 +112,7 @@ class Watched:
 @contextmanager
 def watched(folder: Path, interpreter: str) -> Iterator[Watched]:
     controller, terminal = pty.openpty()
-    command = [interpreter, "-c", INTERRUPTIBLE_CLI, "watch", str(folder), "--interval", "0.05"]
+    command = [interpreter, "-c", INTERRUPTIBLE_CLI, "watch", str(folder), "--interval", "0.2"]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "110", "LINES": "40"}
     process = subprocess.Popen(
         command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment, start_new_session=True
@@ -113,7 +127,7 @@ def watched(folder: Path, interpreter: str) -> Iterator[Watched]:
 
 
 def test_in_a_terminal_it_draws_anew_and_ends_with_an_interrupt(tmp_path: Path) -> None:
-    folder = write_table(tmp_path / "run", data_parallel(factors(40, 4)), closed=False)
+    folder = write_table(tmp_path / "run", data_parallel(factors(12, 2)), closed=False)
     with watched(folder, sys.executable) as watch:
         watch.until(b"Verdict")
         watch.until(b"Verdict")
@@ -123,17 +137,17 @@ def test_in_a_terminal_it_draws_anew_and_ends_with_an_interrupt(tmp_path: Path) 
 
 
 def test_it_waits_for_the_next_run_where_the_folder_is_emptied(tmp_path: Path) -> None:
-    folder = write_table(tmp_path / "run", data_parallel(factors(40, 2)), closed=False)
+    folder = write_table(tmp_path / "run", data_parallel(factors(12, 2)), closed=False)
     with watched(folder, warm.python()) as watch:
         watch.until(b"2 ranks")
         shutil.rmtree(folder)
         watch.until(b"2 ranks")
-        write_table(folder, data_parallel(factors(40, 3)), closed=False)
+        write_table(folder, data_parallel(factors(12, 3)), closed=False)
         watch.until(b"3 ranks")
 
 
 def test_a_folder_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
     with watched(tmp_path / "later", warm.python()) as watch:
         watch.until(b"No timing files yet")
-        write_table(tmp_path / "later", data_parallel(factors(40, 3)), closed=False)
+        write_table(tmp_path / "later", data_parallel(factors(12, 3)), closed=False)
         watch.until(b"3 ranks")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
+from functools import cache
+from pathlib import Path
+
 import pytest
 from digests import digest_of, on_one_axis
 from simulated_runs import Floats, data_parallel, factors
@@ -9,6 +13,7 @@ from timing_files import write_table
 
 from timing_logger import read_timings
 from timing_logger.analysis import Verdict, stragglers
+from timing_logger.engine.live.digest import Digest
 from timing_logger.engine.live.packed import packed_within, unpacked
 from timing_logger.engine.live.sampled_steps import of_fewer_steps
 from timing_logger.engine.live.snapshot import snapshot_of
@@ -23,45 +28,61 @@ def slow_from(step: int, rank: int = 2) -> Floats:
     return times
 
 
+@cache
+def of_host(name: str, *ranks: int) -> Digest:
+    """The digest of some ranks of a run of which rank 2 is slow from step 150 on."""
+    return digest_of(data_parallel(slow_from(150)), name, ranks)
+
+
+@cache
+def verdict_of_files() -> Verdict:
+    """What is found in the files of a run of which rank 2 is slow from step 150 on."""
+    with tempfile.TemporaryDirectory() as folder:
+        return stragglers(read_timings(write_table(Path(folder), data_parallel(slow_from(150)))))
+
+
+@cache
+def of_all_on_one_axis() -> tuple[Digest, float]:
+    """The digest of a run of which rank 2 is slow, and how long the run lasts in s."""
+    run = on_one_axis(data_parallel(slow_from(0)))
+    return digest_of(run), run["end_counter"].max() - run["start_counter"].min()
+
+
 def judged(window: Window) -> Verdict:
     return snapshot_of(window).verdict
 
 
 @pytest.mark.parametrize("most_bytes", [10**6, 6000])
-def test_digests_of_two_hosts_are_judged_as_their_files_are(
-    tmp_path_factory: pytest.TempPathFactory, most_bytes: int
-) -> None:
-    run = data_parallel(slow_from(150))
+def test_digests_of_two_hosts_are_judged_as_their_files_are(most_bytes: int) -> None:
     window = Window(ENDLESS_S)
     for host, ranks in (("node1", (0, 1)), ("node2", (2, 3))):
-        window.add(unpacked(packed_within(digest_of(run, host, ranks), most_bytes)))
+        window.add(unpacked(packed_within(of_host(host, *ranks), most_bytes)))
     found = judged(window)
-    expected = stragglers(read_timings(write_table(tmp_path_factory.mktemp("run"), run)))
+    expected = verdict_of_files()
     assert (found.verdict, found.ranks, found.operation) == ("rank", (2,), expected.operation)
     assert found.cost_share == pytest.approx(expected.cost_share, rel=0.15)
     assert 150 <= (found.first_iteration or 0) <= 157
 
 
 def test_a_host_that_leaves_out_more_steps_is_compared_in_those_that_it_has() -> None:
-    run, window = data_parallel(slow_from(0)), Window(ENDLESS_S)
-    window.add(digest_of(run, "node1", (0, 1)))
-    window.add(unpacked(packed_within(digest_of(run, "node2", (2, 3)), 3000)))
+    window = Window(ENDLESS_S)
+    window.add(of_host("node1", 0, 1))
+    window.add(unpacked(packed_within(of_host("node2", 2, 3), 3000)))
     assert {int(step) % 3 for step in window.now().timings["iteration"]} == {0}
     assert judged(window).ranks == (2,)
 
 
 def test_only_the_last_seconds_are_judged() -> None:
-    run = on_one_axis(data_parallel(slow_from(0)))
-    lasts_s = run["end_counter"].max() - run["start_counter"].min()
+    digest, lasts_s = of_all_on_one_axis()
     window = Window(lasts_s / 3)
-    window.add(digest_of(run))
+    window.add(digest)
     timings = window.now().timings
     assert timings["start_s"].max() - timings["start_s"].min() <= lasts_s / 3
     assert 90 <= timings["iteration"].nunique() <= 105
 
 
 def test_who_told_last_of_a_process_is_believed_and_nobody_else() -> None:
-    run, window = data_parallel(factors(50, 2)), Window(ENDLESS_S)
+    run, window = data_parallel(factors(20, 2)), Window(ENDLESS_S)
     for number, source in enumerate(("node1", "")):
         window.add(digest_of(run, source)._replace(unix_s=float(number)))
     assert len(window.now().timings) == len(run)
@@ -69,11 +90,11 @@ def test_who_told_last_of_a_process_is_believed_and_nobody_else() -> None:
 
 def test_a_file_that_takes_the_place_of_another_is_another_run() -> None:
     window = Window(ENDLESS_S)
-    window.add(digest_of(data_parallel(factors(50, 2))))
-    later = digest_of(data_parallel(factors(20, 2)))
+    window.add(digest_of(data_parallel(factors(20, 2))))
+    later = digest_of(data_parallel(factors(8, 2)))
     processes = [process._replace(generation=1) for process in later.processes]
     window.add(later._replace(processes=processes, number=1))
-    assert window.now().timings["iteration"].max() == 19
+    assert window.now().timings["iteration"].max() == 7
 
 
 def test_where_steps_are_long_the_window_has_enough_of_them() -> None:
@@ -88,8 +109,8 @@ def test_where_steps_are_long_the_window_has_enough_of_them() -> None:
 
 
 def test_where_digests_leave_many_steps_out_the_window_has_enough_of_those_that_they_have() -> None:
-    run = on_one_axis(data_parallel(slow_from(0)))
-    window = Window((run["end_counter"].max() - run["start_counter"].min()) / 100)
-    window.add(of_fewer_steps(digest_of(run), 9))
+    digest, lasts_s = of_all_on_one_axis()
+    window = Window(lasts_s / 100)
+    window.add(of_fewer_steps(digest, 9))
     steps = window.now().timings["iteration"].nunique()
     assert 0.85 * LEAST_CHOSEN <= steps <= LEAST_CHOSEN + 1

@@ -56,12 +56,12 @@ def test_the_title_says_for_whom_ranks_waited_most(figure: Any) -> None:
 
 
 def test_of_many_ranks_the_others_have_one_bar_together() -> None:
-    figure = account_figure(crowd(200, 6))
+    figure = account_figure(crowd(80, 6))
     lanes = lanes_from_top(figure)
     assert "rank 77" in lanes
     alone = [lane for lane in lanes if lane.startswith("rank ")]
-    assert lanes[len(alone) :] == [f"the other {200 - len(alone)}", "all ranks"]
-    assert f"Of 200 ranks {len(alone)} have a bar each" in title_of(figure)
+    assert lanes[len(alone) :] == [f"the other {80 - len(alone)}", "all ranks"]
+    assert f"Of 80 ranks {len(alone)} have a bar each" in title_of(figure)
     assert bars_of(figure).groupby("lane")["length"].sum().tolist() == pytest.approx(
         [100.0] * len(lanes), abs=0.02
     )

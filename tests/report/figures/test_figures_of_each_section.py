@@ -14,7 +14,7 @@ import pytest
 from crowds import crowd
 from drawn_figures import said_instead, title_of
 from places import SAMPLE
-from processes import run_python
+from processes import run_warm
 from rank_tables import as_polars
 from simulated_runs import data_parallel, factors
 from slow import slow
@@ -117,5 +117,12 @@ def test_without_plotly_the_error_says_what_to_install(
 
 
 def test_plotly_is_imported_by_the_first_figure_and_not_before() -> None:
-    run = run_python("import sys, timing_logger.report.figures; assert 'plotly' not in sys.modules")
+    run = run_warm(
+        """
+        import sys
+        assert not {"plotly", "timing_logger.report.figures"} & {*sys.modules}
+        import timing_logger.report.figures
+        assert "plotly" not in sys.modules
+        """
+    )
     assert run.returncode == 0, run.stderr

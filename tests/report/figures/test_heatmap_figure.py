@@ -21,8 +21,13 @@ pytest.importorskip("plotly")
 
 
 @pytest.fixture(scope="module")
-def drawn(timings: pd.DataFrame) -> Any:
-    (trace,) = heatmap_figure(timings).data
+def figure(timings: pd.DataFrame) -> Any:
+    return heatmap_figure(timings)
+
+
+@pytest.fixture(scope="module")
+def drawn(figure: Any) -> Any:
+    (trace,) = figure.data
     return trace
 
 
@@ -38,14 +43,16 @@ def test_the_median_of_a_row_is_that_of_the_scores(timings: pd.DataFrame, drawn:
     assert np.nanmedian(np.asarray(drawn.z, float), axis=1) == pytest.approx(expected.to_numpy())
 
 
-def test_columns_are_iterations_and_rank_0_is_at_the_top(timings: pd.DataFrame, drawn: Any) -> None:
+def test_columns_are_iterations_and_rank_0_is_at_the_top(
+    timings: pd.DataFrame, figure: Any, drawn: Any
+) -> None:
     assert list(drawn.x) == sorted(timings["iteration"].dropna().unique())
     assert list(drawn.y) == ["rank 0", "rank 1", "rank 2", "rank 3"]
-    assert heatmap_figure(timings).layout.yaxis.autorange == "reversed"
+    assert figure.layout.yaxis.autorange == "reversed"
 
 
-def test_the_title_says_whom_the_verdict_names(timings: pd.DataFrame) -> None:
-    assert "the verdict names rank 2" in title_of(heatmap_figure(timings))
+def test_the_title_says_whom_the_verdict_names(figure: Any) -> None:
+    assert "the verdict names rank 2" in title_of(figure)
     assert "no rank is named" in title_of(heatmap_figure(crowd(4, 20, slow=None)))
 
 

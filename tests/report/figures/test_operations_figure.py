@@ -52,7 +52,7 @@ def test_a_bar_says_its_rank_and_how_many_rows(timings: pd.DataFrame, figure: An
 
 
 def test_of_many_ranks_a_line_marks_the_median_of_all() -> None:
-    timings = crowd(200, 6)
+    timings = crowd(80, 6)
     *bars, medians = operations_figure(timings).data
     assert len(bars) == 16
     assert "rank 77" in [bar.name for bar in bars]

@@ -81,7 +81,7 @@ def test_a_step_that_there_is_not_is_named(timings: pd.DataFrame) -> None:
 
 
 def test_of_many_ranks_the_slow_one_has_a_lane() -> None:
-    lanes = lanes_from_top(step_figure(crowd(200, 6)))
+    lanes = lanes_from_top(step_figure(crowd(80, 6)))
     assert "rank 77" in lanes
     assert len(lanes) == 4
 

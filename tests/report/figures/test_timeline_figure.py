@@ -99,7 +99,7 @@ def test_iterations_that_there_are_not_are_named(timings: pd.DataFrame) -> None:
 
 
 def test_of_many_ranks_a_range_that_is_asked_for_shows_few() -> None:
-    figure: Any = timeline_figure(crowd(200, 6), 2, 3)
+    figure: Any = timeline_figure(crowd(80, 6), 2, 3)
     assert "rank 77" in lanes_from_top(figure)
-    assert "Of 200 ranks 4 are drawn" in title_of(figure)
+    assert "Of 80 ranks 4 are drawn" in title_of(figure)
     assert {text.split("iteration ")[1][0] for text in bars_of(figure)["says"]} == {"2", "3"}

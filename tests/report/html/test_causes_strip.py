@@ -21,8 +21,9 @@ from timing_logger.report.html._causes import LEAST_SHARE, MOST_CAUSES, Causes
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._heatmap import heatmap
 from timing_logger.report.html._host_parts import host_parts
+from timing_logger.report.html._step_begins import joined_begins, step_begins
 
-MAX_COLUMNS = 60  # of a heatmap, where that is tested
+N_STEPS, N_RANKS = 60, 4
 STEP_S = 0.0365  # of the simulated run where nobody is slow
 
 
@@ -30,8 +31,9 @@ def causes_in(found: Findings, host: pd.DataFrame | None = None) -> Causes:
     return host_parts(found, heatmap(found).grid, host_tables(host)).causes
 
 
-def causes_of(timings: pd.DataFrame) -> Causes:
-    return causes_in(Findings.of(timings))
+def causes_of(found: Findings, timings: pd.DataFrame, host: pd.DataFrame | None = None) -> Causes:
+    """Of a run as the found one, with pauses."""
+    return causes_in(replace(found, step_begins=joined_begins([step_begins(timings)])), host)
 
 
 def paused(timings: pd.DataFrame, operation: str, rank: int, iteration: int, ms: float) -> pd.DataFrame:
@@ -44,7 +46,7 @@ def paused(timings: pd.DataFrame, operation: str, rank: int, iteration: int, ms:
 
 @pytest.fixture(scope="module")
 def run() -> pd.DataFrame:
-    return data_parallel(factors(60, 4))
+    return data_parallel(factors(N_STEPS, N_RANKS))
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +57,7 @@ def found(run: pd.DataFrame) -> Findings:
 @pytest.fixture(scope="module")
 def collected(run: pd.DataFrame) -> Causes:
     """Of the run in which a collector paused one rank once."""
-    return causes_of(paused(run, "GC", rank=2, iteration=7, ms=7.3))
+    return causes_in(Findings.of(paused(run, "GC", rank=2, iteration=7, ms=7.3)))
 
 
 def test_a_host_that_counted_nothing_and_a_run_without_pauses_have_no_strip(
@@ -104,34 +106,37 @@ def test_where_no_second_was_counted_a_step_is_unknown_and_not_nothing(
     ],
 )
 def test_a_pause_counts_in_its_own_step_without_any_host(
-    run: pd.DataFrame, operation: str, name: str
+    run: pd.DataFrame, found: Findings, operation: str, name: str
 ) -> None:
-    drawn = causes_of(paused(run, operation, rank=2, iteration=7, ms=7.3))
+    drawn = causes_of(found, paused(run, operation, rank=2, iteration=7, ms=7.3))
     (row,) = drawn.rows
     assert (row.kind.name, np.flatnonzero(row.most).tolist(), row.whose[7]) == (name, [7], 2)
     assert (row.most[7], row.mean[7]) == (pytest.approx(0.2), pytest.approx(0.05))
     assert not drawn.counted
 
 
-def test_a_pause_that_lies_in_another_of_its_kind_counts_once(run: pd.DataFrame) -> None:
+def test_a_pause_that_lies_in_another_of_its_kind_counts_once(run: pd.DataFrame, found: Findings) -> None:
     twice = paused(paused(run, "IMPORT", 2, 7, ms=7.3), "IMPORT", 2, 7, ms=3.0)
-    (row,) = causes_of(twice).rows
+    (row,) = causes_of(found, twice).rows
     assert row.most[7] == pytest.approx(0.2)
 
 
-def test_a_cell_of_several_steps_has_their_time_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_heatmap_grid, "MAX_COLUMNS", MAX_COLUMNS)
-    long = paused(data_parallel(factors(2 * MAX_COLUMNS, 1)), "GC", rank=0, iteration=9, ms=7.3)
-    (row,) = causes_of(long).rows
-    assert (len(row.mean), np.flatnonzero(row.mean).tolist()) == (MAX_COLUMNS, [4])
-    assert row.mean[4] == pytest.approx(0.1)
+def test_a_cell_of_several_steps_has_their_time_together(
+    run: pd.DataFrame, found: Findings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_heatmap_grid, "MAX_COLUMNS", N_STEPS // 2)
+    (row,) = causes_of(found, paused(run, "GC", rank=0, iteration=9, ms=7.3)).rows
+    assert (len(row.mean), np.flatnonzero(row.mean).tolist()) == (N_STEPS // 2, [4])
+    assert row.mean[4] == pytest.approx(0.1 / N_RANKS)
 
 
-def test_the_causes_with_most_time_are_shown_and_the_others_are_named(run: pd.DataFrame) -> None:
+def test_the_causes_with_most_time_are_shown_and_the_others_are_named(
+    run: pd.DataFrame, found: Findings
+) -> None:
     for place, operation in enumerate(["GC", "COMPILE", "GRAPH_CAPTURE", "IMPORT"]):
         run = paused(run, operation, rank=0, iteration=3, ms=2.0 + place)
     host = host_of(run, 3.0, main_run_queue_wait_us=[[9e5]], throttled_us=[[8e5]])
-    drawn = causes_in(Findings.of(run), host)
+    drawn = causes_of(found, run, host)
     assert [row.kind.name for row in drawn.rows] == [
         "Processor wait", "CPU quota", "Imports", "Graph capture", "Compiling",
     ]  # fmt: skip
@@ -172,9 +177,10 @@ def with_cause(found: Findings, name: str, counter: str) -> Findings:
     return replace(found, verdict=replace(found.verdict, cause=cause))
 
 
-def test_the_cause_that_the_verdict_names_comes_first_and_is_marked(run: pd.DataFrame) -> None:
+def test_the_cause_that_the_verdict_names_comes_first_and_is_marked(
+    run: pd.DataFrame, found: Findings
+) -> None:
     host = host_of(run, 3.0, main_run_queue_wait_us=[[9e5]], throttled_us=[[8e5]])
-    found = Findings.of(run, host)
     for given, first, named in ((found, "Processor wait", []), (
         with_cause(found, "cpu-quota", "throttled_us"), "CPU quota", ["CPU quota"],
     )):  # fmt: skip

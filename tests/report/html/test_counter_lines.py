@@ -23,6 +23,7 @@ from timing_logger.report.html._counter_lines import (
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._host_parts import host_parts
 from timing_logger.report.html._line_kinds import LINES
+from timing_logger.report.html._timeline import timeline
 
 
 def lines_in(found: Findings, host: pd.DataFrame) -> CounterLines:
@@ -30,7 +31,10 @@ def lines_in(found: Findings, host: pd.DataFrame) -> CounterLines:
 
 
 def lines_of(timings: pd.DataFrame, host: pd.DataFrame) -> CounterLines:
-    return lines_in(Findings.of(timings), host)
+    values = LineValues(timeline(timings), "")
+    for table in host_tables(host):
+        values.add(table)
+    return counter_lines_of(values)
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,10 @@ import pytest
 from crowds import SLOW, crowd, data_in
 from many_ranks import write_many_ranks
 from page_data import unpacked
-from slow import slow
 from small_run import visible_text
 
-from timing_logger.analysis import RunEnd
+from timing_logger.analysis import RunEnd, overlap
+from timing_logger.analysis.ranks.overview import compare_counters
 from timing_logger.engine.rows import Query
 from timing_logger.reading.timings import read_timings, timing_files
 from timing_logger.report._limits import (
@@ -30,6 +30,7 @@ from timing_logger.report._limits import (
     at_distances,
 )
 from timing_logger.report.html import _heatmap, _timeline, report_html
+from timing_logger.report.html._accounting import what_is_unknown
 from timing_logger.report.html._crowd import Crowd
 from timing_logger.report.html._findings import Findings, findings_in_files
 from timing_logger.report.html._heatmap import heatmap
@@ -46,9 +47,30 @@ def found() -> Findings:
     return Findings.of(crowd(N_RANKS, N_STEPS))
 
 
+def written(found: Findings, folder: Path) -> str:
+    """The page of what was found."""
+    write_findings(found, folder / "page.html")
+    return (folder / "page.html").read_text(encoding="utf-8")
+
+
 @pytest.fixture(scope="module")
-def page() -> str:
-    return report_html(crowd(N_RANKS, N_STEPS))
+def page(found: Findings, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return written(found, tmp_path_factory.mktemp("page"))
+
+
+@pytest.fixture(scope="module")
+def run_of_80() -> pd.DataFrame:
+    return crowd(80, 6)
+
+
+@pytest.fixture(scope="module")
+def found_of_80(run_of_80: pd.DataFrame) -> Findings:
+    return Findings.of(run_of_80)
+
+
+def with_files(found: Findings, files: list[dict[str, Any]]) -> Findings:
+    """The findings, had that been known of the files."""
+    return replace(found, summary=found.summary._replace(files=files, counters=compare_counters(files)))
 
 
 def words(page: str) -> str:
@@ -69,12 +91,24 @@ def test_a_page_of_many_ranks_or_steps_stays_below_3_MB(n_ranks: int, n_steps: i
     assert len(report_html(crowd(n_ranks, n_steps))) < MOST_BYTES
 
 
-def test_the_page_of_more_ranks_has_no_more_rows_in_any_table(page: str) -> None:
-    assert page.count("<tr>") <= report_html(crowd(80, 6)).count("<tr>")
+def test_the_page_of_more_ranks_has_no_more_rows_in_any_table(
+    page: str, found_of_80: Findings, tmp_path: Path
+) -> None:
+    assert page.count("<tr>") <= written(found_of_80, tmp_path).count("<tr>")
 
 
-@pytest.mark.parametrize("n_files", [30, slow(100, "all of them, as some of them")])
-def test_what_many_files_lack_is_said_once(n_files: int) -> None:
+def test_what_many_files_lack_is_said_once(found: Findings) -> None:
+    files = crowd(N_RANKS, N_STEPS).attrs["files"]
+    for file in files[:30]:
+        file["sidecar"] = None
+    said = what_is_unknown(with_files(found, files))
+    (sentence,) = [one for one in said if "no sidecar" in one]
+    assert "30 files, such as timing-rank0.csv: no sidecar" in sentence
+
+
+@pytest.mark.slow("that it is said once is tested above on the sentences of the page")
+@pytest.mark.parametrize("n_files", [30, 100])
+def test_what_many_files_lack_is_once_on_the_page(n_files: int) -> None:
     timings = crowd(100, 3)
     for file in timings.attrs["files"][:n_files]:
         file["sidecar"] = None
@@ -153,8 +187,11 @@ def test_the_page_says_how_many_ranks_have_no_row_of_their_own(page: str) -> Non
     )
 
 
-def test_a_run_without_hosts_has_bands_and_no_rows_of_hosts() -> None:
-    data = rows_of(Findings.of(crowd(80, 6, host="")))
+def test_a_run_without_hosts_has_bands_and_no_rows_of_hosts(found_of_80: Findings) -> None:
+    files = crowd(80, 1, host="").attrs["files"]
+    summary = found_of_80.summary._replace(files=files)
+    without = Crowd.of(summary, found_of_80.verdict, found_of_80.own)
+    data = rows_of(replace(found_of_80, summary=summary, crowd=without))
     assert [section["n_rows"] for section in data["sections"]] == [FEW_PROCESSES, len(BANDS)]
 
 
@@ -208,8 +245,8 @@ def test_the_timeline_has_the_named_rank_those_of_its_host_and_references(page: 
     assert "are not in the timeline" not in words(page)
 
 
-def test_where_nobody_is_named_the_timeline_is_not_said_to_have_others() -> None:
-    told = Findings.of(crowd(80, 6, slow=None)).crowd.on_timeline()
+def test_where_nobody_is_named_the_timeline_is_not_said_to_have_others(found_of_80: Findings) -> None:
+    told = crowd_of(found_of_80, ranks=(), verdict="healthy", suspects=()).on_timeline()
     assert told.startswith("Of 80 ranks 16 are shown: 16 of all, from the slowest")
 
 
@@ -221,18 +258,23 @@ def test_of_many_named_ranks_and_ranks_of_their_hosts_only_some_are_in_the_timel
     assert "20 of 120 that the verdict or the end of the run names; 16 of 20 on the same hosts" in said
 
 
-def test_of_too_many_spans_of_the_shown_ranks_the_longest_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_too_many_spans_of_the_shown_ranks_the_longest_are_drawn(
+    monkeypatch: pytest.MonkeyPatch, run_of_80: pd.DataFrame, found_of_80: Findings, tmp_path: Path
+) -> None:
     monkeypatch.setattr(_timeline, "SPANS_OF_MANY", 50)
-    page = report_html(crowd(80, 6))
+    whose = found_of_80.crowd.in_timeline()
+    drawn = _timeline.timeline_of([_timeline.spans_of(run_of_80)], None, whose)
+    page = written(replace(found_of_80, timeline=drawn), tmp_path)
     assert len(unpacked(data_in(page)["timeline"]["begin"])) == 50
     assert "are not in the timeline, which draws the 50 longest of 24 ranks." in words(page)
 
 
-def test_a_timeline_of_some_ranks_made_in_parts_is_that_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_timeline_of_some_ranks_made_in_parts_is_that_of_all_rows(
+    monkeypatch: pytest.MonkeyPatch, run_of_80: pd.DataFrame, found_of_80: Findings
+) -> None:
     monkeypatch.setattr(_timeline, "MAX_SPANS", 30)
     monkeypatch.setattr(_timeline, "SPANS_OF_MANY", 20)
-    run = crowd(80, 6)
-    whose = Findings.of(run).crowd.in_timeline()
+    run, whose = run_of_80, found_of_80.crowd.in_timeline()
     parts = [_timeline.spans_of(rows.reset_index(drop=True)) for _, rows in run.groupby(run["rank"] // 20)]
     assert _timeline.timeline_of(parts, None, whose) == _timeline.timeline_of(
         [_timeline.spans_of(run)], None, whose
@@ -240,11 +282,10 @@ def test_a_timeline_of_some_ranks_made_in_parts_is_that_of_all_rows(monkeypatch:
 
 
 def test_a_page_of_many_files_of_which_some_are_read_again_is_that_of_all_rows(tmp_path: Path) -> None:
-    write_many_ranks(tmp_path / "run", FEW_PROCESSES + 4, 40)
+    write_many_ranks(tmp_path / "run", FEW_PROCESSES + 4, 10)
     files = timing_files(tmp_path / "run")
     found, _ = findings_in_files(Query(files))
-    write_findings(found, tmp_path / "page.html")
-    assert (tmp_path / "page.html").read_text() == report_html(read_timings(tmp_path / "run"))
+    assert written(found, tmp_path) == report_html(read_timings(tmp_path / "run"))
     assert len(found.timeline.whose.ranks) < FEW_PROCESSES
 
 
@@ -275,14 +316,13 @@ def table_in(page: str, caption: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def page_of_odd_files() -> str:
+def page_of_odd_files(found: Findings, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A page of which one file is not complete, and the clocks of two others are known worse than all."""
-    timings = crowd(100, 6)
-    files = timings.attrs["files"]
+    files = crowd(N_RANKS, N_STEPS).attrs["files"]
     files[95]["sidecar"]["closed"] = False
     files[90]["clock"]["uncertainty_s"] = 1e-3
     files[91]["clock"]["uncertainty_s"] = None
-    return report_html(timings)
+    return written(with_files(found, files), tmp_path_factory.mktemp("odd"))
 
 
 def test_a_file_that_is_not_complete_is_the_first_in_its_table(page_of_odd_files: str) -> None:
@@ -306,18 +346,19 @@ def test_the_chart_of_an_operation_has_the_ranks_with_least_and_most_of_many(pag
     assert [float(part) for _, part in bars] == sorted(float(part) for _, part in bars)
 
 
-def test_most_exposed_communication_comes_first_and_the_rest_is_counted() -> None:
-    run = crowd(80, 6)
+def test_most_exposed_communication_comes_first_and_the_rest_is_counted(
+    run_of_80: pd.DataFrame, found_of_80: Findings, tmp_path: Path
+) -> None:
+    run = run_of_80
     half = (run["operation"] == "ALLREDUCE") & (run["iteration"] % 2 == 0)
     beside = run[half].assign(operation="BACKWARD", thread="other")
     both = pd.concat([run, beside], ignore_index=True)
-    both.attrs = run.attrs
-    page = report_html(both)
+    page = written(replace(found_of_80, overlap=overlap(both)), tmp_path)
     assert "Of 80 rows these are the 20 with most exposed communication; the other 60 are not shown." in page
     start = page.index('<section id="overlap"')
-    overlap = page[start : page.index("</section>", start)]
-    assert overlap.count('class="bar"') == MOST_LINES
-    assert f"rank {SLOW}<" not in overlap  # it waits for nobody, so it has least
+    section = page[start : page.index("</section>", start)]
+    assert section.count('class="bar"') == MOST_LINES
+    assert f"rank {SLOW}<" not in section  # it waits for nobody, so it has least
 
 
 def test_of_too_many_points_the_slowest_and_the_fastest_are_drawn(found: Findings) -> None:

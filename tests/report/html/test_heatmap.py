@@ -12,7 +12,7 @@ from page_data import unpacked
 from simulated_runs import data_parallel, factors, pipeline
 
 from timing_logger.analysis import stragglers
-from timing_logger.report.html import _heatmap_grid
+from timing_logger.report.html import _heatmap, _heatmap_grid
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._heatmap import MANY_ROWS, Heatmap, heatmap
 
@@ -36,6 +36,19 @@ def cells_of(drawn: Heatmap, name: str) -> Any:
     return unpacked(view["ms"]).reshape(len(data["rows"]), -1)
 
 
+@pytest.fixture(scope="module")
+def intermittent() -> pd.DataFrame:
+    """A run of which one rank is slow now and then, of twice as many steps as there are columns in tests."""
+    slow = factors(2 * MAX_COLUMNS, 4, noise=0.02)
+    slow[5::9, 1] *= 3
+    return data_parallel(slow)
+
+
+@pytest.fixture(scope="module")
+def found(intermittent: pd.DataFrame) -> Findings:
+    return Findings.of(intermittent)
+
+
 # -- cells ---------------------------------------------------------------------------------------------
 
 
@@ -45,15 +58,15 @@ def few_columns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("few_columns")
-def test_a_cell_of_the_heatmap_is_the_mean_of_its_iterations() -> None:
-    n_steps = 2 * MAX_COLUMNS
-    timings = data_parallel(factors(n_steps, 2, noise=0.3))
-    reduced = timings[timings["operation"] == "ALLREDUCE"].pivot(
+def test_a_cell_of_the_heatmap_is_the_mean_of_its_iterations(
+    intermittent: pd.DataFrame, found: Findings
+) -> None:
+    reduced = intermittent[intermittent["operation"] == "ALLREDUCE"].pivot(
         index="rank", columns="iteration", values="elapsed_ms"
     )
     waited = (reduced - reduced.min()).to_numpy(float)
-    cells = cells_of(drawn_of(timings), "Waiting for others")
-    np.testing.assert_allclose(cells, waited.reshape(2, MAX_COLUMNS, 2).mean(axis=2), rtol=1e-5, atol=1e-6)
+    cells = cells_of(heatmap(found), "Waiting for others")
+    np.testing.assert_allclose(cells, waited.reshape(4, MAX_COLUMNS, 2).mean(axis=2), rtol=1e-5, atol=1e-6)
 
 
 def test_iterations_that_one_rank_lacks_are_unknown_and_not_nothing() -> None:
@@ -63,16 +76,22 @@ def test_iterations_that_one_rank_lacks_are_unknown_and_not_nothing() -> None:
     assert unknown.tolist() == [[False] * 4, [False, False, True, False]]
 
 
-@pytest.mark.parametrize("logged", [None, ["FORWARD", "ALLREDUCE"]], ids=["by rows", "by gaps"])
-def test_the_first_view_is_the_times_that_the_verdict_compared(logged: list[str] | None) -> None:
-    slow = factors(60, 4, noise=0.05)
-    slow[:, 2] *= 2
-    found = Findings.of(data_parallel(slow, logged=logged))
+def check_first_view(found: Findings, *, from_gaps: bool) -> None:
     drawn = heatmap(found)
     assert drawn.views[0].name == "Own time (judged)"
-    assert found.own.from_gaps == (logged is not None)
-    assert ("between its communication" in drawn.views[0].explanation) == found.own.from_gaps
+    assert found.own.from_gaps == from_gaps
+    assert ("between its communication" in drawn.views[0].explanation) == from_gaps
     np.testing.assert_allclose(cells_of(drawn, "Own time (judged)"), found.own.ms.T, rtol=1e-6)
+
+
+def test_the_first_view_is_the_times_that_the_verdict_compared(found: Findings) -> None:
+    check_first_view(found, from_gaps=False)
+
+
+def test_the_first_view_is_the_times_that_the_verdict_compared_if_those_are_gaps() -> None:
+    slow = factors(60, 4, noise=0.05)
+    slow[:, 2] *= 2
+    check_first_view(Findings.of(data_parallel(slow, logged=["FORWARD", "ALLREDUCE"])), from_gaps=True)
 
 
 def test_nothing_is_called_judged_where_nothing_could_be_judged() -> None:
@@ -96,11 +115,9 @@ def test_own_time_that_two_runs_of_a_rank_recorded_is_that_of_the_latest() -> No
 # -- what is framed ------------------------------------------------------------------------------------
 
 
-def test_of_an_intermittent_rank_only_the_slow_iterations_are_framed() -> None:
-    slow = factors(100, 4, noise=0.02)
-    slow[5::9, 1] *= 3
-    framed = data_of(drawn_of(data_parallel(slow)))["slow"]
-    assert framed == {"rows": [1], "frames": [[1, at, at] for at in range(5, 100, 9)]}
+def test_of_an_intermittent_rank_only_the_slow_iterations_are_framed(found: Findings) -> None:
+    framed = data_of(heatmap(found))["slow"]
+    assert framed == {"rows": [1], "frames": [[1, at, at] for at in range(5, 2 * MAX_COLUMNS, 9)]}
 
 
 def test_each_of_several_slow_ranks_has_frames_of_its_own() -> None:
@@ -112,10 +129,10 @@ def test_each_of_several_slow_ranks_has_frames_of_its_own() -> None:
 
 
 @pytest.mark.usefixtures("few_columns")
-def test_where_a_column_stands_for_several_iterations_it_is_framed_if_one_of_them_is_slow() -> None:
-    slow = factors(2 * MAX_COLUMNS, 4, noise=0.02)
-    slow[5::9, 1] *= 3
-    framed = data_of(drawn_of(data_parallel(slow)))["slow"]
+def test_where_a_column_stands_for_several_iterations_it_is_framed_if_one_of_them_is_slow(
+    found: Findings,
+) -> None:
+    framed = data_of(heatmap(found))["slow"]
     columns = sorted({at // 2 for at in range(5, 2 * MAX_COLUMNS, 9)})
     assert [frame[1:] for frame in framed["frames"]] == [[at, at] for at in columns]
 
@@ -129,13 +146,12 @@ def test_a_rank_that_is_only_suspected_is_marked_and_framed() -> None:
     assert framed == {"rows": [1], "frames": [[1, at, at] for at in range(0, 120, 3)]}
 
 
-def test_the_ranks_of_a_slow_role_are_framed_in_its_range() -> None:
+def test_the_ranks_of_a_slow_role_are_framed_in_its_range(found: Findings) -> None:
     slow = factors(60, 4, noise=0.02)
     slow[20:50, 2:] *= 2
     timings, roles = pipeline(slow, 2)
     verdict = stragglers(timings, roles=roles)
     assert (verdict.verdict, verdict.ranks) == ("role", (2, 3))
-    found = Findings.of(timings)
     framed = data_of(heatmap(replace(found, verdict=verdict, own=found.own._replace(slow={}))))["slow"]
     assert framed == {"rows": [2, 3], "frames": [[2, 20, 49], [3, 20, 49]]}
 
@@ -147,11 +163,20 @@ def test_in_a_healthy_run_nothing_is_marked() -> None:
 # -- the order of the rows -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("ranks", "first"), [(MANY_ROWS, "rank 0"), (MANY_ROWS + 1, "rank 11")])
-def test_of_many_ranks_the_named_one_comes_first(ranks: int, first: str) -> None:
-    slow = factors(40, ranks, noise=0.02)
+@pytest.fixture(scope="module")
+def found_of_many() -> Findings:
+    """Of a run with more rows than leave the named rank in its place."""
+    slow = factors(40, MANY_ROWS + 1, noise=0.02)
     slow[:, 11] *= 2
-    drawn = drawn_of(data_parallel(slow))
+    return Findings.of(data_parallel(slow))
+
+
+@pytest.mark.parametrize(("many", "first"), [(MANY_ROWS + 1, "rank 0"), (MANY_ROWS, "rank 11")])
+def test_of_many_ranks_the_named_one_comes_first(
+    found_of_many: Findings, many: int, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_heatmap, "MANY_ROWS", many)
+    drawn = heatmap(found_of_many)
     data = data_of(drawn)
     assert data["rows"][0] == first
     at = data["rows"].index("rank 11")

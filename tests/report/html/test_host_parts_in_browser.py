@@ -139,9 +139,8 @@ def test_pointing_at_a_rank_lights_its_line(shown: OpenPage) -> None:
     assert ink_of_line() == usual
 
 
-def test_without_counters_and_pauses_the_page_has_neither_part(browser: Any, tmp_path: Path) -> None:
-    write_report(data_parallel(factors(20, 2)), tmp_path / "report.html")
-    opened = OpenPage(browser, tmp_path / "report.html")
+def test_without_counters_and_pauses_the_page_has_neither_part(browser: Any, report: Path) -> None:
+    opened = OpenPage(browser, report)
     assert opened.page.locator("#causes-canvas, #counters-canvas, #causes-title").count() == 0
     assert opened.complaints == []
     opened.close()
@@ -170,6 +169,7 @@ def test_ranks_that_the_verdict_names_have_a_thick_line_in_its_colour(browser: A
     opened.close()
 
 
+@pytest.mark.slow("the page of 264 ranks has its height tested, and both parts have their limits, without it")
 def test_the_page_of_many_ranks_is_at_most_6400_px_high_with_both_parts_full(
     browser: Any, tmp_path: Path
 ) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 
-import pandas as pd
 import pytest
 from crowds import SLOW as SLOW_RANK
 from crowds import crowd
 from small_run import visible_text
-from snapshots import BEGINS, ENDS, HEALTHY, SLOW, snapshot_of, snapshot_of_sample
+from snapshots import BEGINS, ENDS, HEALTHY, SLOW, snapshot_of
 
 from timing_logger.analysis import RunEnd, Verdict, stragglers
 from timing_logger.report.html.live_page import Head, figures_of, head_html, head_of, live_page
@@ -55,22 +54,21 @@ def test_names_are_text(where: str) -> None:
     assert HOSTILE in visible_text(html_of(head))
 
 
-def test_the_page_of_many_ranks_has_the_slow_one_in_each_section() -> None:
-    many = crowd(80, 12)
-    verdict = stragglers(many)
-    figures = figures_of(many, verdict)
-    page = live_page("many", "<p></p>", {}, figures, window_s=30.0, made_unix_s=0.0)
+@pytest.fixture(scope="module")
+def page_of_many() -> str:
+    many = crowd(80, 6)
+    figures = figures_of(many, stragglers(many))
+    return live_page("many", "<p></p>", {}, figures, window_s=30.0, made_unix_s=0.0)
+
+
+def test_the_page_of_many_ranks_has_the_slow_one_in_each_section(page_of_many: str) -> None:
     for section in ("verdict", "time", "timeline"):
-        assert f"ank {SLOW_RANK}" in page[page.index(f'id="{section}"') :]
+        assert f"ank {SLOW_RANK}" in page_of_many[page_of_many.index(f'id="{section}"') :]
 
 
-def test_the_page_says_nothing_about_whole_files() -> None:
-    look = snapshot_of_sample()
-    rows = pd.DataFrame({"rank": [0, 1], "operation": "FORWARD", "elapsed_ms": 1.0, "iteration": 0})
-    rows.attrs["files"] = list(look.files)
-    page = live_page("x", "<p></p>", {}, figures_of(rows, look.verdict), window_s=1.0, made_unix_s=0.0)
-    assert 'id="accounting"' not in page
-    assert 'id="unknown"' not in page
+def test_the_page_says_nothing_about_whole_files(page_of_many: str) -> None:
+    assert 'id="accounting"' not in page_of_many
+    assert 'id="unknown"' not in page_of_many
 
 
 def test_it_may_ask_its_own_server_and_nobody_else() -> None:

@@ -20,7 +20,7 @@ from processes import run_warm
 from rank_tables import aligned, collective, table
 from simulated_runs import data_parallel, factors
 from slow import slow
-from small_run import GOLDEN, report_of, visible_text
+from small_run import GOLDEN, visible_text
 from timing_files import record, write_table, write_timing_file
 
 from timing_logger.engine.rows import Query
@@ -104,8 +104,12 @@ def test_a_log_gives_the_same_text_every_time(small: str) -> None:
     assert visible_text(small) == GOLDEN.read_text()
 
 
-def test_a_log_gives_the_same_page_every_time(small: str, report: Path) -> None:
-    assert report_of(report.parent / "logs" / "small") == small
+@pytest.mark.filterwarnings("ignore::UserWarning")  # the unfinished line
+def test_a_log_gives_the_same_page_every_time_and_the_file_holds_it(
+    small: str, report: Path, tmp_path: Path
+) -> None:
+    write_report(read_timings(report.parent / "logs" / "small"), tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == small
 
 
 @pytest.mark.parametrize("most_spans", [20, slow(10**6, "with fewer spans, parts have more to agree on")])
@@ -148,23 +152,21 @@ def test_a_timeline_made_in_parts_is_that_of_all_rows_if_one_rank_is_on_no_commo
     assert _timeline.timeline_of(parts) == _timeline.timeline(run)
 
 
-def test_the_file_holds_the_page(plain: pd.DataFrame, plain_page: str, tmp_path: Path) -> None:
-    write_report(plain, tmp_path / "report.html")
-    assert (tmp_path / "report.html").read_text(encoding="utf-8") == plain_page
-
-
 def test_the_page_refers_to_no_other_document(small: str) -> None:
     page = Elements(small)
     targets = [value for _, attrs in page.found for key in ("src", "href") if (value := attrs.get(key))]
     assert [target for target in targets if not target.startswith(("#", "data:"))] == []
 
 
-@pytest.mark.parametrize(
-    "columns", [["layer_name", "thread", "group", "phase"], ["operation"], ["status"]], ids="-".join
-)
-def test_a_name_that_is_markup_stays_text(columns: list[str]) -> None:
-    timings = data_parallel(factors(5, 2))
-    page = Elements(report_html(timings.assign(**dict.fromkeys(columns, HOSTILE))))
+def test_a_name_that_is_markup_stays_text() -> None:
+    plain = data_parallel(factors(5, 2))
+    runs = [
+        plain.assign(**dict.fromkeys(columns, HOSTILE), iteration=plain["iteration"] + 5 * n_before)
+        for n_before, columns in enumerate(
+            (["layer_name", "thread", "group", "phase"], ["operation"], ["status"])
+        )
+    ]
+    page = Elements(report_html(pd.concat(runs, ignore_index=True)))
     assert page.count("img") == 0
     assert page.count("script") == 2
     assert "49" not in [text for text in page.rawdata.split() if "{{" in text]
@@ -241,17 +243,22 @@ def test_that_a_run_ended_badly_is_said_only_where_it_is_known(tmp_path: Path) -
     assert "Whether the run ended is not known" in lacking
 
 
-def test_rows_without_instants_are_counted() -> None:
-    unknown = table([record(), record(elapsed_ms=None), record(elapsed_ms=None)])
-    unknown.loc[1:, ["start_counter", "end_counter"]] = np.nan
-    assert "2 rows without a start and an end: not in the timeline." in visible_text(report_html(unknown))
+@pytest.fixture(scope="module")
+def flawed() -> str:
+    """The text of the page of a run with rows without instants, and a collective that lacks a rank."""
+    lacking = collective([0.0, 1.0, 2.0], 3.0, group_size=4)
+    unknown = [record("FORWARD", elapsed_ms=None), record("FORWARD", elapsed_ms=None)]
+    timings = table([*lacking[0], *unknown], *lacking[1:])
+    timings.loc[timings["operation"] == "FORWARD", ["start_counter", "end_counter"]] = np.nan
+    return visible_text(report_html(timings))
 
 
-def test_a_collective_that_lacks_a_rank_is_among_what_is_not_known() -> None:
-    ranks = collective([0.0, 1.0, 2.0], 3.0, group_size=4)
-    assert "1 collective incomplete: no rows of 1 of the group's ranks." in visible_text(
-        report_html(table(*ranks))
-    )
+def test_rows_without_instants_are_counted(flawed: str) -> None:
+    assert "2 rows without a start and an end: not in the timeline." in flawed
+
+
+def test_a_collective_that_lacks_a_rank_is_among_what_is_not_known(flawed: str) -> None:
+    assert "1 collective incomplete: no rows of 1 of the group's ranks." in flawed
 
 
 # -- sections ------------------------------------------------------------------------------------------
@@ -336,10 +343,13 @@ def test_without_any_bandwidth_there_is_a_sentence_that_says_so(plain_page: str)
 
 @pytest.fixture(scope="module")
 def of_two_sizes() -> str:
-    """The page of a run with messages of two sizes."""
+    """The page of a run with messages of two sizes, all of which go on beside own work."""
     run = data_parallel(factors(6, 2))
     run.loc[run["operation"] == "ALLREDUCE", "message_size_bytes"] = 1000 * (1 + 99 * (run["iteration"] % 2))
-    return report_html(run)
+    beside = run[run["operation"] == "ALLREDUCE"].assign(
+        operation="BACKWARD", thread="other", message_size_bytes=pd.NA
+    )
+    return report_html(pd.concat([run, beside], ignore_index=True))
 
 
 def test_bandwidths_of_two_sizes_are_drawn(of_two_sizes: str) -> None:
@@ -355,12 +365,9 @@ def test_communication_of_which_nothing_is_hidden_is_a_sentence(small: str) -> N
     )
 
 
-def test_hidden_communication_is_drawn() -> None:
-    run = data_parallel(factors(6, 2))
-    beside = run[run["operation"] == "ALLREDUCE"].assign(operation="BACKWARD", thread="other")
-    page = report_html(pd.concat([run, beside], ignore_index=True))
-    assert section(page, "overlap") == ""
-    assert "(100.0%)" in page
+def test_hidden_communication_is_drawn(of_two_sizes: str) -> None:
+    assert section(of_two_sizes, "overlap") == ""
+    assert "(100.0%)" in of_two_sizes
 
 
 def test_every_algbw_and_busbw_on_the_page_has_its_unit(of_two_sizes: str) -> None:

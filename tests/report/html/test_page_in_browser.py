@@ -111,13 +111,20 @@ def test_the_heatmap_begins_with_the_times_that_the_verdict_compared(opened: Ope
     assert opened.text("#tooltip") == f"rank 2, iteration 25\nOwn time (judged): {expected}"
 
 
+@pytest.fixture(scope="module")
+def slower(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a run whose steps take 35 ms to 70 ms of work in equal steps."""
+    factor = 1 + np.arange(100) / 100
+    path = tmp_path_factory.mktemp("slower") / "report.html"
+    write_report(data_parallel(np.stack([factor, factor], axis=1)), path)
+    return path
+
+
 @pytest.mark.parametrize(("scheme", "shade"), [("light", "darkest"), ("dark", "lightest")])
 def test_the_strongest_shade_is_the_98th_percentile_and_the_scale_says_so(
-    browser: Any, tmp_path: Path, scheme: str, shade: str
+    browser: Any, slower: Path, scheme: str, shade: str
 ) -> None:
-    slower = 1 + np.arange(100) / 100  # 35 ms to 70 ms in equal steps
-    write_report(data_parallel(np.stack([slower, slower], axis=1)), tmp_path / "report.html")
-    opened = OpenPage(browser, tmp_path / "report.html", color_scheme=scheme)
+    opened = OpenPage(browser, slower, color_scheme=scheme)
     opened.frame()
     assert opened.text("#scale-low") == "35.35 ms"
     assert opened.text("#scale-high") == f"above 68.95 ms: {shade}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,20 @@ def wordy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("wordy") / "report.html"
     write_report(pd.concat([run, beside], ignore_index=True), path)
     return path
+
+
+@pytest.fixture(scope="module")
+def of_halves(tmp_path_factory: pytest.TempPathFactory) -> Callable[[float], Path]:
+    """Writes the page of a run whose steps are two operations of the same length, one with a long name."""
+
+    @functools.cache
+    def page(half_ms: float) -> Path:
+        path = tmp_path_factory.mktemp("halves") / "report.html"
+        times_ms = {"A_NAME_" * 20: half_ms, "B": half_ms}
+        write_report(data_parallel(factors(10, 4), operations_ms=times_ms), path)
+        return path
+
+    return page
 
 
 @pytest.fixture
@@ -95,12 +110,9 @@ def test_the_parts_of_a_ranks_time_fill_its_bar(browser: Any, wordy: Path, width
     [11.0, slow(500.0, "as other lengths of a step"), slow(500_000.0, "as other lengths of a step")],
 )
 def test_no_number_of_the_axis_of_a_step_stands_on_another(
-    browser: Any, tmp_path: Path, half_ms: float, width: int
+    browser: Any, of_halves: Callable[[float], Path], half_ms: float, width: int
 ) -> None:
-    write_report(
-        data_parallel(factors(10, 4), operations_ms={"F": half_ms, "B": half_ms}), tmp_path / "a.html"
-    )
-    opened = OpenPage(browser, tmp_path / "a.html", viewport={"width": width, "height": 900})
+    opened = OpenPage(browser, of_halves(half_ms), viewport={"width": width, "height": 900})
     assert opened.page.locator(".axis span:visible").count() >= 2
     assert opened.page.evaluate(OVERLAPPING_TICKS) == []
     opened.close()
@@ -128,10 +140,10 @@ def test_on_a_phone_ranks_and_headings_of_many_are_read_in_full(browser: Any, tm
     opened.close()
 
 
-def test_a_long_name_leaves_the_colour_of_the_legend_as_wide_as_others(browser: Any, tmp_path: Path) -> None:
-    times_ms = {"A_NAME_" * 20: 30.0, "B": 20.0}
-    write_report(data_parallel(factors(10, 4), operations_ms=times_ms), tmp_path / "long.html")
-    opened = OpenPage(browser, tmp_path / "long.html", viewport={"width": 390, "height": 844})
+def test_a_long_name_leaves_the_colour_of_the_legend_as_wide_as_others(
+    browser: Any, of_halves: Callable[[float], Path]
+) -> None:
+    opened = OpenPage(browser, of_halves(11.0), viewport={"width": 390, "height": 844})
     colours = opened.page.locator("#time .legend .swatch").all()
     assert len(colours) > 2
     assert len({colour.bounding_box()["width"] for colour in colours}) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -90,12 +91,18 @@ def test_names_in_the_data_are_escaped(timings: pd.DataFrame) -> None:
     assert "&lt;script&gt;alert(1)" in page
 
 
+@pytest.fixture(scope="module")
+def page(timings: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("step") / "page.html"
+    path.write_text(report_html(timings), encoding="utf-8")
+    return path
+
+
 @pytest.mark.parametrize("width", [390, 1400])
 def test_the_lanes_are_one_under_the_other_and_lines_end_in_them(
-    browser: Any, timings: pd.DataFrame, tmp_path: Any, width: int
+    browser: Any, page: Path, width: int
 ) -> None:
-    (tmp_path / "page.html").write_text(report_html(timings), encoding="utf-8")
-    opened = OpenPage(browser, tmp_path / "page.html", viewport={"width": width, "height": 900})
+    opened = OpenPage(browser, page, viewport={"width": width, "height": 900})
     tracks = [track.bounding_box() for track in opened.page.locator(".lane .track").all()]
     assert len({round(track["x"]) for track in tracks}) == 1
     assert [track["y"] for track in tracks] == sorted(track["y"] for track in tracks)

@@ -69,34 +69,32 @@ def test_what_is_searched_for_stays_and_the_rest_is_dimmed(opened: OpenPage) -> 
     assert opened.text("#timeline-found") == ""
 
 
-@pytest.mark.parametrize(("query", "rows"), [("BACK", 160), (HOSTILE[:12], 160), ("no such", 0)])
-def test_operations_and_layers_are_found_by_part_of_their_name(
-    opened: OpenPage, query: str, rows: int
-) -> None:
-    opened.page.fill("#timeline-search", query)
-    assert opened.text("#timeline-found") == f"{rows} rows"
+def test_operations_and_layers_are_found_by_part_of_their_name(opened: OpenPage) -> None:
+    for query, rows in (("BACK", 160), ("no such", 0), (HOSTILE[:12], 160)):
+        opened.page.fill("#timeline-search", query)
+        assert opened.text("#timeline-found") == f"{rows} rows"
 
 
 def test_enter_goes_from_match_to_match_and_moves_the_timeline_there(opened: OpenPage) -> None:
-    for _ in range(4):
+    for _ in range(6):
         opened.page.click("[data-do=in]")
     before = shown_s(opened)
     opened.page.fill("#timeline-search", "backward")
     found = []
-    for _ in range(30):
+    for _ in range(12):
         opened.page.press("#timeline-search", "Enter")
         found.append(opened.text("#timeline-found"))
     first = int(found[0].split()[0])
-    assert found == [f"{first + i} of 160 rows" for i in range(30)]
+    assert found == [f"{first + i} of 160 rows" for i in range(12)]
     assert shown_s(opened) != before
     opened.page.press("#timeline-search", "Shift+Enter")
-    assert opened.text("#timeline-found") == f"{first + 28} of 160 rows"
+    assert opened.text("#timeline-found") == f"{first + 10} of 160 rows"
 
 
 def test_after_the_last_match_comes_the_first(opened: OpenPage) -> None:
     opened.page.fill("#timeline-search", "backward")
-    for _ in range(160):
-        opened.page.press("#timeline-search", "Enter")
+    opened.page.press("#timeline-search", "Enter")
+    opened.page.press("#timeline-search", "Shift+Enter")
     assert opened.text("#timeline-found") == "160 of 160 rows"
     opened.page.press("#timeline-search", "Enter")
     assert opened.text("#timeline-found") == "1 of 160 rows"
