@@ -135,7 +135,18 @@ ABRUPT = {
 }
 
 
-@pytest.mark.parametrize("way", HEALTHY)
+@pytest.mark.parametrize(
+    "way",
+    [
+        "an uncaught exception",
+        "SIGTERM with a handler that exits",
+        "SIGTERM with a handler that closes",
+        "a thread that goes on",
+        slow("falling off the end", "a thread that goes on changes nothing about it, and is tried"),
+        slow("sys.exit", "a handler of SIGTERM that calls it is tried"),
+        slow("SIGINT", "it is an uncaught exception, which is tried"),
+    ],
+)
 @pytest.mark.both_cores
 def test_a_healthy_exit_loses_nothing_and_keeps_the_exit_code(way: str, tmp_path: Path) -> None:
     last_act, code = HEALTHY[way]

@@ -334,7 +334,7 @@ def test_however_often_files_are_taken_away_what_is_written_is_what_is_there(tmp
 
     harming = threading.Thread(target=harm_files)
     harming.start()
-    for _ in range(100):
+    for _ in range(40):
         record(logger, 50)
         logger.flush()
     done.set()
@@ -345,7 +345,7 @@ def test_however_often_files_are_taken_away_what_is_written_is_what_is_there(tmp
     record(logger, 50)
     logger.close()
     stats = logger.stats
-    assert (stats.accepted, stats.pending) == (5_100, 0)
+    assert (stats.accepted, stats.pending) == (2_100, 0)
     assert stats.written + stats.dropped == stats.accepted
     assert stats.dropped > 0
     texts = [path.read_text() for path in folder.glob("*.csv")]

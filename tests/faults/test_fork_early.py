@@ -122,6 +122,7 @@ import gc
 class Recorded:
     def __init__(self): self.itself = self
     def __del__(self): logger.record_timing("FINALIZED", 1.0)
+gc.freeze()  # in each child the collector looks at what is new
 def collect():
     Recorded()
     gc.collect()

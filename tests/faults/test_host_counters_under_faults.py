@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from conditions import wait_for
 from limits import LIMIT_S
-from processes import run_python
+from processes import run_python, run_warm
 
 from timing_logger import read_host_counters, read_timings
 from timing_logger.host_counters import HEADER
@@ -68,7 +68,7 @@ def sound(folder: Path) -> pd.DataFrame:
 TWO_ON_A_CORE = """
 os.sched_setaffinity(os.getpid(), {int(sys.argv[2])})
 until(1)
-while lines() < 25:
+while lines() < 12:
     pass
 logger.close()
 """
@@ -115,10 +115,13 @@ logger.close()
 """
 
 
+MEGABYTES = 16
+
+
 def test_what_a_process_reads_from_a_disk_is_in_its_lines(tmp_path: Path) -> None:
     large = tmp_path / "large"
     with large.open("wb") as file:
-        for _ in range(64):
+        for _ in range(MEGABYTES):
             file.write(os.urandom(2**20))
         os.fsync(file.fileno())
     with recording(READING_A_FILE, tmp_path / "logs", large) as process:
@@ -126,7 +129,7 @@ def test_what_a_process_reads_from_a_disk_is_in_its_lines(tmp_path: Path) -> Non
     read_kb = sound(tmp_path / "logs")["process_read_kb"].sum()
     if read_kb == 0:
         pytest.skip("the file was not read from a disk: its file system is in memory, or keeps it there")
-    assert read_kb >= 64 * 2**20 // 1000 - 1
+    assert read_kb >= MEGABYTES * 2**20 // 1000 - 1
 
 
 # -- faults -----------------------------------------------------------------------------------------------
@@ -197,7 +200,7 @@ logger.close()
 
 
 def test_what_does_not_fit_onto_a_disk_is_part_of_the_first_line_that_fits_again(tmp_path: Path) -> None:
-    done = run_python(RECORDING + FULL, tmp_path)
+    done = run_warm(RECORDING + FULL, tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("host counters could not be written") == 1
     table = sound(tmp_path)
@@ -216,7 +219,7 @@ logger.close()
 
 
 def test_a_removed_folder_costs_the_lines_that_were_in_it_and_no_others(tmp_path: Path) -> None:
-    done = run_python(RECORDING + REMOVED, tmp_path / "logs")
+    done = run_warm(RECORDING + REMOVED, tmp_path / "logs")
     assert done.returncode == 0, done.stderr
     assert "host-rank0.csv was deleted" in done.stderr
     assert done.stderr.count("the file of host counters") == 1
@@ -225,7 +228,7 @@ def test_a_removed_folder_costs_the_lines_that_were_in_it_and_no_others(tmp_path
 
 def test_a_second_process_of_a_rank_writes_beside_the_files_of_the_first(tmp_path: Path) -> None:
     for _ in range(2):
-        assert run_python(RECORDING + "until(2)\nlogger.close()", tmp_path).returncode == 0
+        assert run_warm(RECORDING + "until(2)\nlogger.close()", tmp_path).returncode == 0
     assert sorted(path.name for path in tmp_path.glob("host-*")) == [
         "host-rank0.csv",
         "host-rank0.run2.csv",
@@ -234,7 +237,7 @@ def test_a_second_process_of_a_rank_writes_beside_the_files_of_the_first(tmp_pat
 
 
 def test_lines_take_at_most_200_bytes_each_on_this_host(tmp_path: Path) -> None:
-    assert run_python(RECORDING + "until(20)\nlogger.close()", tmp_path).returncode == 0
+    assert run_warm(RECORDING + "until(20)\nlogger.close()", tmp_path).returncode == 0
     text = (tmp_path / "host-rank0.csv").read_text()
     lines = text.removeprefix(HEADER).splitlines(keepends=True)
     assert sum(map(len, lines)) / len(lines) <= 200
@@ -250,7 +253,7 @@ for options in ({}, {"enabled": False, "host_counters": True}, {"ranks": [1], "h
 
 
 def test_where_it_is_off_there_is_neither_a_thread_nor_a_file(tmp_path: Path) -> None:
-    done = run_python(SWITCHED_OFF, tmp_path / "logs")
+    done = run_warm(SWITCHED_OFF, tmp_path / "logs")
     assert done.returncode == 0, done.stderr
     assert not list(tmp_path.rglob("host-*"))
     assert len(read_timings(tmp_path / "logs")) == 0

@@ -21,10 +21,17 @@ SHORT_S = 0.4
 
 
 @pytest.mark.serial
-@pytest.mark.parametrize("busy_loops", [0, slow(2, "the same beside busy loops")], ids=["quiet", "loaded"])
-def test_after_a_kill_at_a_random_moment_only_the_latest_records_are_missing(busy_loops: int) -> None:
+@pytest.mark.parametrize(
+    "beside",
+    [(0, 1), slow((0, 5), "the same at more moments"), slow((2, 2), "the same beside busy loops")],
+    ids=["quiet", "quiet, more often", "loaded"],
+)
+def test_after_a_kill_at_a_random_moment_only_the_latest_records_are_missing(
+    beside: tuple[int, int],
+) -> None:
+    busy_loops, kills = beside
     way = Way(1000, busy_loops, SHORT_S)
-    for kill in campaign(way, kills=2):
+    for kill in campaign(way, kills):
         assert kill.recorded > 0
         assert not kill.misses(SHORT_S), kill
 

@@ -94,9 +94,14 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, str]:
 @pytest.mark.parametrize(
     "fault",
     [
-        "killed",
         "stopped",
-        "its files cannot be written",
+        slow(
+            "killed", "tests/recording/test_run_monitor.py kills one, and one that is stopped is tried here"
+        ),
+        slow(
+            "its files cannot be written",
+            "test_receivers.py of tests/monitoring has the full disk, test_looking.py what is no folder",
+        ),
         slow("terminated", "as one that is killed"),
         slow("its folder is no folder", "at once with a full disk it is tried"),
         slow("what it writes to is full", "at once without a folder it is tried"),

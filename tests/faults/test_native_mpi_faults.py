@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import fields
 from pathlib import Path
-from unittest import mock
 
 import pytest
 from limits import PROCESS_S
-from native_jobs import RUN, Job, Jobs, compiled, needs_compiler, rows_of
+from native_jobs import RUN, Jobs, JobsOfThisCommand, compiled, needs_compiler, rows_of
 from processes import run_job
 from slow import slow
 
-from timing_logger.cli import launch, main
 from timing_logger.reading.recovery import recover
 from timing_logger.run_info import UNUSABLE, FilePart, GroupProgress, OpenCallInfo, RunInfo, usable_sidecar
 
@@ -29,22 +26,10 @@ def program(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactor
 LIMITED: list[object] = ["timeout", PROCESS_S]
 
 
-class JobsOfOne(Jobs):
-    """Runs the program, but not the command line that starts it, in a process of its own."""
-
-    def timed(self, what: str, *options: object) -> Job:
-        command = [*RUN[3:], "--log-dir", self.folder, *options, "--", *self.command, what]
-        with (
-            mock.patch.dict(os.environ, self.environment),
-            mock.patch.object(launch, "_end_by"),  # as the program was ended: this process
-        ):
-            return Job(command, main(list(map(str, command))), "", "")
-
-
 @pytest.fixture
 def jobs(program: Path, environment: dict[str, str], tmp_path: Path) -> Jobs:
     """One process each, without a launcher."""
-    found = JobsOfOne(program, dict(environment), tmp_path / "logs")
+    found = JobsOfThisCommand(program, dict(environment), tmp_path / "logs")
     found.launcher = LIMITED
     return found
 

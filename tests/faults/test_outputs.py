@@ -29,17 +29,18 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "csv": (["convert", "--to", "csv"], "out.csv"),
     "jsonl": (["convert", "--to", "jsonl"], "out.jsonl"),
 }
-every_command = pytest.mark.parametrize(("command", "name"), COMMANDS.values(), ids=COMMANDS)
-all_but_the_report = pytest.mark.parametrize(
+SLOW = {
+    "report": "a report takes a second, and is written by the code that all outputs share",
+    "trace, compressed": "it is a trace through gzip: the other one is tried",
+    "jsonl": "by the code that writes CSV, which is tried",
+}
+of_each_kind = pytest.mark.parametrize(
     ("command", "name"),
     [
-        pytest.param(
-            *values, id=each, marks=pytest.mark.slow("a report takes a second") if each == "report" else ()
-        )
+        pytest.param(*values, id=each, marks=pytest.mark.slow(SLOW[each]) if each in SLOW else ())
         for each, values in COMMANDS.items()
     ],
 )
-"""For what a report, too, does by the code that all outputs share."""
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,7 @@ def content(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@every_command
+@of_each_kind
 def test_on_a_full_disk_nothing_is_left_and_the_message_names_the_file(
     command: list[str], name: str, logs: Path, tmp_path: Path
 ) -> None:
@@ -70,7 +71,7 @@ def test_on_a_full_disk_nothing_is_left_and_the_message_names_the_file(
     assert content(tmp_path) == {}
 
 
-@all_but_the_report
+@of_each_kind
 def test_where_there_is_no_folder_and_none_can_be_made_the_message_says_so(
     command: list[str], name: str, logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -82,7 +83,7 @@ def test_where_there_is_no_folder_and_none_can_be_made_the_message_says_so(
     assert f".{os.getpid()}." not in errors
 
 
-@all_but_the_report
+@of_each_kind
 def test_a_timing_file_is_never_replaced(
     command: list[str], name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -95,6 +96,7 @@ def test_a_timing_file_is_never_replaced(
     assert "timing-rank0.csv" in capsys.readouterr().err
 
 
+@pytest.mark.slow(SLOW["report"])
 def test_a_report_replaces_no_timing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     logs = write_table(tmp_path, data_parallel(factors(3, 2)))
     before = content(logs)
@@ -149,7 +151,7 @@ def test_an_interrupt_in_the_middle_of_a_trace_leaves_the_one_that_was_there(
     assert content(tmp_path) == {"out.json": b"of yesterday"}
 
 
-@all_but_the_report
+@of_each_kind
 def test_beside_the_timing_files_it_disturbs_nobody(command: list[str], name: str, tmp_path: Path) -> None:
     logs = write_table(tmp_path, data_parallel(factors(3, 2)))
     before = read_timings(logs)

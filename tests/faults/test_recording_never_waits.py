@@ -90,7 +90,7 @@ def test_what_waits_for_a_stalled_disk_stays_within_the_stated_memory() -> None:
 
 
 def test_a_signal_handler_may_record_flush_and_read_stats_at_any_moment() -> None:
-    run = run_python(RECORDING_HANDLER, 200)
+    run = run_python(RECORDING_HANDLER, 60)
     assert run.returncode == 0, run.stderr
 
 

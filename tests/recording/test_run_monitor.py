@@ -32,6 +32,7 @@ def monitors_start_warm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", warm.python())
 
 
+@pytest.mark.slow("the next test has each event of a hang, and a function that raises")
 @pytest.mark.usefixtures("monitors_start_warm")
 def test_the_function_gets_each_event_and_what_it_raises_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -53,14 +54,19 @@ def test_the_function_gets_each_event_and_what_it_raises_is_logged(
 def test_the_function_gets_each_event_once_though_another_monitor_judges(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As under ``timing-logger run --monitor``, which starts a monitor of its own."""
+    """As under ``timing-logger run --monitor``, which starts a monitor of its own. It raises, too."""
     here = {"host": host_name(), "boot_id": boot_id()}
     ranks = [Rank(trained(), sidecar=here)] * 2
     folder = write_run(tmp_path / "run", *ranks)
     events: list[dict[str, Any]] = []
+
+    def on_verdict(event: dict[str, Any]) -> None:
+        events.append(event)
+        raise ValueError("of the user's")
+
     with monitor_of(folder) as (_, heard):
         wait_for(lambda: judges_of(folder))
-        monitor = started(folder, on_verdict=events.append)
+        monitor = started(folder, on_verdict=on_verdict)
         wait_for(lambda: "another monitor of this run is at work" in caplog.text)
         write_run(folder, Rank(trained(), sidecar={**here, "open_calls": [open_call()]}), ranks[1])
         wait_for(lambda: events)
@@ -68,6 +74,7 @@ def test_the_function_gets_each_event_once_though_another_monitor_judges(
         assert heard.next("event") == events[0]
     assert json_rows(folder / "verdicts.jsonl") == events
     assert [event["event"] for event in events] == ["hang"]
+    assert "on_verdict raised" in caplog.text
 
 
 @pytest.mark.usefixtures("monitors_start_warm")

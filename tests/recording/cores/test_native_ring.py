@@ -130,7 +130,7 @@ def in_ring(path: Path) -> tuple[list[tuple[int, int, str]], int]:
     return [(record.peer, record.iteration, record.operation) for record in records], ring.damaged  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("trials", [8, slow(20, "the same at more moments")])
+@pytest.mark.parametrize("trials", [4, slow(20, "the same at more moments")])
 def test_a_kill_at_any_moment_costs_no_record_whose_put_had_returned(
     producers: Path, tmp_path: Path, trials: int
 ) -> None:
@@ -154,7 +154,7 @@ def test_lines_have_room_for_the_longest_name_even_if_the_ring_has_no_number_for
     assert said_by([compiled(tmp_path / "built", "-O1", name="longest_name")]) == [5000]
 
 
-@pytest.mark.parametrize("rings", [60, slow(1000, "the same race with more rings")])
+@pytest.mark.parametrize("rings", [20, slow(1000, "the same race with more rings")])
 def test_a_ring_that_is_shut_or_moved_while_threads_put_takes_nothing_later_and_loses_nothing(
     tmp_path: Path, rings: int
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 import torch._dynamo
 from processes import run_python
+from slow import slow
 
 from timing_logger import TimingLogger
 from timing_logger.recording.pauses import compilations
@@ -120,15 +122,22 @@ def test_each_of_two_loggers_has_the_row(recording: TimingLogger, sink: MemorySi
     assert [row.operation for row in other.records if row.operation != "GC"] == ["COMPILE"]
 
 
-def test_the_compiler_is_not_imported_to_be_timed() -> None:
+@pytest.mark.parametrize("torch_is", ["empty", slow("itself", "importing torch takes 2 s")])
+def test_the_compiler_is_not_imported_to_be_timed(torch_is: str, tmp_path: Path) -> None:
+    if torch_is == "empty":
+        for package in ("torch", "torch/_dynamo"):
+            (tmp_path / package).mkdir()
+            (tmp_path / package / "__init__.py").touch()
     job = run_python(
         "import sys\n"
+        "sys.path.insert(0, sys.argv[1])\n"
         "from timing_logger import TimingLogger\n"
         "from timing_logger.sinks.memory import MemorySink\n"
         "with TimingLogger(0, log_dir=None, sinks=[MemorySink()], pause_rows=True):\n"
         "    print('torch' in sys.modules)\n"
         "    import torch\n"
-        "    print('torch._dynamo' in sys.modules)\n"
+        "    print('torch._dynamo' in sys.modules)\n",
+        tmp_path,
     )
     assert job.stdout.split() == ["False", "False"]
 
