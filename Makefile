@@ -8,7 +8,7 @@ DEMO_DDP_EPOCHS ?= 4
 STRAGGLER ?= 2:30
 PYTEST_ARGS ?=
 # How many tests run at once. Many start several processes themselves: more need more cores and memory.
-TEST_WORKERS ?= 2
+TEST_WORKERS ?= 3
 # Of make test-deep: what the change is told from, and the seconds after which no further test begins.
 SINCE ?= HEAD~1
 DEEP_S ?= 600

@@ -128,12 +128,14 @@ def test_a_program_in_c_has_its_rows_and_is_left_as_it_is(jobs_of_a_command: Job
         assert len(read_timings(jobs.folder)) == 10
 
 
+@pytest.mark.slow("a rarer call; rows, names, bytes and ends of usual programs are in the quick tests here")
 def test_a_message_from_any_source_names_its_sender_whether_or_not_the_program_asks(jobs: Jobs) -> None:
     assert jobs.timed("messages", "--quiet").returncode == 0
     received = [row for row in jobs.rows(0) if row[0] == "IRECV"]
     assert [(row[1], row[4], row[5]) for row in received] == [("5", "0", "1"), ("5", "1", "1")]
 
 
+@pytest.mark.slow("a rarer call; rows, names, bytes and ends of usual programs are in the quick tests here")
 def test_threads_record_side_by_side(jobs: Jobs) -> None:
     assert jobs.timed("threads", "--quiet").returncode == 0
     rows = jobs.rows(0)
@@ -141,6 +143,7 @@ def test_threads_record_side_by_side(jobs: Jobs) -> None:
     assert len({row[6] for row in rows}) == 4
 
 
+@pytest.mark.slow("a rarer call; rows, names, bytes and ends of usual programs are in the quick tests here")
 def test_what_comes_faster_than_it_can_be_written_is_written_or_counted(jobs: Jobs) -> None:
     assert jobs.timed("flood", "--quiet").returncode == 0
     counters = jobs.sidecar()["counters"]
@@ -148,12 +151,14 @@ def test_what_comes_faster_than_it_can_be_written_is_written_or_counted(jobs: Jo
     assert (jobs.folder / "timing-rank0.csv").read_bytes().count(b"\n") == 1 + counters["written"]
 
 
+@pytest.mark.slow("a rarer call; rows, names, bytes and ends of usual programs are in the quick tests here")
 def test_communicators_made_alike_have_names_of_their_own(jobs: Jobs) -> None:
     jobs.timed("duplicates", "--quiet")
     barriers = [row[2] for row in jobs.rows(0) if row[0] == "BARRIER"]
     assert barriers == ["ranks 0-1", "ranks 0-1 #2", "ranks 0-1 #3"]
 
 
+@pytest.mark.slow("a rarer call; rows, names, bytes and ends of usual programs are in the quick tests here")
 def test_pcontrol_pauses_the_rows_and_not_their_numbers(jobs: Jobs) -> None:
     jobs.timed("paused", "--quiet")
     assert [row[4] for row in jobs.rows(0)] == ["0", "2"]
@@ -170,6 +175,7 @@ def test_a_forked_child_writes_nothing(jobs: Jobs) -> None:
     assert jobs.sidecar()["counters"]["written"] == 2
 
 
+@pytest.mark.slow("a rarer call; rows, names, bytes and ends of usual programs are in the quick tests here")
 def test_a_request_that_nobody_waits_for_is_unresolved(jobs: Jobs) -> None:
     jobs.timed("lost", "--quiet")
     assert [(row[0], row[-1]) for row in jobs.rows(0)] == [("IRECV", "unresolved")]
@@ -287,6 +293,7 @@ def test_the_library_brings_no_mpi_into_a_process(
     assert re.findall(r"NEEDED.*\[(.*)\]", needed) == ["libc.so.6"]
 
 
+@pytest.mark.slow("a rarer call; rows, names, bytes and ends of usual programs are in the quick tests here")
 def test_a_library_whose_path_the_loader_would_divide_is_preloaded_all_the_same(
     jobs_of_a_command: Jobs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

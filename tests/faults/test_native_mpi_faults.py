@@ -65,6 +65,7 @@ def test_a_program_that_closes_all_descriptors_closes_none_of_the_writers(jobs: 
     assert parts(jobs) == [("timing-rank0.csv", 1000, 0, "")]
 
 
+@pytest.mark.slow("a rarer fault; that rows outlive a death, a bad disk and lost files is quick")
 @pytest.mark.parametrize("what", [CLOSES[0], slow(CLOSES[1], "without taking all numbers it is tried")])
 def test_where_the_kernel_lets_the_program_close_the_writers_the_rows_go_on_in_a_new_part(
     jobs_of_an_old_kernel: Jobs, what: str
@@ -80,6 +81,7 @@ def test_where_the_kernel_lets_the_program_close_the_writers_the_rows_go_on_in_a
     assert second == ("timing-rank0.part2.csv", 500, 0, "")
 
 
+@pytest.mark.slow("a rarer fault; that rows outlive a death, a bad disk and lost files is quick")
 def test_a_program_that_closes_and_opens_files_while_rows_are_written_has_them_to_itself(jobs: Jobs) -> None:
     """Between any two system calls of the writer, which tells of calls at once and so writes all the time."""
     jobs.environment["TIMING_LOGGER_HANG_AFTER"] = "0.00001"
@@ -92,6 +94,7 @@ def test_a_program_that_closes_and_opens_files_while_rows_are_written_has_them_t
         path.unlink()  # hundreds of megabytes
 
 
+@pytest.mark.slow("a rarer fault; that rows outlive a death, a bad disk and lost files is quick")
 def test_the_writer_keeps_none_of_the_programs_pipes_and_locks(jobs: Jobs) -> None:
     assert jobs.timed("lets_go_of_its_files", "--quiet").returncode == 0
     assert counters(jobs) == (5, 5, 0)
@@ -123,6 +126,7 @@ def test_rows_go_on_in_a_new_part_and_those_that_are_gone_are_dropped(
     assert counters(jobs) == (1000, 500 + kept, 500 - kept)
 
 
+@pytest.mark.slow("a rarer fault; that rows outlive a death, a bad disk and lost files is quick")
 def test_a_file_that_was_deleted_last_is_counted_without_a_new_one(jobs: Jobs) -> None:
     assert jobs.timed("unlinks_at_the_end", "--quiet").returncode == 0
     assert counters(jobs) == (500, 0, 500)
@@ -132,6 +136,7 @@ def test_a_file_that_was_deleted_last_is_counted_without_a_new_one(jobs: Jobs) -
 # -- disks ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("a rarer fault; that rows outlive a death, a bad disk and lost files is quick")
 def test_a_limit_on_the_size_of_files_does_not_change_the_exit_code(jobs: Jobs) -> None:
     """SIGXFSZ ends a process that does not ignore it."""
     job = jobs.timed("limits_the_size_of_files", "--quiet")
@@ -192,12 +197,14 @@ def test_a_signal_handler_that_leaves_in_a_call_has_all_rows_and_that_call(jobs:
     assert (rows[-1][0], rows[-1][-1]) == ("RECV", "inflight")
 
 
+@pytest.mark.slow("a rarer fault; that rows outlive a death, a bad disk and lost files is quick")
 def test_a_child_without_the_hooks_of_fork_leaves_the_files_alone(jobs: Jobs) -> None:
     assert jobs.timed("forks_in_c", "--quiet").returncode == 0
     assert counters(jobs) == (1000, 1000, 0)
     assert [int(row[4]) for row in jobs.rows()] == list(range(1000))
 
 
+@pytest.mark.slow("a rarer fault; that rows outlive a death, a bad disk and lost files is quick")
 def test_threads_that_call_while_the_process_ends_leave_whole_counts(jobs: Jobs) -> None:
     jobs.timed("leaves_while_threads_call", "--quiet")
     accepted, written, dropped = counters(jobs)
@@ -247,6 +254,7 @@ def test_the_sidecar_has_the_fields_of_every_other_writers(jobs: Jobs) -> None:
         assert list(sidecar[name][0]) == list(kind._fields)
 
 
+@pytest.mark.slow("a rarer fault; that rows outlive a death, a bad disk and lost files is quick")
 def test_the_sidecar_says_for_how_long_rows_have_waited(jobs: Jobs) -> None:
     jobs.environment["TIMING_LOGGER_HANG_AFTER"] = "0.6"
     jobs.timed("is_killed_while_nothing_can_be_written", "--quiet")
@@ -266,6 +274,7 @@ def test_what_a_killed_rank_had_called_is_in_its_file_afterwards_with_the_call_i
     assert recover(jobs.folder) == []
 
 
+@pytest.mark.slow("a rarer fault; that rows outlive a death, a bad disk and lost files is quick")
 def test_more_communicators_than_the_ring_has_names_have_all_their_rows(jobs: Jobs) -> None:
     assert jobs.timed("makes_20000_communicators", "--quiet").returncode == 0
     groups = [row[2] for row in jobs.rows() if row[0] == "BARRIER"]
@@ -275,6 +284,7 @@ def test_more_communicators_than_the_ring_has_names_have_all_their_rows(jobs: Jo
     assert "no room for another name" in jobs.sidecar()["crash_protection"]["reason"]
 
 
+@pytest.mark.slow("a rarer fault; that rows outlive a death, a bad disk and lost files is quick")
 def test_a_burst_of_rows_with_a_name_too_many_is_written_as_any_other(jobs: Jobs) -> None:
     assert jobs.timed("has_rows_with_a_name_too_many", "--quiet").returncode == 0
     assert counters(jobs) == (100_001, 100_001, 0)

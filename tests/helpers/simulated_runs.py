@@ -224,27 +224,30 @@ def _row(
 
 
 def _table(rows: Sequence[Mapping[str, Any]], logged: Sequence[str] | None) -> pd.DataFrame:
+    """Return the table of these rows, made of whole arrays: tests make hundreds of tables."""
     kept = [row for row in rows if logged is None or row["operation"] in logged]
     lengths = [len(row["rank"]) for row in kept]
-    names = sorted({name for row in kept for name in row})
-    table = pd.DataFrame({name: _column(kept, lengths, name) for name in names})
-    table["start_counter"] = table.pop("start_ms") / 1000 + CLOCK_OFFSETS_S * (1 + table["rank"])
-    table["end_counter"] = table["start_counter"] + table["elapsed_ms"] / 1000
-    table["timestamp"] = pd.Timestamp("2026-02-06", tz="UTC")
-    table["incarnation"] = 1
-    for name in COLUMNS:
-        if name not in table:
-            table[name] = _TEXTS.get(name, np.nan if name == "work" else pd.NA)
-    texts = {name: table[name].fillna(blank) for name, blank in _TEXTS.items()}
-    table = table.assign(**texts).astype(dict.fromkeys(_INTEGERS, "Int64"))
-    return table[[*COLUMNS, "rank", "incarnation"]].sort_values("rank", kind="stable").reset_index(drop=True)
+    rank = _column(kept, lengths, "rank")
+    by_rank = np.argsort(rank, kind="stable")
+    rank = rank[by_rank]
+    start_s = _column(kept, lengths, "start_ms")[by_rank] / 1000 + CLOCK_OFFSETS_S * (1 + rank)
+    elapsed_ms = _column(kept, lengths, "elapsed_ms")[by_rank]
+    stated: dict[str, Any] = {
+        "timestamp": pd.Series(pd.Timestamp("2026-02-06", tz="UTC"), range(len(rank))),
+        "start_counter": start_s, "end_counter": start_s + elapsed_ms / 1000,
+        "rank": rank, "incarnation": np.ones(len(rank), np.int64), "work": np.full(len(rank), np.nan),
+    }  # fmt: skip
+    columns = {
+        name: stated[name] if name in stated else _column(kept, lengths, name)[by_rank]
+        for name in (*COLUMNS, "rank", "incarnation")
+    }
+    return pd.DataFrame(columns).astype(dict.fromkeys(_INTEGERS, "Int64"))
 
 
 def _column(rows: Sequence[Mapping[str, Any]], lengths: Sequence[int], name: str) -> Any:
-    values = [row.get(name, np.nan) for row in rows]
-    if isinstance(values[0], str) or name in _TEXTS:
-        texts = [value if isinstance(value, str) else None for value in values]
-        return np.repeat(np.array(texts, dtype=object), lengths)
-    if not any(isinstance(value, np.ndarray) for value in values):
-        return np.repeat(np.array(values), lengths)
-    return np.concatenate([np.full(n, value) for value, n in zip(values, lengths, strict=True)])
+    """Return the values of a column, one row after the other."""
+    blank = _TEXTS.get(name, np.nan)
+    values = [row.get(name, blank) for row in rows]
+    if any(isinstance(value, np.ndarray) for value in values):
+        return np.concatenate([np.full(n, value) for value, n in zip(values, lengths, strict=True)])
+    return np.repeat(np.array(values, object if isinstance(blank, str) else None), lengths)

@@ -234,6 +234,7 @@ def lived(
 # -- what renews nothing ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("in a browser; that it stays as it was left is quick for a page that grows")
 def test_a_timeline_that_is_looked_into_stands_still_until_all_of_it_is_shown(reader: Reader) -> None:
     reader.page.locator("[data-do=in]").click()
     reader.opened.frame()
@@ -246,6 +247,7 @@ def test_a_timeline_that_is_looked_into_stands_still_until_all_of_it_is_shown(re
     reader.renewed()
 
 
+@pytest.mark.slow("in a browser; that it stays as it was left is quick for a page that grows")
 def test_a_text_that_is_selected_stays(reader: Reader) -> None:
     reader.page.evaluate("getSelection().selectAllChildren(document.querySelector('#verdict h2'))")
     reader.look()
@@ -255,12 +257,14 @@ def test_a_text_that_is_selected_stays(reader: Reader) -> None:
     reader.renewed()
 
 
+@pytest.mark.slow("in a browser; that it stays as it was left is quick for a page that grows")
 def test_when_the_run_ends_it_says_so_and_asks_no_more(lived: Lived) -> None:
     assert lived.end.startswith("The run ended: 4 ranks")
     assert lived.figures == [1, 2]  # of the beginning, and those of the end
     assert lived.asked_afterwards == 0
 
 
+@pytest.mark.slow("in a browser; that it stays as it was left is quick for a page that grows")
 def test_when_the_server_ends_it_says_since_when_nothing_is_new(served: Served, browser: Any) -> None:
     reader = Reader(served, browser, server=served.serve())
     reader.server.close()
@@ -270,6 +274,7 @@ def test_when_the_server_ends_it_says_since_when_nothing_is_new(served: Served, 
     reader.close()
 
 
+@pytest.mark.slow("in a browser; that it stays as it was left is quick for a page that grows")
 def test_a_page_that_nobody_sees_asks_nothing(reader: Reader) -> None:
     reader.page.evaluate("Object.defineProperty(document, 'hidden', { value: true, configurable: true })")
     reader.wait(5)  # an answer may be on its way
@@ -283,6 +288,7 @@ def test_a_page_that_nobody_sees_asks_nothing(reader: Reader) -> None:
 # -- other pages ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("in a browser; that it stays as it was left is quick for a page that grows")
 def test_times_are_those_of_the_reader(served: Served, browser: Any) -> None:
     reader = Reader(served, browser, timezone_id="Asia/Kolkata")  # half an hour off everybody else
     iso = reader.page.locator("#now time").first.get_attribute("datetime")
@@ -293,6 +299,7 @@ def test_times_are_those_of_the_reader(served: Served, browser: Any) -> None:
     reader.close()
 
 
+@pytest.mark.slow("in a browser; that it stays as it was left is quick for a page that grows")
 def test_it_begins_before_the_run_does(lived: Lived) -> None:
     assert lived.beginning == "No timing files yet in logs/run."
     assert lived.figures[0] == 1

@@ -53,6 +53,7 @@ def test_the_page_of_264_ranks_is_at_most_6000_px_high_and_complains_of_nothing(
     assert shown.complaints == []
 
 
+@pytest.mark.slow("in a browser; that the page works in one, test_page_in_browser.py says")
 @pytest.mark.parametrize(
     ("row", "says"),
     [
@@ -67,6 +68,7 @@ def test_a_cell_says_which_rank_host_or_band_it_is_of(shown: OpenPage, row: int,
     assert says in shown.text("#tooltip")
 
 
+@pytest.mark.slow("in a browser; that the page works in one, test_page_in_browser.py says")
 @pytest.mark.parametrize(
     ("row", "whose"),
     [
@@ -86,6 +88,7 @@ def test_a_click_on_a_cell_leads_to_its_iterations_in_the_timeline(
     assert whose in shown.text("#timeline-length")
 
 
+@pytest.mark.slow("in a browser; that the page works in one, test_page_in_browser.py says")
 def test_the_headings_of_the_heatmap_lead_nowhere(shown: OpenPage) -> None:
     of_hosts = FRAME_PX + HEADING_PX + FEW_PROCESSES * ROW_PX + HEADING_PX / 2
     shown.page.hover("#heatmap-canvas", position={"x": 700, "y": of_hosts})

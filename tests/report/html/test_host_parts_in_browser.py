@@ -19,6 +19,8 @@ from test_page_in_browser import range_s
 
 from timing_logger.report.html import write_report
 
+pytestmark = pytest.mark.slow("in a browser; that the page works in one, test_page_in_browser.py says")
+
 LEFT_OF_HEATMAP, LEFT_OF_TIMELINE = 130, 190
 RUN_S = 60 * 0.0365
 

@@ -18,6 +18,8 @@ from slow import slow
 from timing_logger.report._limits import HOST_ROWS
 from timing_logger.report.html import write_report
 
+pytestmark = pytest.mark.slow("in a browser; that the page works in one, test_page_in_browser.py says")
+
 LONG_NAME = "ALLGATHERV_SPARSE_REDUCTION"
 
 

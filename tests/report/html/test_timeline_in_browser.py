@@ -15,6 +15,8 @@ from small_run import HOSTILE, N_ITERATIONS, N_RANKS, TRANSFER_MS, work_ms
 
 from timing_logger.report.html import write_report
 
+pytestmark = pytest.mark.slow("in a browser; that the page works in one, test_page_in_browser.py says")
+
 NAMES = 190
 """The pixels on the left of the timeline in which its lanes are named."""
 

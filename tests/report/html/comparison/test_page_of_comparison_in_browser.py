@@ -15,6 +15,8 @@ from slow import slow
 from timing_logger.analysis.comparison.compare import compare_runs
 from timing_logger.report.html import write_comparison
 
+pytestmark = pytest.mark.slow("in a browser; that the page works in one, test_page_in_browser.py says")
+
 HOSTILE = "<script>alert(1)</script>_A_LONG_NAME_" * 3
 CASES = {
     "few": (1, 3, "OP"), "many": (5, 150, "OP"), "long": (5, 8, HOSTILE),
