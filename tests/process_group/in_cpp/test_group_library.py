@@ -13,7 +13,7 @@ import group_in_cpp
 import pytest
 import warm
 from conditions import wait_for
-from limits import PROCESS_S
+from limits import LIMIT_S, PROCESS_S
 
 pytestmark = group_in_cpp.needed
 
@@ -113,8 +113,11 @@ def test_a_compiler_that_takes_too_long_is_ended_with_all_that_it_started(
     compiler.write_text(f"#!/bin/sh\nsleep 600 &\necho $! > {begun}\nwait\n")
     compiler.chmod(0o755)
     monkeypatch.setenv("CXX", str(compiler))
-    monkeypatch.setattr(group_library, "_LIMIT_S", 1.0)
-    with pytest.raises(group_library.CannotBuildError) as refused:
-        group_library._build(tmp_path / "library.so")
-    assert str(refused.value) == f"{compiler} took longer than 1 s"
+    for limit_s in (1.0, 10.0, LIMIT_S):  # on a busy machine the shell itself may take longer than a second
+        monkeypatch.setattr(group_library, "_LIMIT_S", limit_s)
+        with pytest.raises(group_library.CannotBuildError) as refused:
+            group_library._build(tmp_path / "library.so")
+        if begun.exists() and begun.read_text():
+            break
+    assert str(refused.value) == f"{compiler} took longer than {limit_s:.0f} s"
     assert not is_running(int(begun.read_text()))
