@@ -34,7 +34,7 @@ def numbers(rows: Frame, name: str) -> Floats:
 
 
 def _of_pandas(rows: Frame, name: str) -> pd.Series[Any] | None:
-    """Return a column of a table of pandas; through narwhals it takes longer than analyses of a small table."""
+    """Return a column of a table of pandas: narwhals takes longer than the analysis of a small table does."""
     native = rows.to_native()
     return native[name] if isinstance(native, pd.DataFrame) and name in native else None
 
