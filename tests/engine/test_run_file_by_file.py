@@ -29,6 +29,7 @@ from timing_logger.engine.cluster import cluster
 from timing_logger.engine.rows import TIMES_THE_TABLE, Query, RowsOf
 from timing_logger.engine.run import answers_in_batches, run
 from timing_logger.engine.workers import Processes
+from timing_logger.errors import ConfigurationError
 from timing_logger.reading.selection import select
 from timing_logger.reading.timings import TimingFiles, timing_files
 from timing_logger.record import Record
@@ -140,6 +141,15 @@ def test_rows_chosen_file_by_file_are_those_of_the_table(
     expected = select(read_timings(tmp_path), ranks=ranks, iterations=iterations)
     pd.testing.assert_frame_equal(found, expected)
     assert found.attrs == expected.attrs
+
+
+def test_a_choice_without_a_first_iteration_begins_with_the_one_of_number_0(tmp_path: Path) -> None:
+    """Rows of the first iteration are enough for it; those of others do not count."""
+    write_timing_file(tmp_path, 0, [record(iteration=number) for number in (0, 5)])
+    files = timing_files(tmp_path)
+    Query(files, iterations=slice(None, 1)).require_iterations()
+    with pytest.raises(ConfigurationError, match="there are 0 to 5"):
+        Query(files, iterations=slice(1, 5)).require_iterations()
 
 
 def test_several_analyses_share_one_reading_of_each_file(
