@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from numbers import Real
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import narwhals as nw
 import numpy as np
@@ -14,13 +15,35 @@ from timing_logger.analysis.table_types import Array, Bools, Floats, Frame, Ints
 
 _MOST_IN_32_BITS = 2**31 - 1
 
+_FEW_ROWS = 100_000
+"""Of so many, the arrays of all columns that an analysis takes hold 40 MB."""
 
+TakenT = TypeVar("TakenT")
+
+
+def _once(take: Callable[[Frame, str], TakenT]) -> Callable[[Frame, str], TakenT]:
+    """Take a column of a table of few rows once: each analysis takes it again, which costs it most of its time."""
+
+    @functools.wraps(take)
+    def taken(frame: Frame, name: str) -> TakenT:
+        if len(frame) > _FEW_ROWS:
+            return take(frame, name)
+        of_frame: dict[Callable[[Frame, str], Any], dict[str, Any]] = vars(frame).setdefault("_taken", {})
+        columns = of_frame.setdefault(take, {})
+        if name not in columns:
+            columns[name] = take(frame, name)
+        return cast("TakenT", columns[name])
+
+    return taken
+
+
+@_once
 def numbers(rows: Frame, name: str) -> Floats:
     """Return a column as floats, with NaN where unknown. Do not write to it: it may be the table's own.
 
     A blank text is unknown, too: a column that another program left out may be full of them.
     """
-    of_pandas = _of_pandas(rows, name)
+    of_pandas = column_of_pandas(rows, name)
     if of_pandas is not None and of_pandas.dtype.kind in "iuf":  # same result as below, with fewer copies
         if isinstance(of_pandas.dtype, np.dtype):
             return of_pandas.to_numpy().astype(np.float64, copy=False)
@@ -33,7 +56,7 @@ def numbers(rows: Frame, name: str) -> Floats:
     return column.cast(nw.Float64).to_numpy().astype(np.float64, copy=False)
 
 
-def _of_pandas(rows: Frame, name: str) -> pd.Series[Any] | None:
+def column_of_pandas(rows: Frame, name: str) -> pd.Series[Any] | None:
     """Return a column of a table of pandas: narwhals takes longer than the analysis of a small table does."""
     native = rows.to_native()
     return native[name] if isinstance(native, pd.DataFrame) and name in native else None
@@ -49,9 +72,10 @@ def known(values: Floats) -> Floats:
     return values[~np.isnan(values)]
 
 
+@_once
 def coded_text(frame: Frame, name: str) -> tuple[Ints, list[str]]:
     """Return a text column as indices into its distinct texts, in ascending order; null is blank."""
-    of_pandas = _of_pandas(frame, name)
+    of_pandas = column_of_pandas(frame, name)
     if of_pandas is not None and isinstance(of_pandas.dtype, pd.StringDtype):
         return _coded_of_pandas(of_pandas)
     if of_pandas is not None and isinstance(of_pandas.dtype, pd.CategoricalDtype) and not of_pandas.hasnans:
@@ -148,7 +172,12 @@ def in_few_bytes(values: Ints) -> Ints:
 
 def processes_of(frame: Frame) -> Ints:
     """Number the process (rank and incarnation) of each row of a table that ``opened`` returned, from 0."""
-    return dense_codes(frame["rank"].to_numpy(), frame["incarnation"].to_numpy())
+    return _processes_by(frame, "incarnation")
+
+
+@_once
+def _processes_by(frame: Frame, incarnation: str) -> Ints:
+    return dense_codes(frame["rank"].to_numpy(), frame[incarnation].to_numpy())
 
 
 def _codes(values: Array) -> Ints:

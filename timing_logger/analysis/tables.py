@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.arrays import numbers
+from timing_logger.analysis.arrays import column_of_pandas, numbers
 from timing_logger.analysis.files import laid_end_to_end
 from timing_logger.analysis.table_types import Array, Bools, Column, Floats, Frame, Ints, Schema
 from timing_logger.errors import TableError
@@ -80,13 +80,13 @@ def _with_exact_integers(frame: nw.DataFrame[IntoDataFrameT]) -> nw.DataFrame[In
 
 
 def _has_inexact(frame: Frame, name: str) -> bool:
-    column = frame.get_column(name)
-    dtype = column.dtype
-    if not dtype.is_numeric() or not len(column):
-        return False
-    if dtype == nw.Int64 and column.implementation.is_pandas_like():  # masks take thrice as long
-        values = column.to_native().to_numpy(np.int64, na_value=0)
+    of_pandas = column_of_pandas(frame, name)
+    if of_pandas is not None and of_pandas.dtype == "Int64" and len(of_pandas):  # masks take thrice as long
+        values = of_pandas.to_numpy(np.int64, na_value=0)
         return bool(values.max() > LARGEST or values.min() < -LARGEST)
+    column = frame.get_column(name)
+    if not column.dtype.is_numeric() or not len(column):
+        return False
     ends = column.min(), column.max()
     return any(isinstance(end, (int, float, np.number)) and abs(float(end)) > LARGEST for end in ends)
 
@@ -114,6 +114,9 @@ def _with_whole_numbers(frame: nw.DataFrame[IntoDataFrameT]) -> nw.DataFrame[Int
 
 def _repaired(frame: Frame, name: str) -> Column | None:
     """Return the column as int64; None if it needs no change."""
+    of_pandas = column_of_pandas(frame, name)
+    if of_pandas is not None and of_pandas.dtype == np.int64:
+        return None
     column = frame.get_column(name)
     if column.dtype.is_integer() and not column.null_count():
         return None
@@ -207,6 +210,10 @@ def _has_categoricals(frame: Frame) -> bool:
 
 def taken(frame: Frame, columns: Sequence[str], rows: Ints) -> Frame:
     """Return ``columns`` of the rows at these positions, each of its own type."""
+    native = frame.to_native()
+    if isinstance(native, pd.DataFrame):
+        these = native if list(native.columns) == list(columns) else native[list(columns)]
+        return nw.from_native(these.take(rows).reset_index(drop=True), eager_only=True)
     return nw.maybe_reset_index(frame.select(*columns)[rows])
 
 
