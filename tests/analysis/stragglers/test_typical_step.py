@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from seeds import few_examples
 from simulated_runs import data_parallel, factors
 
-from timing_logger.analysis import account_of_step
+from timing_logger.analysis import account_of_step, stragglers
 
 RUN = {"own work": ["forward", "load"], "transfer": ["ALLREDUCE"], "waiting": ["ALLREDUCE"]}
 
@@ -91,6 +91,14 @@ def test_of_slow_steps_among_usual_ones_a_slow_one_is_told() -> None:
     found = account_of_step(data_parallel(factor))
     assert set(found["iteration"]) <= set(range(0, 60, 5))
     assert set(found.loc[found["what"] == "waiting", "waited_for"].dropna()) >= {2}
+
+
+def test_where_nobody_is_named_a_step_that_loses_time_is_told_all_the_same() -> None:
+    factor, slow = factors(60, 4, noise=0.02), np.arange(0, 60, 5)
+    factor[slow, slow // 5 % 4] *= 3  # each time it is another rank
+    timings = data_parallel(factor)
+    assert stragglers(timings).verdict == "diffuse"
+    assert set(account_of_step(timings)["iteration"]) <= set(slow.tolist())
 
 
 def test_one_very_long_step_is_not_the_typical_one() -> None:

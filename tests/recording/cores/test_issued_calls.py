@@ -108,6 +108,17 @@ def test_a_handle_that_a_call_is_not_told_of_has_the_size_of_its_issue(bench: Be
     assert [row[1] for row in bench.rows()] == [0, 0, 8, 8]
 
 
+def test_a_call_that_raises_ends_with_its_error_what_is_over_and_nothing_else(bench: Bench) -> None:
+    def raises(given: list[Any], told: list[Told]) -> None:
+        given[0].is_over = True
+        raise ValueError("the first is over")
+
+    handles = [bench.sent(), bench.sent()]
+    with pytest.raises(ValueError, match="the first is over"):
+        bench.waiting(raises)(handles)
+    assert bench.rows() == [("ISEND", 8, "error:ValueError"), ("WAIT", 8, "error:ValueError")]
+
+
 def test_the_program_s_own_statuses_stay_its_own(bench: Bench) -> None:
     kept: list[Any] = []
 
