@@ -22,7 +22,7 @@ TakenT = TypeVar("TakenT")
 
 
 def _once(take: Callable[[Frame, str], TakenT]) -> Callable[[Frame, str], TakenT]:
-    """Take a column of a table of few rows once: each analysis takes it again, which costs it most of its time."""
+    """Take a column of a table of few rows once, though every analysis asks for it."""
 
     @functools.wraps(take)
     def taken(frame: Frame, name: str) -> TakenT:
