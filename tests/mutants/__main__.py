@@ -1,6 +1,6 @@
 """Breaks a line of the packages, a hundred times: does a quick test of the mirroring folder notice?
 
-Usage: python -m mutants [--seed 20261128] [--count 100] [--write FILE]
+Usage: python -m mutants [--seed 20261128] [--count 100] [--write FILE] [FOLDER or FILE ...]
 
 The lines are evenly apart, and the same for one seed and one state of the sources. Why no ready-made tool:
 mutmut 3.8 leaves the constants of modules alone, where thresholds stand, and first runs all tests to learn
@@ -37,23 +37,37 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--seed", type=int, default=int(f"{datetime.date.today():%Y%m%d}"), help="default: today"
     )
+    parser.add_argument("places", nargs="*", metavar="PLACE", help="folders or files; default: both packages")
     parser.add_argument("--count", type=int, default=100, help="how many mutants")
     parser.add_argument("--write", type=Path, help="a file for what is printed")
     options = parser.parse_args(arguments)
+    for place in options.places:
+        if not (ROOT / place).exists():
+            parser.error(f"{place}: there is no such folder or file in {ROOT}")
     resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, resource.getrlimit(resource.RLIMIT_DATA)[1]))
     warm.share()
     lines = []
-    for line in report(ROOT, PACKAGES, options.seed, options.count):
+    for line in report(ROOT, PACKAGES, options.seed, options.count, options.places):
         print(line, flush=True)
         lines.append(line)
     if options.write:
         options.write.write_text("\n".join(lines) + "\n")
 
 
-def report(root: Path, packages: Sequence[str], seed: int, count: int) -> Iterator[str]:
-    """Yield the seed, a line for each mutant as soon as it was tried, and the figure."""
+def report(
+    root: Path, packages: Sequence[str], seed: int, count: int, places: Sequence[str] = ()
+) -> Iterator[str]:
+    """Yield the seed, a line for each mutant as soon as it was tried, and the figure.
+
+    Args:
+        root: of the tree.
+        packages: its folders of what is tested.
+        seed: of what is drawn.
+        count: how many are drawn.
+        places: folders and files of the packages, from the root, whose lines are broken; none are all.
+    """
     yield f"seed {seed}"
-    files = [file for package in packages for file in sorted((root / package).rglob("*.py"))]
+    files = _files(root, packages, places)
     found = [mutant for file in files for mutant in mutants_of(file.relative_to(root), file.read_bytes())]
     mutants = list(drawn(found, count, seed))
     n_noticed = 0
@@ -61,6 +75,11 @@ def report(root: Path, packages: Sequence[str], seed: int, count: int) -> Iterat
         n_noticed += bool(noticed_by)
         yield said
     yield f"{n_noticed} of {len(mutants)} mutants were noticed, {len(mutants) - n_noticed} survived"
+
+
+def _files(root: Path, packages: Sequence[str], places: Sequence[str]) -> list[Path]:
+    files = [file for package in packages for file in sorted((root / package).rglob("*.py"))]
+    return [file for file in files if not places or any(file.is_relative_to(root / place) for place in places)]
 
 
 def tried(root: Path, packages: Sequence[str], mutants: Sequence[Mutant]) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from limits import PROCESS_S
-from mutants.__main__ import PACKAGES, report
+from mutants.__main__ import PACKAGES, _files, report
 from mutants.copies import Copy, mirroring
 from mutants.mutations import Mutant, drawn, mutants_of
 from places import ROOT, TESTS
@@ -142,6 +142,14 @@ def test_what_a_test_holds_is_noticed_what_none_holds_survives_and_the_checkout_
     assert noticed.startswith(BY_ITS_TEST)
     assert survived.startswith("survived: two/__init__.py:2: ")
     assert (root / "two" / "__init__.py").read_text() == TWO_LINES
+
+
+def test_folders_and_files_can_be_named_whose_lines_alone_are_broken(tmp_path: Path) -> None:
+    for name in ("two/a/b.py", "two/c.py", "two/d.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    chosen = [str(file.relative_to(tmp_path)) for file in _files(tmp_path, ["two"], ["two/a", "two/d.py"])]
+    assert chosen == ["two/a/b.py", "two/d.py"]
 
 
 @pytest.mark.usefixtures("without_plugins")
