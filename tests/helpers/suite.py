@@ -105,13 +105,13 @@ def deep_parts(since: str) -> list[Part]:
 
 def places_of(changed: Sequence[str]) -> set[str]:
     """Return where the tests of these files are: of a module the folder that mirrors its own."""
-    return {place for file in changed if (place := _place_of(Path(file)))}
+    return {_place_of(Path(file)) for file in changed}
 
 
-def _place_of(file: Path) -> str | None:
+def _place_of(file: Path) -> str:
     top, *rest = file.parts
-    if top == "tests":
-        return None if rest[0] in ("helpers", "suite.py", "conftest.py") else str(file)
+    if top == "tests" and file.name.startswith("test_"):
+        return str(file)
     if top not in PACKAGES:
         return "tests/project"
     folder = TESTS.joinpath(*rest[:-1])

@@ -79,7 +79,8 @@ def report(
 
 def _files(root: Path, packages: Sequence[str], places: Sequence[str]) -> list[Path]:
     files = [file for package in packages for file in sorted((root / package).rglob("*.py"))]
-    return [file for file in files if not places or any(file.is_relative_to(root / place) for place in places)]
+    chosen = [root / place for place in places or packages]
+    return [file for file in files if any(file.is_relative_to(place) for place in chosen)]
 
 
 def tried(root: Path, packages: Sequence[str], mutants: Sequence[Mutant]) -> Iterator[tuple[str, str]]:

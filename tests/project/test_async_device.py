@@ -13,6 +13,8 @@ import async_device
 import pytest
 from device_runner import on_device
 
+pytestmark = pytest.mark.slow("of what tests are run with: make test-deep runs it where that changes")
+
 one_process = partial(on_device, "device_itself.py")
 two_ranks = partial(on_device, "process_group.py", ranks=2)
 

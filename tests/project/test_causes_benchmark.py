@@ -11,6 +11,8 @@ from causes_by_chance import KINDS, Kind, Outcome, line, outcome
 from places import ROOT
 from slow import slow
 
+pytestmark = pytest.mark.slow("of a benchmark: make test-deep runs it where that changes")
+
 
 @pytest.mark.parametrize("seeds", [1, slow(12, "twelve times as many jobs")])
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.planted], ids=str)

@@ -17,6 +17,8 @@ from places import ROOT
 
 from timing_logger.analysis.comparison.run_summary import RunSummary
 
+pytestmark = pytest.mark.slow("of a benchmark: make test-deep runs it where that changes")
+
 PAGE = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
 RUNS = [summary() for _ in range(20)]
 

@@ -18,6 +18,8 @@ from verdict_accuracy.simulation import Scenario
 
 from timing_logger.engine.live.packed import packed, unpacked
 
+pytestmark = pytest.mark.slow("of a benchmark: make test-deep runs it where that changes")
+
 RANKS = np.arange(4)
 JOB = Job(4, 0.1, 60.0, seed=0)
 

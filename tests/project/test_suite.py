@@ -94,11 +94,11 @@ def test_the_summary_names_what_failed_in_any_part_and_counts_all_of_them() -> N
         ("docs/live.md", "tests/project"),
         ("Makefile", "tests/project"),
         ("tests/mpi/test_mpi.py", "tests/mpi/test_mpi.py"),
-        ("tests/helpers/places.py", None),
+        ("tests/helpers/places.py", "tests/project"),
     ],
 )
-def test_what_changed_is_tested_where_tests_mirror_it(changed: str, place: str | None) -> None:
-    assert suite.places_of([changed]) == ({place} if place else set())
+def test_what_changed_is_tested_where_tests_mirror_it(changed: str, place: str) -> None:
+    assert suite.places_of([changed]) == {place}
 
 
 def test_every_part_of_the_quick_tests_has_tests_to_run() -> None:

@@ -22,6 +22,8 @@ from verdict_accuracy.targets import standings
 from timing_logger.analysis import match_collectives, message_waits, stragglers
 from timing_logger.record import COLUMNS
 
+pytestmark = pytest.mark.slow("of a benchmark: make test-deep runs it where that changes")
+
 SLOW = Truth("rank", frozenset({2}), 0, 9)
 HEALTHY = Truth("healthy")
 LINE = Scenario("halo", "all rows", "steady", "slow 20%", 8)

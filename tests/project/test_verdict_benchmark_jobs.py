@@ -26,6 +26,8 @@ from verdict_accuracy.timeline import Conditions, Timeline
 from timing_logger.analysis import message_waits
 from timing_logger.analysis.operations import is_communication, is_own_work, synchronises_all_ranks
 
+pytestmark = pytest.mark.slow("of a benchmark: make test-deep runs it where that changes")
+
 SLOW = Truth("rank", frozenset({2}), 0, 9)
 RANKS = 8
 

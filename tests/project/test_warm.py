@@ -23,7 +23,10 @@ from conditions import wait_for
 from limits import LIMIT_S, PROCESS_S
 from places import TESTS
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler: every program starts cold")
+pytestmark = [
+    pytest.mark.slow("of what tests are run with: make test-deep runs it where that changes"),
+    pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler: every program starts cold"),
+]
 
 NAME = "wave"  # of the standard library, and nothing else imports it: it is there if a program is warm
 
