@@ -53,23 +53,8 @@ _HOME = {
     "read_timings": "timing_logger.reading.timings",
 }
 
-# Names of version 0.2: where each is now, and what it is called there.
-_MOVED = {
-    "CUDATimer": ("timing_logger.compat", "CUDATimer"),
-    "CUDATimerCollection": ("timing_logger.compat", "CUDATimerCollection"),
-    "CudaEventProfiler": ("timing_logger.compat", "CudaEventProfiler"),
-    "RuntimeProfiler": ("timing_logger.compat", "RuntimeProfiler"),
-    "core": ("timing_logger", "recording_core"),
-    "core_note": ("timing_logger", "recording_core_note"),
-    "region_timer": ("timing_logger.compat", "region_timer"),
-}
-
 
 def __getattr__(name: str) -> Any:
-    if name in _MOVED:
-        from timing_logger._moved import moved_name  # which a program with the new names does not need
-
-        return moved_name(f"{__name__}.{name}", *_MOVED[name])
     if name == "__version__":
         value = _version_installed()
     elif name in _HOME:

@@ -26,7 +26,7 @@ PACKAGES = ("timing_logger", "allreduce_instrumentation")
 
 OVER_PYTHON = {"TIMING_LOGGER_CORE": "python"}
 RECORDING = (
-    "tests/faults", "tests/test_moved.py", "tests/project/test_async_device.py", "tests/mpi/test_mpi.py",
+    "tests/faults", "tests/project/test_async_device.py", "tests/mpi/test_mpi.py",
     "tests/process_group/test_process_group.py",
 )  # fmt: skip
 """Tests of programs, which are over their process's core; those of a core itself are over both."""

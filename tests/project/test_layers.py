@@ -12,7 +12,6 @@ from limits import PROCESS_S
 from places import ROOT
 from processes import run_python, run_warm
 
-import timing_logger
 
 PACKAGES = ["timing_logger", "allreduce_instrumentation"]
 
@@ -56,60 +55,6 @@ def test_the_reference_lists_what_the_package_itself_offers(package: str) -> Non
     page = (ROOT / "website" / "pages" / "api" / "index.md").read_text(encoding="utf-8")
     rows = re.findall(rf"^\| `{package}` \| [^|]+ \| (.*) \|$", page, re.MULTILINE)
     assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(import_module(package).__all__)
-
-
-MOVED = {
-    "timing_logger.converting": ("convert", "timing_logger"),
-    "timing_logger.global_logger": ("get_timing_logger", "timing_logger"),
-    "timing_logger.logger": ("TimingLogger", "timing_logger"),
-    "timing_logger.sampling": ("StepPolicy", "timing_logger.recording.sampling"),
-    "timing_logger.watching": ("Watcher", "timing_logger.engine.live"),
-    "timing_logger.profilers.cuda_events": ("CudaEventProfilerConfig", "timing_logger.compat"),
-    "timing_logger.profilers.runtime": ("RuntimeProfiler", "timing_logger.compat"),
-    "timing_logger.timers": ("REGION", "timing_logger.compat"),
-    "timing_logger.timers.cuda_timers": ("CUDATimer", "timing_logger.compat"),
-    "timing_logger.timers.regions": ("RegionTimers", "timing_logger.compat"),
-}
-
-
-@pytest.mark.parametrize("module", MOVED)
-def test_what_had_another_place_in_an_earlier_version_is_found_there_with_a_warning_of_the_new(
-    module: str,
-) -> None:
-    name, home = MOVED[module]
-    with pytest.warns(
-        DeprecationWarning, match=f"^{module}.{name} has moved: from {home} import {name}$"
-    ) as said:
-        exec(f"from {module} import {name} as found", its := {})
-    assert its["found"] is getattr(import_module(home), name)
-    assert [warning.filename for warning in said] == ["<string>"]  # whoever imported it
-
-
-@pytest.mark.parametrize("module", MOVED)
-def test_a_module_of_an_earlier_version_has_no_other_names(module: str) -> None:
-    with pytest.raises(ImportError, match="cannot import name 'nothing'"):
-        exec(f"from {module} import nothing")
-
-
-MOVED_NAMES = {
-    name: ("timing_logger.compat", name)
-    for name in ("CUDATimer", "CUDATimerCollection", "CudaEventProfiler", "RuntimeProfiler", "region_timer")
-} | {name: ("timing_logger", f"recording_{name}") for name in ("core", "core_note")}
-
-
-@pytest.mark.parametrize("old", MOVED_NAMES)
-def test_a_name_that_the_package_offered_earlier_is_still_had_with_one_warning_of_its_place(old: str) -> None:
-    home, name = MOVED_NAMES[old]
-    moved = f"^timing_logger.{old} has moved: from {home} import {name}$"
-    with pytest.warns(DeprecationWarning, match=moved) as said:
-        exec(f"from timing_logger import {old} as found", its := {})
-    assert its["found"] is getattr(import_module(home), name)
-    assert [warning.filename for warning in said] == ["<string>"]
-
-
-@pytest.mark.parametrize("old", MOVED_NAMES)
-def test_a_name_that_has_moved_is_no_longer_offered(old: str) -> None:
-    assert old not in dir(timing_logger)
 
 
 def test_an_error_can_be_caught_by_its_name_in_the_package() -> None:

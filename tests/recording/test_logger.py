@@ -488,7 +488,7 @@ def test_the_work_of_a_step_is_that_of_rows_which_state_none() -> None:
 def test_completion_offers_what_programs_use_and_not_what_instrumentation_calls(logger: TimingLogger) -> None:
     shown = {name for name in dir(logger) if not name.startswith("_")}
     assert shown == {
-        "close", "enabled", "flush", "flush_soon", "label", "operation", "path", "phase", "rank",
+        "close", "enabled", "flush", "flush_soon", "label", "operation", "path", "rank",
         "record_device_operation", "record_interval", "record_mpi_operation", "record_timing",
         "set_current_epoch", "set_current_iteration", "set_current_work", "shutdown", "stats",
     }  # fmt: skip

@@ -153,20 +153,6 @@ class Recorder(InstrumentedCalls):
         """
         return timed_block(self, name, device, layer_name=layer_name, work=work)
 
-    def phase(
-        self,
-        name: str,
-        device: torch.device | None = None,
-        *,
-        layer_name: str | None = None,
-        work: float | None = None,
-    ) -> Timer:
-        """:meth:`operation`, as it was called in earlier versions. The column ``phase`` is something else."""
-        from timing_logger._moved import warn_of_new_name  # which a program with the new name does not need
-
-        warn_of_new_name("logger.phase", "logger.operation")
-        return timed_block(self, name, device, layer_name=layer_name, work=work)
-
     def record_device_operation(
         self,
         operation: str | None = None,

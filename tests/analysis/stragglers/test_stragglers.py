@@ -14,7 +14,7 @@ from seeds import seeds
 from simulated_runs import OPERATIONS_MS, _row, _table, data_parallel, factors, pipeline
 from slow import slow
 
-from timing_logger.analysis import Verdict, stragglers, windows
+from timing_logger.analysis import Verdict, scores, stragglers, windows
 from timing_logger.analysis.stragglers.facts import OneRank
 from timing_logger.analysis.stragglers.rank_facts import (
     FewSteps,
@@ -54,6 +54,16 @@ SLOW_DATA_MS = {"DATA": 10.0, "FORWARD": 10.0, "BACKWARD": 20.0, "OPTIMIZER": 3.
 
 def gate(verdict: Verdict, name: str) -> float:
     return next(gate.value for gate in verdict.gates if gate.name == name)
+
+
+def test_what_is_found_speaks_of_operations_and_never_of_phases() -> None:
+    """The column ``phase`` is dense or sparse, and another thing."""
+    verdict = verdict_on_rank_3()
+    assert verdict.as_dict()["operation"] == verdict.operation != ""
+    assert "phase" not in repr(verdict.as_dict())
+    for table in (windows(with_slow_rank_3()), scores(with_slow_rank_3())):
+        assert "operation" in table.columns
+        assert "phase" not in table.columns
 
 
 # -- one slow rank -----------------------------------------------------------------------------------

@@ -6,9 +6,8 @@ Facts are dataclasses and no named tuples, so that two kinds with the same value
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from timing_logger._moved import EarlierName, earlier_keywords, renamed
 from timing_logger.analysis.steps import StepRange
 
 BondKind = Literal["", "host", "part of host", "waiting", "something"]
@@ -126,14 +125,11 @@ class ActAsOne:
     vary_together: bool | None
 
 
-@earlier_keywords(phase="operation")
 @dataclass(frozen=True)
 class VaryAlone:
     """Where ranks that act as one are not slow, an operation varies on each of them by itself."""
 
     operation: str
-
-    phase = EarlierName[str]("phase", "operation")
 
 
 @dataclass(frozen=True)
@@ -141,7 +137,6 @@ class HostOrWork:
     """Half of the ranks were slow throughout, so their work may be larger, or their host slow."""
 
 
-@earlier_keywords(phase="operation")
 @dataclass(frozen=True)
 class SlowOperation:
     """The operation in which a slow rank spent most beyond its peers.
@@ -155,8 +150,6 @@ class SlowOperation:
     operation: str
     rank: int
     excess_share: float
-
-    phase = EarlierName[str]("phase", "operation")
 
 
 @dataclass(frozen=True)
@@ -303,7 +296,6 @@ class SelfTimeBetween:
     """Self time is the time between communication: rows of own work are missing, or cover too little."""
 
 
-@earlier_keywords(phases="operations")
 @dataclass(frozen=True)
 class SelfTimeOfRows:
     """Self time is that of the rows of own work.
@@ -313,8 +305,6 @@ class SelfTimeOfRows:
     """
 
     operations: tuple[str, ...]
-
-    phases = EarlierName[tuple[str, ...]]("phases", "operations")
 
 
 @dataclass(frozen=True)
@@ -366,6 +356,3 @@ RankFact = (
     | TwoRanks | StepsCounted | EpochsCounted | FewSteps
 )  # fmt: skip
 """A fact on ranks."""
-
-if not TYPE_CHECKING:  # to a type checker, this would let any name pass
-    __getattr__ = renamed(__name__, SlowPhase="SlowOperation")

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from timing_logger._moved import EarlierName, earlier_keywords, warn_of_new_name
 from timing_logger.analysis.causes.cause import Cause, Sought
 from timing_logger.analysis.hangs.result import RunEnd, plain_fields
 from timing_logger.analysis.steps import StepRange
@@ -21,7 +20,6 @@ VerdictKind = Literal["healthy", "rank", "suspect", "role", "group-wide", "commu
 Owner = Literal["", "machine", "work", "both", "role", "unknown"]
 
 
-@earlier_keywords(phase="operation")
 class Suspect(NamedTuple):
     """A rank that may be slow, for certain or not, or several ranks that act as one.
 
@@ -41,12 +39,6 @@ class Suspect(NamedTuple):
     share: float
     likelihood: float
 
-    @property
-    def phase(self) -> str:
-        """``operation``, as it was called in earlier versions."""
-        warn_of_new_name("Suspect.phase", "Suspect.operation")
-        return self.operation
-
 
 VerdictDict: TypeAlias = dict[str, Any]
 """A :class:`Verdict` as plain values that JSON can hold, under the names of its attributes.
@@ -54,7 +46,6 @@ VerdictDict: TypeAlias = dict[str, Any]
 Each fact has its code as ``fact``, beside its own values."""
 
 
-@earlier_keywords(phase="operation")
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """The verdict on the ranks of a run: which are slow, at what cost, and why.
@@ -157,8 +148,6 @@ class Verdict:
     policy: Policy = STANDARD
     end: RunEnd = field(default_factory=lambda: RunEnd(state="unknown"))
     step: ShownStep | None = field(default=None, compare=False, repr=False)
-
-    phase = EarlierName[str]("phase", "operation")
 
     @property
     def ranks_to_look_at(self) -> tuple[int, ...]:
