@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ import pandas as pd
 import pytest
 from conditions import wait_for
 from limits import PROCESS_S
+from places import ROOT
 from simulated_runs import data_parallel, factors
 from slow import slow
 from timing_files import write_table
@@ -330,3 +332,12 @@ def test_a_scheduler_that_is_not_there_is_one_error(
     assert said.out == ""
     assert said.err.count("\n") == 1
     assert f"--scheduler: no Dask scheduler answers at {address!r}" in said.err
+
+
+def test_the_page_of_large_runs_does_what_it_says(client: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    page = (ROOT / "docs" / "large-runs.md").read_text(encoding="utf-8")
+    (snippet,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    write_table(tmp_path / "logs" / "timing", a_run())
+    monkeypatch.chdir(tmp_path)
+    exec(snippet.replace("tcp://host:8786", client.scheduler.address), its := {})
+    assert its["verdict"].ranks == (2,)

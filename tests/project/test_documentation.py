@@ -8,34 +8,28 @@ from pathlib import Path
 import pytest
 from limits import PROCESS_S
 from mpi_runner import run_on_ranks
-from places import ROOT
+from places import ROOT, TESTS
 from processes import run_warm
 from torch_runner import run_under_torchrun
 
 from timing_logger.cli import main
 
-GUIDES = (
-    "recording",
-    "mpi",
-    "optimizer",
-    "timers",
-    "files",
-    "commands",
-    "events",
-    "dashboards",
-    "ci",
-    "compare",
-    "import",
-    "run",
-    "migrating",
-    "torch-distributed",
-)
-TRIED_ELSEWHERE = {"ci", "torch-distributed"}
-"""Pages whose snippets have a test of their own, which looks at what they do."""
-TEXTS = {
-    page.stem: page.read_text(encoding="utf-8")
-    for page in (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in GUIDES))
+TRIED_ELSEWHERE = {
+    "ci": "test_ci_page.py",
+    "clocks": "../clock_sync/test_clock_sync.py",
+    "clusters": "test_clusters_page.py",
+    "frameworks": "test_frameworks.py",
+    "large-runs": "../engine/test_cluster.py",
+    "metrics": "test_metrics_page.py",
+    "torch-distributed": "test_torch_distributed_page.py",
 }
+"""Pages whose snippets have a test of their own, which looks at what they do, and its file."""
+PAGES = (
+    path
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    if re.search(r"^(```python|\$ timing-logger .*)$", path.read_text("utf-8"), re.MULTILINE)
+)
+TEXTS = {page.stem: page.read_text(encoding="utf-8") for page in PAGES}
 
 SNIPPETS = {
     f"{page}-{number}": snippet
@@ -43,10 +37,10 @@ SNIPPETS = {
     if page not in TRIED_ELSEWHERE
     for number, snippet in enumerate(re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL), 1)
 }
-SYMPTOMS = {page.stem: page.read_text("utf-8") for page in sorted((ROOT / "docs").glob("symptom-*.md"))}
+SYMPTOMS = {page: text for page, text in TEXTS.items() if page.startswith("symptom-")}
 SHOWN = [
     pytest.param(command, printed, id=f"{page}: {command}")
-    for page, text in {**TEXTS, **SYMPTOMS}.items()
+    for page, text in TEXTS.items()
     for command, printed in re.findall(r"^\$ timing-logger (.+?)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 ]
 LEFT_OUT = "...\n"
@@ -59,9 +53,9 @@ def test_the_readme_is_read_in_two_minutes() -> None:
     assert TEXTS["README"].count("\n") <= MOST_LINES
 
 
-@pytest.mark.parametrize("page", sorted(TEXTS.keys() - TRIED_ELSEWHERE))
-def test_there_are_snippets_to_try(page: str) -> None:
-    assert f"{page}-1" in SNIPPETS
+@pytest.mark.parametrize("page", TRIED_ELSEWHERE)
+def test_what_is_tried_elsewhere_is_read_there(page: str) -> None:
+    assert f"{page}.md" in (TESTS / "project" / TRIED_ELSEWHERE[page]).read_text(encoding="utf-8")
 
 
 ONE_AFTER_THE_OTHER = """

@@ -12,7 +12,6 @@ from limits import PROCESS_S
 from places import ROOT
 from processes import run_python, run_warm
 
-
 PACKAGES = ["timing_logger", "allreduce_instrumentation"]
 
 
