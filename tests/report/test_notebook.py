@@ -11,8 +11,10 @@ import pandas as pd
 import pytest
 from browser import LIMIT_MS
 from simulated_runs import data_parallel, factors
+from slow import slow
 
 from timing_logger.analysis import stragglers
+from timing_logger.errors import ConfigurationError
 from timing_logger.report import inline
 
 
@@ -54,6 +56,27 @@ def test_the_page_is_drawn_in_its_frame_and_does_not_reach_the_notebook(
     assert inner.evaluate("self.origin") == "null"  # as to another site, the notebook is closed to it
     assert page.locator("iframe").bounding_box()["height"] == 700
     assert complaints == []
+
+
+@pytest.mark.parametrize("section", ["heatmap", "timeline", slow("time", "nothing is drawn by a script")])
+def test_a_section_alone_is_drawn_without_the_others_and_without_a_head(
+    page: Any, timings: pd.DataFrame, tmp_path: Path, section: str
+) -> None:
+    (tmp_path / "cell.html").write_text(inline(timings, sections=[section])._repr_html_(), encoding="utf-8")
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto((tmp_path / "cell.html").as_uri())
+    frame = page.frame_locator("iframe")
+    frame.locator("html[data-drawn=yes]").wait_for(state="attached")
+    assert frame.locator("section").evaluate_all("all => all.map(one => one.id)") == [section]
+    assert frame.locator("h1, nav").count() == 0
+    assert complaints == []
+
+
+def test_a_section_that_there_is_not_is_refused_with_those_that_there_are(timings: pd.DataFrame) -> None:
+    with pytest.raises(ConfigurationError, match=r"no section 'lanes'; there are verdict, .*, accounting\.$"):
+        inline(timings, sections=["timeline", "lanes"])
 
 
 def test_names_cannot_end_the_frame(timings: pd.DataFrame) -> None:

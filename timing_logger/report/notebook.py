@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
 import pandas as pd
@@ -36,22 +37,27 @@ def inline(
     *,
     host: pd.DataFrame | None = None,
     stacks: pd.DataFrame | None = None,
+    sections: Sequence[str] = (),
     height_px: int = _HEIGHT_PX,
 ) -> InlinePage:
-    """Show the HTML report in a notebook.
+    """Show the HTML report, or some of its sections, in a notebook.
 
     Args:
         timings, host, stacks: as for :func:`timing_logger.report.html.report_html`.
+        sections: which are shown: ``verdict``, ``time``, ``heatmap``, ``operations``, ``bandwidth``,
+            ``overlap``, ``compression``, ``timeline`` or ``accounting``; the whole page if none is named.
         height_px: the height of the frame, in which the page scrolls.
 
     Returns:
         What a notebook shows as the last expression of a cell, or with ``display``.
 
     Raises:
-        ConfigurationError: Jinja2 is not installed.
+        ConfigurationError: a section that there is not; Jinja2 is not installed.
     """
-    from timing_logger.report.html import report_html  # templates are read where a page is wanted
+    from timing_logger.report.html.page import report_html, section_html  # read where a page is wanted
 
+    if sections:
+        return InlinePage(section_html(timings, sections, host, stacks), height_px)
     return InlinePage(report_html(timings, host=host, stacks=stacks), height_px)
 
 

@@ -6,7 +6,7 @@ import base64
 import functools
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -32,6 +32,15 @@ if TYPE_CHECKING:
     import jinja2
 
 AnyPath: TypeAlias = "str | os.PathLike[str]"
+
+SECTIONS = (
+    "verdict", "time", "heatmap", "operations", "bandwidth", "overlap", "compression", "timeline",
+    "accounting",
+)  # fmt: skip
+"""The sections of the page, as a link to one names it after the ``#``."""
+
+_DRAWN_IN = {"heatmap": "heatmap", "causes": "heatmap", "timeline": "timeline", "counters": "timeline"}
+"""The section in which the scripts draw each part of the data."""
 
 _SCRIPTS = (
     "packed.js", "tooltip.js", "canvas.js", "heatmap.js", "causes.js", "timeline.js", "counters.js",
@@ -109,6 +118,24 @@ def _page(findings: Findings, hosts: Iterable[HostTable]) -> str:
     return rendered("page.html.jinja", {**content, **surroundings("main.js"), "data": as_script_data(data)})
 
 
+def section_html(
+    timings: pd.DataFrame, shown: Sequence[str], host: pd.DataFrame | None, stacks: pd.DataFrame | None
+) -> str:
+    """Return some sections of :func:`report_html` as a document without its head.
+
+    Raises:
+        ConfigurationError: a name in ``shown`` is not in ``SECTIONS``; Jinja2 is not installed.
+    """
+    if unknown := [name for name in shown if name not in SECTIONS]:
+        raise ConfigurationError(
+            f"sections={list(shown)!r}: there is no section {unknown[0]!r}; there are {', '.join(SECTIONS)}."
+        )
+    content, data = sections(Findings.of(timings, host, stacks), host_tables(host))
+    drawn = {name: part for name, part in data.items() if _DRAWN_IN[name] in shown}
+    of_page = {**content, **surroundings("main.js"), "data": as_script_data(drawn), "shown": shown}
+    return rendered("sections.html.jinja", of_page)
+
+
 def rendered(template: str, content: Mapping[str, object]) -> str:
     """Return a page.
 
@@ -138,6 +165,7 @@ def sections(findings: Findings, hosts: Iterable[HostTable]) -> tuple[dict[str, 
     drawn_heatmap = heatmap(findings)
     causes, counters = host_parts(findings, drawn_heatmap.grid, hosts)
     content: dict[str, object] = {
+        "shown": SECTIONS,
         "title": title(findings),
         "facts": facts(findings),
         "judgement": judgement(findings),
