@@ -33,6 +33,13 @@ def test_the_newest_are_kept(tmp_path: Path) -> None:
     assert [run.step_mean_ms for run in read_history(tmp_path).runs] == [300.0, 400.0, 500.0]
 
 
+@pytest.mark.parametrize("keep", [1, 0])
+def test_at_least_one_is_kept(tmp_path: Path, keep: int) -> None:
+    n_kept = [add_to_history(tmp_path, [summary(factor)], keep) for factor in (1.0, 2.0)]
+    assert n_kept == [1, 1]
+    assert [run.step_mean_ms for run in read_history(tmp_path).runs] == [200.0]
+
+
 def test_a_history_begun_anew_has_only_the_new_runs(tmp_path: Path) -> None:
     add_to_history(tmp_path, [summary(), summary()], 20)
     assert add_to_history(tmp_path, [summary(2.0)], 20, anew=True) == 1

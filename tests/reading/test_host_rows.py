@@ -13,6 +13,7 @@ from timing_files import record, write_sidecar, write_timing_file
 from timing_logger import convert, read_host_counters, read_timings
 from timing_logger.errors import NotATimingFileError, NoTimingFilesError
 from timing_logger.host_counters import HEADER, NAMES
+from timing_logger.reading.host_rows import counters_in
 from timing_logger.reading.timings import timing_files
 
 NS = 10**9
@@ -154,3 +155,10 @@ def test_without_timings_there_is_nothing_to_read(logs: Path) -> None:
         file.unlink()
     with pytest.raises(NoTimingFilesError):
         read_host_counters(logs)
+
+
+def test_a_line_without_the_start_or_the_end_of_its_interval_is_damaged(logs: Path) -> None:
+    start, end, rest = line(12, major_faults=9).split(",", 2)
+    data = HEADER + line(10, major_faults=7) + f",{end},{rest}" + f"{start},,{rest}"
+    rows = counters_in(logs / "host-rank0.csv", data.encode())
+    assert rows[:, :2].tolist() == [[10.0, 11.0]]

@@ -15,6 +15,7 @@ from slow import slow
 from timing_logger import analysis, read_timings
 from timing_logger.cli import main
 from timing_logger.reading.converting import convert
+from timing_logger.reading.lacking import MOST_RANKS, stated_world_size
 from timing_logger.report import evidence_sentences
 from timing_logger.run_info import sidecar_path
 
@@ -171,3 +172,20 @@ def test_converting_says_that_a_sidecar_is_of_another_schema(folder: Path, tmp_p
 def test_a_schema_version_of_any_kind_is_told_of(folder: Path, version: object) -> None:
     restate(folder / "timing-rank0.csv", schema_version=version)
     assert "its sidecar has schema version" in said_of(folder)[0]
+
+
+@pytest.mark.parametrize(
+    ("stated", "size"),
+    [
+        ([4, 4, None], 4),
+        ([4, 8], None),
+        ([None], None),
+        ([0], None),
+        ([MOST_RANKS], MOST_RANKS),
+        ([MOST_RANKS + 1], None),
+    ],
+)
+def test_the_number_of_ranks_is_known_if_sidecars_agree_on_one_that_can_be(
+    stated: list[int | None], size: int | None
+) -> None:
+    assert stated_world_size([{"sidecar": {"world_size": one}} for one in stated] + [{}]) == size

@@ -39,7 +39,6 @@ class _Header(msgspec.Struct, gc=False):
 class _Metadata(msgspec.Struct, gc=False):
     hostname: str
     pid: int
-    dump_timestamp_us: int = 0
 
 
 class _Kernel(msgspec.Struct, gc=False):

@@ -240,7 +240,6 @@ class Logger(Context, lifecycle.Closable):
         if self._flusher is not None:
             self._flusher.abandon()
         self._flusher = None
-        self._sidecar = None
         self._samplers = []
         self._monitor = None
 

@@ -146,14 +146,15 @@ class SidecarWriter:
         self._note(account)
         self._newest.append((self._timing_file, self._text()))
         self._start_writer(or_write=False)
-        self._await(timeout_s)
+        self._await(timeout_s, or_write=False)
 
-    def _await(self, timeout_s: float) -> None:
+    def _await(self, timeout_s: float, *, or_write: bool = True) -> None:
         deadline_s = time.monotonic() + timeout_s
         while self._writer is not None and (self._writer.is_alive() or self._newest):
             if time.monotonic() >= deadline_s:
                 raise TimeoutError(f"it was not written within {timeout_s:g} s.")
-            self._start_writer()
+            if not self._start_writer(or_write=or_write):
+                return
             self._writer.join(max(0.0, deadline_s - time.monotonic()))
 
     def _is_due(self, account: Account) -> bool:
@@ -210,21 +211,23 @@ class SidecarWriter:
         self._newest.append((self._timing_file, self._text(closed=closed)))
         self._start_writer()
 
-    def _start_writer(self, *, or_write: bool = True) -> None:
+    def _start_writer(self, *, or_write: bool = True) -> bool:
         """Start the writing thread if there is something to write and no such thread is alive.
 
-        That includes content that came while the last thread was ending.
+        That includes content that came while the last thread was ending. Where no thread can be started, it
+        is written here; without ``or_write`` it is left, and False returned.
         """
         if not self._newest or (self._writer is not None and self._writer.is_alive()):
-            return
+            return True
         writer = threading.Thread(target=self._write_newest, name="timing-logger-sidecar", daemon=True)
         try:
             writer.start()
         except RuntimeError:  # the interpreter is shutting down, or the system has no thread left
             if or_write:
                 self._write_newest()
-        else:
-            self._writer = writer
+            return or_write
+        self._writer = writer
+        return True
 
     def _write_newest(self) -> None:
         while self._newest:

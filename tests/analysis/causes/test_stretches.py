@@ -38,6 +38,12 @@ def test_a_step_that_is_longer_than_an_interval_is_a_stretch() -> None:
     assert (stretches.n, stretches.typical_steps) == (8, 1)
 
 
+def test_of_a_run_of_very_many_intervals_stretches_are_longer_so_that_they_are_20_000_at_most() -> None:
+    stretches = stretches_of(_ends(1.0, 60_001), 100 + np.arange(60_000.0))
+    assert stretches.n <= 20_000
+    assert stretches.typical_steps == 4
+
+
 def test_each_rank_has_stretches_on_the_axis_of_its_own_instants() -> None:
     stretches = stretches_of(_ends(0.25, 41), SECONDS)
     assert stretches.begin_s[:2].tolist() == [[100, 900], [101, 901]]

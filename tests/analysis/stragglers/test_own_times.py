@@ -1,4 +1,4 @@
-"""Who is waited for beside the rank that is slow: whoever passes its delay on."""
+"""Who is told of beside the rank that is slow: whoever passes its delay on, or is slow, too."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
-from timing_logger.analysis.stragglers.own_times import _passed_on
+from timing_logger.analysis.stragglers.own_times import _passed_on, _why_not_others
+from timing_logger.analysis.stragglers.rank_facts import NotNamed
 
 
 def passing_on(*for_each: float) -> tuple[int, ...]:
@@ -31,3 +33,13 @@ def test_a_rank_that_a_tenth_of_the_waiting_is_for_passes_a_delay_on() -> None:
 
 def test_a_rank_that_less_of_the_waiting_is_for_is_not_worth_naming() -> None:
     assert passing_on(80.0, 11.0, 9.0, 0.0) == (1,)
+
+
+@pytest.mark.parametrize(("n", "told"), [(2, [0, 1]), (3, [0, 1, 2]), (5, [0, 1, 2])])
+def test_of_the_first_three_others_it_is_said_why_they_are_not_named(n: int, told: list[int]) -> None:
+    times: Any = SimpleNamespace(ranks=range(n), step_range=lambda steps: (0, len(steps) - 1))
+    slow = SimpleNamespace(level=0.5, kind="persistent", steps=np.arange(9))
+    gate = SimpleNamespace(passed=False)
+    others: Any = [SimpleNamespace(column=column, slow=slow, gates=(gate,)) for column in range(n)]
+    found = [fact for fact in _why_not_others(times, others, None) if isinstance(fact, NotNamed)]
+    assert [(fact.rank, fact.failed) for fact in found] == [(rank, (gate,)) for rank in told]

@@ -28,6 +28,14 @@ def test_a_row_has_the_number_of_the_next_collective_of_all(left_out: int) -> No
     assert (np.isnan(number) == after_the_last).all()
 
 
+def test_a_collective_without_a_number_ends_no_step() -> None:
+    rows = RUN[RUN["rank"] == 1].reset_index(drop=True)
+    collectives = rows.index[rows["operation"] == "ALLREDUCE"]
+    without = rows.assign(seq=rows["seq"].where(rows.index != collectives[3]))
+    number = counted_steps(RowArrays.of(without))
+    assert number[collectives[2:6]].tolist() == [2, 4, 4, 5]
+
+
 def test_ranks_keep_the_same_steps() -> None:
     rows = of_fewer_steps(digest_of(RUN), 3).rows.table()
     of_ranks = [set(its["seq"].dropna()) for _, its in rows.groupby("rank")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from narwhals.typing import IntoDataFrame
@@ -16,9 +16,6 @@ from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.grouping import any_row_of, counts_known, ordered_sums
 from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints
 from timing_logger.analysis.tables import opened
-
-if TYPE_CHECKING:
-    pass
 
 _ALLREDUCE = frozenset({"ALLREDUCE"})
 

@@ -102,7 +102,7 @@ def _key(kind: str, text: dict[str, str]) -> Key:
 
 def _counted_ms(frame: Frame, key: Ints, operation: tuple[Ints, list[str]]) -> Floats:
     """Return the time of each row; 0 where it is unknown, or was counted with another ``WAIT`` row."""
-    ms = np.nan_to_num(numbers(frame, "elapsed_ms"), nan=0.0, posinf=0.0, neginf=0.0)
+    ms = np.nan_to_num(numbers(frame, "elapsed_ms"), nan=0.0, posinf=0.0)
     ms[seen_before(frame, key, each_text(operation, is_wait))] = 0.0
     return np.maximum(ms, 0.0)
 

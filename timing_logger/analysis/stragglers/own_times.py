@@ -23,6 +23,7 @@ from timing_logger.analysis.stragglers.whole_run.all_slower import all_slower
 from timing_logger.analysis.stragglers.whole_run.systemic import diffuse, whole_role
 
 _WORTH_NAMING = 0.1  # of the waiting in the slow steps
+_MOST_OTHERS = 3  # are said why they are not named
 
 
 def by_own_times(case: Case, pricing: Pricing) -> Judgement:
@@ -95,7 +96,7 @@ def _of_whom(case: Case, found: Culprits) -> Verdict:
     times = case.times
     if found.named:
         return _of_ranks(case, found)
-    refused = tuple(_why_not(times, candidate, found.last_gate) for candidate in found.candidates[:3])
+    refused = _why_not_others(times, found.candidates, found.last_gate)
     of_many = whole_role(case) or all_slower(case)
     if of_many is None and found.probable is not None:
         return _probably(case, found, found.probable)
@@ -123,7 +124,7 @@ def _of_ranks(case: Case, found: Culprits) -> Verdict:
             _slow_operation(times, first),
             *_waited_for(times, first),
             *_passed_on(times, first, columns),
-            *(_why_not(times, candidate, gate) for candidate in others[:3]),
+            *_why_not_others(times, others, gate),
             *_few_steps(case, nobody_is_slow=False),
         ),
     )
@@ -147,7 +148,7 @@ def _probably(case: Case, found: Culprits, party: Party) -> Verdict:
             _why_not(times, first, share if not share.passed else None),
             *_as_one(times, party),
             rank_facts.Costliest(suspect.likelihood),
-            *(_why_not(times, candidate, None) for candidate in others[:3]),
+            *_why_not_others(times, others, None),
             *_few_steps(case, nobody_is_slow=False),
         ),
     )
@@ -231,6 +232,13 @@ def _why_not(times: StepTimes, candidate: Candidate, last_gate: rank_facts.Gate 
     if last_gate.passed:
         return rank_facts.ExplainedWithout(rank, slowness, last_gate.value)
     return rank_facts.NotNamed(rank, slowness, (last_gate,))
+
+
+def _why_not_others(
+    times: StepTimes, candidates: Sequence[Candidate], last_gate: rank_facts.Gate | None
+) -> tuple[Fact, ...]:
+    """Return the same of the first few candidates."""
+    return tuple(_why_not(times, candidate, last_gate) for candidate in candidates[:_MOST_OTHERS])
 
 
 def _as_one(times: StepTimes, party: Party) -> tuple[Fact, ...]:

@@ -1,0 +1,48 @@
+"""Columns as arrays: codes in the order of their values, and integers in as few bytes as hold them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from timing_logger.analysis.arrays import dense_codes, in_few_bytes
+from timing_logger.analysis.table_types import Array
+
+MOST = 2**31 - 1
+
+
+@pytest.mark.parametrize("values", [[0, MOST], [-MOST, 0], []], ids=["most", "least", "none"])
+def test_integers_that_fit_into_32_bits_take_32(values: list[int]) -> None:
+    found = in_few_bytes(np.array(values, np.int64))
+    assert (found.dtype, found.tolist()) == (np.int32, values)
+
+
+@pytest.mark.parametrize("value", [MOST + 1, -MOST - 2])
+def test_integers_of_which_one_does_not_fit_stay_as_they_are(value: int) -> None:
+    found = in_few_bytes(np.array([0, value]))
+    assert (found.dtype, found.tolist()) == (np.int64, [0, value])
+
+
+@pytest.mark.parametrize(
+    ("values", "codes"),
+    [
+        (np.array([7, 5, 7, 6]), [2, 0, 2, 1]),
+        (np.array([5, 5, 5]), [0, 0, 0]),
+        (np.array([10**12, -(10**12), 0]), [2, 0, 1]),
+        (np.array([2**63 - 1, -(2**63)]), [1, 0]),
+        (np.array([2.0, np.nan, 1.0, 2.0]), [2, 0, 1, 2]),
+        (np.array([0.5, np.nan, 0.25]), [2, 0, 1]),
+        (np.array([1e300, np.nan, -np.inf]), [2, 0, 1]),
+        (np.array([np.nan, np.nan]), [0, 0]),
+        (np.array([True, False]), [1, 0]),
+        (np.array([]), []),
+    ],
+    ids=str,
+)
+def test_values_are_numbered_in_their_order_and_nan_comes_first(values: Array, codes: list[int]) -> None:
+    assert dense_codes(values).tolist() == codes
+
+
+def test_combinations_are_numbered_in_lexicographic_order() -> None:
+    codes = dense_codes(np.array([1, 0, 1, 0, 1]), np.array([np.nan, 2.5, 1.0, 0.5, np.nan]))
+    assert codes.tolist() == [2, 1, 3, 0, 2]

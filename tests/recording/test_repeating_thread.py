@@ -1,0 +1,137 @@
+"""A thread that repeats something troubles nobody: each kind of its errors is logged once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+from limits import LIMIT_S
+
+from timing_logger.recording.mailbox import Mailbox
+from timing_logger.recording.repeating_thread import RepeatingThread
+
+
+class NotAwaited(Mailbox[None]):
+    """Refuses to be waited for."""
+
+    def take(self, timeout_s: float) -> None:
+        raise AssertionError("it waits for its end")
+
+
+def nothing() -> None:
+    pass
+
+
+def thread(
+    begin: Callable[[], None] = nothing,
+    repeat: Callable[[], None] = nothing,
+    end: Callable[[], None] = nothing,
+    *,
+    interval_s: Callable[[], float] = lambda: LIMIT_S,
+) -> RepeatingThread:
+    """One that was not started."""
+    return RepeatingThread("mine", "lines", begin=begin, repeat=repeat, end=end, interval_s=interval_s)
+
+
+def test_it_begins_repeats_and_ends_once_it_is_closed() -> None:
+    done: list[str] = []
+    repeated = threading.Event()
+
+    def repeat() -> None:
+        done.append("repeat")
+        if len(done) == 3:
+            repeated.set()
+
+    mine = thread(
+        lambda: done.append("begin"),
+        repeat,
+        lambda: done.append("end"),
+        interval_s=lambda: 0 if len(done) < 3 else LIMIT_S,
+    )
+    mine.start()
+    assert repeated.wait(LIMIT_S)
+    mine.close(LIMIT_S)
+    assert done == ["begin", "repeat", "repeat", "end"]
+
+
+def test_nothing_is_repeated_before_the_interval_is_over() -> None:
+    done: list[str] = []
+    mine = thread(nothing, lambda: done.append("repeat"), lambda: done.append("end"))
+    mine.start()
+    mine.close(LIMIT_S)
+    assert done == ["end"]
+
+
+def test_closing_it_again_waits_for_nothing() -> None:
+    mine = thread()
+    mine.start()
+    mine.close(LIMIT_S)
+    mine._ended = NotAwaited()
+    mine.close(LIMIT_S)
+
+
+def test_it_may_close_itself() -> None:
+    ended = threading.Event()
+    mine = thread(lambda: mine.close(LIMIT_S), nothing, ended.set)
+    mine._ended = NotAwaited()
+    mine.start()
+    assert ended.wait(LIMIT_S)
+    assert mine.failed == 0
+
+
+def test_one_that_does_not_end_is_not_waited_for_longer_than_told() -> None:
+    released = threading.Event()
+    mine = thread(lambda: assert_comes(released))
+    mine.start()
+    mine.close(0)
+    released.set()
+
+
+def assert_comes(event: threading.Event) -> None:
+    assert event.wait(LIMIT_S)
+
+
+def test_an_error_of_what_it_does_ends_nothing_and_is_counted() -> None:
+    def fail() -> None:
+        raise SystemExit("mine")
+
+    mine = thread()
+    mine.harmless(fail)
+    mine.harmless(fail)
+    assert mine.failed == 2
+    assert mine.last_error == "lines could not be written: SystemExit('mine')"
+
+
+def test_trouble_of_each_kind_is_logged_once_and_the_latest_kept(caplog: pytest.LogCaptureFixture) -> None:
+    mine = thread()
+    for message in ("the disk is full: 1", "the disk is full: 2", "the file was cut: 3"):
+        mine.report(message)
+    assert [record.getMessage() for record in caplog.records] == [
+        "timing logger: the disk is full: 1",
+        "timing logger: the file was cut: 3",
+    ]
+    mine.report("the disk is full: 4")
+    assert mine.last_error == "the disk is full: 4"
+
+
+def test_where_the_system_has_no_thread_left_it_says_so_and_closes_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    mine = thread()
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    mine.start()
+    assert mine.last_error == 'there are no lines: RuntimeError("can\'t start new thread")'
+    mine._ended = NotAwaited()
+    mine.close(LIMIT_S)
+
+
+def test_the_processor_time_of_what_it_does_is_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, instants_ns = thread(), iter([10, 13, 20, 25])
+    monkeypatch.setattr("time.thread_time_ns", lambda: next(instants_ns))
+    mine.harmless(nothing)
+    mine.harmless(nothing)
+    assert mine.cpu_ns == 8
