@@ -13,7 +13,7 @@ from places import ROOT
 
 from timing_logger import launchers
 from timing_logger.autologging import set_up
-from timing_logger.autologging.native_mpi.launchers_in_c import launchers_header
+from timing_logger.autologging.native_mpi.build import launchers_header
 from timing_logger.autologging.this_rank import Rank, rank_of_mpi, stated_rank
 from timing_logger.launchers import LAUNCHERS, Launcher
 from timing_logger.run_identity import id_of_new_run, identity

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from timing_logger.autologging.leading_optimizer import LeadingOptimizer  # noqa: E402
+from timing_logger.autologging.torch_operations import LeadingOptimizer  # noqa: E402
 
 
 def optimizer() -> torch.optim.Optimizer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from timing_logger.cli.estimate import Estimate
+from timing_logger.cli.shown_progress import Estimate
 from timing_logger.progress import Stage
 
 SHARES: dict[Stage, float] = {"reading": 1.0, "answering": 3.0}

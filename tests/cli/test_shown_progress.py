@@ -16,8 +16,8 @@ from timing_files import write_table
 
 from timing_logger import progress
 from timing_logger.cli import shown_progress
-from timing_logger.cli.estimate import Estimate
 from timing_logger.cli.questions import QUESTIONS
+from timing_logger.cli.shown_progress import Estimate
 
 PROGRAM = TESTS / "command_programs" / "standing.py"
 

@@ -11,7 +11,7 @@ from snapshots import BEGINS, ENDS
 
 from timing_logger.engine.changes import Change
 from timing_logger.monitoring.events import Event, event_of
-from timing_logger.monitoring.other_monitor import OtherMonitor
+from timing_logger.monitoring.looking import OtherMonitor
 from timing_logger.monitoring.receivers import VerdictsFile
 from timing_logger.monitoring.watched_run import WatchedRun
 

@@ -12,7 +12,7 @@ from snapshots import BEGINS, HANGS, HEALTHY, SLOW, snapshot_of
 from timing_logger.analysis import Verdict
 from timing_logger.monitor import Settings
 from timing_logger.monitoring.events import event_of
-from timing_logger.monitoring.telling import Telling
+from timing_logger.monitoring.looking import Telling
 from timing_logger.monitoring.watched_run import WatchedRun
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from timing_logger.engine.changes import Change, Changes
 from timing_logger.engine.live.collector import Collector
 from timing_logger.engine.live.digest import Digest
 from timing_logger.engine.live.digest_folder import DigestFolder
@@ -17,11 +20,19 @@ from timing_logger.engine.live.standstill import stands_still
 from timing_logger.engine.live.watcher import Watcher
 from timing_logger.errors import NoTimingFilesError
 from timing_logger.monitor import Settings
+from timing_logger.monitoring.delivery import Delivery
+from timing_logger.monitoring.destinations import from_json, started
 from timing_logger.monitoring.elsewhere import Elsewhere
-from timing_logger.monitoring.other_monitor import OtherMonitor
-from timing_logger.monitoring.telling import Says, Telling
+from timing_logger.monitoring.events import KEYS, Event, end_of, event_of, found_in, is_standing
+from timing_logger.monitoring.receivers import FILE_NAME, VerdictsFile
+from timing_logger.monitoring.watched_run import run_of
+from timing_logger.monitoring.webhook import Webhook
+from timing_logger.owned_files import open_owned, owner_of
 from timing_logger.record import NS_PER_S
 from timing_logger.run_info import host_name
+
+if TYPE_CHECKING:
+    from timing_logger.engine.live import Snapshot
 
 MOST_BYTES_PER_S = 200.0
 """How many bytes a digest has at most for each rank and second."""
@@ -150,3 +161,139 @@ class Looking:
 
 def _in_a_line(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+
+
+# -- what another monitor of the same run tells, as it stands in the file of verdicts --------------------
+
+
+_MOST_BYTES = 2**20  # of events, which are few, at one time
+_ALWAYS = frozenset(key.name for key in KEYS if key.always)
+_TEXTS = ("event", "change", "at", "run_id", "verdict", "operation", "owner", "text")
+
+
+class OtherMonitor:
+    """Follows the file of verdicts, from its end on.
+
+    Args:
+        folder: the folder of the timing files.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE_NAME
+        self._inode, self._offset = 0, 0
+        self._read_from_end()
+
+    def told(self, run_id: str) -> list[Event]:
+        """Return the events that were added since the last call.
+
+        Args:
+            run_id: the run that they are to be of; "" if it is not known.
+        """
+        events = [event for line in self._added().splitlines() if (event := _event(line)) is not None]
+        return [event for event in events if not run_id or event["run_id"] in ("", run_id)]
+
+    def _read_from_end(self) -> None:
+        try:
+            about = os.lstat(self._path)
+        except OSError:
+            return
+        self._inode, self._offset = about.st_ino, about.st_size
+
+    def _added(self) -> bytes:
+        """Read the whole lines that were added: what is torn may still become whole."""
+        try:
+            with open(open_owned(self._path, owner_of(self._path)), "rb") as file:
+                about = os.fstat(file.fileno())
+                if about.st_ino != self._inode or about.st_size < self._offset:  # somebody moved it away
+                    self._inode, self._offset = about.st_ino, 0
+                file.seek(self._offset)
+                data = file.read(_MOST_BYTES)
+        except OSError:
+            return b""
+        whole = data[: data.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        return whole
+
+
+def _event(line: bytes) -> Event | None:
+    try:
+        content = json.loads(line)
+    except ValueError:
+        return None
+    return content if isinstance(content, dict) and _is_whole(content) else None
+
+
+def _is_whole(content: dict[str, Any]) -> bool:
+    """Tell whether an object has what an event always has, as far as that is used here."""
+    is_text = all(isinstance(content.get(name), str) for name in _TEXTS)
+    return content.keys() >= _ALWAYS and is_text and isinstance(content["ranks"], list)
+
+
+# -- who is told what changes in a run, and where its figures are shown ----------------------------------
+
+
+_FILE_S = 3.0  # that the end waits for the file; for webhooks it does longer
+
+
+class Says(Protocol):
+    """Whoever is told what happens; it is called from several threads."""
+
+    def say(self, **content: Any) -> None:
+        """Take an object."""
+
+
+class Telling:
+    """Tells what changes from one snapshot to the next.
+
+    Args:
+        settings: who is told, and where figures are shown.
+        voice: is told each event, and what goes wrong.
+    """
+
+    def __init__(self, settings: Settings, voice: Says) -> None:
+        self._voice = voice
+        self._changes = Changes()
+        self._heard: Event | None = None
+        webhooks = [Webhook.from_json(stated) for stated in settings.webhooks]
+        self._file = Delivery([VerdictsFile(Path(settings.log_dir))], self._say)
+        self._webhooks = Delivery(webhooks, self._say)
+        self._exporters = [started(from_json(stated), self._say) for stated in settings.show_in]
+
+    def tell(self, snapshot: Snapshot) -> None:
+        """Tell what a further snapshot changes. It returns at once."""
+        now_s = time.time()
+        change = self._changes.after(snapshot.verdict, now_s)
+        event = self._event(change, snapshot, now_s)
+        if event is not None:
+            self._file.deliver(event)
+            self._pass_on(event)
+        for exporter in self._exporters:
+            exporter.show(snapshot, change)
+
+    def hear(self, event: Event) -> None:
+        """Pass on an event that another monitor told. What stands when that ends is not told again."""
+        self._heard = event if is_standing(event) else None
+        self._changes = Changes(found_in(event) if self._heard else None)
+        self._pass_on(event)
+
+    def _event(self, change: Change | None, snapshot: Snapshot, now_s: float) -> Event | None:
+        heard = self._heard
+        if change is not None or not self._changes.something_stands:
+            self._heard = None
+        if change is not None:
+            return event_of(change, run_of(snapshot.files, os.environ))
+        return end_of(heard, now_s) if heard and not self._heard else None
+
+    def _pass_on(self, event: Event) -> None:
+        self._voice.say(event=event)
+        self._webhooks.deliver(event)
+
+    def close(self) -> None:
+        """Have the last of it arrive, as far as that takes a few seconds, and say what did not."""
+        self._file.close(_FILE_S)
+        self._webhooks.close()
+        for exporter in self._exporters:
+            exporter.close()
+
+    def _say(self, text: str) -> None:
+        self._voice.say(said=text)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from seeds import seeds
 
-from timing_logger.analysis.step_times.self_time import exclusive_ms
+from timing_logger.analysis.step_times.process_steps import exclusive_ms
 
 Interval = tuple[float, float, int]
 """Start and end in ms, and the lane."""

@@ -19,7 +19,7 @@ from timing_logger.analysis.operations import needs_no_other_rank
 from timing_logger.analysis.series.change_points import change_points, change_points_of_each
 from timing_logger.analysis.series.noise import noise_of
 from timing_logger.analysis.series.peers import peer_medians
-from timing_logger.analysis.step_times.self_time import exclusive_ms
+from timing_logger.analysis.step_times.process_steps import exclusive_ms
 from timing_logger.analysis.step_times.step_times import step_times
 from timing_logger.analysis.stragglers.policy import STANDARD
 from timing_logger.analysis.stragglers.windows import individual_score

@@ -10,11 +10,9 @@ import pytest
 from runs_with_counters import WAIT, write_run_with_counters
 
 from timing_logger import read_host_counters
-from timing_logger.engine.live.collector import Collector
+from timing_logger.engine.live.collector import Collector, CounterTail
 from timing_logger.engine.live.counter_rows import CounterRows
-from timing_logger.engine.live.counter_tail import CounterTail
-from timing_logger.engine.live.packed import packed, unpacked
-from timing_logger.engine.live.packed_counters import packed_counters, unpacked_counters
+from timing_logger.engine.live.packed import packed, packed_counters, unpacked, unpacked_counters
 from timing_logger.engine.live.snapshot import snapshot_of
 from timing_logger.engine.live.window import Window
 from timing_logger.reading.host_rows import COUNTED

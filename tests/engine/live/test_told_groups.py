@@ -11,7 +11,7 @@ from timing_logger.engine.live.collector import Collector
 from timing_logger.engine.live.digest import Digest
 from timing_logger.engine.live.packed import packed, unpacked
 from timing_logger.engine.live.snapshot import snapshot_of
-from timing_logger.engine.live.told_groups import ToldGroups
+from timing_logger.engine.live.watcher import ToldGroups
 from timing_logger.engine.live.window import Window
 
 MANY, MOST = 200, 64

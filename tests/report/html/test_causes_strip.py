@@ -18,10 +18,9 @@ from timing_logger.report._host_rates import host_tables
 from timing_logger.report.html import _heatmap_grid
 from timing_logger.report.html._cause_kinds import COUNTED, KINDS
 from timing_logger.report.html._causes import LEAST_SHARE, MOST_CAUSES, Causes
-from timing_logger.report.html._findings import Findings
+from timing_logger.report.html._findings import Findings, joined_begins, step_begins
 from timing_logger.report.html._heatmap import heatmap
-from timing_logger.report.html._host_parts import host_parts
-from timing_logger.report.html._step_begins import joined_begins, step_begins
+from timing_logger.report.html.page import host_parts
 
 N_STEPS, N_RANKS = 60, 4
 STEP_S = 0.0365  # of the simulated run where nobody is slow

@@ -14,6 +14,7 @@ from simulated_runs import data_parallel, factors
 from timing_logger.host_counters import NAMES
 from timing_logger.report._host_rates import host_tables
 from timing_logger.report.html._counter_lines import (
+    LINES,
     MOST_COUNTERS,
     MOST_VALUES,
     CounterLines,
@@ -21,9 +22,8 @@ from timing_logger.report.html._counter_lines import (
     counter_lines_of,
 )
 from timing_logger.report.html._findings import Findings
-from timing_logger.report.html._host_parts import host_parts
-from timing_logger.report.html._line_kinds import LINES
 from timing_logger.report.html._timeline import timeline
+from timing_logger.report.html.page import host_parts
 
 
 def lines_in(found: Findings, host: pd.DataFrame) -> CounterLines:

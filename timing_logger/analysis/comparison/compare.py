@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,11 +20,11 @@ from timing_logger.analysis.comparison.result import (
     Order,
     Side,
     StepChange,
+    Unlike,
     Why,
     as_part,
 )
 from timing_logger.analysis.comparison.run_summary import RunSummary
-from timing_logger.analysis.comparison.unlike import unlike_in
 from timing_logger.errors import ConfigurationError
 
 
@@ -168,3 +168,48 @@ def _order(runs: Sequence[RunSummary], against: Sequence[RunSummary]) -> Order:
     if min(here) > max(there):
         return "after"
     return "before" if max(here) < min(there) else "in turn"
+
+
+# -- what the runs of two sides do not have in common, beside their times --------------------------------
+
+
+_FACTS: dict[str, Callable[[RunSummary], object]] = {
+    "steps": lambda run: run.steps_are,
+    "ranks": lambda run: run.n_ranks,
+    "world size": lambda run: run.world_size,
+    "hosts": lambda run: ", ".join(run.hosts),
+}
+
+
+def unlike_in(runs: Sequence[RunSummary], against: Sequence[RunSummary]) -> tuple[Unlike, ...]:
+    """Return in what the sides differ: ranks, hosts, versions and options. What is unknown is not
+    compared."""
+    return tuple(_unlike(runs, against))
+
+
+def _unlike(runs: Sequence[RunSummary], against: Sequence[RunSummary]) -> Iterator[Unlike]:
+    for about, fact in _FACTS.items():
+        yield from _if_unlike(about, runs, against, fact)
+    for kind, name in (("version of", "versions"), ("option", "options")):
+        for key in sorted({key for run in (*runs, *against) for key in getattr(run, name)}):
+            yield from _if_unlike(f"{kind} {key}", runs, against, _stated(name, key))
+
+
+def _stated(name: str, key: str) -> Callable[[RunSummary], object]:
+    return lambda run: getattr(run, name).get(key)
+
+
+def _if_unlike(
+    about: str,
+    runs: Sequence[RunSummary],
+    against: Sequence[RunSummary],
+    fact: Callable[[RunSummary], object],
+) -> Iterator[Unlike]:
+    here, there = (_texts(side, fact) for side in (runs, against))
+    if here and there and here != there:
+        yield Unlike(about, here, there)
+
+
+def _texts(runs: Sequence[RunSummary], fact: Callable[[RunSummary], object]) -> tuple[str, ...]:
+    known = {str(value) for run in runs if (value := fact(run)) not in (None, "")}
+    return tuple(sorted(known))

@@ -13,14 +13,21 @@ from narwhals.typing import IntoDataFrame
 from timing_logger.analysis.accounting.by_rank import PARTS, summarize_account
 from timing_logger.analysis.analysis import ByProcess
 from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.comparison.counted_steps import StepLength, counted_steps
+from timing_logger.analysis.comparison.counted_steps import CountedSteps, StepLength, counted_steps
 from timing_logger.analysis.comparison.quantities import SpentByProcess, joined_quantities, spent_in
-from timing_logger.analysis.comparison.run_course import StepSums, course_of, step_sums
-from timing_logger.analysis.comparison.run_summary import OF_RANK, Quantity, RunSummary, Verdict
-from timing_logger.analysis.comparison.settings import MOST_RANKS
+from timing_logger.analysis.comparison.run_summary import (
+    OF_RANK,
+    Course,
+    CourseKind,
+    Quantity,
+    RunSummary,
+    Verdict,
+)
+from timing_logger.analysis.comparison.settings import MOST_RANKS, MOST_STRETCHES
 from timing_logger.analysis.files import File, SidecarContent, not_told, sidecar_of
 from timing_logger.analysis.stragglers.verdict import JudgementPart, map_judgement, reduce_judgement
 from timing_logger.analysis.stragglers.windows import STRAGGLERS
+from timing_logger.analysis.table_types import Bools, Floats, Ints
 from timing_logger.analysis.tables import opened, taken
 from timing_logger.errors import TableError
 from timing_logger.reading.lacking import stated_world_size
@@ -195,3 +202,75 @@ RUN_SUMMARY: ByProcess[_Part, RunSummary] = ByProcess(
     COLUMNS_OF["summarize_run"], _map, _reduce, STRAGGLERS.row_bytes
 )
 """The analysis :func:`summarize_run` in parts."""
+
+
+# -- how long steps were in the course of a run: the sums over processes, and the medians of stretches ---
+
+
+_NS_PER_MS = 1e6
+_MOST_NS = 1e15  # eleven days: the sums over a million processes stay within 64 bits
+_DIGITS = 6
+
+
+class StepSums(NamedTuple):
+    """How long the steps of some processes were, summed over these: whole numbers, so that their order does
+    not matter.
+
+    Attributes:
+        counted_by: what ``at`` is.
+        at: the number of each step, ascending.
+        ns: the sum of its lengths in ns.
+        n: how many processes have it.
+    """
+
+    counted_by: CourseKind
+    at: Ints
+    ns: Ints
+    n: Ints
+
+
+def step_sums(steps: CountedSteps) -> list[StepSums]:
+    """Return the sums of some processes, of those whose iterations restart apart.
+
+    The steps of a process whose iterations restart are counted, as an iteration is not one step there.
+    """
+    if (taken := steps.taken) is None:
+        return []
+    known, restarts = (taken.ms > 0) & (taken.number >= 0), taken.restarts
+    kinds: tuple[tuple[CourseKind, Bools, Ints], ...] = (
+        ("iterations", known & ~restarts, taken.number), ("steps", known & restarts, taken.place),
+    )  # fmt: skip
+    return [_summed(kind, at[of], taken.ms[of]) for kind, of, at in kinds if of.any()]
+
+
+def _summed(kind: CourseKind, at: Ints, ms: Floats) -> StepSums:
+    ns = np.minimum(np.rint(_NS_PER_MS * ms), _MOST_NS).astype(np.int64)
+    return _joined([StepSums(kind, at, ns, np.ones(len(at), np.int64))])
+
+
+def _joined(parts: Sequence[StepSums]) -> StepSums:
+    at, place = np.unique(np.concatenate([part.at for part in parts]), return_inverse=True)
+    ns, n = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64)
+    np.add.at(ns, place, np.concatenate([part.ns for part in parts]))
+    np.add.at(n, place, np.concatenate([part.n for part in parts]))
+    return StepSums(parts[0].counted_by, at, ns, n)
+
+
+def course_of(parts: Sequence[StepSums]) -> Course | None:
+    """Return the course of a run in at most ``MOST_STRETCHES`` stretches; None where there is no single one.
+
+    A stretch is as many iterations as a power of two, and begins at a multiple of these, so that runs of
+    other lengths have the same stretches, or some that are two, four, ... of them.
+    """
+    if len({part.counted_by for part in parts}) != 1:
+        return None
+    steps = _joined(parts)
+    width = 1
+    while steps.at[-1] // width - steps.at[0] // width >= MOST_STRETCHES:
+        width *= 2
+    stretch, began, n_steps = np.unique(steps.at // width, return_index=True, return_counts=True)
+    of_stretch = np.split(steps.ns / steps.n / _NS_PER_MS, began[1:])
+    return Course(
+        steps.counted_by, width, (width * stretch).tolist(),
+        [float(f"{np.median(ms):.{_DIGITS}g}") for ms in of_stretch], n_steps.tolist(),
+    )  # fmt: skip

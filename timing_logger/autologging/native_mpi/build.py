@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import re
 import shlex
@@ -17,11 +18,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from timing_logger.autologging.native_mpi.launchers_in_c import launchers_header
+from timing_logger import launchers
 from timing_logger.autologging.native_mpi.run_info_in_c import run_info_header
 from timing_logger.autologging.native_mpi.wrappers import real_header, wrappers
 from timing_logger.columns_in_c import HEADER_FILE, columns_header
 from timing_logger.errors import ConfigurationError
+from timing_logger.launchers import VARIABLE_IN_TEXT, Launcher, of_pmix
 from timing_logger.user_cache import library_path
 
 VARIABLE = "TIMING_LOGGER_NATIVE_MPI"
@@ -152,3 +154,30 @@ def _folders() -> Iterator[Path]:
         with suppress(OSError):
             if _is_taken_by_the_loader(folder) and not os.statvfs(folder).f_flag & os.ST_NOEXEC:
                 yield folder
+
+
+# -- the table of launchers in C, made when the library is built -----------------------------------------
+
+
+def launchers_header() -> str:
+    """Return ``launchers.h``: what a launcher says of the run, as ``identity.c`` reads it.
+
+    Launchers whose ``run_id`` is a function are not in it, but for PMIx, for which the C code has its own.
+    """
+    cases = [case for one in launchers.LAUNCHERS if one.run and (case := _case(one))]
+    return f"""/* Made of launchers.LAUNCHERS by launchers_in_c.py. */
+#define READ_STARTED \\
+    {" else ".join(cases)}
+"""
+
+
+def _case(launcher: Launcher) -> str:
+    if launcher.run_id is of_pmix:
+        then = f'read_namespace(variable("{launcher.run}"));'
+    elif isinstance(launcher.run_id, str):
+        plain = re.sub(VARIABLE_IN_TEXT, "%s", launcher.run_id.replace("%", "%%"))
+        values = [f', variable("{name}")' for name in re.findall(VARIABLE_IN_TEXT, launcher.run_id)]
+        then = f"snprintf(started, sizeof started, {json.dumps(plain)}{''.join(values)});"
+    else:
+        return ""
+    return f'if (*variable("{launcher.run}")) {{ \\\n        {then} \\\n    }}'

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from timing_logger.analysis import Summary, Verdict
 from timing_logger.analysis.analysis import ByProcess
+from timing_logger.analysis.arrays import coded_text, dense_codes, numbers, processes_of
 from timing_logger.analysis.collectives.expected import Benchmark, with_expectation
 from timing_logger.analysis.files import laid_end_to_end
+from timing_logger.analysis.grouping import least_of_each
 from timing_logger.analysis.hangs.diagnosis import run_end_of
+from timing_logger.analysis.intervals import union_lengths
+from timing_logger.analysis.operations import BACKEND, PAUSES, base_operation
 from timing_logger.analysis.ranks.overlap import OVERLAP, OverlapPart
 from timing_logger.analysis.ranks.overview import SummaryPart, map_summary, reduce_summary
 from timing_logger.analysis.stack_code import sampled_code
+from timing_logger.analysis.steps import steps_of
 from timing_logger.analysis.stragglers.coinciding.search import HostCounters, given
 from timing_logger.analysis.stragglers.shown_step import ShownStep
 from timing_logger.analysis.stragglers.typical_step import StepOfRanks, shown_in_table, typical_step
 from timing_logger.analysis.stragglers.verdict import JudgementPart, map_judgement, reduce_judgement
 from timing_logger.analysis.stragglers.windows import verdict_and_windows
+from timing_logger.analysis.table_types import Floats
 from timing_logger.analysis.tables import of_pandas, opened
 from timing_logger.engine.cluster import Cluster
 from timing_logger.engine.code import code_in_files
@@ -35,7 +42,6 @@ from timing_logger.report.code_text import code_sentences, ranks_out_of_rows, ra
 from timing_logger.report.html._collectives import COLLECTIVES, Collectives
 from timing_logger.report.html._crowd import Crowd, InTimeline
 from timing_logger.report.html._own_times import OwnTimes
-from timing_logger.report.html._step_begins import StepBegins, joined_begins, step_begins
 from timing_logger.report.html._timeline import Spans, Timeline, spans_of, timeline_of
 
 
@@ -240,3 +246,44 @@ def findings_in_files(
 
 def _told(processes: Processes, code: pd.DataFrame) -> list[str]:
     return code_sentences(processes.verdict, ranks_out_of_rows(processes.summary.account), code)
+
+
+# -- when each step of a process began, and how long each kind of pause lasted in it ---------------------
+
+
+class StepBegins(NamedTuple):
+    """What a strip of causes needs of each step; arrays have an entry for each row of ``overlap``.
+
+    Attributes:
+        begin_s: when the step began, on the axis of its process (``start_counter``); NaN if unknown.
+        pauses_ms: for each operation of ``PAUSES`` that is recorded, for how long some thread of the process
+            was in one.
+    """
+
+    begin_s: Floats
+    pauses_ms: Mapping[str, Floats]
+
+
+def step_begins(timings: pd.DataFrame) -> StepBegins:
+    """Return it of whole processes, such as those of one file."""
+    frame = opened(timings)
+    step = dense_codes(processes_of(frame), steps_of(frame).number)  # as ``overlap`` numbers its rows
+    n_steps = int(step.max(initial=-1)) + 1
+    start_s, end_s = numbers(frame, "start_counter"), numbers(frame, "end_counter")
+    operation, names = coded_text(frame, "operation")
+    told = np.array([base_operation(name) != BACKEND for name in names], bool)[operation]
+    pauses_ms = {}
+    for name in set(names) & set(PAUSES):
+        its = operation == names.index(name)
+        pauses_ms[name] = 1e3 * union_lengths(step[its], start_s[its], end_s[its], n_steps)
+    return StepBegins(least_of_each(start_s[told], step[told], n_steps), pauses_ms)
+
+
+def joined_begins(parts: Sequence[StepBegins]) -> StepBegins:
+    """Return it of all processes: a pause that some of them never made lasted 0 ms there."""
+    kinds = [name for name in PAUSES if any(name in part.pauses_ms for part in parts)]
+    of_kind = {
+        name: np.concatenate([part.pauses_ms.get(name, np.zeros(len(part.begin_s))) for part in parts])
+        for name in kinds
+    }
+    return StepBegins(np.concatenate([part.begin_s for part in parts]), of_kind)

@@ -22,14 +22,19 @@ from timing_logger.report.html._accounting import clocks_table, files_table, wha
 from timing_logger.report.html._charts import compression_chart, operation_charts, overlap_chart
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._heatmap import heatmap
-from timing_logger.report.html._host_parts import host_parts
-from timing_logger.report.html._overview import facts, title
 from timing_logger.report.html._packing import as_script_data
 from timing_logger.report.html._scatter import bandwidth_chart
 from timing_logger.report.html._verdict import judgement
 
 if TYPE_CHECKING:
     import jinja2
+from typing import NamedTuple
+
+from timing_logger.record import escape_text
+from timing_logger.report._wording import count, size
+from timing_logger.report.html._causes import NO_CAUSES, Causes, CauseSums, causes_of
+from timing_logger.report.html._counter_lines import NO_LINES, CounterLines, LineValues, counter_lines_of
+from timing_logger.report.html._heatmap_grid import Grid
 
 AnyPath: TypeAlias = "str | os.PathLike[str]"
 
@@ -213,3 +218,76 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+# -- what the page shows of the hosts: the strip of causes and the lines under the timeline, in one go ---
+
+
+class HostParts(NamedTuple):
+    """Both parts, either of which may have nothing to show."""
+
+    causes: Causes
+    lines: CounterLines
+
+
+def host_parts(findings: Findings, grid: Grid | None, hosts: Iterable[HostTable]) -> HostParts:
+    """Return both parts.
+
+    Args:
+        findings: with the steps and the timeline.
+        grid: the columns of the heatmap; None if there is none.
+        hosts: what each process wrote of its host. Each is looked at once, and not kept.
+    """
+    cause = findings.verdict.cause
+    sums = CauseSums(findings, grid) if grid else None
+    values = LineValues(findings.timeline, cause.counter if cause else "") if findings.timeline.data else None
+    for host in hosts:
+        for part in (sums, values):
+            if part is not None:
+                part.add(host)
+    return HostParts(
+        causes_of(sums, grid, cause.name if cause else "") if sums and grid else NO_CAUSES,
+        counter_lines_of(values) if values else NO_LINES,
+    )
+
+
+# -- the head of the page, which identifies the run ------------------------------------------------------
+
+
+class Fact(NamedTuple):
+    """One fact about the run: its name and its value."""
+
+    name: str
+    value: str
+
+
+def title(findings: Findings) -> str:
+    """Return the last two levels of the folder's path: the last alone is often ``timing`` or ``logs``."""
+    folders = {os.path.abspath(Path(file["path"]).parent) for file in findings.summary.files}
+    if not folders:
+        return "Timings"
+    return escape_text("/".join(Path(os.path.commonpath(sorted(folders))).parts[-2:]).lstrip("/"))
+
+
+def facts(findings: Findings) -> list[Fact]:
+    """Return what identifies a run: its ranks, iterations, rows, times, hosts and files."""
+    ranks, files = findings.summary.ranks, findings.summary.files
+    sidecars = [file["sidecar"] for file in files if file["sidecar"]]
+    hosts = sorted({str(sidecar["host"]) for sidecar in sidecars if sidecar.get("host")})
+    begin = findings.began
+    known = {
+        "ranks": f"{ranks['rank'].nunique():,}",
+        "iterations": f"{n_steps:,}" if (n_steps := _n_steps(findings)) else "",
+        "rows": f"{findings.n_rows:,}",
+        "wall time": f"{ranks['wall_s'].max():.2f} s" if ranks["wall_s"].notna().any() else "",
+        "began (UTC)": f"{begin:%Y-%m-%d %H:%M:%S}" if begin == begin else "",
+        "hosts": ", ".join(map(escape_text, hosts)) if len(hosts) <= 3 else count(len(hosts), "host"),
+        "files": size(sum(file["bytes"] for file in files)) if files else "",
+    }
+    return [Fact(name, value) for name, value in known.items() if value]
+
+
+def _n_steps(findings: Findings) -> int:
+    """Return the number of distinct iterations of the run; per epoch, if they restart."""
+    steps = findings.overlap[findings.overlap["iteration"].notna()]
+    return len(steps[[name for name in ("epoch", "iteration") if name in steps]].drop_duplicates())
