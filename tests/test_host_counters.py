@@ -7,7 +7,7 @@ import re
 from places import ROOT
 
 from timing_logger.host_counters import COUNTERS, HEADER, NAMES, OF_PRESSURE
-from timing_logger.recording.host.sources import sources
+from timing_logger.recording.host.start import sources
 
 
 def test_no_two_counters_have_one_name() -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from mpi4py import MPI
 
 from allreduce_instrumentation.mpi._comm_identity import CommIdentity
-from allreduce_instrumentation.mpi._constants import copy_of, standing_for
 from allreduce_instrumentation.mpi._files import STAND_IN as OF_FILES
 from allreduce_instrumentation.mpi._pending import Timing
 from allreduce_instrumentation.mpi._requests import STAND_INS
@@ -20,7 +19,6 @@ from timing_logger.recording.logger import TimingLogger
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
 
 _ARGUMENTS = """
     Args:
@@ -226,3 +224,23 @@ def _timed_subclass(timed: type, kind: type[MPI.Comm]) -> type:
 
 def _timed_copy(timed: type, kind: type[MPI.Comm], name: str) -> MPI.Comm:
     return standing_for(_timed_subclass(timed, kind), name)
+
+
+# -- pickling of timed and plain predefined communicators ------------------------------------------------
+# mpi4py pickles predefined communicators by name, and pickle searches all modules for one in which this name
+# is the very object. So the plain ones are kept here, too: in a program that assigns a timed communicator to
+# ``MPI.COMM_WORLD``, they can still be pickled.
+
+
+COMM_NULL, COMM_SELF, COMM_WORLD = MPI.COMM_NULL, MPI.COMM_SELF, MPI.COMM_WORLD
+
+
+def copy_of(kind: type[MPI.Comm], name: str) -> MPI.Comm:
+    """Return an object of class ``kind`` for the predefined communicator ``name``."""
+    return kind.__new__(kind, getattr(MPI, name))
+
+
+def standing_for(kind: type[MPI.Comm], name: str) -> MPI.Comm:
+    """Return ``MPI``'s attribute ``name`` if it is of class ``kind``, else a copy of that class."""
+    found: MPI.Comm = getattr(MPI, name)
+    return found if type(found) is kind else copy_of(kind, name)

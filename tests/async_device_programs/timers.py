@@ -24,7 +24,7 @@ from timing_logger.compat.region_timers._interval_sums import FOLD_EVERY
 from timing_logger.compat.runtime_profiler import RuntimeProfiler
 from timing_logger.errors import ConfigurationError
 from timing_logger.integrations._operations import OpenOperations
-from timing_logger.recording.device.stream_marks import MOST_INTERVALS
+from timing_logger.recording.device.devices import MOST_INTERVALS
 
 device = torch.asyncdev
 HERE = torch.device("asyncdev", 0)

@@ -18,9 +18,8 @@ from torch import Stream
 
 from timing_logger import TimingLogger, read_timings
 from timing_logger.recording.clock import perf_counter_ns
-from timing_logger.recording.device.devices import PAIRS_PER_DEVICE
+from timing_logger.recording.device.devices import MOST_INTERVALS, PAIRS_PER_DEVICE
 from timing_logger.recording.device.intervals import open_interval
-from timing_logger.recording.device.stream_marks import MOST_INTERVALS
 
 device = torch.asyncdev
 POOL = 32

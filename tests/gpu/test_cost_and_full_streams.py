@@ -16,7 +16,7 @@ import torch.distributed as dist
 from recordings import Figure, Recording
 from spinning import spin
 
-from timing_logger.recording.device.stream_marks import MOST_INTERVALS
+from timing_logger.recording.device.devices import MOST_INTERVALS
 
 STREAMS_OF_THE_POOL = 32  # of each priority; torch gives them to everybody in turn
 BLOCKED_S = 0.05  # what a call that queues takes only if it waits for the device

@@ -9,7 +9,7 @@ from typing import Any
 
 from allreduce_instrumentation.clock_sync._estimate import estimate_offset
 from allreduce_instrumentation.clock_sync._links import Channel, Link
-from allreduce_instrumentation.clock_sync._ping_pong import answer, ask
+from allreduce_instrumentation.clock_sync.synchronisation import answer, ask
 
 EXCHANGES = 100
 HOUR_NS = 3_600_000_000_000

@@ -14,8 +14,8 @@ import pytest
 from device_runner import on_device
 from packaging.version import Version
 
+from timing_logger.recording.device.devices import MOST_INTERVALS
 from timing_logger.recording.device.reserved import AT_ONCE
-from timing_logger.recording.device.stream_marks import MOST_INTERVALS
 
 pytestmark = [
     group_in_cpp.needed,

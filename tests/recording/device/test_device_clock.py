@@ -26,9 +26,8 @@ from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.device import clock as clock_module
 from timing_logger.recording.device import devices
 from timing_logger.recording.device.clock import RENEW_NS, DeviceClock
-from timing_logger.recording.device.devices import PAIRS_PER_DEVICE, device
+from timing_logger.recording.device.devices import MOST_INTERVALS, PAIRS_PER_DEVICE, device
 from timing_logger.recording.device.intervals import DeviceInterval, open_interval
-from timing_logger.recording.device.stream_marks import MOST_INTERVALS
 from timing_logger.sinks.memory import MemorySink
 
 

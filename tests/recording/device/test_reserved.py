@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from scripted_device import ScriptedAccelerator
 
-from timing_logger.recording.device.devices import PAIRS_PER_DEVICE, Device, device
+from timing_logger.recording.device.devices import MOST_INTERVALS, PAIRS_PER_DEVICE, Device, device
 from timing_logger.recording.device.intervals import DeviceInterval
 from timing_logger.recording.device.reserved import AT_ONCE, reserve
-from timing_logger.recording.device.stream_marks import MOST_INTERVALS
 
 
 def reserved(accelerator: ScriptedAccelerator) -> list[DeviceInterval]:

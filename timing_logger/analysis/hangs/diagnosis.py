@@ -7,7 +7,7 @@ written after ``hang_after``, and sidecars that every living process refreshes e
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -20,17 +20,15 @@ from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.files import File
 from timing_logger.analysis.hangs import stalls
 from timing_logger.analysis.hangs.fates import fates_of
-from timing_logger.analysis.hangs.imported_ends import as_far_as_told, doubts_the_end
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.analysis.hangs.open_calls import Ending, ending_of, rows_by_rank
 from timing_logger.analysis.hangs.result import RankEnd, RunEnd, RunState
 from timing_logger.analysis.hangs.sidecar_state import LastWords, last_words
 from timing_logger.analysis.hangs.stuck_groups import StuckGroup, stuck_groups
 from timing_logger.analysis.hangs.stuck_messages import stuck_messages
-from timing_logger.analysis.hangs.stuck_set_up import stuck_set_up
 from timing_logger.analysis.hangs.who_waits import Causes, why_it_hangs
 from timing_logger.analysis.hangs.wording import in_words, with_earlier
-from timing_logger.analysis.operations import is_own_work
+from timing_logger.analysis.operations import SET_UP, is_own_work
 from timing_logger.analysis.runs import different_runs
 from timing_logger.analysis.table_types import Record
 from timing_logger.reading.lacking import lacking, lacking_in_words, stated_world_size
@@ -268,3 +266,78 @@ def hang_as_of(now_unix_s: float) -> ByProcess[_Part, RunEnd]:
         now_unix_s: the current Unix time in seconds.
     """
     return replace(HANG, reduce=partial(_reduce, now_unix_s=now_unix_s))
+
+
+# -- what can be said of the end of a run that was imported from a source that does not tell it ----------
+# Its files are closed when the import ends, and open as long as it follows what grows: neither is of the run.
+
+
+def doubts_the_end(words: Mapping[int, LastWords]) -> bool:
+    """Tell whether some file was made from what does not tell how the run ended."""
+    return any("end" in one.not_told for one in words.values())
+
+
+def as_far_as_told(end: RunEnd, words: Mapping[int, LastWords]) -> RunEnd:
+    """Return the end of a run without what only the files of the import tell.
+
+    Args:
+        end: the end as it was if processes of the run had written the files, with its ``sentences``.
+        words: what the sidecars say, by rank, of which some were made from what does not tell the end.
+    """
+    fates = tuple(fate for fate in end.fates if fate.how != "closed")
+    if end.state not in ("ended", "unfinished", "running"):
+        return replace(end, fates=fates)
+    goes_on = any(one.goes_on for one in words.values())
+    state: RunState = "running" if end.state == "running" and goes_on else "unknown"
+    return replace(end, state=state, fates=fates, sentences=tuple(_sentences(end, goes_on)))
+
+
+def _sentences(end: RunEnd, goes_on: bool) -> Iterable[str]:
+    if end.state == "running":
+        yield (
+            "The import goes on, and follows what grows. Whether the run does is not told by what it was "
+            "imported from."
+        )
+    elif goes_on:
+        yield (
+            "The import followed what grows, and had not ended when it was last heard of. How the run went "
+            "on is not known."
+        )
+    else:
+        yield "How the run ended is not told by what it was imported from."
+
+
+# -- ranks that wait for each other before there is a group of them, and those that never came -----------
+
+
+def stuck_set_up(ending: Ending, world_size: int | None) -> Iterator[StuckGroup]:
+    """Find the calls of the set-up that did not end: each is made by all ranks, the nth of a name together.
+
+    Args:
+        ending: the end of the run.
+        world_size: the number of ranks in the run; None if unknown.
+    """
+    rows = ending.rows[ending.rows["operation"].isin(SET_UP)]
+    is_open = rows[rows["is_open"]]
+    for (operation, seq), inside in is_open.groupby(["operation", "seq"]):
+        entered = set(rows["rank"][(rows["operation"] == operation) & (rows["seq"] >= seq)])
+        yield _stuck(ending, str(operation), int(seq), inside, entered, world_size)
+
+
+def _stuck(
+    ending: Ending, operation: str, seq: int, inside: pd.DataFrame, entered: set[int], world_size: int | None
+) -> StuckGroup:
+    began_s = {int(row["rank"]): float(row["began_s"]) for _, row in inside.iterrows()}
+    size = world_size or max((int(size) for size in inside["group_size"].dropna()), default=None)
+    return StuckGroup(
+        group="",
+        group_size=size,
+        seq=seq or None,
+        operation=operation,
+        inside=tuple(sorted(began_s)),
+        inside_s={rank: ending.before_the_end_s(began_s[rank]) for rank in sorted(began_s)},
+        missing=tuple(rank for rank in ending.words if rank not in entered),
+        unread=tuple(rank for rank in range(size or 0) if rank not in ending.words),
+        since_s=ending.before_the_end_s(min(began_s.values())),
+        hangs=bool(inside["hangs"].any()),
+    )

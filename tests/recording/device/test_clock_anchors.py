@@ -9,8 +9,7 @@ import pytest
 from scripted_device import ScriptedAccelerator
 
 from timing_logger.recording.clock import perf_counter_ns
-from timing_logger.recording.device.anchors import AnchorLine, Mark
-from timing_logger.recording.device.clock import DeviceClock
+from timing_logger.recording.device.clock import AnchorLine, DeviceClock, Mark
 from timing_logger.recording.device.devices import device
 from timing_logger.recording.device.intervals import DeviceInterval, open_interval
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kernel_files import KernelFiles, read
 
-from timing_logger.recording.host.pressure import pressure_sources
+from timing_logger.recording.host.start import pressure_sources
 
 STATED = "some avg10=1.58 avg60=1.62 avg300=1.43 total={}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total={}\n"
 

@@ -8,7 +8,7 @@ import pytest
 from kernel_files import KernelFiles, read
 
 from timing_logger.recording.host import apart
-from timing_logger.recording.host.infiniband import infiniband_source
+from timing_logger.recording.host.start import infiniband_source
 
 
 def test_all_ports_are_added_and_words_are_four_bytes(
