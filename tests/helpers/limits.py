@@ -34,3 +34,6 @@ PROCESS_S = scaled(120)
 
 JOB_S = scaled(300)
 """For a job of several processes."""
+
+MONITOR_S = scaled(480)
+"""For what a monitor says: it runs behind all else, and beside busy processes has a hundredth of a core."""

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from conditions import wait_for
 from digests import on_one_axis
-from limits import LIMIT_S
+from limits import LIMIT_S, MONITOR_S
 from simulated_runs import data_parallel, factors
 from timing_files import write_table
 
@@ -70,7 +70,11 @@ class Heard:
         """Wait for the next object that has a key, and return what it has there."""
         passed: list[Mapping[str, Any]] = []
         while True:
-            wait_for(lambda: not self._said.empty(), lambda: f"an object with {key!r} after {passed}")
+            wait_for(
+                lambda: not self._said.empty(),
+                lambda: f"an object with {key!r} after {passed}",
+                limit_s=MONITOR_S,
+            )
             content = self._said.get()
             if key in content:
                 return content[key]
