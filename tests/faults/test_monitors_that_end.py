@@ -16,7 +16,7 @@ import pytest
 import warm
 from conditions import wait_for
 from http_receivers import receiving, status
-from limits import JOB_S, LIMIT_S
+from limits import JOB_S, LIMIT_S, MONITOR_S
 from monitored_runs import judges_of
 from mpi_runner import PROGRAMS, environment_of_a_job
 from processes import run_job
@@ -49,7 +49,7 @@ def result_of(
 
 def once_it_judges(act: Callable[[Path], object]) -> Callable[[Path], None]:
     def meanwhile(folder: Path) -> None:
-        wait_for(lambda: judges_of(folder), limit_s=JOB_S)
+        wait_for(lambda: judges_of(folder), limit_s=MONITOR_S)
         act(folder)
         (folder / "done").touch()
 

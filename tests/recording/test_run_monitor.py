@@ -14,6 +14,7 @@ import warm
 from conditions import wait_for
 from hung_runs import Rank, open_call, trained, write_run
 from json_lines import json_rows
+from limits import MONITOR_S
 from monitored_runs import judges_of, monitor_of, write_run_of_this_host
 
 from timing_logger import Monitor, TimingLogger
@@ -44,7 +45,7 @@ def test_the_function_gets_each_event_and_what_it_raises_is_logged(
         raise ValueError("of the user's")
 
     monitor = started(write_run_of_this_host(tmp_path / "run"), on_verdict=on_verdict)
-    wait_for(lambda: events)
+    wait_for(lambda: events, limit_s=MONITOR_S)
     monitor.close()
     assert [event["ranks"] for event in events] == [[2]]
     assert "on_verdict raised" in caplog.text
@@ -65,11 +66,11 @@ def test_the_function_gets_each_event_once_though_another_monitor_judges(
         raise ValueError("of the user's")
 
     with monitor_of(folder) as (_, heard):
-        wait_for(lambda: judges_of(folder))
+        wait_for(lambda: judges_of(folder), limit_s=MONITOR_S)
         monitor = started(folder, on_verdict=on_verdict)
-        wait_for(lambda: "another monitor of this run is at work" in caplog.text)
+        wait_for(lambda: "another monitor of this run is at work" in caplog.text, limit_s=MONITOR_S)
         write_run(folder, Rank(trained(), sidecar={**here, "open_calls": [open_call()]}), ranks[1])
-        wait_for(lambda: events)
+        wait_for(lambda: events, limit_s=MONITOR_S)
         monitor.close()
         assert heard.next("event") == events[0]
     assert json_rows(folder / "verdicts.jsonl") == events
