@@ -98,9 +98,8 @@ def check_state(state: object, owner: str, expected: Mapping[str, type]) -> None
         ConfigurationError: a part is missing, unknown or of another type.
     """
     found = state if isinstance(state, Mapping) else {}
-    if found.keys() != expected.keys() or not all(
-        isinstance(found[part], kind) for part, kind in expected.items()
-    ):
+    is_whole = isinstance(state, Mapping) and found.keys() == expected.keys()
+    if not is_whole or not all(isinstance(found[part], kind) for part, kind in expected.items()):
         raise ConfigurationError(
             f"state must be what {owner}.state_dict() gave, a dict of {sorted(expected) or 'nothing'}, and "
             f"is {sorted(map(str, found)) if isinstance(state, Mapping) else type(state).__name__}."

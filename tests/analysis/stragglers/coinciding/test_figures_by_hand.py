@@ -1,0 +1,125 @@
+"""The figures of a cause, and which of several counters is stated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from timing_logger.analysis.causes.cause import Cause
+from timing_logger.analysis.causes.coincidence import Coincidence
+from timing_logger.analysis.causes.counters import COUNTERS
+from timing_logger.analysis.causes.seen import Seen
+from timing_logger.analysis.causes.stretches import Stretches
+from timing_logger.analysis.stragglers.coinciding.figures import (
+    Course,
+    Delay,
+    cause_from,
+    least_slow,
+    preferred,
+)
+
+NAN = math.nan
+QUOTA, WAIT, FAULTS, STEAL = "throttled_us", "main_run_queue_wait_us", "major_faults", "steal_us"
+
+
+def seen_of(*names: str) -> Seen:
+    known = {counter.name: (cause, counter) for cause, counter in COUNTERS}
+    stretches = Stretches(np.array([-1, 0, 0, 1, 1]), np.array([[0.0], [2.0]]), np.array([[2.0], [4.0]]))
+    return Seen(stretches, [known[name] for name in names], np.zeros((len(names), 2, 1)), 8.0, 4.0)
+
+
+def cause_of(
+    name: str, shown: Sequence[float], share: Sequence[float], *, beyond: Sequence[float] | None = None
+) -> Cause:
+    """Return the cause of a delay whose first three stretches of five are slow, and last 100 ms each."""
+    length_ms = np.full(5, 100.0)
+    delay = Delay((3,), np.array(share), np.arange(5) < 3, length_ms)
+    course = Course(np.array(shown), np.array(shown if beyond is None else beyond))
+    return cause_from(seen_of(name), 0, delay, course, how="coincides", covered=0.7, chance=0.01)
+
+
+def test_time_is_stated_in_ms_of_a_stretch_and_as_a_share_of_the_time() -> None:
+    found = cause_of(WAIT, [0.5, 0.4, 0.3, 0.1, 0.0], [0.6, 0.5, 0.4, 0.0, 0.0])
+    assert (found.name, found.counter, found.ranks, found.how) == ("processor-wait", WAIT, (3,), "coincides")
+    assert (found.states_time, found.covered_share, found.chance) == (True, 0.7, 0.01)
+    assert (found.in_slow, found.in_others, found.delay_ms) == pytest.approx((40.0, 5.0, 50.0))
+    assert found.time_share == pytest.approx(1.3 / 5)
+    assert (found.stretch_steps, found.stretch_s, found.runnable, found.usable_cores) == (2, 2.0, 8.0, 4.0)
+
+
+def test_events_are_stated_by_second_and_cover_no_share() -> None:
+    found = cause_of(FAULTS, [5.0, 4.0, 3.0, 1.0, 0.0], [0.6, 0.5, 0.4, 0.0, 0.0])
+    assert (found.in_slow, found.in_others) == (4.0, 0.5)
+    assert math.isnan(found.covered_share)
+    assert math.isnan(found.time_share)
+
+
+def test_slow_stretches_count_in_which_the_counter_shows_half_of_the_delay() -> None:
+    found = cause_of(WAIT, [0.3, 0.29, 0.6, 0.15, 0.14], [0.6, 0.6, 0.6, 0.0, 0.0])
+    assert (found.slow, found.slow_with) == (3, 2)
+    assert (found.other, found.other_with) == (2, 1)
+
+
+def test_of_events_half_of_what_is_usual_in_slow_stretches_counts() -> None:
+    found = cause_of(FAULTS, [4.0, 8.0, 3.9, 2.0, 1.9], [0.6, 0.6, 0.6, 0.0, 0.0])
+    assert (found.slow_with, found.other_with) == (3, 1)
+    found = cause_of(FAULTS, [8.0, 3.0, 8.0, 4.0, 3.9], [0.6, 0.6, 0.6, 0.0, 0.0])
+    assert (found.slow_with, found.other_with) == (2, 1)
+
+
+def test_what_the_peers_have_too_does_not_count() -> None:
+    found = cause_of(WAIT, [0.5] * 5, [0.6, 0.6, 0.6, 0.0, 0.0], beyond=[0.3, 0.1, 0.3, 0.0, 0.0])
+    assert (found.slow_with, found.other_with, found.in_slow) == (2, 0, 50.0)
+
+
+def test_stretches_of_which_nothing_is_known_count_nowhere() -> None:
+    found = cause_of(WAIT, [0.5, NAN, 0.3, NAN, 0.0], [0.6, 0.5, 0.4, 0.0, 0.0])
+    assert (found.slow, found.other, found.time_share) == (2, 1, pytest.approx(0.8 / 3))
+    unknown = cause_of(WAIT, [NAN] * 5, [0.6] * 5)
+    assert (unknown.slow, math.isnan(unknown.in_slow), math.isnan(unknown.time_share)) == (0, True, True)
+
+
+# -- from when on a stretch is slow --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("share", "least"), [([0.1, 0.1, 0.8], 0.4), ([0.2, 0.4, 0.4], 0.2), ([0.0, 0.0, 0.0], 0.0),
+                         ([-5.0, NAN, 0.6], 0.3), ([0.25, 0.25, 0.25, 0.75], 0.125)],
+)  # fmt: skip
+def test_a_stretch_is_slow_from_half_of_where_most_time_is_lost(share: list[float], least: float) -> None:
+    assert least_slow(np.array(share)) == pytest.approx(least)
+
+
+# -- which counter -------------------------------------------------------------------------------------------
+
+
+def one(counter: int, worth: float, chance: float = 0.001) -> Coincidence:
+    return Coincidence(counter, 0.9, 0.9, worth, chance)
+
+
+def test_of_counters_that_do_as_well_the_most_specific_is_stated() -> None:
+    what = seen_of(WAIT, STEAL)
+    for worth, counter in ((0.8, 0), (0.79, 1)):
+        both = [one(0, worth), one(1, 1.0)]
+        found = preferred(what, both, both)
+        assert found is not None
+        assert found.counter == counter
+
+
+def test_a_counter_that_tells_time_comes_before_one_that_tells_none() -> None:
+    what = seen_of(FAULTS, WAIT)
+    both = [one(0, 1.0), one(1, 0.5)]
+    assert preferred(what, both, both) == both[1]
+    assert preferred(what, both[:1], both) == both[0]
+    assert preferred(what, [], both) is None
+
+
+def test_what_brings_about_the_cause_comes_before_it_if_it_states_most_of_the_delay() -> None:
+    what = seen_of(QUOTA, WAIT)
+    quota, wait = one(0, 0.6, chance=0.5), one(1, 0.9)
+    assert preferred(what, [wait], [quota, wait]) == quota._replace(chance=0.001)
+    assert preferred(what, [wait], [one(0, 0.0), wait]) == wait
+    assert preferred(what, [quota], [quota, wait]) == quota

@@ -1,0 +1,130 @@
+"""All ranks slower than in their own past, by hand: at once, or little by little."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hand_made_cases import POLICY, case_of, times_of
+
+from timing_logger.analysis.stragglers.policy import Policy
+from timing_logger.analysis.stragglers.rank_facts import AllSlower
+from timing_logger.analysis.stragglers.whole_run.all_slower import (
+    _at_once,
+    _grown_operation,
+    _growth,
+    _is_a_line,
+    _Level,
+    _wandering,
+    all_slower,
+)
+from timing_logger.analysis.table_types import Floats
+
+
+def slower_from(at: int, factor: float, n_steps: int = 100, *, n_ranks: int = 4, n_slower: int = 4) -> Floats:
+    self_ms = 10.0 * np.exp(np.random.default_rng(1).normal(0.0, 0.01, (n_steps, n_ranks)))
+    self_ms[at:, :n_slower] *= factor
+    return self_ms
+
+
+def test_ranks_that_became_slower_at_once_are_told_from_then_on() -> None:
+    found = all_slower(case_of(slower_from(60, 1.5)))
+    assert found is not None
+    assert (found.verdict, found.window, found.first_iteration) == ("group-wide", "ongoing", 60)
+    assert (found.slow_steps, found.operation) == (40, "FORWARD")
+    assert found.score == pytest.approx(1 / 1.5, rel=0.02)
+    assert found.cost_ms == pytest.approx(40 * 5.0, rel=0.05)
+    assert found.evidence == (AllSlower(1.0, pytest.approx(1.5, rel=0.02), "together"),)
+
+
+def test_ranks_that_were_slower_for_a_while_are_told_to_have_been() -> None:
+    self_ms = slower_from(40, 1.5)
+    self_ms[70:] /= 1.5
+    found = all_slower(case_of(self_ms))
+    assert found is not None
+    assert (found.window, found.first_iteration, found.last_iteration) == ("bounded", 40, 69)
+
+
+@pytest.mark.parametrize(
+    ("at", "factor", "n_slower", "is_told"),
+    [
+        (60, 1.14, 4, True), (60, 1.08, 4, False), (80, 1.5, 4, True), (82, 1.5, 4, False),
+        (20, 1.5, 4, True), (17, 1.5, 4, False), (60, 1.5, 3, True), (60, 1.5, 2, False),
+    ],
+)  # fmt: skip
+def test_most_ranks_must_be_slower_by_enough_in_enough_steps_after_a_past(
+    at: int, factor: float, n_slower: int, is_told: bool
+) -> None:
+    assert (all_slower(case_of(slower_from(at, factor, n_slower=n_slower))) is not None) == is_told
+
+
+def test_ranks_that_became_slower_little_by_little_are_told_in_all_steps() -> None:
+    self_ms = slower_from(0, 1.0) * np.linspace(1.0, 2.0, 100)[:, None]
+    found = all_slower(case_of(self_ms))
+    assert found is not None
+    assert (found.slow_steps, found.window) == (100, "ongoing")
+    assert isinstance(found.evidence[0], AllSlower)
+    assert found.evidence[0].how == "little by little"
+
+
+def test_a_run_that_is_even_or_short_is_not_slower() -> None:
+    assert all_slower(case_of(slower_from(0, 1.0))) is None
+    assert all_slower(case_of(slower_from(10, 2.0, 19))) is None
+    assert all_slower(case_of(np.full((50, 3), math.nan))) is None
+
+
+def test_a_line_describes_a_growth_better_than_levels_do() -> None:
+    assert _is_a_line(np.arange(50.0), [(0, 25), (25, 50)])
+    assert not _is_a_line(np.repeat([0.0, 1.0], 25), [(0, 25), (25, 50)])
+
+
+def test_a_growth_is_that_over_all_steps_and_outliers_are_capped() -> None:
+    step = np.linspace(-0.5, 0.5, 11)
+    series = 3.0 * step
+    assert _growth(series, step) == pytest.approx(3.0)
+    series[4] = math.nan
+    assert _growth(series, step) == pytest.approx(3.0)
+    series[-1] = 1000.0
+    assert _growth(series, step) < 9.0
+    assert math.isnan(_growth(np.array([1.0, math.nan]), np.array([0.0, 1.0])))
+    assert _growth(np.array([1.0, 2.0]), np.array([0.0, 1.0])) == pytest.approx(1.0)
+
+
+def test_a_level_is_above_another_by_the_typical_rank_in_standard_errors_of_both() -> None:
+    low = _Level(0, 10, np.array([0.0, 0.1, 0.2]), 0.03)
+    high = _Level(10, 20, np.array([0.5, 0.4, 0.9]), 0.04)
+    assert high.above(low) == pytest.approx(0.5)
+    assert high.z_above(low) == pytest.approx(10.0)
+
+
+def test_levels_that_change_again_and_again_wander() -> None:
+    series, spans = (
+        np.repeat([0.0, 1.0, 3.0, 1.0, 0.0, 2.0, 0.0, 1.0], 5),
+        [(5 * i, 5 * i + 5) for i in range(8)],
+    )
+    assert _wandering(series, spans, POLICY) > 0.5
+    assert _wandering(series, spans[:7], POLICY) == 0.0
+
+
+def test_the_costliest_span_beyond_the_best_past_is_taken() -> None:
+    own = np.repeat([0.2, 0.0, 0.3, 0.6], [30, 30, 60, 20])[:, None] * np.ones(3)
+    spans = [(0, 30), (30, 60), (60, 120), (120, 140)]
+    found = _at_once(own, np.full(140, 10.0), spans, POLICY)
+    assert found is not None
+    assert (found.steps[0], found.steps[-1], found.how) == (60, 119, "together")
+    assert found.cost_ms == pytest.approx(600 * (1 - math.exp(-0.3)))
+    assert found.scores == pytest.approx(np.full(3, math.exp(-0.3)))
+    assert _at_once(own, np.full(140, 10.0), spans, Policy(min_z=1e6)) is None
+
+
+def test_the_operation_is_that_which_grew_most() -> None:
+    operation_ms = np.full((2, 40, 3), 10.0)
+    operation_ms[0, 20:] += 1.0
+    operation_ms[1, 20:] += 0.5
+    times = times_of(operation_ms.sum(axis=0), operations=["A", "B"], operation_ms=operation_ms)
+    assert _grown_operation(times, np.arange(20, 40)) == "A"
+    operation_ms[1, 10:] += 3.0  # early steps are the past of a growth from the first step on
+    assert _grown_operation(times, np.arange(40)) == "B"
+    none = times_of(np.ones((4, 3)), operations=[], operation_ms=np.zeros((0, 4, 3)))
+    assert _grown_operation(none, np.arange(2, 4)) == ""
