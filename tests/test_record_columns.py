@@ -198,7 +198,6 @@ def test_every_call_that_takes_columns_takes_each_that_only_programs_state(colum
     calls = [built.recorder for built in CORES.values()]
     names = [
         "operation",
-        "phase",
         "record_mpi_operation",
         "record_device_operation",
         "record_timing",
@@ -213,7 +212,6 @@ def test_every_call_that_takes_columns_takes_each_that_only_programs_state(colum
 
 
 @pytest.mark.parametrize("column", FURTHER)
-@pytest.mark.filterwarnings("ignore:.*logger.phase")
 def test_every_call_that_takes_a_column_writes_it(each_core: BuiltCore, column: str) -> None:
     (kind,) = [field.kind for field in FIELDS if field.name == column]
     value = ast.literal_eval(VALUES[kind])
@@ -221,7 +219,6 @@ def test_every_call_that_takes_a_column_writes_it(each_core: BuiltCore, column: 
     sink = MemorySink()
     with each_core.logger(0, None, sinks=[sink]) as logger:
         for call in (
-            logger.phase,
             logger.operation,
             logger.record_mpi_operation,
             logger.record_device_operation,
