@@ -165,7 +165,7 @@ def launchers_header() -> str:
     Launchers whose ``run_id`` is a function are not in it, but for PMIx, for which the C code has its own.
     """
     cases = [case for one in launchers.LAUNCHERS if one.run and (case := _case(one))]
-    return f"""/* Made of launchers.LAUNCHERS by launchers_in_c.py. */
+    return f"""/* Made of launchers.LAUNCHERS by build.py. */
 #define READ_STARTED \\
     {" else ".join(cases)}
 """
