@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from known_logger import KnownLogger
 
 import allreduce_instrumentation.mpi as timed_mpi
 from allreduce_instrumentation.process_group import initialization
@@ -16,19 +17,6 @@ from timing_logger.autologging.communication import time_process_groups, time_wo
 from timing_logger.autologging.session import Session
 from timing_logger.autologging.settings import Settings
 from timing_logger.autologging.this_rank import Rank
-
-
-class KnownLogger(Session):
-    """A session whose logger is given, and that remembers for which ranks it was asked."""
-
-    def __init__(self, folder: Path, logger: TimingLogger) -> None:
-        super().__init__(Settings(log_dir=str(folder)))
-        self._given = logger
-        self.asked: list[Rank | None] = []
-
-    def logger(self, rank: Rank | None = None) -> TimingLogger:
-        self.asked.append(rank)
-        return self._given
 
 
 @pytest.fixture

@@ -11,28 +11,14 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from known_logger import KnownLogger
 
 from timing_logger import TimingLogger
 from timing_logger.autologging import set_up
-from timing_logger.autologging.session import Session
 from timing_logger.autologging.set_up import RANK_PROCESS, appear_soon, time_mpi_init, time_rendezvous
-from timing_logger.autologging.settings import Settings
 from timing_logger.autologging.this_rank import Rank
 from timing_logger.launchers import LAUNCHERS
 from timing_logger.sinks.memory import MemorySink
-
-
-class KnownLogger(Session):
-    """A session whose logger is given, and that remembers for which ranks it was asked."""
-
-    def __init__(self, folder: Path, logger: TimingLogger) -> None:
-        super().__init__(Settings(log_dir=str(folder)))
-        self._given = logger
-        self.asked: list[Rank | None] = []
-
-    def logger(self, rank: Rank | None = None) -> TimingLogger:
-        self.asked.append(rank)
-        return self._given
 
 
 @pytest.fixture
@@ -462,8 +448,8 @@ def test_a_rank_that_has_its_logger_need_not_appear(session: KnownLogger, clock:
         ("/lib/multiprocessing/popen_fork.py", True),
         ("/lib/multiprocessing/process.py", True),
         ("/lib/torch/multiprocessing/spawn.py", True),
-        ("/work/process.py", False),
-        ("/work/train.py", False),
+        ("/home/me/process.py", False),
+        ("/home/me/train.py", False),
     ],
 )
 def test_a_main_thread_in_a_file_that_starts_children_waits_for_one(

@@ -9,6 +9,7 @@ import pytest
 import warm
 from limits import PROCESS_S
 from places import TESTS
+from set_clock import SetClock
 from simulated_runs import data_parallel, factors
 from slow import slow
 from terminals import on_terminal
@@ -30,31 +31,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # -- what is estimated -----------------------------------------------------------------------------------
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
+@pytest.fixture
+def clock() -> SetClock:
+    return SetClock()
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def estimate(clock: Clock) -> Estimate:
+def estimate(clock: SetClock) -> Estimate:
     return Estimate({"reading": 3.0, "answering": 1.0}, clock)
 
 
-def test_nothing_is_estimated_before_anything_is_done(estimate: Estimate, clock: Clock) -> None:
+def test_nothing_is_estimated_before_anything_is_done(estimate: Estimate, clock: SetClock) -> None:
     estimate.begin("reading", 10)
     clock.now_s = 5.0
     assert (estimate.share_done(), estimate.left_s()) == (0.0, None)
 
 
-def test_the_time_left_is_that_of_what_is_not_done(estimate: Estimate, clock: Clock) -> None:
+def test_the_time_left_is_that_of_what_is_not_done(estimate: Estimate, clock: SetClock) -> None:
     estimate.begin("reading", 10)
     clock.now_s = 6.0
     estimate.done(5)
@@ -62,7 +55,7 @@ def test_the_time_left_is_that_of_what_is_not_done(estimate: Estimate, clock: Cl
     assert estimate.left_s() == 10.0
 
 
-def test_within_a_step_the_share_grows_as_it_did_before(estimate: Estimate, clock: Clock) -> None:
+def test_within_a_step_the_share_grows_as_it_did_before(estimate: Estimate, clock: SetClock) -> None:
     estimate.begin("reading", 4)
     clock.now_s = 2.0
     estimate.done(1)
@@ -73,7 +66,7 @@ def test_within_a_step_the_share_grows_as_it_did_before(estimate: Estimate, cloc
 
 
 def test_the_first_step_of_a_stage_is_expected_to_take_its_usual_share(
-    estimate: Estimate, clock: Clock
+    estimate: Estimate, clock: SetClock
 ) -> None:
     estimate.begin("reading", 1)
     clock.now_s = 6.0
@@ -83,7 +76,7 @@ def test_the_first_step_of_a_stage_is_expected_to_take_its_usual_share(
     assert estimate.share_done() == 0.875
 
 
-def test_work_that_begins_again_on_other_files_is_estimated_anew(estimate: Estimate, clock: Clock) -> None:
+def test_work_that_begins_again_on_other_files_is_estimated_anew(estimate: Estimate, clock: SetClock) -> None:
     estimate.begin("reading", 1)
     clock.now_s = 60.0
     estimate.done(1)
@@ -94,7 +87,7 @@ def test_work_that_begins_again_on_other_files_is_estimated_anew(estimate: Estim
     assert estimate.left_s() == pytest.approx(5 / 3)
 
 
-def test_a_stage_that_a_command_does_not_have_changes_nothing(estimate: Estimate, clock: Clock) -> None:
+def test_a_stage_that_a_command_does_not_have_changes_nothing(estimate: Estimate, clock: SetClock) -> None:
     estimate.begin("reading", 2)
     estimate.done(1)
     clock.now_s = 1.0
