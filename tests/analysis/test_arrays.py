@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import narwhals as nw
 import numpy as np
 import pytest
+from simulated_runs import data_parallel, factors
 
+from timing_logger.analysis import summarize
 from timing_logger.analysis.arrays import dense_codes, in_few_bytes
 from timing_logger.analysis.table_types import Array
 
@@ -46,3 +49,11 @@ def test_values_are_numbered_in_their_order_and_nan_comes_first(values: Array, c
 def test_combinations_are_numbered_in_lexicographic_order() -> None:
     codes = dense_codes(np.array([1, 0, 1, 0, 1]), np.array([np.nan, 2.5, 1.0, 0.5, np.nan]))
     assert codes.tolist() == [2, 1, 3, 0, 2]
+
+
+def test_a_table_that_a_program_holds_and_changes_is_read_anew_by_each_analysis() -> None:
+    rows = data_parallel(factors(5, 2))
+    held = nw.from_native(rows, eager_only=True)
+    before_ms = summarize(held)["total_ms"].sum()
+    rows["elapsed_ms"] *= 10
+    assert summarize(held)["total_ms"].sum() == pytest.approx(10 * before_ms)

@@ -77,6 +77,8 @@ def test_a_section_alone_is_drawn_without_the_others_and_without_a_head(
 def test_a_section_that_there_is_not_is_refused_with_those_that_there_are(timings: pd.DataFrame) -> None:
     with pytest.raises(ConfigurationError, match=r"no section 'lanes'; there are verdict, .*, accounting\.$"):
         inline(timings, sections=["timeline", "lanes"])
+    with pytest.raises(ConfigurationError, match=r"must be a list of names, such as \['timeline'\]\.$"):
+        inline(timings, sections="timeline")
 
 
 def test_names_cannot_end_the_frame(timings: pd.DataFrame) -> None:

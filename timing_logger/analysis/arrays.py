@@ -21,6 +21,14 @@ _FEW_ROWS = 100_000
 TakenT = TypeVar("TakenT")
 
 
+_TAKEN = "_columns_taken"
+
+
+def holds_columns(frame: Frame) -> bool:
+    """Tell whether columns of this table were taken: it is one of an analysis, and nobody changes it."""
+    return _TAKEN in vars(frame)
+
+
 def _once(take: Callable[[Frame, str], TakenT]) -> Callable[[Frame, str], TakenT]:
     """Take a column of a table of few rows once, though every analysis asks for it."""
 
@@ -28,7 +36,7 @@ def _once(take: Callable[[Frame, str], TakenT]) -> Callable[[Frame, str], TakenT
     def taken(frame: Frame, name: str) -> TakenT:
         if len(frame) > _FEW_ROWS:
             return take(frame, name)
-        of_frame: dict[Callable[[Frame, str], Any], dict[str, Any]] = vars(frame).setdefault("_taken", {})
+        of_frame: dict[Callable[[Frame, str], Any], dict[str, Any]] = vars(frame).setdefault(_TAKEN, {})
         columns = of_frame.setdefault(take, {})
         if name not in columns:
             columns[name] = take(frame, name)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.arrays import column_of_pandas, numbers
+from timing_logger.analysis.arrays import column_of_pandas, holds_columns, numbers
 from timing_logger.analysis.files import laid_end_to_end
 from timing_logger.analysis.table_types import Array, Bools, Column, Floats, Frame, Ints, Schema
 from timing_logger.errors import TableError
@@ -51,6 +51,8 @@ def opened(
         TableError: ``rank`` is lacking, or it or ``incarnation`` is no whole number in every row.
     """
     untold = set() if as_laid_out else laid_end_to_end(getattr(timings, "attrs", {}).get("files", []))
+    if isinstance(timings, nw.DataFrame) and not holds_columns(timings):
+        timings = timings.to_native()  # a program may change what it holds: its columns are not kept with it
     found = nw.from_native(_without_attrs(timings))
     if isinstance(found, nw.LazyFrame):
         found = found.collect(None if found.implementation.is_polars() else "pandas")

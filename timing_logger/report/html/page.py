@@ -129,8 +129,10 @@ def section_html(
     """Return some sections of :func:`report_html` as a document without its head.
 
     Raises:
-        ConfigurationError: a name in ``shown`` is not in ``SECTIONS``; Jinja2 is not installed.
+        ConfigurationError: ``shown`` is a text, or has a name not in ``SECTIONS``; Jinja2 is not installed.
     """
+    if isinstance(shown, str):
+        raise ConfigurationError(f"sections={shown!r} must be a list of names, such as [{shown!r}].")
     if unknown := [name for name in shown if name not in SECTIONS]:
         raise ConfigurationError(
             f"sections={list(shown)!r}: there is no section {unknown[0]!r}; there are {', '.join(SECTIONS)}."
