@@ -19,7 +19,8 @@ def write_run_with_counters(folder: Path) -> Path:
     rng = np.random.default_rng(5)
     run = simulated(rng, course="from then on", step_ms=1500, run_s=150)
     blank = {"epoch": None, "layer_name": "", "phase": "train", "message_size_bytes": None, "peer": None}
-    made = write_table(folder, run.timings.assign(**blank))
+    whole = run.timings.astype({"group_size": "Int64", "seq": "Int64"})
+    made = write_table(folder, whole.assign(**blank))
     for rank, rows in host_table(run, rng, WAIT).groupby("rank"):
         columns = rows[["start_counter", "end_counter"]].join(rows.reindex(columns=list(NAMES)))
         columns.to_csv(made / f"host-rank{rank}.csv", index=False)

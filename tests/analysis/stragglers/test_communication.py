@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 from seeds import seeds
 from simulated_runs import _row, _table
+from slow import slow
 
 from timing_logger.analysis import Verdict, stragglers
 from timing_logger.analysis.stragglers.facts import OthersInAllSlow
@@ -62,6 +64,24 @@ def usual(n_groups: int) -> npt.NDArray[np.float64]:
     return np.ones((N_STEPS, n_groups))
 
 
+@functools.cache
+def with_slow_pair() -> pd.DataFrame:
+    """A run of pairs, of which ranks 4 and 5 take 20 times as long to reduce."""
+    times = usual(4)
+    times[:, 2] = 20
+    return run(PAIRS, times)
+
+
+@functools.cache
+def verdict_on_slow_pair() -> Verdict:
+    return stragglers(with_slow_pair())
+
+
+@functools.cache
+def verdict_on_mostly_transfers() -> Verdict:
+    return stragglers(run([range(4)], usual(1), work_ms=1.0))
+
+
 def said(verdict: Verdict) -> str:
     return " ".join(evidence_sentences(verdict))
 
@@ -88,6 +108,7 @@ def test_slow_transfers_are_named_in_a_run_that_a_rank_joins() -> None:
     assert stragglers(joined).verdict == "communication"
 
 
+@pytest.mark.slow("test_communication_by_hand.py has the kinds of windows")
 def test_transfers_that_were_slow_for_a_while_are_named_for_that_while() -> None:
     times = usual(1)
     times[50:80] = 20
@@ -97,21 +118,19 @@ def test_transfers_that_were_slow_for_a_while_are_named_for_that_while() -> None
 
 
 def test_a_group_slower_than_others_of_its_kind_is_named_with_its_ranks() -> None:
-    times = usual(4)
-    times[:, 2] = 20
-    verdict = stragglers(run(PAIRS, times))
+    verdict = verdict_on_slow_pair()
     assert (verdict.verdict, verdict.labels, verdict.window) == ("communication", "dp 2", "persistent")
     assert "have ranks 4 and 5 in them" in said(verdict)
 
 
+@pytest.mark.slow("test_communication_by_hand.py has the host of those in all slow links")
 def test_the_host_of_the_ranks_that_all_slow_transfers_have_is_named() -> None:
-    times = usual(4)
-    times[:, 2] = 20
-    timings = run(PAIRS, times)
+    timings = with_slow_pair().copy()
     timings.attrs["files"] = [{"rank": rank, "sidecar": {"host": f"node{rank // 2}"}} for rank in range(8)]
     assert "That is the host node2." in said(stragglers(timings))
 
 
+@pytest.mark.slow("test_slow_links.py has that no more is lost than ranks were blocked")
 def test_slow_transfers_that_are_hidden_behind_work_cost_nothing() -> None:
     """They take 18 instead of 2 ms, and nobody waits for them."""
     times = usual(4)
@@ -132,7 +151,7 @@ def test_waiting_for_a_slow_rank_is_no_slow_transfer() -> None:
 
 def test_a_run_that_is_mostly_transfers_is_not_called_healthy() -> None:
     """Nothing in it says whether that is usual, so neither does the verdict."""
-    verdict = stragglers(run([range(4)], usual(1), work_ms=1.0))
+    verdict = verdict_on_mostly_transfers()
     assert (verdict.verdict, verdict.cost_ms) == ("communication", 0)
     assert "Nothing in this run says how long they should take." in said(verdict)
 
@@ -144,6 +163,7 @@ def test_transfers_that_vary_by_chance_are_not_named(seed: int) -> None:
     assert stragglers(run(PAIRS, times, seed=seed)).verdict != "communication"
 
 
+@pytest.mark.slow("test_communication_by_hand.py has how few slow steps are enough for what they cost")
 def test_transfers_that_were_slow_for_a_few_steps_are_named_where_they_cost_much() -> None:
     times = usual(1)
     times[60:75] = 40
@@ -152,7 +172,7 @@ def test_transfers_that_were_slow_for_a_few_steps_are_named_where_they_cost_much
     assert (verdict.first_iteration, verdict.last_iteration) == (60, 74)
 
 
-@pytest.mark.parametrize("groups", [[range(4)], PAIRS], ids=["all", "pairs"])
+@pytest.mark.parametrize("groups", [[range(4)], slow(PAIRS, "as of all ranks")], ids=["all", "pairs"])
 def test_an_outage_of_few_steps_is_named_where_it_costs_a_good_part_of_the_run(
     groups: Sequence[Sequence[int]],
 ) -> None:
@@ -164,6 +184,7 @@ def test_an_outage_of_few_steps_is_named_where_it_costs_a_good_part_of_the_run(
     assert verdict.cost_ms == pytest.approx(4 * 399 * 2.0, rel=0.05)
 
 
+@pytest.mark.slow("test_communication_by_hand.py has how few slow steps are enough for what they cost")
 def test_an_outage_of_few_steps_that_costs_little_is_not_named() -> None:
     times = usual(1)
     times[60:64] = 40  # 0.3 s of 5.3
@@ -194,22 +215,18 @@ def test_messages_that_one_waitall_waited_for_are_not_taken_to_last_until_it_end
 
 
 def test_the_sentence_names_the_group_the_operation_and_the_cost() -> None:
-    times = usual(4)
-    times[:, 2] = 20
-    sentence = verdict_sentence(stragglers(run(PAIRS, times)))
+    sentence = verdict_sentence(verdict_on_slow_pair())
     assert sentence.startswith("Verdict: communication is slow in group dp 2 and costs this run ")
     assert sentence.endswith("throughout (iterations 0 to 119), in ALLREDUCE.")
 
 
 def test_of_a_run_that_is_mostly_transfers_no_slowness_is_claimed() -> None:
-    sentence = verdict_sentence(stragglers(run([range(4)], usual(1), work_ms=1.0)))
+    sentence = verdict_sentence(verdict_on_mostly_transfers())
     assert sentence.startswith("Verdict: most of the run is communication, and nothing in it says whether")
 
 
 def test_the_page_says_it_too() -> None:
-    times = usual(4)
-    times[:, 2] = 20
-    said = judgement(Findings.of(run(PAIRS, times))).headline
+    said = judgement(Findings.of(with_slow_pair())).headline
     assert "Communication is slow in group dp 2 and costs this run" in said
 
 
@@ -237,6 +254,7 @@ def test_groups_of_another_kind_are_not_slow_for_what_they_are() -> None:
     assert stragglers(mesh([(tensor, 0.5), (data, 8.0)])).verdict == "healthy"
 
 
+@pytest.mark.slow("test_slow_links.py has which links do the same on as many hosts")
 def test_groups_across_hosts_are_compared_with_such_alone() -> None:
     ranks = np.arange(16).reshape(4, 2, 2)  # host, and two ways to group its ranks
     kinds = [(ranks.reshape(-1, 2).tolist(), 0.5), (ranks.transpose(0, 2, 1).reshape(-1, 2).tolist(), 0.5)]
@@ -273,6 +291,7 @@ def messages_in_a_ring(took_ms: npt.NDArray[np.float64], *, n_passes: int = 1) -
     return _table(rows, None)
 
 
+@pytest.mark.slow("test_communication_by_hand.py has who is in all slow links")
 def test_a_slow_link_of_two_ranks_whose_other_links_are_fast_is_told_by_both() -> None:
     took_ms = np.ones((N_STEPS, 6))
     took_ms[:, 1] = 30
@@ -311,6 +330,7 @@ def test_what_is_slow_now_and_then_is_told_with_how_often() -> None:
     assert f"in {n_slow} of {N_STEPS} steps, 9.6 times what they take in the others" in said(verdict)
 
 
+@pytest.mark.slow("as of what is slow now and then")
 def test_what_is_slow_in_most_steps_is_not_said_to_be_quick_in_most() -> None:
     times = usual(1)
     times[np.random.default_rng(1).random(N_STEPS) < 0.7] = 10
@@ -344,6 +364,7 @@ def test_of_two_groups_that_do_the_same_and_differ_it_is_said_that_neither_is_kn
     assert "which of the two is usual cannot be told" in why
 
 
+@pytest.mark.slow("test_communication_by_hand.py has links that may be meant to differ")
 def test_of_two_groups_of_the_same_ranks_one_may_be_meant_to_take_longer() -> None:
     times = usual(2)
     times[:, 1] = 6
@@ -351,6 +372,7 @@ def test_of_two_groups_of_the_same_ranks_one_may_be_meant_to_take_longer() -> No
     assert (verdict.verdict, verdict.judged) == ("healthy", True)
 
 
+@pytest.mark.slow("test_communication_by_hand.py has links that may be meant to differ")
 def test_two_groups_that_send_unlike_amounts_may_differ() -> None:
     times = usual(2)
     times[:, 1] = 6

@@ -14,6 +14,7 @@ import pytest
 from policy_runs import leaving
 from rank_tables import as_polars
 from simulated_runs import CLOCK_OFFSETS_S, data_parallel, factors
+from slow import slow
 from timing_files import EPOCH_S, record, write_sidecar, write_table, write_timing_file
 
 from timing_logger import read_timings
@@ -131,10 +132,14 @@ def test_a_script_can_tell(one_rank: str, capsys: pytest.CaptureFixture[str]) ->
     assert main(["stragglers", one_rank, "--fail-on", "rank,unjudged"]) == 1
 
 
+@pytest.mark.slow(
+    "test_a_script_can_tell has the option, and a run in which all can be compared is judged above"
+)
 def test_a_healthy_run_does_not_fail_on_unjudged(tmp_path: Path) -> None:
     assert main(["stragglers", str(write_table(tmp_path, run())), "--fail-on", "rank,unjudged"]) == 0
 
 
+@pytest.mark.slow("the text says the same; test_own_times_of_suspects.py has the headline of a page")
 def test_the_page_does_not_call_it_healthy(one_rank: str) -> None:
     page = report_html(read_timings(one_rank))
     assert "Nobody could be judged: only one rank is recorded." in page
@@ -142,6 +147,7 @@ def test_the_page_does_not_call_it_healthy(one_rank: str) -> None:
     assert "No rank is slow." not in page
 
 
+@pytest.mark.slow("one pass of watch; the text of stragglers says the same")
 def test_watching_does_not_call_it_healthy(one_rank: str, capsys: pytest.CaptureFixture[str]) -> None:
     main(["watch", one_rank, "--once", "--window", "1e9"])
     assert "nobody could be judged: only one rank is recorded" in capsys.readouterr().out
@@ -186,7 +192,15 @@ def test_ranks_of_one_run_are_compared(of_one_run: Path) -> None:
     assert stragglers(read_timings(of_one_run)).ranks == (2,)
 
 
-@pytest.mark.parametrize(("changed", "why"), MIXED.values(), ids=MIXED)
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        pytest.param(*MIXED["another number of ranks"], marks=pytest.mark.slow("as after another boot")),
+        MIXED["another boot"],
+        pytest.param(*MIXED["two hours later"], marks=pytest.mark.slow("of files without sidecars below")),
+    ],
+    ids=MIXED,
+)
 def test_ranks_of_different_runs_are_not_compared(folder: Path, changed: dict[str, Any], why: str) -> None:
     changed_sidecar(folder, 3, **changed)
     if "started_unix_ns" in changed:
@@ -212,6 +226,7 @@ def test_files_without_sidecars_are_told_apart_by_their_rows(folder: Path) -> No
     assert "had ended" in reason(stragglers(read_timings(folder)).why)
 
 
+@pytest.mark.slow("one answer that compares ranks warns of it below")
 def test_the_summary_and_the_page_warn_of_different_runs(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -225,7 +240,9 @@ def test_the_summary_and_the_page_warn_of_different_runs(
     assert "Nobody could be judged: the files look like those of different runs" in headline
 
 
-@pytest.mark.parametrize("question", ["waits", "bandwidth", "overlap"])
+@pytest.mark.parametrize(
+    "question", ["bandwidth", *(slow(name, "as of bandwidth") for name in ("waits", "overlap"))]
+)
 def test_answers_that_compare_ranks_warn_of_different_runs(
     question: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -281,7 +298,7 @@ def test_ranks_that_are_whole_but_floats_will_do() -> None:
 # -- ranks that leave late ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("every", [1, 10])
+@pytest.mark.parametrize("every", [slow(1, "as in every tenth step"), 10])
 def test_a_rank_that_leaves_communication_late_is_told_and_the_run_not_called_healthy(every: int) -> None:
     verdict = stragglers(leaving(5.0 * every, every=every))
     assert (verdict.judged, type(verdict.why)) == (False, LeavesLate)
@@ -297,6 +314,7 @@ def test_in_a_run_that_mostly_transfers_that_is_told_and_who_leaves_late_beside_
     assert {MostlyTransfers, LeavesLate} <= set(map(type, verdict.evidence))
 
 
+@pytest.mark.slow("test_coverage_by_hand.py has what is no leaving late")
 def test_ranks_that_wait_for_one_that_leaves_with_the_others_are_not_told_that_it_leaves_late() -> None:
     assert stragglers(leaving(0.0)).judged
     assert stragglers(leaving(0.0, works_ms=26.0)).ranks == (1,)

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from seeds import seeds
 from simulated_runs import data_parallel, factors, of_operations, on_hosts
+from slow import slow
 
 from timing_logger.analysis import Verdict, stragglers
 from timing_logger.report import evidence_sentences
@@ -64,6 +65,7 @@ def test_all_ranks_of_a_host_that_stalls_are_named_with_the_host(seed: int) -> N
     assert verdict.suspects[0].ranks == NODE1
 
 
+@pytest.mark.slow("test_hosts_by_hand.py has such a host")
 def test_a_throttled_host_is_named() -> None:
     verdict = stragglers(on_hosts(throttled(32, slice(8, 16))))
     assert (verdict.verdict, verdict.ranks, verdict.bond) == ("rank", NODE1, "host")
@@ -76,6 +78,7 @@ def test_of_two_hosts_the_one_that_stalls_is_named_though_it_has_half_of_the_ran
     assert verdict.cost_ms == pytest.approx(60.0 * verdict.slow_steps, rel=0.15)
 
 
+@pytest.mark.slow("test_culprits.py has hosts that count in place of ranks")
 def test_the_ranks_of_a_host_count_as_one_where_others_are_slow_too() -> None:
     factor = factors(80, 32, noise=0.03)
     factor[:40, 8:16] *= 1.3
@@ -93,6 +96,7 @@ def test_the_verdict_says_that_it_is_likely_the_host_and_what_was_looked_at() ->
     assert "DATA varies on each by itself: nobody there waits for another in it." in text
 
 
+@pytest.mark.slow("test_hosts_by_hand.py has such a host")
 def test_half_of_a_host_that_stalls_is_named_and_the_host_is_said_to_be_where() -> None:
     verdict = stragglers(on_hosts(stalled(32, slice(8, 12))))
     assert (verdict.verdict, set(verdict.ranks), verdict.hosts) == ("rank", set(NODE1[:4]), ("node1",))
@@ -100,6 +104,7 @@ def test_half_of_a_host_that_stalls_is_named_and_the_host_is_said_to_be_where() 
     assert "these are 4 of the 8 ranks of node1" in said(verdict)
 
 
+@pytest.mark.slow("test_hosts_by_hand.py has such a host")
 @pytest.mark.parametrize("seed", seeds(3))
 def test_a_host_that_stalls_for_longer_or_shorter_in_every_step_is_named(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -123,16 +128,19 @@ def test_half_of_the_ranks_that_are_always_slower_may_have_more_to_do() -> None:
     assert "whether their host or their work is slow cannot be told" in said(verdict)
 
 
+@pytest.mark.slow("test_pricing.py and test_hosts_by_hand.py hold ranks against those of their role")
 def test_one_of_two_hosts_of_a_stated_role_is_named_since_its_ranks_have_as_much_to_do() -> None:
     roles = dict.fromkeys(range(16), "stage 0")
     verdict = stragglers(on_hosts(throttled(16, slice(8, 16))), roles=roles)
     assert (verdict.verdict, verdict.ranks, verdict.bond) == ("rank", NODE1, "host")
 
 
+@pytest.mark.slow("test_culprits.py has half of a role that is slow at once")
 def test_half_of_the_ranks_are_nobody_in_particular_where_the_hosts_are_not_known() -> None:
     assert stragglers(stalled(16, slice(8, 16), 0.3, by_ms=60.0)).verdict == "diffuse"
 
 
+@pytest.mark.slow("test_hosts_by_hand.py has such a host")
 def test_a_host_with_most_of_the_ranks_is_not_slow_because_another_is_quick() -> None:
     timings = throttled(12, slice(0, 8))
     assert stragglers(on_hosts(timings)).ranks == ()
@@ -141,6 +149,7 @@ def test_a_host_with_most_of_the_ranks_is_not_slow_because_another_is_quick() ->
 # -- no host -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("test_lockstep.py has what ties such ranks")
 def test_ranks_of_a_host_that_wait_for_each_other_unseen_are_not_named() -> None:
     factor = factors(120, 32, noise=0.05)
     factor[:, 13] *= 1.4
@@ -149,6 +158,7 @@ def test_ranks_of_a_host_that_wait_for_each_other_unseen_are_not_named() -> None
     assert "and it is one of them, or node1, of which they are all." in said(verdict)
 
 
+@pytest.mark.slow("test_lockstep.py has what ties such ranks")
 def test_ranks_that_wait_for_each_other_unseen_in_some_steps_of_one_of_them_are_not_named() -> None:
     factor = factors(120, 32, noise=0.05)
     factor[np.random.default_rng(1).random(120) < 0.4, 13] *= 2.0
@@ -156,6 +166,7 @@ def test_ranks_that_wait_for_each_other_unseen_in_some_steps_of_one_of_them_are_
     assert (verdict.verdict, verdict.suspects[0].ranks, verdict.bond) == ("suspect", NODE1, "waiting")
 
 
+@pytest.mark.slow("test_lockstep.py has what ties such ranks")
 def test_ranks_of_several_hosts_in_lockstep_are_not_called_a_host() -> None:
     verdict = stragglers(on_hosts(stalled(32, slice(4, 12))))
     assert (verdict.verdict, verdict.bond) == ("suspect", "something")
@@ -169,13 +180,14 @@ def test_where_hosts_are_not_known_ranks_in_lockstep_may_share_something() -> No
     assert "they share something (a host, storage), or wait for each other in something" in said(verdict)
 
 
+@pytest.mark.slow("test_lockstep.py has what ties such ranks")
 def test_hosts_of_which_some_are_not_stated_are_not_known() -> None:
     timings = on_hosts(stalled(32, slice(8, 16)))
     timings.attrs["files"][20]["sidecar"] = None
     assert stragglers(timings).bond == "something"
 
 
-@pytest.mark.parametrize("ranks", [16, 32])
+@pytest.mark.parametrize("ranks", [16, slow(32, "as of 16 ranks")])
 @pytest.mark.parametrize("seed", seeds(3))
 def test_no_host_of_a_healthy_run_is_slow(ranks: int, seed: int) -> None:
     factor = factors(200, ranks, noise=0.1, seed=seed, memory=0.9)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -14,17 +13,16 @@ import pytest
 from policy_runs import apart
 from rank_tables import as_polars
 from seeds import seeds
-from simulated_runs import data_parallel, factors, pipeline
+from simulated_runs import data_parallel, factors, on_hosts, pipeline
 from slow import slow
 from timing_files import write_table
 
-from timing_logger import read_timings
-from timing_logger.analysis import stragglers
+from timing_logger.analysis import Verdict, stragglers, windows
 from timing_logger.analysis.series.chance import likelihood_above_0
 from timing_logger.analysis.stragglers.facts import RolesMayWait
 from timing_logger.analysis.stragglers.rank_facts import FewSteps
 from timing_logger.cli import main
-from timing_logger.report import evidence_sentences
+from timing_logger.report import evidence_sentences, verdict_json, verdict_sentence
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._verdict import judgement
 from timing_logger.report.why_text import reason
@@ -36,12 +34,17 @@ def unequal_peers(seed: int = 7) -> pd.DataFrame:
     return data_parallel(factors(60, 3, noise=0.03, seed=seed) * [1.0, 2.0, 1.15])
 
 
+@functools.cache
+def verdict_on_unequal_peers(seed: int = 7) -> Verdict:
+    return stragglers(unequal_peers(seed))
+
+
 # -- probably ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", seeds(5))
 def test_the_slow_rank_among_unequal_peers_is_probably_it_though_not_for_certain(seed: int) -> None:
-    verdict = stragglers(unequal_peers(seed))
+    verdict = verdict_on_unequal_peers(seed)
     assert (verdict.verdict, verdict.ranks) == ("suspect", ())
     assert verdict.suspects[0].ranks == (1,)
     assert verdict.suspects[0].operation == "BACKWARD"
@@ -51,7 +54,7 @@ def test_the_slow_rank_among_unequal_peers_is_probably_it_though_not_for_certain
 
 
 def test_a_named_rank_is_the_first_suspect_and_likely() -> None:
-    factor = factors(200, 8, noise=0.05)
+    factor = factors(60, 8, noise=0.05)
     factor[:, [1, 6]] *= [1.5, 1.6]
     verdict = stragglers(data_parallel(factor))
     assert verdict.verdict == "rank"
@@ -60,11 +63,12 @@ def test_a_named_rank_is_the_first_suspect_and_likely() -> None:
 
 
 def test_a_healthy_run_suspects_nobody() -> None:
-    assert stragglers(data_parallel(factors(200, 8, noise=0.05))).suspects == ()
+    assert stragglers(data_parallel(factors(60, 4, noise=0.05))).suspects == ()
 
 
+@pytest.mark.slow("test_stragglers.py compares whole verdicts on tables of both libraries")
 def test_likelihoods_are_the_same_every_time_and_of_any_table() -> None:
-    assert stragglers(unequal_peers()).suspects == stragglers(as_polars(unequal_peers())).suspects
+    assert verdict_on_unequal_peers().suspects == stragglers(as_polars(unequal_peers())).suspects
 
 
 def test_where_two_are_slow_by_nearly_as_much_neither_is_much_likelier() -> None:
@@ -88,6 +92,7 @@ def test_the_likelihood_is_that_of_drawing_stretches_of_the_run() -> None:
 # -- cost ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("test_candidates_gates.py has the gates of cost")
 def test_a_rank_that_costs_less_than_a_hundredth_of_the_run_is_listed_and_not_named() -> None:
     factor = factors(1000, 4, noise=0.03)
     factor[400:425, 3] *= 1.3
@@ -107,6 +112,7 @@ def test_the_cost_is_told_as_a_part_of_the_run() -> None:
 # -- fewer steps, if they cost more -------------------------------------------------------------------
 
 
+@pytest.mark.slow("test_candidates_gates.py has how few steps are enough for what they cost")
 @pytest.mark.parametrize("seed", seeds(5))
 def test_costly_pauses_in_few_steps_are_enough(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -115,6 +121,7 @@ def test_costly_pauses_in_few_steps_are_enough(seed: int) -> None:
     assert stragglers(data_parallel(factor)).ranks == (3,)
 
 
+@pytest.mark.slow("test_candidates_gates.py has the lesser bound beside another")
 @pytest.mark.parametrize("seed", seeds(5))
 def test_of_two_slow_ranks_the_lesser_one_is_named_too(seed: int) -> None:
     factor = factors(200, 8, noise=0.03, seed=seed)
@@ -122,6 +129,7 @@ def test_of_two_slow_ranks_the_lesser_one_is_named_too(seed: int) -> None:
     assert stragglers(data_parallel(factor)).ranks == (2, 5)
 
 
+@pytest.mark.slow("test_culprits.py has how many ranks are too many")
 @pytest.mark.parametrize("seed", seeds(3))
 def test_half_of_a_host_is_named(seed: int) -> None:
     factor = factors(100, 64, noise=0.03, seed=seed)
@@ -130,7 +138,7 @@ def test_half_of_a_host_is_named(seed: int) -> None:
 
 
 @pytest.mark.parametrize("memory", [0.95, slow(0.97, "as with a little less memory")])
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", [2, slow(4, "as of two ranks")])
 @pytest.mark.parametrize("seed", seeds(5))
 def test_ranks_that_drift_are_not_named(seed: int, ranks: int, memory: float) -> None:
     """Each is slower than its peers for long, and then quicker for as long."""
@@ -158,6 +166,7 @@ def test_of_ranks_that_wait_for_each_other_unseen_one_is_suspected_and_none_name
     assert any(unseen in sentence for sentence in evidence_sentences(verdict))
 
 
+@pytest.mark.slow("test_lockstep.py has ranks that are as slow and vary by themselves")
 @pytest.mark.parametrize("seed", seeds(5))
 def test_two_ranks_slow_by_the_same_factor_are_two(seed: int) -> None:
     factor = factors(100, 24, noise=0.05, seed=seed)
@@ -170,13 +179,13 @@ def test_two_ranks_slow_by_the_same_factor_are_two(seed: int) -> None:
 
 @functools.cache
 def last_stage_slower(seed: int, times: float = 1.4) -> tuple[pd.DataFrame, Mapping[int, str]]:
-    factor = factors(60, 12, noise=0.03, seed=seed)
+    factor = factors(40, 12, noise=0.03, seed=seed)
     factor[:, 9:] *= times
     return pipeline(factor, stages=4)
 
 
 @pytest.mark.parametrize("seed", seeds(5))
-@pytest.mark.parametrize("logged", ["all", "no messages"])
+@pytest.mark.parametrize("logged", [slow("all", "test_stragglers.py has such a stage"), "no messages"])
 def test_a_slower_stage_is_a_role_also_without_the_messages(logged: str, seed: int) -> None:
     timings, roles = last_stage_slower(seed)
     chosen = timings if logged == "all" else timings[timings["operation"] != "RECV"]
@@ -192,6 +201,7 @@ def test_a_slower_stage_of_which_only_reductions_are_logged_is_not_judged() -> N
     assert verdict.why == RolesMayWait()
 
 
+@pytest.mark.slow("test_systemic.py has rows that hide waiting")
 @pytest.mark.parametrize("seed", seeds(3))
 def test_a_name_that_hides_waiting_hides_no_slower_stage(seed: int) -> None:
     """Clipping all-reduces the norm inside its row: it is long on everybody but the slow stage."""
@@ -207,6 +217,7 @@ def test_a_name_that_hides_waiting_hides_no_slower_stage(seed: int) -> None:
     assert (verdict.verdict, verdict.labels) == ("role", "stage 3")
 
 
+@pytest.mark.slow("test_systemic.py has the operations that all roles have")
 def test_stages_that_do_different_things_are_no_slow_role() -> None:
     timings, roles = pipeline(factors(60, 12, noise=0.03), stages=4)
     first = (timings["rank"] < 3) & (timings["operation"] == "FORWARD")
@@ -234,7 +245,7 @@ def test_a_costly_rank_that_is_a_little_slow_is_probably_it() -> None:
     assert (verdict.verdict, verdict.ranks, verdict.suspects[0].ranks) == ("suspect", (), (1,))
 
 
-@pytest.mark.parametrize("ranks", [2, 4, 16])
+@pytest.mark.parametrize("ranks", [4, *(slow(ranks, "as of four ranks") for ranks in (2, 16))])
 def test_a_healthy_run_is_judged(ranks: int) -> None:
     verdict = stragglers(data_parallel(factors(200, ranks, noise=0.1), noise=0.05))
     assert (verdict.verdict, verdict.judged) == ("healthy", True)
@@ -255,31 +266,36 @@ def test_the_text_says_probably_and_at_what_cost(folder: str, capsys: pytest.Cap
     assert "throughout (iterations 0 to 59), in BACKWARD. Not certain: z among the peers is below" in said
 
 
-def test_the_json_has_the_suspects(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["stragglers", folder, "--json"])
-    found = json.loads(capsys.readouterr().out)
+def test_the_json_has_the_suspects() -> None:
+    found = json.loads(verdict_json(verdict_on_unequal_peers(), windows(unequal_peers())))
     assert (found["verdict"], found["ranks"]) == ("suspect", [])
     assert found["suspects"][0]["ranks"] == [1]
     assert set(found["suspects"][0]) == {"ranks", "operation", "share", "likelihood"}
     assert 0.4 < found["cost_share"] < 0.5
 
 
-@pytest.mark.parametrize(("fail_on", "exit_code"), [("suspect", 1), ("rank", 0), ("rank,suspect", 1)])
+@pytest.mark.parametrize(
+    ("fail_on", "exit_code"),
+    [
+        ("suspect", 1),
+        ("rank", 0),
+        pytest.param("rank,suspect", 1, marks=pytest.mark.slow("as of suspects alone")),
+    ],
+)
 def test_a_script_tells_a_suspect_from_a_named_rank(folder: str, fail_on: str, exit_code: int) -> None:
     assert main(["stragglers", folder, "--fail-on", fail_on]) == exit_code
 
 
-def test_the_page_says_probably(folder: str) -> None:
-    shown = judgement(Findings.of(read_timings(folder)))
+def test_the_page_says_probably() -> None:
+    shown = judgement(Findings.of(unequal_peers()))
     assert "Probably rank 1 costs this run 1.78 s, 42% of the recorded time." in shown.headline
     assert shown.kind == "suspect"  # which the page has as a class
 
 
-def test_ranks_that_act_as_one_are_told_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ranks_that_act_as_one_are_told_as_one() -> None:
     factor = factors(60, 12, noise=0.05)
     factor[:, 5] *= 1.5
-    main(["stragglers", str(write_table(tmp_path, in_lockstep(factor, 4)))])
-    said = " ".join(capsys.readouterr().out.split())
+    said = verdict_sentence(stragglers(on_hosts(in_lockstep(factor, 4), size=12)))
     assert (
         "probably one of ranks 4 to 7, which wait for each other in something that is not logged, costs"
         in said

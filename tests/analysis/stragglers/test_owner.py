@@ -54,7 +54,9 @@ def only_fact(verdict: Verdict, kind: type) -> Any:
 # -- a rank with more to do --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("spread", [0.0, 0.1, 0.4])
+@pytest.mark.parametrize(
+    "spread", [0.1, *(slow(spread, "as of lengths that vary by a tenth") for spread in (0.0, 0.4))]
+)
 @pytest.mark.parametrize("n_ranks", [3, slow(8, "as of three ranks")])
 @pytest.mark.parametrize("seed", seeds(3))
 def test_a_rank_with_more_work_at_equal_speed_is_no_slow_machine(
@@ -78,6 +80,7 @@ def test_it_is_told_how_much_more_it_has_and_what_to_do() -> None:
     assert what_next(verdict) == "Give all ranks as much to do: batches of equal lengths, or packed ones."
 
 
+@pytest.mark.slow("a sentence only, and the one above holds what it says")
 def test_what_the_verdict_says_of_work_is_not_said_again_below_it() -> None:
     work = lengths(100, 4, 0.1)
     work[:, 2] *= 1.4
@@ -122,6 +125,7 @@ def test_a_slow_rank_with_more_work_has_both() -> None:
     assert 0.5 < fact.explained_share < 0.75
 
 
+@pytest.mark.slow("test_equal_work.py has what grows with the work and what does not")
 def test_an_operation_that_does_not_grow_with_the_work_is_not_explained_by_it() -> None:
     work = lengths(100, 4, 0.2)
     work[:, 2] *= 1.4
@@ -130,6 +134,7 @@ def test_an_operation_that_does_not_grow_with_the_work_is_not_explained_by_it() 
     assert (verdict.ranks, verdict.owner) == ((2,), "machine")
 
 
+@pytest.mark.slow("test_equal_work.py has what grows with the work and what does not")
 def test_a_rank_with_less_to_do_and_no_quicker_is_not_called_slow_where_this_is_not_known_to_matter() -> None:
     work = np.ones((100, 4))
     work[:, 1] = 0.6  # as in the last, smaller shard of the data; nobody's work varies
@@ -151,6 +156,7 @@ def test_uneven_work_of_ranks_in_turn_is_told_with_what_it_costs(seed: int) -> N
     assert only_fact(verdict, UnevenWork).run_share == verdict.cost_share > 0.05
 
 
+@pytest.mark.slow("test_equal_work.py has what grows with the work and what does not")
 def test_work_that_varies_by_little_is_healthy() -> None:
     assert stragglers(run(lengths(150, 4, 0.03))).verdict == "healthy"
 
@@ -158,6 +164,7 @@ def test_work_that_varies_by_little_is_healthy() -> None:
 # -- what tells how much there is to do --------------------------------------------------------------------
 
 
+@pytest.mark.slow("test_equal_work.py scales all times by the work of the step")
 def test_the_work_of_the_batch_counts_for_all_that_is_done_with_it() -> None:
     work = lengths(100, 4, 0.4)
     times_ms = {"DATA": np.full(work.shape, 0.5), **operations_ms(work, {2: 1.2})}
@@ -216,6 +223,7 @@ def in_parts(rows: pd.DataFrame, n_parts: int) -> list[pd.DataFrame]:
     ]
 
 
+@pytest.mark.slow("test_stragglers.py has a slow role")
 def test_a_role_that_is_slower_than_the_others_has_an_owner_of_its_own() -> None:
     factor = np.ones((60, 8))
     factor[:, 4:] = 1.5
@@ -258,16 +266,19 @@ def test_what_an_exchange_brings_is_the_work_of_experts() -> None:
     assert only_fact(verdict, WorkOfRank).times_as_much == pytest.approx(1.5, rel=0.05)
 
 
+@pytest.mark.slow("a rarer case of work that exchanges bring")
 def test_a_slow_rank_is_named_however_uneven_what_exchanges_bring() -> None:
     verdict = stragglers(of_experts(lengths(150, 4, 0.4), {1: 1.3}))
     assert (verdict.owner, verdict.ranks) == ("machine", (1,))
 
 
+@pytest.mark.slow("a rarer case of work that exchanges bring")
 def test_exchanges_of_equal_pieces_tell_nothing_of_the_work() -> None:
     verdict = stragglers(of_experts(np.ones((150, 4)), {1: 1.3}))
     assert (verdict.owner, verdict.ranks) == ("unknown", (1,))
 
 
+@pytest.mark.slow("a rarer case of work that exchanges bring")
 def test_less_even_than_the_batches_what_exchanges_bring_is_the_work() -> None:
     received = lengths(150, 4, 0.2)
     received[:, 2] *= 1.5

@@ -32,7 +32,14 @@ def judged(rows: pd.DataFrame) -> tuple[str, tuple[int, ...], str, int]:
     return verdict.verdict, verdict.ranks, verdict.operation, verdict.slow_steps
 
 
-@pytest.mark.parametrize(("every", "n_saves"), [(20, 9), (40, 4), (70, 2)])
+@pytest.mark.parametrize(
+    ("every", "n_saves"),
+    [
+        (70, 2),
+        pytest.param(20, 9, marks=pytest.mark.slow("two are enough")),
+        pytest.param(40, 4, marks=pytest.mark.slow("two are enough")),
+    ],
+)
 def test_a_rank_that_alone_saves_is_named_with_what_it_costs(every: int, n_saves: int) -> None:
     verdict = stragglers(saving(every))
     assert (verdict.verdict, verdict.ranks, verdict.operation) == ("rank", (3,), "SAVE")
@@ -40,6 +47,7 @@ def test_a_rank_that_alone_saves_is_named_with_what_it_costs(every: int, n_saves
     assert verdict.cost_ms == pytest.approx(n_saves * SAVE_MS, rel=0.02)
 
 
+@pytest.mark.slow("test_candidates_gates.py has what a rank does alone once")
 def test_one_save_may_be_the_start_of_the_run() -> None:
     assert stragglers(saving(150)).ranks == ()
 
@@ -48,12 +56,14 @@ def test_saves_that_are_not_timed_are_named_if_chance_would_not_have_them_all_on
     assert judged(saving(33, operation="")) == ("rank", (3,), "UNLOGGED", 6)
 
 
+@pytest.mark.slow("test_slow_steps_found.py has the chance of single steps")
 def test_a_rank_is_suspected_of_saves_that_chance_would_seldom_have_on_one_rank() -> None:
     verdict = stragglers(saving(40, operation=""))
     assert (verdict.verdict, verdict.ranks_to_look_at, verdict.slow_steps) == ("suspect", (3,), 4)
     assert 0.9 < verdict.suspects[0].likelihood <= 1 - 8**-3
 
 
+@pytest.mark.slow("test_slow_steps_found.py has the chance of single steps")
 def test_fewer_saves_that_are_not_timed_are_told_of_and_not_named() -> None:
     verdict = stragglers(saving(50, operation=""))
     assert (verdict.verdict, verdict.judged) == ("healthy", False)
@@ -81,6 +91,7 @@ def test_no_rank_of_a_busy_machine_is_named(seed: int) -> None:
     assert (verdict.verdict, verdict.ranks) == ("diffuse", ())
 
 
+@pytest.mark.slow("of such a machine, no rank is named in the test above")
 @pytest.mark.parametrize("seed", seeds(10))
 def test_no_rank_is_named_beside_the_slow_one_of_a_busy_machine(seed: int) -> None:
     factor = paused(seed)
@@ -95,6 +106,7 @@ def test_an_idle_rank_does_not_hide_a_slow_one() -> None:
     assert judged(data_parallel(factor))[:2] == ("rank", (0,))
 
 
+@pytest.mark.slow("more random runs in which all is clear")
 @pytest.mark.parametrize("seed", seeds(10))
 def test_a_rank_a_hundred_times_slower_is_named_however_much_its_quick_peer_varies(seed: int) -> None:
     """Of two ranks on a busy machine one sleeps for 10 ms; the other is delayed for 4 ms now and then."""

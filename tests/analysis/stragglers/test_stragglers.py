@@ -41,7 +41,7 @@ def slowed(rank: int | list[int], times: float, steps: slice = slice(None), **sh
 @functools.cache
 def with_slow_rank_3() -> pd.DataFrame:
     """A run whose rank 3 takes half as long again as the others."""
-    return data_parallel(slowed(3, 1.5))
+    return data_parallel(slowed(3, 1.5, iterations=60))
 
 
 @functools.cache
@@ -80,6 +80,7 @@ def test_a_rank_that_is_always_slow_is_named_with_its_operation_and_cost() -> No
     assert verdict.cost_ms == pytest.approx(100 * OPERATIONS_MS["BACKWARD"])
 
 
+@pytest.mark.slow("the slow steps of such a run are counted below")
 def test_a_rank_slow_for_a_while_is_named_with_that_while() -> None:
     verdict = stragglers(data_parallel(slowed(3, 2.0, slice(40, 61)), noise=0.1))
     assert (verdict.ranks, verdict.window) == ((3,), "bounded")
@@ -93,7 +94,7 @@ def test_a_rank_slow_in_every_seventh_iteration_is_named_as_intermittent() -> No
     assert (verdict.first_iteration, verdict.last_iteration) == (0, 196)
 
 
-@pytest.mark.parametrize("every", [2, 3, slow(4, "as every third")])
+@pytest.mark.parametrize("every", [2, *(slow(every, "as every other step") for every in (3, 4))])
 @pytest.mark.parametrize("ranks", [2, slow(8, "as of two ranks")])
 def test_a_rank_slow_in_up_to_half_of_the_steps_is_named(ranks: int, every: int) -> None:
     """Its slow steps are not the noise that they stand out from."""
@@ -103,12 +104,14 @@ def test_a_rank_slow_in_up_to_half_of_the_steps_is_named(ranks: int, every: int)
     assert every == 2 or verdict.window == "intermittent"  # half of the steps may as well be a stretch
 
 
+@pytest.mark.slow("test_slow_steps_found.py has all kinds of stretches")
 def test_a_rank_that_became_slow_and_still_is_is_named_as_ongoing() -> None:
     verdict = stragglers(data_parallel(slowed(3, 1.3, slice(150, None)), noise=0.05))
     assert (verdict.ranks, verdict.window, verdict.last_iteration) == ((3,), "ongoing", 199)
     assert verdict.first_iteration == pytest.approx(150, abs=2)
 
 
+@pytest.mark.slow("test_slow_steps_found.py has what parts a stretch and what does not")
 @pytest.mark.parametrize(
     "fast", [[150], slow([150, 151], "as of one step"), slow([110, 150, 190], "as of one step")]
 )
@@ -121,6 +124,7 @@ def test_steps_that_are_fast_now_and_then_part_no_window(fast: list[int]) -> Non
     assert (verdict.first_iteration, verdict.last_iteration) == (pytest.approx(100, abs=2), 199)
 
 
+@pytest.mark.slow("test_slow_steps_found.py has what parts a stretch and what does not")
 def test_three_fast_steps_in_a_row_part_two_windows() -> None:
     factor = slowed(3, 2.0, slice(100, None))
     factor[150:153, 3] /= 2.0
@@ -149,12 +153,14 @@ def test_only_a_few_steps_suffice_if_these_are_all_and_the_evidence_says_so() ->
     assert FewSteps(12, nobody_is_slow=False) in verdict.evidence
 
 
+@pytest.mark.slow("test_verdict_costs.py judges a sampled run")
 def test_sampled_iterations_are_enough() -> None:
     timings = data_parallel(slowed(3, 1.5, iterations=300))
     verdict = stragglers(timings[timings["iteration"] % 10 == 0])
     assert (verdict.ranks, verdict.first_iteration, verdict.last_iteration) == ((3,), 0, 290)
 
 
+@pytest.mark.slow("the long first steps below are such a warming up")
 def test_a_rank_slow_while_warming_up_hides_no_later_window() -> None:
     factor = slowed(3, 2.0, slice(100, 130))
     factor[:3] *= 20
@@ -173,6 +179,7 @@ def test_long_first_steps_hide_no_slow_rank(seed: int) -> None:
     assert (verdict.ranks, verdict.window) == ((3,), "persistent")
 
 
+@pytest.mark.slow("test_pricing.py has the waits in the steps that follow")
 def test_who_is_late_after_the_last_collective_of_a_step_is_waited_for_in_the_next() -> None:
     factor = factors(200, 8, noise=0.05, seed=7)
     factor[::3, 5] *= 4
@@ -185,7 +192,7 @@ def test_who_is_late_after_the_last_collective_of_a_step_is_waited_for_in_the_ne
 # -- only collectives are logged -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("every", [1, 10])
+@pytest.mark.parametrize("every", [slow(1, "as of a sampled run"), 10])
 def test_the_late_rank_is_named_from_collectives_alone(every: int) -> None:
     timings = data_parallel(slowed(5, 1.5, iterations=400), noise=0.05, logged=["ALLREDUCE"])
     verdict = stragglers(timings[timings["iteration"] % every == 0])
@@ -196,7 +203,9 @@ def test_the_late_rank_is_named_from_collectives_alone(every: int) -> None:
 
 def test_unlogged_time_is_placed_between_the_rows_around_it() -> None:
     timings = data_parallel(
-        slowed(5, 1.5), slow_operations=["BACKWARD"], logged=["DATA", "FORWARD", "OPTIMIZER", "ALLREDUCE"]
+        slowed(5, 1.5, iterations=60),
+        slow_operations=["BACKWARD"],
+        logged=["DATA", "FORWARD", "OPTIMIZER", "ALLREDUCE"],
     )
     verdict = stragglers(timings)
     assert (verdict.operation, verdict.between) == ("UNLOGGED", ("FORWARD", "ALLREDUCE"))
@@ -204,7 +213,9 @@ def test_unlogged_time_is_placed_between_the_rows_around_it() -> None:
 
 def test_beside_a_device_unlogged_time_is_placed_between_its_rows_however_far_ahead_the_host_is() -> None:
     timings = data_parallel(
-        slowed(5, 1.5), slow_operations=["BACKWARD"], logged=["DATA", "FORWARD", "OPTIMIZER", "ALLREDUCE"]
+        slowed(5, 1.5, iterations=60),
+        slow_operations=["BACKWARD"],
+        logged=["DATA", "FORWARD", "OPTIMIZER", "ALLREDUCE"],
     )
     by_host = timings["operation"] == "DATA"
     timings["clock"] = np.where(by_host, "host", "device")
@@ -218,22 +229,38 @@ def test_beside_a_device_unlogged_time_is_placed_between_its_rows_however_far_ah
     assert (verdict.operation, verdict.between) == ("UNLOGGED", ("FORWARD", "ALLREDUCE"))
 
 
+@functools.cache
+def slow_for_a_while() -> pd.DataFrame:
+    return data_parallel(slowed(3, 2.0, slice(40, 61), iterations=100), noise=0.02)
+
+
+@functools.cache
+def verdict_on_slow_for_a_while() -> Verdict:
+    return stragglers(slow_for_a_while())
+
+
 def test_the_slow_steps_are_counted() -> None:
-    verdict = stragglers(data_parallel(slowed(3, 2.0, slice(40, 61)), noise=0.02))
+    verdict = verdict_on_slow_for_a_while()
     assert (verdict.first_iteration, verdict.last_iteration, verdict.slow_steps) == (40, 60, 21)
 
 
-@pytest.mark.parametrize(("n_hosts", "hosts"), [(2, ("node1",)), (1, ())])
+@pytest.mark.parametrize(
+    ("n_hosts", "hosts"),
+    [(2, ("node1",)), pytest.param(1, (), marks=pytest.mark.slow("a host is told by its name"))],
+)
 def test_the_host_of_a_named_rank_is_told_where_there_are_several(
     n_hosts: int, hosts: tuple[str, ...]
 ) -> None:
-    timings = data_parallel(slowed(5, 1.5))
+    timings = data_parallel(slowed(5, 1.5, iterations=30))
     timings.attrs["files"] = [{"rank": r, "sidecar": {"host": f"node{r % n_hosts}"}} for r in range(8)]
     assert stragglers(timings).hosts == hosts
 
 
+@pytest.mark.slow("unlogged time is placed between rows above, and named")
 def test_work_that_is_not_logged_counts_where_the_logged_work_is_little() -> None:
-    timings = data_parallel(slowed(5, 1.5), slow_operations=["BACKWARD"], logged=["DATA", "ALLREDUCE"])
+    timings = data_parallel(
+        slowed(5, 1.5, iterations=60), slow_operations=["BACKWARD"], logged=["DATA", "ALLREDUCE"]
+    )
     assert stragglers(timings).ranks == (5,)
 
 
@@ -252,11 +279,13 @@ def as_ddp_logs(timings: pd.DataFrame) -> pd.DataFrame:
 
 
 def test_work_that_is_not_logged_counts_also_where_waits_lie_inside_a_logged_row() -> None:
-    timings = as_ddp_logs(data_parallel(slowed(5, 4.0), slow_operations=["DATA"], operations_ms=SLOW_DATA_MS))
+    factor = slowed(5, 4.0, iterations=60)
+    timings = as_ddp_logs(data_parallel(factor, slow_operations=["DATA"], operations_ms=SLOW_DATA_MS))
     verdict = stragglers(timings[timings["operation"] != "DATA"])
     assert (verdict.verdict, verdict.ranks, verdict.operation) == ("rank", (5,), "UNLOGGED")
 
 
+@pytest.mark.slow("the policy's examples of min_outdoing_times have both delays")
 def test_a_logged_delay_hides_no_longer_one_that_is_not_logged() -> None:
     factor = factors(200, 4, noise=0.05)
     factor[:, 2] *= 4.0
@@ -270,6 +299,7 @@ def test_a_logged_delay_hides_no_longer_one_that_is_not_logged() -> None:
     assert stragglers(timings[timings["operation"] != "DATA"]).ranks == (2,)
 
 
+@pytest.mark.slow("the policy's examples of min_outdoing_times have both delays")
 def test_a_short_logged_delay_hides_no_longer_one_of_the_same_rank_that_is_not_logged() -> None:
     factor = factors(200, 4, noise=0.05)
     factor[:, 2] *= 4.0
@@ -288,11 +318,12 @@ def test_a_short_logged_delay_hides_no_longer_one_of_the_same_rank_that_is_not_l
 
 
 def test_what_the_backend_measured_of_a_collective_is_nobody_s_work() -> None:
-    timings = data_parallel(slowed(5, 1.5))
+    timings = with_slow_rank_3()
     measured = timings[timings["operation"] == "ALLREDUCE"].assign(operation="BACKEND")
-    assert stragglers(pd.concat([timings, measured])).as_dict() == stragglers(timings).as_dict()
+    assert stragglers(pd.concat([timings, measured])).as_dict() == verdict_on_rank_3().as_dict()
 
 
+@pytest.mark.slow("in all simulated runs each rank has a clock of its own")
 def test_the_clocks_of_the_ranks_do_not_matter() -> None:
     timings = data_parallel(slowed(5, 1.5), logged=["ALLREDUCE"])
     shift_s = 1e5 * timings["rank"]
@@ -317,7 +348,7 @@ def healthy_factors(seed: int) -> Any:
     return factor
 
 
-@pytest.mark.parametrize("seed", seeds(50, few=8))
+@pytest.mark.parametrize("seed", seeds(50, few=2))
 def test_nobody_is_named_in_a_healthy_run(seed: int) -> None:
     logged = ["ALLREDUCE"] if seed % 7 == 0 else None
     verdict = stragglers(data_parallel(healthy_factors(seed), noise=0.05, seed=seed, logged=logged))
@@ -328,6 +359,7 @@ def test_nobody_is_named_in_a_healthy_run(seed: int) -> None:
 AS_OF_TWO = pytest.mark.slow("as of two ranks")
 
 
+@pytest.mark.slow("test_windows.py has the error of a level where noise has a memory")
 @pytest.mark.parametrize("seed", seeds(6))
 @pytest.mark.parametrize(
     ("iterations", "ranks", "noise", "memory"),
@@ -345,6 +377,7 @@ def test_nobody_is_named_where_noise_has_a_memory(
     assert stragglers(data_parallel(factor, noise=0.03, seed=seed)).ranks == ()
 
 
+@pytest.mark.slow("test_windows.py has the error of a level where noise has a memory")
 def test_a_slow_rank_is_named_also_where_noise_has_a_memory() -> None:
     factor = factors(200, 8, noise=0.05, seed=3, memory=0.8)
     factor[60:120, 5] *= 1.6
@@ -353,6 +386,7 @@ def test_a_slow_rank_is_named_also_where_noise_has_a_memory() -> None:
     assert (verdict.first_iteration, verdict.last_iteration) == pytest.approx((60, 119), abs=2)
 
 
+@pytest.mark.slow("test_culprits.py has ranks that are slow in turn")
 def test_two_of_four_ranks_that_are_slow_one_after_the_other_are_both_named() -> None:
     factor = factors(200, 4, noise=0.05, seed=3)
     factor[:100, 0] *= 1.5
@@ -361,6 +395,7 @@ def test_two_of_four_ranks_that_are_slow_one_after_the_other_are_both_named() ->
     assert (verdict.verdict, sorted(verdict.ranks)) == ("rank", [0, 1])
 
 
+@pytest.mark.slow("test_culprits.py has ranks that are slow in turn")
 def test_ranks_that_are_slow_in_turn_are_no_single_rank_s_fault() -> None:
     """Each of them explains all that was lost while it was slow, and none of them the run."""
     factor = factors(320, 8, noise=0.05)
@@ -371,10 +406,11 @@ def test_ranks_that_are_slow_in_turn_are_no_single_rank_s_fault() -> None:
 
 
 def test_a_quiet_healthy_run_is_called_healthy() -> None:
-    verdict = stragglers(data_parallel(factors(200, 8, noise=0.05), noise=0.1))
+    verdict = stragglers(data_parallel(factors(60, 4, noise=0.05), noise=0.1))
     assert (verdict.verdict, verdict.operation, verdict.cost_ms) == ("healthy", "", 0)
 
 
+@pytest.mark.slow("test_systemic.py has time that is lost to nobody in particular")
 def test_another_rank_slow_in_each_step_is_diffuse() -> None:
     factor = factors(200, 8, noise=0.05)
     factor[np.arange(200), np.random.default_rng(3).integers(0, 8, 200)] *= 2
@@ -406,15 +442,24 @@ def in_the_background(timings: pd.DataFrame, rank: int, operation: str, ms: floa
     return pd.concat([timings, rows], ignore_index=True)
 
 
-@pytest.mark.parametrize(("operation", "ms", "every"), [("PREFETCH", 30.0, 1), ("CHECKPOINT", 300.0, 10)])
+@pytest.mark.parametrize(
+    ("operation", "ms", "every"),
+    [
+        pytest.param("PREFETCH", 30.0, 1, marks=pytest.mark.slow("as of checkpoints")),
+        ("CHECKPOINT", 300.0, 10),
+    ],
+)
 def test_work_in_the_background_hides_no_slow_rank(operation: str, ms: float, every: int) -> None:
-    busy = in_the_background(data_parallel(slowed(5, 1.5), noise=0.03), 0, operation, ms, every)
+    busy = in_the_background(
+        data_parallel(slowed(5, 1.5, iterations=60), noise=0.03), 0, operation, ms, every
+    )
     verdict = stragglers(busy)
     assert (verdict.ranks, verdict.operation) == ((5,), "BACKWARD")
-    alone = stragglers(data_parallel(slowed(5, 1.5), noise=0.03))
+    alone = stragglers(data_parallel(slowed(5, 1.5, iterations=60), noise=0.03))
     assert verdict.cost_ms == pytest.approx(alone.cost_ms, rel=0.1)
 
 
+@pytest.mark.slow("such checkpoints hide no slow rank in the test above")
 def test_a_healthy_run_with_checkpoints_in_the_background_is_healthy() -> None:
     healthy = data_parallel(factors(200, 8, noise=0.05), noise=0.03)
     assert stragglers(in_the_background(healthy, 0, "CHECKPOINT", 300.0, 10)).verdict == "healthy"
@@ -428,6 +473,7 @@ def test_a_window_of_fewer_than_20_steps_names_nobody_but_is_in_the_evidence() -
     )
 
 
+@pytest.mark.slow("test_candidates_gates.py has the least difference")
 def test_a_difference_of_8_percent_names_nobody_however_sure_it_is() -> None:
     factor = factors(200, 4, noise=0.005)
     factor[:, 1] *= 1.08
@@ -437,7 +483,12 @@ def test_a_difference_of_8_percent_names_nobody_however_sure_it_is() -> None:
 # -- all ranks, roles, pipelines ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("until", "kind"), [(150, "bounded"), (200, "ongoing")])
+ALL_SLOWER = pytest.mark.slow("test_all_slower.py has it by hand")
+
+
+@pytest.mark.parametrize(
+    ("until", "kind"), [(150, "bounded"), pytest.param(200, "ongoing", marks=ALL_SLOWER)]
+)
 def test_all_ranks_slow_for_a_while_is_group_wide(until: int, kind: str) -> None:
     verdict = stragglers(data_parallel(slowed(list(range(8)), 2.0, slice(100, until))))
     assert (verdict.verdict, verdict.ranks, verdict.window) == ("group-wide", (), kind)
@@ -445,6 +496,7 @@ def test_all_ranks_slow_for_a_while_is_group_wide(until: int, kind: str) -> None
     assert verdict.score == pytest.approx(0.5, rel=0.05)
 
 
+@ALL_SLOWER
 def test_what_grew_and_what_it_costs_is_told_of_all_ranks_together() -> None:
     factor = slowed(list(range(8)), 2.8, slice(100, 150))
     verdict = stragglers(data_parallel(factor, slow_operations=["DATA"], operations_ms=SLOW_DATA_MS))
@@ -455,6 +507,7 @@ def test_what_grew_and_what_it_costs_is_told_of_all_ranks_together() -> None:
     assert verdict.cost_ms == pytest.approx(50 * 1.8 * SLOW_DATA_MS["DATA"], rel=0.1)
 
 
+@ALL_SLOWER
 def test_of_several_times_in_which_all_ranks_were_slow_the_costliest_is_told() -> None:
     factor = slowed(list(range(8)), 1.6, slice(60, 85))
     factor[120:170] *= 2.0
@@ -463,6 +516,7 @@ def test_of_several_times_in_which_all_ranks_were_slow_the_costliest_is_told() -
     assert stragglers(data_parallel(factor[::-1])).first_iteration == 30
 
 
+@ALL_SLOWER
 @pytest.mark.parametrize("seed", seeds(3))
 def test_all_ranks_a_fifth_slower_from_a_step_on_are_told_of_with_that_step(seed: int) -> None:
     factor = factors(200, 8, 0.02, seed) * factors(200, 1, 0.05, seed + 50)
@@ -473,6 +527,7 @@ def test_all_ranks_a_fifth_slower_from_a_step_on_are_told_of_with_that_step(seed
     assert verdict.cost_ms == pytest.approx(100 * 0.2 * sum(OPERATIONS_MS.values()), rel=0.15)
 
 
+@ALL_SLOWER
 @pytest.mark.parametrize("seed", seeds(3))
 def test_ranks_that_become_slower_little_by_little_are_told_of(seed: int) -> None:
     factor = factors(200, 8, 0.02, seed) * factors(200, 1, 0.05, seed + 50)
@@ -482,20 +537,27 @@ def test_ranks_that_become_slower_little_by_little_are_told_of(seed: int) -> Non
     assert verdict.cost_ms == pytest.approx(200 * 0.1 * sum(OPERATIONS_MS.values()), rel=0.25)
 
 
+@ALL_SLOWER
 @pytest.mark.parametrize("seed", seeds(5))
 def test_work_that_varies_and_wanders_for_all_ranks_is_no_slowing_down(seed: int) -> None:
     factor = factors(300, 8, 0.02, seed) * factors(300, 1, 0.08, seed + 50, memory=0.9)
     assert stragglers(data_parallel(factor)).verdict == "healthy"
 
 
+@ALL_SLOWER
 def test_a_slow_start_of_all_ranks_is_not_group_wide() -> None:
     assert stragglers(data_parallel(slowed(list(range(8)), 5.0, slice(0, 30)))).verdict == "healthy"
 
 
-def test_in_a_pipeline_the_origin_of_a_delay_is_named_and_not_who_passes_it_on() -> None:
-    factor = factors(60, 12, noise=0.03)
+@functools.cache
+def pipeline_with_slow_rank_4() -> tuple[pd.DataFrame, dict[int, str]]:
+    factor = factors(40, 12, noise=0.03)
     factor[:, 4] *= 1.6
-    timings, roles = pipeline(factor, stages=4)
+    return pipeline(factor, stages=4)
+
+
+def test_in_a_pipeline_the_origin_of_a_delay_is_named_and_not_who_passes_it_on() -> None:
+    timings, roles = pipeline_with_slow_rank_4()
     verdict = stragglers(timings, roles=roles)
     assert (verdict.verdict, verdict.ranks, verdict.labels) == ("rank", (4,), "stage 1")
     waited = next(
@@ -505,10 +567,9 @@ def test_in_a_pipeline_the_origin_of_a_delay_is_named_and_not_who_passes_it_on()
     assert "was for rank 4, " in waited
 
 
+@pytest.mark.slow("test_culprits.py has delays that rows do not tell of")
 def test_where_a_delay_may_have_been_passed_on_unseen_nobody_is_named() -> None:
-    factor = factors(60, 12, noise=0.03)
-    factor[:, 4] *= 1.6
-    timings, roles = pipeline(factor, stages=4)
+    timings, roles = pipeline_with_slow_rank_4()
     only_reductions = timings[timings["operation"] == "REDUCE_SCATTER"]
     assert stragglers(only_reductions, roles=roles).ranks == ()
 
@@ -524,6 +585,7 @@ def test_a_whole_stage_that_is_slower_is_a_role() -> None:
     assert evidence_sentences(verdict)[0].startswith("Role stage 1: 1.59 times")
 
 
+@pytest.mark.slow("test_culprits.py and test_pricing.py compare ranks with those of their role")
 def test_ranks_of_unequal_roles_are_not_compared() -> None:
     factor = factors(60, 8, noise=0.03)
     factor[:, 6:] *= 1.25  # the last stage has more to do
@@ -532,7 +594,7 @@ def test_ranks_of_unequal_roles_are_not_compared() -> None:
 
 
 def test_a_rank_alone_in_its_role_is_not_named_as_a_rank() -> None:
-    factor = factors(60, 4, noise=0.03)
+    factor = factors(40, 4, noise=0.03)
     factor[:, 2] *= 2
     timings, roles = pipeline(factor, stages=4)
     verdict = stragglers(timings, roles=roles)
@@ -541,9 +603,8 @@ def test_a_rank_alone_in_its_role_is_not_named_as_a_rank() -> None:
 
 
 def test_roles_come_from_a_column_or_from_the_labels_of_the_loggers() -> None:
-    factor = factors(60, 12, noise=0.03)
-    factor[:, 4] *= 1.6
-    timings, roles = pipeline(factor, stages=4)
+    timings, roles = pipeline_with_slow_rank_4()
+    timings = timings.copy()
     assert stragglers(timings.assign(role=timings["rank"].map(roles))).labels == "stage 1"
     timings.attrs["files"] = [
         {"rank": rank, "sidecar": {"labels": {"pipeline_stage": rank // 3}}} for rank in range(12)
@@ -555,7 +616,7 @@ def test_roles_come_from_a_column_or_from_the_labels_of_the_loggers() -> None:
 
 
 def test_waiting_inside_an_operation_is_not_the_rank_s_own_time() -> None:
-    timings = data_parallel(slowed(3, 1.5), slow_operations=["FORWARD"])
+    timings = data_parallel(slowed(3, 1.5, iterations=60), slow_operations=["FORWARD"])
     reduced = timings[timings["operation"] == "ALLREDUCE"].set_index(["rank", "iteration"])["elapsed_ms"]
     is_backward = timings["operation"] == "BACKWARD"
     keys = pd.MultiIndex.from_frame(timings.loc[is_backward, ["rank", "iteration"]])
@@ -579,24 +640,26 @@ def test_a_polars_table_gives_the_same_verdict() -> None:
     assert stragglers(as_polars).as_dict() == verdict_on_rank_3().as_dict()
 
 
+@pytest.mark.slow("as of a table of polars that is not lazy")
 def test_a_lazy_table_gives_the_same_verdict() -> None:
     timings = pl.from_pandas(with_slow_rank_3().assign(role="all"))
     assert stragglers(timings.lazy()).as_dict() == stragglers(timings).as_dict()
 
 
 def test_steps_are_counted_where_no_iteration_is_recorded() -> None:
-    timings = data_parallel(slowed(3, 1.5, slice(100, None)))
+    timings = data_parallel(slowed(3, 1.5, slice(20, None), iterations=60))
     verdict = stragglers(timings.assign(iteration=pd.array([pd.NA] * len(timings), "Int64")))
-    assert (verdict.ranks, verdict.first_iteration, verdict.last_iteration) == ((3,), 100, 199)
+    assert (verdict.ranks, verdict.first_iteration, verdict.last_iteration) == ((3,), 20, 59)
     assert StepsCounted() in verdict.evidence
 
 
 def test_missing_ranks_and_ranks_of_different_length_are_endured() -> None:
     timings = with_slow_rank_3()
-    cut = timings[(timings["rank"] != 5) & ((timings["rank"] != 6) | (timings["iteration"] < 70))]
+    cut = timings[(timings["rank"] != 5) & ((timings["rank"] != 6) | (timings["iteration"] < 25))]
     assert stragglers(cut).ranks == (3,)
 
 
+@pytest.mark.slow("the test above has a file that ends early, too")
 @pytest.mark.parametrize("until", [40, slow(90, "as after 40 steps"), slow(160, "as after 40 steps")])
 def test_a_file_that_ends_early_hides_no_slow_rank(until: int) -> None:
     """Its collectives are incomplete from there on: who waited for whom is known of the steps before."""
@@ -605,6 +668,7 @@ def test_a_file_that_ends_early_hides_no_slow_rank(until: int) -> None:
     assert (verdict.ranks, verdict.window) == ((3,), "persistent")
 
 
+@pytest.mark.slow("a short window that names nobody is in the evidence above")
 def test_a_rank_that_was_cut_while_it_warmed_up_is_not_named() -> None:
     timings = data_parallel(slowed(6, 2.0, slice(5)))
     cut = timings[(timings["rank"] != 6) | (timings["iteration"] < 5)]
@@ -614,7 +678,7 @@ def test_a_rank_that_was_cut_while_it_warmed_up_is_not_named() -> None:
 
 
 def test_the_evidence_says_of_whom_nothing_is_known() -> None:
-    timings = data_parallel(slowed(3, 1.0))
+    timings = data_parallel(slowed(3, 1.0, iterations=60))
     unresolved = timings["status"].where(timings["rank"] != 3, "unresolved")
     verdict = stragglers(timings.assign(status=unresolved))
     assert verdict.ranks == ()
@@ -635,8 +699,8 @@ def test_unknown_times_are_endured() -> None:
 
 
 def test_of_two_incarnations_of_a_rank_the_later_counts() -> None:
-    before = data_parallel(slowed(3, 3.0))
-    after = data_parallel(factors(200, 8, noise=0.05)).assign(incarnation=2)
+    before = data_parallel(slowed(3, 3.0, iterations=60))
+    after = data_parallel(factors(60, 8, noise=0.05)).assign(incarnation=2)
     assert stragglers(pd.concat([before, after], ignore_index=True)).verdict == "healthy"
 
 
@@ -652,7 +716,7 @@ def test_next_to_no_rows_are_healthy(rows: int) -> None:
 
 
 def test_a_verdict_is_plain_json() -> None:
-    others = (stragglers(data_parallel(factors(50, ranks))) for ranks in (1, 4))
+    others = (stragglers(data_parallel(factors(10, ranks))) for ranks in (1, 4))
     for verdict in (verdict_on_rank_3(), *others):
         told = json.loads(json.dumps(verdict.as_dict(), allow_nan=False))
         assert told["ranks"] == list(verdict.ranks)
@@ -669,21 +733,22 @@ def test_every_gate_of_a_named_rank_passed_and_is_stated_with_its_bound() -> Non
 
 
 def test_windows_and_verdict_agree() -> None:
-    timings = data_parallel(slowed(3, 2.0, slice(40, 61)))
+    timings = slow_for_a_while()
     first = windows(timings).iloc[0]
     assert (first["rank"], first["operation"], first["kind"]) == (3, "SELF_TIME", "bounded")
-    verdict = stragglers(timings)
+    verdict = verdict_on_slow_for_a_while()
     assert first["first_iteration"] == verdict.first_iteration
     assert first["last_iteration"] == verdict.last_iteration
 
 
-@pytest.mark.slow("40 runs a number of steps; the policy's examples of few steps remain")
+@pytest.mark.slow("40 runs a number of steps; test_candidates_gates.py has the larger gap of few steps")
 @pytest.mark.parametrize("steps", [1, 2, 3, 5])
 def test_noise_in_a_run_of_few_steps_names_nobody(steps: int) -> None:
     runs = [data_parallel(factors(steps, 4, 0.15, seed), noise=0.1) for seed in range(40)]
     assert {stragglers(run).verdict for run in runs} <= {"healthy", "diffuse"}
 
 
+@pytest.mark.slow("a run of twelve steps is judged above, and test_candidates_gates.py has fewer")
 def test_a_rank_of_twice_the_time_is_named_also_in_a_run_of_few_steps() -> None:
     factor = factors(5, 4, 0.05)
     factor[:, 2] *= 2

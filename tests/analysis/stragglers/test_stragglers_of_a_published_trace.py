@@ -22,6 +22,7 @@ TRACE = Path(
 )
 
 pytestmark = [
+    pytest.mark.slow("a long trace; test_stragglers.py names who is slow in a small pipeline"),
     pytest.mark.skipif(not TRACE.is_file(), reason="no trace; TIMING_LOGGER_STRAGGLER_TRACE can name it"),
     pytest.mark.skipif(not readers(), reason="neither polars nor pyarrow to read Parquet"),
 ]
@@ -58,7 +59,6 @@ def test_the_ranks_that_arrive_last_are_told_apart_from_the_one_that_is_slow(
     assert PassingOn((16, 32)) in found.verdict.evidence
 
 
-@pytest.mark.slow("the whole trace again; with its stages the same rank is named")
 def test_the_verdict_does_not_hang_on_the_stages(trace: pd.DataFrame) -> None:
     assert stragglers(trace, roles=dict.fromkeys(range(64), "any")).ranks == (0,)
 

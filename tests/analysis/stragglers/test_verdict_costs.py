@@ -21,6 +21,11 @@ def slow_run(steps: int = 300) -> pd.DataFrame:
 
 
 @functools.cache
+def verdict_on_slow_run(steps: int = 300) -> Verdict:
+    return stragglers(slow_run(steps))
+
+
+@functools.cache
 def verdict_on_sampled() -> Verdict:
     """The verdict on every tenth step of a slow run."""
     return stragglers(recorded(slow_run(), np.arange(0, 300, 10)))
@@ -31,7 +36,7 @@ def recorded(timings: pd.DataFrame, iterations: np.ndarray) -> pd.DataFrame:  # 
 
 
 def test_of_a_sampled_run_the_cost_is_that_of_all_iterations() -> None:
-    all_of_it, sampled = stragglers(slow_run()), verdict_on_sampled()
+    all_of_it, sampled = verdict_on_slow_run(), verdict_on_sampled()
     assert (sampled.ranks, sampled.recorded_every, sampled.slow_steps) == ((2,), 10, 30)
     assert sampled.cost_ms == pytest.approx(all_of_it.cost_ms, rel=0.05)
     assert sampled.cost_share == pytest.approx(all_of_it.cost_share, rel=0.05)
@@ -43,6 +48,7 @@ def test_the_sentence_says_for_how_many_iterations_a_step_stands() -> None:
     assert "in each of 30 steps recorded, each taken to stand for 10 iterations" in sentence
 
 
+@pytest.mark.slow("a pause in the recording is no sampling either, and quick")
 def test_iterations_that_are_missing_here_and_there_are_no_sampling() -> None:
     there = np.random.default_rng(1).permutation(300)[:120]
     assert stragglers(recorded(slow_run(), there)).recorded_every == 1
@@ -54,8 +60,7 @@ def test_a_pause_in_the_recording_is_no_sampling() -> None:
 
 
 def test_the_part_of_the_run_counts_time_outside_of_steps() -> None:
-    timings = slow_run(60)
-    at_once = stragglers(timings)
+    timings, at_once = slow_run(40), verdict_on_slow_run(40)
     set_up_s = 2.0
     before = (
         timings.groupby("rank").head(1).assign(operation="LOAD", iteration=pd.NA, elapsed_ms=1e3 * set_up_s)
@@ -76,5 +81,5 @@ def test_a_loop_that_reduces_in_every_tenth_iteration_only_is_no_sampled_run() -
     rows["iteration"] = 10 * rows["iteration"] + 9
     verdict = stragglers(rows)
     assert (verdict.ranks, verdict.recorded_every, verdict.operation) == ((2,), 1, "UNLOGGED")
-    assert verdict.cost_ms == pytest.approx(stragglers(whole).cost_ms, rel=0.1)
+    assert verdict.cost_ms == pytest.approx(verdict_on_slow_run(40).cost_ms, rel=0.1)
     assert stragglers(rows.assign(seq=10 * rows["seq"])).recorded_every == 10

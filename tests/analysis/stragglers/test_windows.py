@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_tables import collective, table
 from simulated_runs import data_parallel, factors
-from slow import examples
+from slow import examples, slow
 
 from timing_logger.analysis import scores, windows
 from timing_logger.analysis.operations import needs_no_other_rank
@@ -43,7 +43,7 @@ def test_ranks_slowed_1_2_3_and_4_times_score_1_one_half_one_third_and_one_quart
 
 
 def test_what_a_rank_does_outside_of_any_iteration_is_of_no_step() -> None:
-    inside = data_parallel(factors(50, 4) * [1, 2, 3, 4])
+    inside = data_parallel(factors(20, 4) * [1, 2, 3, 4])
     before = inside[inside["rank"] == 0].head(5).assign(iteration=pd.NA, elapsed_ms=1e4)
     outside = pd.concat([before.astype(inside.dtypes), inside], ignore_index=True)
     pd.testing.assert_frame_equal(scores(outside), scores(inside))
@@ -99,6 +99,7 @@ def test_a_rank_can_have_several_windows() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow("test_slow_steps_found.py has the least stretch")
 def test_a_window_of_three_steps_is_found_though_single_spikes_are_none() -> None:
     factor = factors(200, 4, noise=0.03)
     factor[80:83, 1] *= 3
@@ -107,6 +108,7 @@ def test_a_window_of_three_steps_is_found_though_single_spikes_are_none() -> Non
     assert found[["rank", "first_iteration", "last_iteration"]].to_numpy().tolist() == [[1, 80, 82]]
 
 
+@pytest.mark.slow("test_slow_steps_found.py has steps that all have in turn")
 def test_slow_steps_that_every_rank_has_now_and_then_do_not_recur_on_any() -> None:
     factor = factors(200, 8, noise=0.03)
     factor[np.arange(200), np.random.default_rng(3).integers(0, 8, 200)] *= 2
@@ -123,13 +125,14 @@ def test_the_time_of_failed_rows_is_unknown() -> None:
 
 
 def test_windows_are_in_the_numbers_of_iterations_that_were_sampled() -> None:
-    factor = factors(1000, 4, noise=0.03)
-    factor[400:600, 1] *= 2
+    factor = factors(400, 4, noise=0.03)
+    factor[160:240, 1] *= 2
     timings = data_parallel(factor)
     (row,) = of_self_time(windows(timings[timings["iteration"] % 10 == 0])).to_dict("records")
-    assert (row["first_iteration"], row["last_iteration"], row["iterations"]) == (400, 590, 20)
+    assert (row["first_iteration"], row["last_iteration"], row["iterations"]) == (160, 230, 8)
 
 
+@pytest.mark.slow("a rank is held against its peers in each step, and the median of these is below")
 def test_what_all_ranks_do_is_nobody_s_window() -> None:
     factor = factors(200, 4, noise=0.03)
     factor[50:100] *= 3
@@ -137,7 +140,7 @@ def test_what_all_ranks_do_is_nobody_s_window() -> None:
 
 
 def test_tables_come_back_in_the_library_they_came_in_and_typed_when_empty() -> None:
-    timings = data_parallel(factors(60, 4) * [1, 1, 1, 2])
+    timings = data_parallel(factors(20, 4) * [1, 1, 1, 2])
     plain = timings.astype(object).where(timings.notna(), None)
     as_polars = pl.DataFrame({name: plain[name].to_list() for name in plain.columns})
     assert isinstance(windows(as_polars), pl.DataFrame)
@@ -162,9 +165,10 @@ def test_both_ends_of_a_clear_window_are_found_within_two_steps(start: int, leng
     assert min(abs(at - start - length) for at in found) <= 2
 
 
-def test_in_300_noisy_windows_not_one_end_is_more_than_two_steps_off() -> None:
+@pytest.mark.parametrize("n_windows", [40, slow(300, "more windows of the same kind")])
+def test_of_noisy_windows_not_one_end_is_more_than_two_steps_off(n_windows: int) -> None:
     rng = np.random.default_rng(1)
-    for _ in range(300):
+    for _ in range(n_windows):
         series = rng.normal(0, 0.1, 200)
         series[60:85] += 0.4
         found = change_points(series, SEARCH, cap=0.29, min_sigma=0.02)

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from coinciding_counters.hosts import host_table
 from coinciding_counters.runs import Course, Run, all_slower, late_in_turn, lived, simulated, slow_transfers
+from slow import slow
 
 from timing_logger.analysis import Policy, stragglers
 from timing_logger.analysis.stragglers.result import Verdict
@@ -27,7 +28,13 @@ def _judged(course: Course | None, planted: str | None, seed: int = 5) -> Verdic
     return stragglers(run.timings, host=host_table(run, rng, planted))
 
 
-@pytest.mark.parametrize("course", ["from then on", "for a while", "now and then", "coming and going"])
+@pytest.mark.parametrize(
+    "course",
+    [
+        "from then on",
+        *(slow(course, "as from then on") for course in ("for a while", "now and then", "coming and going")),
+    ],
+)
 def test_a_counter_that_goes_with_the_slow_steps_is_the_cause(course: Course) -> None:
     cause = _judged(course, WAIT).cause
     assert cause is not None
@@ -44,6 +51,7 @@ def test_of_a_rank_that_is_slow_throughout_time_beyond_its_peers_is_stated_witho
     assert (cause.how, cause.other, np.isnan(cause.chance)) == ("throughout", 0, True)
 
 
+@pytest.mark.slow("test_figures_by_hand.py has what the peers have too")
 def test_of_a_rank_that_is_slow_throughout_a_time_above_that_of_a_single_peer_says_nothing() -> None:
     rng = np.random.default_rng(5)
     run = simulated(rng, n_ranks=2, course="throughout", rank=1)
@@ -52,6 +60,7 @@ def test_of_a_rank_that_is_slow_throughout_a_time_above_that_of_a_single_peer_sa
     assert stragglers(run.timings, host=host).cause is None
 
 
+@pytest.mark.slow("test_figures_by_hand.py has what the peers have too")
 def test_of_a_rank_that_is_slow_throughout_a_time_by_which_its_peers_differ_as_much_says_nothing() -> None:
     run, rng = _run("throughout")
     host = host_table(run, rng)
@@ -69,6 +78,7 @@ def test_of_a_rank_that_is_slow_throughout_what_follows_its_delay_is_tested_agai
     assert cause.chance <= 0.01
 
 
+@pytest.mark.slow("test_figures_by_hand.py has which of several counters is stated")
 def test_of_a_rank_that_is_slow_throughout_the_counter_that_states_its_delay_best_is_the_cause() -> None:
     run, rng = _run("throughout")
     host = host_table(run, rng, "memory_pressure_some_us")
@@ -78,12 +88,18 @@ def test_of_a_rank_that_is_slow_throughout_the_counter_that_states_its_delay_bes
     assert cause.counter == "memory_pressure_some_us"
 
 
+@pytest.mark.slow("test_figures_by_hand.py has events, which cover no share of the time")
 def test_of_a_rank_that_is_slow_throughout_events_say_nothing() -> None:
     assert _judged("throughout", "major_faults").cause is None
 
 
-@pytest.mark.parametrize("course", ["throughout", "coming and going"])
-@pytest.mark.parametrize(("part", "name"), [(0.7, "cpu-quota"), (0.3, "processor-wait")])
+BY_HAND = pytest.mark.slow("test_figures_by_hand.py has what states most of the delay")
+
+
+@pytest.mark.parametrize("course", ["throughout", slow("coming and going", "as throughout")])
+@pytest.mark.parametrize(
+    ("part", "name"), [(0.7, "cpu-quota"), pytest.param(0.3, "processor-wait", marks=BY_HAND)]
+)
 def test_a_quota_is_the_cause_of_a_wait_for_processors_if_it_is_most_of_it(
     course: Course, part: float, name: str
 ) -> None:
@@ -95,6 +111,7 @@ def test_a_quota_is_the_cause_of_a_wait_for_processors_if_it_is_most_of_it(
     assert cause.name == name
 
 
+@pytest.mark.slow("test_figures_by_hand.py has which stretches are slow")
 def test_a_few_slow_steps_among_usual_ones_do_not_make_a_stretch_slow() -> None:
     rng = np.random.default_rng(5)
     n_steps = 1500
@@ -109,6 +126,7 @@ def test_a_few_slow_steps_among_usual_ones_do_not_make_a_stretch_slow() -> None:
     assert 0.4 <= cause.slow / (cause.slow + cause.other) <= 0.6
 
 
+@pytest.mark.slow("a slower clock is the cause where all ranks became slower")
 def test_a_slower_clock_states_time() -> None:
     cause = _judged("coming and going", "cpu_mhz").cause
     assert cause is not None
@@ -116,7 +134,10 @@ def test_a_slower_clock_states_time() -> None:
     assert cause.in_slow == pytest.approx(cause.delay_ms, rel=0.2)
 
 
-@pytest.mark.parametrize("course", ["throughout", "from then on", "now and then"])
+@pytest.mark.parametrize(
+    "course",
+    ["from then on", *(slow(course, "as from then on") for course in ("throughout", "now and then"))],
+)
 def test_counters_that_have_nothing_to_do_with_it_are_no_cause_but_were_looked_at(course: Course) -> None:
     verdict = _judged(course, None)
     assert (verdict.ranks, verdict.cause) == ((2,), None)
@@ -124,6 +145,7 @@ def test_counters_that_have_nothing_to_do_with_it_are_no_cause_but_were_looked_a
     assert len(verdict.sought.counters) > 10
 
 
+@pytest.mark.slow("test_figures_by_hand.py has what the peers have too")
 def test_a_counter_that_is_as_high_on_the_peers_is_no_cause_of_a_rank() -> None:
     run, rng = _run("coming and going")
     host = host_table(run, rng, WAIT)
@@ -133,6 +155,7 @@ def test_a_counter_that_is_as_high_on_the_peers_is_no_cause_of_a_rank() -> None:
     assert stragglers(run.timings, host=host).cause is None
 
 
+@pytest.mark.slow("test_figures_by_hand.py has what the peers have too")
 def test_a_single_peer_on_which_it_is_as_high_is_enough_against_it() -> None:
     run, rng = _run("coming and going")
     host = host_table(run, rng, WAIT)
@@ -140,7 +163,10 @@ def test_a_single_peer_on_which_it_is_as_high_is_enough_against_it() -> None:
     assert stragglers(run.timings, host=host).cause is None
 
 
-@pytest.mark.parametrize("course", [None, "throughout", "for a while", "now and then"])
+@pytest.mark.parametrize(
+    "course",
+    [None, "throughout", *(slow(course, "as throughout") for course in ("for a while", "now and then"))],
+)
 def test_a_cause_changes_nothing_else_of_a_verdict(course: Course | None) -> None:
     without = stragglers(_run(course)[0].timings).as_dict()
     with_counters = _judged(course, WAIT).as_dict()
@@ -163,7 +189,7 @@ def test_ranks_that_are_late_in_turn_have_a_cause_in_common() -> None:
 
 def test_ranks_that_wait_for_processors_in_every_second_do_so_where_more_tasks_want_to_run() -> None:
     rng = np.random.default_rng(8)
-    run = late_in_turn(rng, step_ms=20, run_s=60)
+    run = late_in_turn(rng, step_ms=20, run_s=20)
     host = host_table(run, rng)
     host[WAIT], host["throttled_us"], host["runnable_tasks"], host["usable_cores"] = 4e5, 0.0, 5.0, 2.0
     cause = stragglers(run.timings, host=host).cause
@@ -173,6 +199,7 @@ def test_ranks_that_wait_for_processors_in_every_second_do_so_where_more_tasks_w
     assert stragglers(run.timings, host=host.assign(runnable_tasks=2.0)).cause is None
 
 
+@pytest.mark.slow("the verdict is found without counters, and with them it stays in the test above")
 def test_where_a_rank_never_communicated_counters_say_nothing_and_the_verdict_stands() -> None:
     rng = np.random.default_rng(8)
     run = late_in_turn(rng, step_ms=20, run_s=20)
@@ -184,7 +211,7 @@ def test_where_a_rank_never_communicated_counters_say_nothing_and_the_verdict_st
 @pytest.mark.filterwarnings("error")
 def test_a_counter_that_one_rank_lacks_is_taken_from_the_others_without_a_warning() -> None:
     rng = np.random.default_rng(8)
-    run = late_in_turn(rng, step_ms=20, run_s=60)
+    run = late_in_turn(rng, step_ms=20, run_s=20)
     host = host_table(run, rng)
     host["throttled_us"], host["runnable_tasks"], host["usable_cores"] = 0.0, 5.0, 2.0
     host[WAIT] = np.where(host["rank"] == 1, np.nan, 4e5)
@@ -202,7 +229,10 @@ def test_what_coincides_with_all_ranks_having_become_slower_is_their_cause() -> 
     assert (verdict.cause.name, verdict.cause.ranks) == ("processor-clock", ())
 
 
-@pytest.mark.parametrize(("where", "ranks"), [([2], (2,)), ([0, 1, 2, 3], ())])
+@pytest.mark.parametrize(
+    ("where", "ranks"),
+    [([2], (2,)), pytest.param([0, 1, 2, 3], (), marks=pytest.mark.slow("as of one rank"))],
+)
 def test_what_coincides_with_slow_transfers_is_their_cause_and_said_of_the_ranks_that_have_it(
     where: list[int], ranks: tuple[int, ...]
 ) -> None:
@@ -217,6 +247,7 @@ def test_what_coincides_with_slow_transfers_is_their_cause_and_said_of_the_ranks
     assert verdict.cause.slow_with >= 0.6 * verdict.cause.slow
 
 
+@pytest.mark.slow("no counter goes with a slow rank above")
 def test_slow_transfers_with_which_no_counter_goes_have_no_cause() -> None:
     rng = np.random.default_rng(10)
     run = slow_transfers(rng)
@@ -225,6 +256,7 @@ def test_slow_transfers_with_which_no_counter_goes_have_no_cause() -> None:
     assert verdict.sought is not None
 
 
+@pytest.mark.slow("events are the cause of slow transfers above, and by hand")
 def test_events_of_which_a_few_take_most_of_the_time_are_a_cause() -> None:
     rng = np.random.default_rng(10)
     run = slow_transfers(rng, run_s=200)
@@ -235,14 +267,17 @@ def test_events_of_which_a_few_take_most_of_the_time_are_a_cause() -> None:
     assert cause.counter == "tcp_retransmits"
 
 
+@pytest.mark.slow("the policy's example of max_cause_chance decides, too")
 def test_the_level_of_the_policy_decides() -> None:
     run, rng = _run("from then on")
     host = host_table(run, rng, WAIT)
     assert stragglers(run.timings, host=host, policy=Policy(max_cause_chance=0.0005)).cause is None
 
 
-@pytest.mark.parametrize("host", [pd.DataFrame(), pd.DataFrame({"rank": [9], "incarnation": [1],
-    "start_counter": [0.0], "end_counter": [1.0], "cpu_mhz": [1.0]})])  # fmt: skip
+OF_RANK_9 = {"rank": [9], "incarnation": [1], "start_counter": [0.0], "end_counter": [1.0], "cpu_mhz": [1.0]}
+
+
+@pytest.mark.parametrize("host", [slow(pd.DataFrame(), "as of another rank"), pd.DataFrame(OF_RANK_9)])
 def test_counters_of_no_rank_of_the_run_say_nothing(host: pd.DataFrame) -> None:
     verdict = stragglers(_run("from then on")[0].timings, host=host)
     assert (verdict.ranks, verdict.cause, verdict.sought) == ((2,), None, None)
