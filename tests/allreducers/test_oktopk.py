@@ -236,6 +236,7 @@ def few_ranks(request: pytest.FixtureRequest) -> Results:
     return results_of(request.param)
 
 
+@pytest.mark.slow("random data on two ranks; what is left out and sent is quick for given data")
 def test_nothing_is_lost_or_made_up_in_any_call(ranks: Results) -> None:
     for rank in ranks:
         for name, found in rank["data"].items():

@@ -101,6 +101,7 @@ def test_a_slow_rank_is_named_from_parts() -> None:
     assert assert_steps_are_the_same_in_parts(data_parallel(slower)).ranks == (2,)
 
 
+@pytest.mark.slow("in parts; roles themselves are quick")
 def test_roles_are_those_of_the_files_or_of_the_caller() -> None:
     slower = factors(40, 4, noise=0.05)
     slower[:, 2:] *= 2
@@ -176,6 +177,7 @@ COUNTED = _work((None, 0), (None, 2), (None, 0), (None, 2))
 BEGINS_WITHOUT_EPOCH = _work((None, 0), (0, 0), (0, 2), (1, 0))
 
 
+@pytest.mark.slow("random epochs in parts; epochs themselves are quick")
 def test_what_a_ranks_epochs_are_is_the_same_in_parts_whatever_those_of_others_are() -> None:
     """A rank of each kind in one run; below, those that were once taken for each other by themselves."""
     assert_steps_are_the_same_in_parts(

@@ -241,6 +241,7 @@ def test_watching_tells_the_epoch_of_the_latest_step(tmp_path: Path) -> None:
 # -- where nothing restarts ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow("what most other tests are: runs without epochs")
 @pytest.mark.parametrize("epoch", [0, 50], ids=["one epoch", "iterations numbered through epochs"])
 def test_what_does_not_restart_is_as_without_epochs(epoch: int) -> None:
     timings = run()

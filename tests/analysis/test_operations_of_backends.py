@@ -99,6 +99,7 @@ def test_the_summary_says_what_they_are_where_there_are_some(
     assert ("BACKEND: what the backend (NCCL) itself measured" in told) is there_are_some
 
 
+@pytest.mark.slow("on a page; that the summary says it is quick")
 def test_the_page_has_something_to_explain_where_there_are_some() -> None:
     with_rows, without = (few_steps(timings) for timings in (with_backend_rows(run()), run()))
     assert operation_charts(Findings.of(with_rows)).has_backend

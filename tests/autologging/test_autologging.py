@@ -63,6 +63,7 @@ def test_the_late_rank_of_an_unchanged_mpi_program_is_named(tmp_path: Path) -> N
     assert "Verdict: rank 2 costs this run " in said_by_the_command(mpi_job(tmp_path / "logs", LATE))
 
 
+@pytest.mark.slow("one more program; rows, names and the slow rank of unchanged programs are quick")
 def test_who_imports_mpi4py_by_the_way_is_the_rank_that_its_process_group_says(tmp_path: Path) -> None:
     """Lightning does, and starts its ranks without a rank in their environment."""
     program = """
@@ -83,6 +84,7 @@ def test_a_program_without_ranks_is_said_to_have_recorded_nothing(tmp_path: Path
     assert "nothing was recorded" in job.stderr
 
 
+@pytest.mark.slow("one more program; rows, names and the slow rank of unchanged programs are quick")
 def test_the_slow_core_that_recorded_is_named_with_the_way_out(tmp_path: Path) -> None:
     program = """
 import torch
@@ -110,6 +112,7 @@ def test_the_report_is_written_at_the_end(tmp_path: Path) -> None:
     assert f"{tmp_path / 'report.html'}" in job.stderr
 
 
+@pytest.mark.slow("one more program; rows, names and the slow rank of unchanged programs are quick")
 def test_a_second_run_into_the_folder_is_the_one_that_is_told_of(tmp_path: Path) -> None:
     command = [warm.python(), PROGRAMS / "alone.py"]
     assert timed_warm(tmp_path / "logs", command, "--quiet").stderr == ""
@@ -127,6 +130,7 @@ def test_a_second_run_into_the_folder_is_the_one_that_is_told_of(tmp_path: Path)
 # -- the training is what it was -------------------------------------------------------------------------
 
 
+@pytest.mark.slow("one more program; rows, names and the slow rank of unchanged programs are quick")
 def test_a_module_that_is_called_within_a_container_has_forward_rows(tmp_path: Path) -> None:
     assert timed_warm(tmp_path, [warm.python(), PROGRAMS / "alone.py"], "--quiet").returncode == 0
     counts = analysis.summarize(read_timings(tmp_path), by=["operation"]).set_index("operation")["count"]
@@ -134,6 +138,7 @@ def test_a_module_that_is_called_within_a_container_has_forward_rows(tmp_path: P
     assert counts["FORWARD"] == 8  # from the third step on: after the first the container is watched
 
 
+@pytest.mark.slow("one more program; rows, names and the slow rank of unchanged programs are quick")
 def test_a_trained_model_is_loaded_where_the_package_is_not(tmp_path: Path) -> None:
     plain = run([warm.python(), PROGRAMS / "alone.py"])
     job = timed_warm(tmp_path / "logs", [warm.python(), PROGRAMS / "alone.py", tmp_path / "model"], "--quiet")
@@ -150,6 +155,7 @@ def test_a_trained_model_is_loaded_where_the_package_is_not(tmp_path: Path) -> N
     assert run_warm(load).stdout == "torch.Size([1, 1])\n"
 
 
+@pytest.mark.slow("one more program; rows, names and the slow rank of unchanged programs are quick")
 def test_a_program_may_initialise_a_logger_of_its_own(tmp_path: Path) -> None:
     program = f"""
 import gc, torch
@@ -237,6 +243,7 @@ except KeyError:
     assert rows["thread"].nunique() == 2
 
 
+@pytest.mark.slow("one more program; rows, names and the slow rank of unchanged programs are quick")
 def test_a_second_training_counts_on_while_the_first_optimizer_is_alive(tmp_path: Path) -> None:
     program = """
 import torch

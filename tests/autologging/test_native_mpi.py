@@ -65,6 +65,9 @@ def test_its_rows_are_those_of_a_timed_communicator(environment: dict[str, str],
         assert found == expected
 
 
+@pytest.mark.slow(
+    "one more end, call or fault of a program in C; its rows, a kill and the late rank are quick"
+)
 @pytest.mark.parametrize("by", ["wrapper", "native"])
 def test_a_receive_has_the_bytes_that_came_and_not_those_of_its_buffer(
     environment: dict[str, str], tmp_path: Path, by: str
@@ -101,6 +104,9 @@ def test_every_function_that_moves_data_between_ranks_is_in_the_table(environmen
 # -- programs in C ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow(
+    "one more end, call or fault of a program in C; its rows, a kill and the late rank are quick"
+)
 def test_every_line_has_the_cells_of_the_table(jobs: Jobs) -> None:
     assert jobs.timed("collectives", "--quiet").returncode == 0
     header, *lines = (jobs.folder / "timing-rank0.csv").read_text().splitlines()
@@ -164,11 +170,17 @@ def test_pcontrol_pauses_the_rows_and_not_their_numbers(jobs: Jobs) -> None:
     assert [row[4] for row in jobs.rows(0)] == ["0", "2"]
 
 
+@pytest.mark.slow(
+    "one more end, call or fault of a program in C; its rows, a kill and the late rank are quick"
+)
 def test_an_error_is_named_by_its_class(jobs: Jobs) -> None:
     assert jobs.timed("failing", "--quiet").returncode == 0
     assert [row[-1] for row in jobs.rows(0)] == ["error:MPI_ERR_RANK"]
 
 
+@pytest.mark.slow(
+    "one more end, call or fault of a program in C; its rows, a kill and the late rank are quick"
+)
 def test_a_forked_child_writes_nothing(jobs: Jobs) -> None:
     assert jobs.timed("forking", "--quiet").returncode == 0
     assert [row[4] for row in jobs.rows(0)] == ["0", "1"]
@@ -217,12 +229,18 @@ def test_a_program_in_fortran_pauses_its_rows_and_receives_what_it_probed(
 # -- ends ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow(
+    "one more end, call or fault of a program in C; its rows, a kill and the late rank are quick"
+)
 @pytest.mark.parametrize("what", ["killed", "leaving"])
 def test_a_job_ends_as_it_would_have(jobs_of_a_command: Jobs, what: str) -> None:
     jobs = jobs_of_a_command
     assert jobs.timed(what, "--quiet").returncode == jobs.plain(what).returncode
 
 
+@pytest.mark.slow(
+    "one more end, call or fault of a program in C; its rows, a kill and the late rank are quick"
+)
 def test_a_program_that_aborts_ends_as_it_would_have(jobs_of_a_command: Jobs) -> None:
     """Alone: Open MPI's launcher itself crashes or hangs after one abort in thirty."""
     jobs = jobs_of_a_command
@@ -236,6 +254,9 @@ def test_a_kill_loses_no_row_older_than_a_quarter_of_a_second(jobs: Jobs) -> Non
     assert jobs.sidecar()["closed"] is False
 
 
+@pytest.mark.slow(
+    "one more end, call or fault of a program in C; its rows, a kill and the late rank are quick"
+)
 def test_rows_that_the_disk_refuses_are_counted_and_the_program_goes_on(jobs: Jobs) -> None:
     limited = ["bash", "-c", 'ulimit -f 64; trap "" XFSZ; exec "$@"', "bash"]
     command = [*RUN, "--quiet", "--log-dir", jobs.folder, "--", *jobs.launcher, *limited, jobs.program]
@@ -247,6 +268,9 @@ def test_rows_that_the_disk_refuses_are_counted_and_the_program_goes_on(jobs: Jo
     assert sidecar["counters"]["dropped"] == 100_000 - sidecar["counters"]["written"] > 0
 
 
+@pytest.mark.slow(
+    "one more end, call or fault of a program in C; its rows, a kill and the late rank are quick"
+)
 def test_the_rank_that_others_wait_for_in_a_hang_is_named(jobs: Jobs) -> None:
     command = [warm.python(), *RUN[1:], "--log-dir", jobs.folder, "--", *jobs.command, "hanging"]
     environment = {**os.environ, **jobs.environment, "TIMING_LOGGER_HANG_AFTER": "0.5"}

@@ -141,6 +141,7 @@ def test_a_value_is_read_as_it_was(tmp_path: Path, written: str, expected: Any) 
     assert json.loads(said_in_c(tmp_path, written)) == expected
 
 
+@pytest.mark.slow("a program in another language; what sidecars hold is quick")
 def test_a_decimal_comma_of_the_program_is_none_of_the_sidecars(tmp_path: Path) -> None:
     (tmp_path / "comma").write_text(
         'LC_NUMERIC\ndecimal_point ","\nthousands_sep ""\ngrouping -1\nEND LC_NUMERIC\n'

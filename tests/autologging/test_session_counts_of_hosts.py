@@ -50,6 +50,7 @@ runpy.run_path({program!r})
 """
 
 
+@pytest.mark.slow("the same switch by another way")
 @pytest.mark.parametrize("wanted", [True, False])
 def test_autolog_takes_the_same_switch(tmp_path: Path, wanted: bool) -> None:
     program = AUTOLOG.format(wanted=wanted, program=str(PROGRAMS / "alone.py"))

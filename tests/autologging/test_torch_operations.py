@@ -74,6 +74,7 @@ def test_iterations_begin_at_0_and_end_with_steps(program: Program) -> None:
     assert program.told() == [(name, n) for n in range(3) for name in ("BACKWARD", "OPTIMIZER")]
 
 
+@pytest.mark.slow("a rarer optimizer; steps of usual ones are quick")
 def test_the_step_of_another_optimizer_is_a_row_and_ends_no_iteration(program: Program) -> None:
     first, second = (optimizer_of(torch.nn.Linear(1, 1)) for _ in range(2))
     for optimizer in (first, second, first):

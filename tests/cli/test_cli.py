@@ -104,6 +104,12 @@ def test_no_line_is_wider_than_a_wide_terminal(
     assert "…" not in text
 
 
+def test_a_report_is_plain_ascii_where_it_is_no_terminals(of_late_rank: str) -> None:
+    assert of_late_rank.isascii()
+    assert "\x1b" not in of_late_rank
+
+
+@pytest.mark.slow("what is printed in this process is plain ASCII, too; a pipe has no other text")
 def test_a_piped_report_is_plain_ascii(tmp_path: Path) -> None:
     write_timing_file(write_run(tmp_path), 9, []).write_bytes(b"times")
     run = subprocess.run(
@@ -134,6 +140,7 @@ def test_what_is_wrong_with_the_files_is_said(tmp_path: Path, capsys: pytest.Cap
         assert remark in text
 
 
+@pytest.mark.slow("tests/reading reads several folders; a command hands on what it is given")
 @pytest.mark.usefixtures("wide_terminal")
 def test_files_from_several_folders_are_summarised_together(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -157,17 +164,27 @@ def test_the_longest_operations_are_shown_and_the_others_counted(
     assert "WORK7" in text
     assert "WORK8" not in text
     assert "2 operations more, with 0.012 s or less on a rank: --all shows them." in text
+
+
+@pytest.mark.slow("the totals above are of all; this is of more than are shown without")
+def test_all_operations_are_shown_where_that_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [record(f"WORK{n}", 1.0 + n, elapsed_ms=20.0 - n) for n in range(10)]
+    write_sidecar(write_timing_file(tmp_path, 0, rows))
     everything = printed(capsys, tmp_path, "--all")
     assert "WORK9" in everything
     assert "operations more" not in everything
 
 
-def test_all_incarnations_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_incarnations_are_told_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], of_late_rank: str
+) -> None:
     for incarnation in (1, 2):
         write_timing_file(tmp_path, 0, [record()], incarnation=incarnation)
     text = printed(capsys, tmp_path, "--run", "all")
     assert "rank  run  rows" in text
-    assert "rank  run" not in printed(capsys, tmp_path)
+    assert "rank  run" not in of_late_rank
 
 
 def test_names_cannot_reach_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -284,10 +301,10 @@ def test_a_reader_that_stops_early_is_no_error() -> None:
 def test_an_encoding_that_lacks_a_letter_is_no_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_timing_file(tmp_path, 0, [record("MÜLLER")])
+    write_timing_file(tmp_path, 0, [record(group="MÜLLER")])
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
-    assert main(["summary", str(tmp_path)]) == 0
+    assert main(["bandwidth", str(tmp_path)]) == 0
     assert capsys.readouterr().err == ""
     assert b"M\\xdcLLER" in written.getvalue()
 
@@ -306,8 +323,8 @@ def test_asking_for_help_loads_no_pandas() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [slow("summary", "the folder is found before any question is asked"), "stragglers", "hang", "recover",
-     "watch --once"],
+    [*(slow(one, "the folder is found before any question is asked") for one in ("summary", "stragglers")),
+     "hang", "recover", "watch --once"],
 )  # fmt: skip
 def test_a_command_without_a_folder_takes_the_newest_run_and_says_which(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -48,11 +48,11 @@ def line_of(process: subprocess.Popen[str]) -> str:
 
 
 def test_a_rank_that_turns_slow_and_recovers_has_two_lines(tmp_path: Path) -> None:
-    factor = factors(120, 3, 0.02)
-    factor[20:80, 2] *= 2
+    factor = factors(60, 3, 0.02)
+    factor[20:40, 2] *= 2
     run = of_one_host(factor)
     with telling(tmp_path / "run", "--json") as watch:  # the folder is not there yet
-        write_table(tmp_path / "run", run[run["iteration"] < 80], closed=False)
+        write_table(tmp_path / "run", run[run["iteration"] < 40], closed=False)
         begins = json.loads(line_of(watch))
         write_table(tmp_path / "run", run)
         ends = json.loads(line_of(watch))
@@ -63,11 +63,12 @@ def test_a_rank_that_turns_slow_and_recovers_has_two_lines(tmp_path: Path) -> No
     assert begins["at"] == begins["since"] == ends["since"] < ends["at"]
 
 
-def test_in_words_a_line_says_when_and_who(tmp_path: Path) -> None:
+def test_in_words_a_line_says_when_and_who(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     factor = factors(30, 3)
     factor[:, 1] *= 2
-    with telling(write_table(tmp_path / "run", of_one_host(factor))) as watch:
-        said = line_of(watch)
+    run = write_table(tmp_path / "run", of_one_host(factor))
+    assert main(["watch", str(run), "--verdict", "--interval", "0.05"]) == 0
+    said = capsys.readouterr().out.splitlines()[0]
     assert " rank 1 costs this run " in said
     assert said.count(":") >= 2
 
@@ -98,17 +99,15 @@ def watch(folder: Path, *options: str) -> subprocess.Popen[str]:
 @pytest.mark.parametrize(
     "options", [[], slow(["--verdict"], "one of an import, in test_import_logs.py, ends by itself, too")]
 )
-def test_it_ends_when_all_ranks_have_closed_their_files(tmp_path: Path, options: list[str]) -> None:
+def test_it_ends_when_all_ranks_have_closed_their_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
     record(tmp_path, [0, 1], world_size=2)
-    watching = watch(tmp_path, *options)
-    try:
-        printed, _ = watching.communicate(timeout=LIMIT_S)
-    finally:
-        watching.kill()
-    assert watching.returncode == 0
-    assert bool(options) or "The run ended" in printed
+    assert main(["watch", str(tmp_path), "--interval", "0.1", *options]) == 0
+    assert bool(options) or "The run ended" in capsys.readouterr().out
 
 
+@pytest.mark.slow("live/test_watcher.py has that such a run has not ended")
 def test_it_goes_on_while_a_rank_has_yet_to_begin(tmp_path: Path) -> None:
     record(tmp_path, [0], world_size=2)
     watching = watch(tmp_path)
@@ -123,6 +122,7 @@ def test_it_goes_on_while_a_rank_has_yet_to_begin(tmp_path: Path) -> None:
     assert "2 ranks" in printed
 
 
+@pytest.mark.slow("live/test_watcher.py has one that goes on until an interrupt")
 def test_it_goes_on_while_files_are_not_closed(tmp_path: Path) -> None:
     watching = watch(write_table(tmp_path / "run", data_parallel(factors(10, 2)), closed=False))
     try:

@@ -9,9 +9,11 @@ import shutil
 import subprocess
 import sys
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from compared_runs import write_runs
 from limits import PROCESS_S
@@ -19,6 +21,7 @@ from places import ROOT
 from timing_files import record, write_timing_file
 
 from timing_logger.analysis.comparison import between_runs
+from timing_logger.analysis.comparison.run_summary import RunSummary
 from timing_logger.cli import main
 from timing_logger.cli.option_values import CHANGES
 from timing_logger.engine.run_summaries import summaries_of, summary_text
@@ -29,23 +32,46 @@ from timing_logger.report import size
 def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("runs")
     longer_ms = {"slower": {"FORWARD": 4.0}}
-    for seed, side in enumerate(("before", "same", "slower")):
-        write_runs(folder / side, 4, noise=0.004, seed=seed, longer_ms=longer_ms.get(side), n_steps=30)
+    for side in ("before", "same", "slower"):
+        write_runs(folder / side, 2, noise=0.004, seed=2, longer_ms=longer_ms.get(side), n_steps=30)
     return {side: folder / side for side in ("before", "same", "slower")}
 
 
 @pytest.fixture(scope="module")
-def runs(logs: dict[str, Path]) -> dict[str, list[str]]:
-    """Return the runs of each side, as files with their summaries, which are read much faster than
-    folders."""
-    return {side: [kept(folder) for folder in sorted(log.iterdir())] for side, log in logs.items()}
+def runs(logs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """Return four runs of each side, as files with their summaries, which are read much faster than folders.
+
+    They are the first run of the side, and that with some noise on all its times.
+    """
+    folder = tmp_path_factory.mktemp("summaries")
+    return {side: with_noise(log, folder, seed) for seed, (side, log) in enumerate(logs.items())}
 
 
-def kept(folder: Path) -> str:
-    (found,) = summaries_of([folder])
-    path = folder.parent.parent / f"{folder.parent.name}-{folder.name}.run.json"
-    path.write_text(summary_text(found.summary))
-    return str(path)
+def with_noise(log: Path, folder: Path, seed: int) -> list[str]:
+    (found,) = summaries_of([log / "run0"])
+    kept = [folder / f"{log.name}-run{at}.run.json" for at in range(4)]
+    for at, path in enumerate(kept):
+        factor = float(np.exp(np.random.default_rng([seed, at]).normal(0.0, 0.004)))
+        path.write_text(summary_text(times(found.summary, factor)))
+    return [*map(str, kept)]
+
+
+def times(run: RunSummary, factor: float) -> RunSummary:
+    assert run.course is not None
+    quantities = [
+        one._replace(
+            mean_ms=factor * one.mean_ms,
+            median_ms=None if one.median_ms is None else factor * one.median_ms,
+        )
+        for one in run.quantities
+    ]
+    return replace(
+        run,
+        step_mean_ms=factor * run.step_mean_ms,
+        step_median_ms=factor * run.step_median_ms,
+        quantities=quantities,
+        course=run.course._replace(median_ms=[factor * ms for ms in run.course.median_ms]),
+    )
 
 
 @pytest.fixture
@@ -79,17 +105,12 @@ def test_a_faster_program_is_called_improved(compare: Any, runs: dict[str, list[
     assert "Verdict: IMPROVED." in compare(*runs["before"], "--against", *runs["slower"])
 
 
-def test_folders_of_folders_count_each(
-    compare: Any, logs: dict[str, Path], runs: dict[str, list[str]], tmp_path: Path
-) -> None:
-    two = {side: tmp_path / side for side in ("slower", "before")}
-    for side, folder in two.items():
-        folder.mkdir()
-        for run in sorted(logs[side].iterdir())[:2]:
-            (folder / run.name).symlink_to(run)
-    of_folders = compare(two["slower"], "--against", two["before"])
+@pytest.mark.slow("test_run_summaries.py has the runs in folders, of which the summaries here are made")
+def test_folders_of_folders_count_each(compare: Any, logs: dict[str, Path]) -> None:
+    of_folders = compare(logs["slower"], "--against", logs["before"])
     assert of_folders.startswith("2 runs of 2 ranks, 27 steps after the first 3 against 2 runs")
-    assert of_folders == compare(*runs["slower"][:2], "--against", *runs["before"][:2])
+    one_by_one = {side: sorted(log.iterdir()) for side, log in logs.items()}
+    assert of_folders == compare(*one_by_one["slower"], "--against", *one_by_one["before"])
 
 
 def test_of_single_runs_it_is_told_what_differs_and_nothing_is_decided(
@@ -310,6 +331,7 @@ def test_the_command_knows_the_verdicts_of_comparisons() -> None:
     assert CHANGES == VERDICTS
 
 
+@pytest.mark.slow("imports all analyses for it; test_cli.py has that not even pandas is loaded for help")
 def test_scipy_is_not_loaded_before_it_is_needed() -> None:
     program = (
         "import sys; from timing_logger.cli.parser import build_parser; import timing_logger.analysis; "

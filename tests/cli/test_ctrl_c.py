@@ -90,8 +90,8 @@ def test_an_interrupt_ends_a_command_wherever_it_stands(
         assert started.ended() == (INTERRUPTED, "", "")
 
 
+@pytest.mark.slow("a command and its workers; a program below has such workers, and a command ctrl-c")
 def test_an_interrupt_ends_worker_processes(folder: Path, tmp_path: Path) -> None:
-    """The short one of these tests: the first command of ``make test`` that fails if the others do."""
     command = "waits", folder, "--engine", "pyarrow"
     with standing(tmp_path, "reading-in-c", "processes", *command) as started:
         assert len(of_session(started.process.pid)) > 1
@@ -99,6 +99,7 @@ def test_an_interrupt_ends_worker_processes(folder: Path, tmp_path: Path) -> Non
         assert started.ended() == (INTERRUPTED, "", "")
 
 
+@pytest.mark.slow("a command and its workers; a program with such workers is killed below")
 def test_the_death_of_a_command_ends_its_worker_processes(folder: Path, tmp_path: Path) -> None:
     command = "summary", folder, "--engine", "pyarrow"
     with standing(tmp_path, "reading-in-c", "processes", *command) as started:
@@ -141,8 +142,9 @@ def test_a_conversion_that_is_interrupted_leaves_no_folder(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow("the interrupt of a command is the same one, and make test has that of its workers")
-def test_an_interrupt_in_a_program_of_ones_own_is_an_exception_and_ends_the_workers(tmp_path: Path) -> None:
+@pytest.fixture
+def with_workers(tmp_path: Path) -> Iterator[Command]:
+    """A program of one's own, whose workers stand."""
     program = tmp_path / "program.py"
     program.write_text(
         "import hashlib, pathlib, signal, sys\n"
@@ -160,10 +162,25 @@ def test_an_interrupt_in_a_program_of_ones_own_is_an_exception_and_ends_the_work
     started = Command(tmp_path, [sys.executable, program, tmp_path / "stands"])
     try:
         started.wait_until_it_stands()
-        os.killpg(started.process.pid, signal.SIGINT)
-        assert started.ended() == (0, "interrupted\n", "")
+        yield started
     finally:
         end_session(started.process.pid)
+        started.process.communicate()
+
+
+def test_an_interrupt_in_a_program_of_ones_own_is_an_exception_and_ends_the_workers(
+    with_workers: Command,
+) -> None:
+    assert len(of_session(with_workers.process.pid)) > 1
+    os.killpg(with_workers.process.pid, signal.SIGINT)
+    assert with_workers.ended() == (0, "interrupted\n", "")
+
+
+@pytest.mark.slow("a rarer end of a program than the interrupt above, which ends the same workers")
+def test_the_death_of_a_program_of_ones_own_ends_its_workers(with_workers: Command) -> None:
+    with_workers.process.kill()
+    with_workers.process.wait(LIMIT_S)
+    wait_for_end_of_session(with_workers.process.pid)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from timing_logger.cli import main
 from timing_logger.cli.questions import QUESTIONS as COMMANDS
 from timing_logger.engine.live import Watcher
 from timing_logger.importing import import_inspector
+from timing_logger.report import snapshot_text
 from timing_logger.report.html.live_page import head_html, head_of
 from timing_logger.report.not_told import NEEDED_BY
 from timing_logger.run_info import NOT_TOLD
@@ -69,7 +70,8 @@ def asked(tmp_path: Path, question: str) -> list[str]:
     return further.get(question, [question, out])
 
 
-IN_MOST = ("summary", "stragglers", "hang", "report", "compare", "watch")
+IN_MOST = ("stragglers", "hang", "watch")
+ELSEWHERE = {"report": "the page of dumps says it below"}
 
 
 class Answers:
@@ -99,7 +101,10 @@ def of_steps(tmp_path_factory: pytest.TempPathFactory) -> Answers:
 
 @pytest.mark.parametrize(
     "question",
-    [one if one in IN_MOST else slow(one, "said in the same place as of stragglers") for one in ASKED],
+    [
+        one if one in IN_MOST else slow(one, ELSEWHERE.get(one, "said in the same place as of stragglers"))
+        for one in ASKED
+    ],
 )
 def test_an_answer_says_what_it_would_need_that_the_source_does_not_tell(
     of_steps: Answers, question: str
@@ -109,11 +114,11 @@ def test_an_answer_says_what_it_would_need_that_the_source_does_not_tell(
 
 
 WITH_JSON = [one for one in ASKED if one not in ("report", "trace", "watch")]
-FEW = ("stragglers", "hang", "summary")
+FEW = ("stragglers", "hang")
 
 
 @pytest.mark.parametrize(
-    "question", [one if one in FEW else slow(one, "three lists of different needs do") for one in WITH_JSON]
+    "question", [one if one in FEW else slow(one, "two lists of different needs do") for one in WITH_JSON]
 )
 def test_json_has_the_same_under_one_key(of_steps: Answers, question: str) -> None:
     told = json.loads(of_steps(*asked(of_steps.folder, question), "--json"))["not_told"]
@@ -158,19 +163,24 @@ def test_without_instants_a_summary_has_no_waits_and_no_shares_and_says_why(
     said = plain(answers("summary", str(answers.folder)))
     assert ("The ranks waited" in said, "waiting" in said, "100.0%" in said) == (verbose,) * 3
     assert ("Without instants it is not known who waited for whom" in said) != verbose
+    assert (" step: " in said) == verbose
     found = json.loads(answers("summary", str(answers.folder), "--json"))
     known = [found["ranks"][0][name] is not None for name in ("wall_s", "communication_share")]
     assert (known, bool(found["account"])) == ([verbose] * 2, verbose)
     assert (found["operations"][0]["wall_share"] is not None) == verbose
 
 
+def page_of(answers: Answers) -> str:
+    page = answers.folder / "page.html"
+    answers("report", str(answers.folder), "-o", str(page))
+    return page.read_text("utf-8")
+
+
 @with_and_without_instants
 def test_without_instants_the_page_has_no_waits_no_time_and_no_step_and_says_why(
-    of_dumps: dict[bool, Answers], tmp_path: Path, *, verbose: bool
+    of_dumps: dict[bool, Answers], *, verbose: bool
 ) -> None:
-    page = tmp_path / "page.html"
-    of_dumps[verbose]("report", str(of_dumps[verbose].folder), "-o", str(page))
-    said = page.read_text("utf-8")
+    said = page_of(of_dumps[verbose])
     for shown in (
         "The ranks waited",
         "Who waited for whom",
@@ -194,7 +204,7 @@ def test_without_instants_watch_has_no_waits_no_shares_and_no_rates_and_says_why
         for value in (now.waited_share, now.communication_share, now.rows_per_s, now.iterations_per_s)
     ]
     assert {math.isfinite(value) for value in (*figures, snapshot.window_s)} == {verbose}
-    said = plain(answers("watch", str(answers.folder), "--once"))
+    said = plain(snapshot_text(snapshot, 200))
     assert ("Ranks waited for" in said, "s of the run" in said) == (verbose, verbose)
     assert ("Without instants it is not known who waited for whom" in said) != verbose
     assert ("the newest rows of each rank" in said) != verbose
@@ -221,9 +231,9 @@ def test_an_event_of_watch_has_what_the_source_does_not_tell(of_dumps: dict[bool
 def test_of_a_run_that_recorded_itself_nothing_is_said_to_be_not_told(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["waits", str(SAMPLE), "--json"]) == 0
+    assert main(["bandwidth", str(SAMPLE), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["not_told"] == []
-    assert main(["waits", str(SAMPLE)]) == 0
+    assert main(["bandwidth", str(SAMPLE)]) == 0
     assert "Imported" not in capsys.readouterr().out
 
 
@@ -247,9 +257,8 @@ def test_the_end_of_an_import_is_not_that_of_the_run(of_steps: Answers) -> None:
     assert watched.startswith("The import has ended: 4 ranks")
 
 
-def test_the_page_says_it_too(of_steps: Answers) -> None:
-    of_steps(*asked(of_steps.folder, "report"))
-    assert "Imported (steps), from what does not tell" in (of_steps.folder / "page.html").read_text()
+def test_the_page_says_it_too(of_dumps: dict[bool, Answers]) -> None:
+    assert "Imported (inspector), from what does not tell" in page_of(of_dumps[False])
 
 
 def test_an_option_of_another_kind_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -275,6 +284,7 @@ def test_bandwidth_says_how_much_of_what_a_benchmark_reached_it_is(
     assert "% of what the OSU benchmarks reached at this size." in said
 
 
+@pytest.mark.slow("a whole report; the answer says it above")
 def test_the_page_has_it_beside_the_bandwidths(tmp_path: Path) -> None:
     expected = tmp_path / "osu.txt"
     expected.write_text(OSU)
@@ -302,13 +312,20 @@ def test_bandwidth_says_where_the_benchmark_measured_nothing_of_the_run(
     assert "Nothing here is an operation and a size that the OSU" in plain(capsys.readouterr().out)
 
 
+@pytest.mark.slow("a summary without instants has no step above")
 @pytest.mark.parametrize("question", ["stragglers", "summary"])
 def test_of_a_source_without_instants_no_step_is_drawn(of_dumps: dict[bool, Answers], question: str) -> None:
     for verbose, answers in of_dumps.items():
         assert (" step: " in answers(question, str(answers.folder))) == verbose
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGINT, id="ctrl-c"),
+        slow(signal.SIGTERM, "it ends the import as ctrl-c does", id="sigterm"),
+    ],
+)
 def test_a_log_is_followed_until_a_signal_comes_and_its_rows_are_there_meanwhile(
     tmp_path: Path, number: signal.Signals, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -336,6 +353,7 @@ def test_a_log_is_followed_until_nothing_is_added(tmp_path: Path, capsys: pytest
     assert f"{RANKS * STEPS} rows of 4 ranks, from steps." in plain(capsys.readouterr().out)
 
 
+@pytest.mark.slow("tests/importing follows dumps; the option is tried with a log")
 def test_dumps_are_followed_until_nothing_is_added(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

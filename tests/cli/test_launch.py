@@ -15,6 +15,8 @@ from limits import LIMIT_S, PROCESS_S
 from slow import slow
 from timed_jobs import ENVIRONMENT, PROGRAMS, RUN, timed, timed_warm
 
+from timing_logger.cli import main
+
 
 def shell(
     script: str, *arguments: object, cwd: Path | None = None, interpreter: str = sys.executable
@@ -32,15 +34,17 @@ def shell(
     )
 
 
-@pytest.mark.parametrize("code", [slow(0, "a code that is not 0 is the harder case"),
-                                  slow(3, "tests below end with 3"), 255])  # fmt: skip
+@pytest.mark.slow("jobs of tests below end with 3 and 7, which the command does, too")
+@pytest.mark.parametrize("code", [0, 3, 255])
 def test_the_exit_code_is_the_jobs(tmp_path: Path, code: int) -> None:
     assert timed(tmp_path, [sys.executable, "-c", f"raise SystemExit({code})"]).returncode == code
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGKILL, slow(signal.SIGSEGV, "it ends the command as the others do"), signal.SIGTERM]
-)
+    "number",
+    [*(slow(one, "as SIGTERM does, for which the command has a handler")
+       for one in (signal.SIGKILL, signal.SIGSEGV)), signal.SIGTERM],
+)  # fmt: skip
 def test_a_job_that_a_signal_ends_ends_the_command_by_it(tmp_path: Path, number: signal.Signals) -> None:
     program = f"""
 import os, resource
@@ -77,34 +81,43 @@ while True:
     job.stdout.close()
 
 
-def test_what_cannot_be_run_is_an_error_that_says_so(tmp_path: Path) -> None:
-    job = timed(tmp_path, ["no-such-program"])
-    assert job.returncode == 2
-    assert (
-        job.stderr == "timing-logger: COMMAND: 'no-such-program' cannot be run: No such file or directory.\n"
-    )
+def refused(capfd: pytest.CaptureFixture[str], folder: Path, *command: str) -> str:
+    """What the command says that ends with 2, and without the job."""
+    assert main(["run", "--log-dir", str(folder), "--", *command]) == 2
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    return captured.err
 
 
-def test_nothing_to_run_is_an_error_that_says_what_to_type(tmp_path: Path) -> None:
-    job = timed(tmp_path, [])
-    assert (job.returncode, job.stderr.count("\n")) == (2, 1)
-    assert "-- torchrun train.py" in job.stderr
+def test_what_cannot_be_run_is_an_error_that_says_so(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    said = refused(capfd, tmp_path, "no-such-program")
+    assert said == "timing-logger: COMMAND: 'no-such-program' cannot be run: No such file or directory.\n"
 
 
-def test_a_folder_that_cannot_be_made_is_an_error_before_the_job_starts(tmp_path: Path) -> None:
+def test_nothing_to_run_is_an_error_that_says_what_to_type(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    said = refused(capfd, tmp_path)
+    assert said.count("\n") == 1
+    assert "-- torchrun train.py" in said
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_before_the_job_starts(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "file").write_text("")
-    job = timed(tmp_path / "file", [sys.executable, "-c", "print('ran')"])
-    assert (job.returncode, job.stdout) == (2, "")
-    assert str(tmp_path / "file") in job.stderr
+    assert str(tmp_path / "file") in refused(capfd, tmp_path / "file", "echo", "ran")
 
 
 @pytest.mark.parametrize("code", [slow(0, "a code that is not 0 is the harder case"), 3])
 @pytest.mark.parametrize(
     "redirection",
     [
-        "2>&-", "2>/dev/full", "<&- >&- 2>&-", ">/dev/full 2>&1",
+        "<&- >&- 2>&-", ">/dev/full 2>&1",
         *(slow(one, "to have further streams closed or full is the harder case")
-          for one in (">&-", ">/dev/full", ">&- 2>&-")),
+          for one in (">&-", ">/dev/full", ">&- 2>&-", "2>&-", "2>/dev/full")),
     ],
 )  # fmt: skip
 def test_the_exit_code_is_the_jobs_though_nothing_can_be_said(
@@ -122,6 +135,7 @@ def test_the_exit_code_is_the_jobs_though_the_verdict_cannot_be_said(tmp_path: P
     assert list(tmp_path.glob("timing-rank*.csv"))
 
 
+@pytest.mark.slow("once the job has ended, a verdict that cannot be said changes as little, above")
 def test_the_exit_code_is_the_jobs_though_the_report_cannot_be_written(tmp_path: Path) -> None:
     program = (
         "from timing_logger import init_timing_logger, shutdown_timing_logger\n"
@@ -135,19 +149,20 @@ def test_the_exit_code_is_the_jobs_though_the_report_cannot_be_written(tmp_path:
     assert "timing-logger: the job has ended" in job.stderr
 
 
-def test_a_job_may_remove_the_working_folder(tmp_path: Path) -> None:
+@pytest.mark.slow("a folder that is gone from the beginning is tried below")
+@pytest.mark.parametrize("log_dir", ["logs", "../logs"])
+def test_a_job_may_remove_the_working_folder(log_dir: str, tmp_path: Path) -> None:
     folder = tmp_path / "work"
     folder.mkdir()
-    for log_dir in ("logs", tmp_path / "logs"):
-        folder.mkdir(exist_ok=True)
-        remove = f"rm -r {shlex.quote(str(folder))}; exit 3"
-        job = shell('"$@"', "--log-dir", log_dir, "--", "sh", "-c", remove, cwd=folder)
-        assert job.returncode == 3
-        assert "Traceback" not in job.stderr
-        assert "nothing was recorded in" in job.stderr
+    logs = os.path.normpath(folder / log_dir) if log_dir.startswith("..") else log_dir
+    remove = f"rm -r {shlex.quote(str(folder))}; exit 3"
+    job = shell('"$@"', "--log-dir", logs, "--", "sh", "-c", remove, cwd=folder)
+    assert job.returncode == 3
+    assert "Traceback" not in job.stderr
+    assert "nothing was recorded in" in job.stderr
 
 
-@pytest.mark.parametrize("log_dir", ["elsewhere", None])
+@pytest.mark.parametrize("log_dir", [slow("elsewhere", "to have no folder for the logs is harder"), None])
 def test_a_job_is_run_where_the_working_folder_is_gone(log_dir: str | None, tmp_path: Path) -> None:
     folder = tmp_path / "work"
     folder.mkdir()

@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 import warm
+from snapshots import BEGINS, ENDS
 from timed_jobs import timed_warm, torchrun
 
 from timing_logger.cli import main
+from timing_logger.cli.monitored import JobMonitor
+from timing_logger.monitoring.events import event_of
+from timing_logger.monitoring.watched_run import WatchedRun
 
 TOLD = """
 import time
@@ -77,6 +81,9 @@ def monitored_ranks(folder: Path, text: str) -> tuple[int, str]:
     return monitored(folder, *torchrun(warm.python(), 3), program)
 
 
+@pytest.mark.slow(
+    "three ranks for ten seconds; the lines are tried below, and monitors of programs are quick"
+)
 @pytest.mark.serial  # ranks that lack a processor now and then are slow now and then, which is told, too
 def test_it_says_when_a_rank_is_found_slow_and_when_that_is_over(tmp_path: Path) -> None:
     status, said = monitored_ranks(tmp_path / "logs", UNCHANGED)
@@ -107,6 +114,15 @@ def test_the_exit_code_is_the_jobs_and_its_monitor_ends_with_it(tmp_path: Path) 
     status, said = monitored(tmp_path / "logs", sys.executable, "-c", ends)
     assert status == 7, said
     assert "monitor" not in said
+
+
+def test_what_begins_and_ends_is_said_in_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    monitor = JobMonitor()
+    events = [event_of(change, WatchedRun()) for change in (BEGINS, ENDS)]
+    for event in events:
+        monitor.hear({"event": event})
+    said = re.findall(r"^timing-logger: \d\d:\d\d:\d\d (.*)$", capsys.readouterr().err, re.MULTILINE)
+    assert said == [events[0]["text"], f"over: {events[1]['text']}"]
 
 
 @pytest.mark.parametrize("option", [["--webhook", "https://a.example"], ["--prometheus", "9400"]])

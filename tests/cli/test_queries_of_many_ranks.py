@@ -45,9 +45,10 @@ def folder_of(n_ranks: int, path: Path) -> Path:
 
 
 SAME = "asked for in the way of the verdict"
+COMMANDS = ["stragglers", *(slow(one, SAME) for one in ("summary", "report", "trace"))]
 
 
-@pytest.mark.parametrize("command", [slow("summary", SAME), "stragglers", slow("report", SAME), "trace"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_folder_is_listed_as_often_for_many_ranks_as_for_few(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

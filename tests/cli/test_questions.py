@@ -111,6 +111,7 @@ def test_the_slow_rank_is_named_with_its_cost_window_and_operation(
     assert "in each of 40 steps, throughout (iterations 0 to 39), in BACKWARD. Certain." in text
 
 
+@pytest.mark.slow("the question why is asked in test_questions_of_causes.py, where nothing was counted")
 def test_the_conditions_that_decided_are_shown_where_they_are_asked_for(
     ask_once: Any, with_slow_rank: Path
 ) -> None:
@@ -169,12 +170,20 @@ def test_who_waits_for_whom(ask_once: Any, with_slow_rank: Path) -> None:
     assert "Group world" in ask_once("waits", with_slow_rank)
 
 
-def test_collectives_that_do_not_fit_together_are_told(ask: Any, tmp_path: Path) -> None:
+@pytest.fixture
+def with_missing_row(tmp_path: Path) -> Path:
     table = data_parallel(factors(3, 4))
     missing = (table["rank"] == 1) & (table["operation"] == "ALLREDUCE") & (table["iteration"] == 2)
-    folder = write_table(tmp_path, table[~missing])
-    assert "Of 3 collectives 1 are incomplete" in on_one_line(ask("waits", folder))
-    (flawed,) = json.loads(ask("waits", folder, "--json"))["flawed_collectives"]
+    return write_table(tmp_path, table[~missing])
+
+
+def test_collectives_that_do_not_fit_together_are_told(ask: Any, with_missing_row: Path) -> None:
+    assert "Of 3 collectives 1 are incomplete" in on_one_line(ask("waits", with_missing_row))
+
+
+@pytest.mark.slow("tests/analysis has what is found of such collectives, and the text says it above")
+def test_json_has_the_collectives_that_do_not_fit_together(ask: Any, with_missing_row: Path) -> None:
+    (flawed,) = json.loads(ask("waits", with_missing_row, "--json"))["flawed_collectives"]
     assert (flawed["seq"], flawed["state"], flawed["why"]) == (2, "incomplete", "rank 1 missing")
 
 
@@ -202,9 +211,12 @@ def test_totals_are_by_whatever_is_asked_for(ask: Any, healthy: Path) -> None:
 # -- options that all have ---------------------------------------------------------------------------
 
 
+BEFORE = "rows are selected before a question is asked, and other questions are asked of some"
 SELECTED_ELSEWHERE = {
     "summary": "a test below selects the iterations of a summary",
-    "what-if": "rows are selected before a question is asked, and six other questions are asked of some",
+    "what-if": BEFORE,
+    "waits": BEFORE,
+    "stragglers": BEFORE,
 }
 
 
@@ -250,6 +262,13 @@ EVERY_CHOICE = [[name] for name in OF_ITERATIONS] + [
     ["report", "-o", "out"],
     ["trace", "-o", "out"],
 ]
+AS_OF_BANDWIDTH = "refused in the same place as of bandwidth, and by this engine as of the summary"
+SOME_CHOICES = [
+    choice
+    if choice in (["bandwidth"], ["summary", "--engine", "pyarrow"]) or "-o" in choice
+    else slow(choice, AS_OF_BANDWIDTH)
+    for choice in EVERY_CHOICE
+]
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
@@ -278,7 +297,7 @@ def test_ranks_that_there_are_not_are_an_error_that_names_those_there_are(
     assert not any(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("command", EVERY_CHOICE, ids=" ".join)
+@pytest.mark.parametrize("command", SOME_CHOICES, ids=" ".join)
 @pytest.mark.parametrize("iterations", ["40:", slow("9:3", "refused in the same place for each command")])
 def test_iterations_that_there_are_not_are_an_error_that_names_those_there_are(
     capsys: pytest.CaptureFixture[str], healthy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
@@ -294,7 +313,7 @@ def test_iterations_of_one_rank_are_those_of_all(ask: Any, tmp_path: Path) -> No
     """The first file may have been sampled otherwise."""
     for rank in range(2):
         write_timing_file(tmp_path, rank, [record(iteration=rank)])
-    assert json.loads(ask("summary", tmp_path, "--iterations", "1:", "--json"))["ranks"][0]["rank"] == 1
+    assert json.loads(ask("overlap", tmp_path, "--iterations", "1:", "--json"))["overlap"][0]["rank"] == 1
 
 
 def test_rows_of_no_iteration_are_said_to_be_of_none(
@@ -325,16 +344,32 @@ LITTLE = {
 }
 
 
-@pytest.mark.parametrize("question", NAMES)
+OF_A_SUMMARY = "a file without rows is summarised in test_cli.py"
+WITHOUT_ROWS = "one row without a duration is the harder case, and others have no row"
+ONE_ROW, NO_ROWS = "one row", "no rows"
+
+
+def asked_of_little(question: str, rows: str, *flags: str) -> Any:
+    """The parameter for a question about few rows, which is slow where another is as hard."""
+    if rows == "one rank":
+        reason = AS_TEXT if flags else OF_FIVE_ROWS
+    elif flags:
+        reason = "" if (rows, question) in ((ONE_ROW, "bandwidth"), (ONE_ROW, "overlap")) else AS_TEXT
+    elif rows == NO_ROWS:
+        reason = "" if question in ("stragglers", "hang", "bandwidth") else WITHOUT_ROWS
+    else:
+        reason = OF_A_SUMMARY if question == "summary" else ""
+    marks = [pytest.mark.slow(reason)] if reason else []
+    return pytest.param(question, rows, [*flags], marks=marks, id=" ".join((question, rows, *flags)))
+
+
 @pytest.mark.parametrize(
-    ("rows", "flag"),
+    ("question", "rows", "flag"),
     [
-        ("no rows", []),
-        ("one row", []),
-        pytest.param("one rank", [], marks=pytest.mark.slow(OF_FIVE_ROWS)),
-        ("one row", ["--json"]),
-        pytest.param("no rows", ["--json"], marks=pytest.mark.slow(AS_TEXT)),
-        pytest.param("one rank", ["--json"], marks=pytest.mark.slow(AS_TEXT)),
+        asked_of_little(question, rows, *flags)
+        for question in NAMES
+        for rows in LITTLE
+        for flags in ([], ["--json"])
     ],
 )
 def test_every_question_has_an_answer_to_little(
@@ -344,7 +379,15 @@ def test_every_question_has_an_answer_to_little(
     assert ask(question, tmp_path, *flag) != ""
 
 
-@pytest.mark.parametrize("question", NAMES)
+OF_THIS_WIDTH = {
+    "summary": "test_cli.py has the width of a summary",
+    "what-if": "its tables are those of other answers, and its sentences are wrapped as a verdict is",
+}
+
+
+@pytest.mark.parametrize(
+    "question", [slow(name, OF_THIS_WIDTH[name]) if name in OF_THIS_WIDTH else name for name in NAMES]
+)
 @pytest.mark.parametrize("width", [80, slow(120, "the narrow terminal is the harder case")])
 def test_no_answer_is_wider_than_the_terminal(
     ask: Any, ask_once: Any, with_slow_rank: Path, question: str, width: int, monkeypatch: pytest.MonkeyPatch
@@ -362,9 +405,14 @@ def with_hostile_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_table(tmp_path_factory.mktemp("hostile"), table)
 
 
+NAMES_ELSEWHERE = {
+    "summary": "test_cli.py prints such names",
+    **dict.fromkeys(("waits", "stragglers", "what-if"), "names in tables are printed as those of bandwidth"),
+}
+
+
 @pytest.mark.parametrize(
-    "question",
-    [slow(one, "test_cli.py prints such names") if one == "summary" else one for one in NAMES],
+    "question", [slow(one, NAMES_ELSEWHERE[one]) if one in NAMES_ELSEWHERE else one for one in NAMES]
 )
 def test_names_cannot_reach_the_terminal(ask: Any, with_hostile_names: Path, question: str) -> None:
     assert "\x1b" not in ask(question, with_hostile_names)
@@ -397,7 +445,7 @@ def test_a_trace_holds_the_selected_ranks(ask: Any, healthy: Path, tmp_path: Pat
     assert sorted(name.split(" (")[0] for name in names) == ["rank 1", "rank 3"]
 
 
-@pytest.mark.parametrize("to", ["parquet", "csv", "jsonl"])
+@pytest.mark.parametrize("to", ["parquet", "csv", slow("jsonl", "tests/reading has what each format holds")])
 def test_a_run_is_converted_once(
     ask: Any, healthy: Path, tmp_path: Path, to: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -422,7 +470,7 @@ def test_parquet_is_asked_as_the_timing_files_are(
 ) -> None:
     pytest.importorskip("pyarrow", reason="Parquet needs pyarrow, see the extra 'parquet'")
     ask("convert", with_slow_rank, "--to", "parquet", "-o", tmp_path / "run")
-    assert ask("stragglers", tmp_path / "run") == ask_once("stragglers", with_slow_rank)
+    assert ask("bandwidth", tmp_path / "run") == ask_once("bandwidth", with_slow_rank)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
@@ -452,6 +500,7 @@ def test_a_look_at_a_run_shows_its_ranks_and_verdict(
     assert "Verdict: rank 2 costs this run" in text
 
 
+@pytest.mark.slow("test_watcher.py has one in a terminal, which goes on and ends with an interrupt")
 def test_watching_goes_on_and_ends_cleanly_with_an_interrupt(tmp_path: Path) -> None:
     run = write_table(tmp_path / "run", data_parallel(factors(10, 2)), closed=False)
     command = [warm.python(), "-c", INTERRUPTIBLE_CLI, "watch", str(run), "--interval", "0.1"]
@@ -498,6 +547,7 @@ def test_what_if_says_how_long_the_run_would_have_taken_and_what_gains_most(
     assert {row["fix"] for row in best["repairs"]} == {"rank=2", "operation=BACKWARD"}
 
 
+@pytest.mark.slow("tests/analysis has several repairs; what one makes of the run is said above")
 def test_what_if_has_several_repairs_and_says_each_in_json(ask: Any, with_slow_rank: Path) -> None:
     fixes = ["--fix", "rank=2", "--fix", "without=DATA"]
     answer = json.loads(ask("what-if", with_slow_rank, *fixes, "--json"))["answer"]

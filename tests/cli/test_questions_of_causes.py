@@ -31,6 +31,7 @@ def test_the_verdict_states_what_coincides(folder: Path, capsys: pytest.CaptureF
     assert "Looked at for what coincides" not in said
 
 
+@pytest.mark.slow("tests/report has the sentence, and the question why is asked without counters below")
 def test_why_adds_what_was_looked_at(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "Looked at for what coincides: " in _said(capsys, folder, "--why")
 
@@ -41,6 +42,7 @@ def test_json_has_the_figures_of_the_cause(folder: Path, capsys: pytest.CaptureF
     assert 0 < cause["chance"] <= 0.01
 
 
+@pytest.mark.slow("the command reads the files by the same functions, and its JSON has the cause")
 def test_a_program_that_reads_the_files_is_told_the_same(folder: Path) -> None:
     verdict = stragglers(read_timings(folder), host=read_host_counters(folder))
     assert verdict.cause is not None
@@ -59,12 +61,13 @@ def test_without_counters_a_slow_rank_is_named_all_the_same(
 ) -> None:
     for path in folder.glob("timing-*"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
-    said = _said(capsys, tmp_path)
+    said = _said(capsys, tmp_path, "--why")
     assert "Verdict: rank 2 costs this run" in said
     assert "oincides" not in said
-    assert "No host counters were looked at." in _said(capsys, tmp_path, "--why")
+    assert "No host counters were looked at." in said
 
 
+@pytest.mark.slow("tests/analysis repairs causes; that the command reads the counters is held by the verdict")
 def test_what_if_repairs_a_cause_that_host_counters_show(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,6 +19,7 @@ from simulated_runs import data_parallel, factors
 from timing_files import write_table
 
 from timing_logger.cli import main
+from timing_logger.cli.served import _who_can_read
 
 
 @contextmanager
@@ -44,6 +45,14 @@ def test_it_prints_an_address_that_has_the_page_until_ctrl_c(tmp_path: Path) -> 
     assert process.returncode == 0
 
 
+def test_who_can_read_a_page_depends_on_its_address() -> None:
+    assert _who_can_read("127.0.0.1").startswith("Only this machine can reach it")
+    said = _who_can_read("0.0.0.0")
+    assert said.startswith("Whoever reaches 0.0.0.0 over the network and knows this address can read it")
+    assert "not encrypted" in said
+
+
+@pytest.mark.slow("another page; what is said of its address is tried above")
 def test_on_another_address_it_says_who_can_read(tmp_path: Path) -> None:
     with serving(tmp_path, "--address", "0.0.0.0") as (_, (url, who)):
         assert url.startswith(f"http://{socket.gethostname()}:")

@@ -152,7 +152,7 @@ def go(stands: Path) -> None:
     "command",
     [
         slow(["stragglers"], "the warning below is above the progress of this engine, too", id="stragglers"),
-        pytest.param(["waits", "--json", "--engine", "pyarrow"], id="waits --json --engine pyarrow"),
+        pytest.param(["bandwidth", "--json", "--engine", "pyarrow"], id="bandwidth --json --engine pyarrow"),
     ],
 )
 def test_a_terminal_shows_the_stages_and_is_left_as_it_was(
@@ -183,6 +183,7 @@ def test_nothing_is_shown_before_two_seconds_have_passed() -> None:
     assert shown_progress._QUIET_S == 2.0
 
 
+@pytest.mark.slow("other tests of commands run without a terminal, and look at stderr")
 def test_without_a_terminal_nothing_is_shown(folder: Path, tmp_path: Path) -> None:
     go(tmp_path / "stands")
     command = command_on(folder, tmp_path / "stands", "bandwidth", "--json", at_once=True)

@@ -101,6 +101,7 @@ def test_the_stated_uncertainty_covers_the_error(name: str) -> None:
     assert all(covered)
 
 
+@pytest.mark.slow("why the method is what it is; how right it is is quick")
 @pytest.mark.parametrize("name", ["heavy tails", "one way busy"])
 def test_the_mean_of_all_exchanges_is_ten_times_worse(name: str) -> None:
     rng = random.Random(name)

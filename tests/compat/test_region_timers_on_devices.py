@@ -200,6 +200,7 @@ def test_an_exception_of_the_users_own_passes_while_folding(
     assert timer.call_count == 3
 
 
+@pytest.mark.slow("a signal at any moment; what timers count is quick")
 def test_exceptions_from_a_signal_handler_leave_a_timer_that_works() -> None:
     run = run_python(
         """

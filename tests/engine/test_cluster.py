@@ -93,8 +93,8 @@ LATER = ["--iterations", "1:"]
 ASKED = [[question.name, *(LATER if question.of_iterations else [])] for question in QUESTIONS]
 
 
-QUICK = ("bandwidth", "overlap")
-AS_OF_QUICK = pytest.mark.slow("workers are asked in the same way as for bandwidth and overlap")
+QUICK = ("bandwidth",)
+AS_OF_QUICK = pytest.mark.slow("workers are asked in the same way as for bandwidth")
 
 
 @pytest.mark.parametrize(
@@ -127,6 +127,7 @@ def test_a_report_by_the_workers_of_a_scheduler_is_that_of_all_rows(
     assert (tmp_path / "dask.html").read_text() == (tmp_path / "whole.html").read_text()
 
 
+@pytest.mark.slow("test_communication_rows.py has such speeds; workers are asked as for bandwidth")
 def test_speeds_of_another_run_are_measured_by_the_workers_too(
     folder: Path, client: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -252,7 +253,7 @@ def in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "batches_of", partial(rows.batches_of, n_bytes=15_000))
 
 
-@pytest.mark.slow("starts two more processes; that workers are lost is noticed where all of them are gone")
+@pytest.mark.slow("starts two more processes; what no worker does is noticed where there is none")
 @pytest.mark.parametrize("question", ["summary", "waits"])
 def test_what_a_killed_worker_had_done_another_does_again(
     many_ranks: Path,
@@ -278,6 +279,18 @@ def test_what_a_killed_worker_had_done_another_does_again(
     assert json.loads(capsys.readouterr().out) == json.loads(expected)
 
 
+def test_where_there_is_no_worker_that_is_said(
+    folder: Path, scheduler: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "PATIENCE_S", 0.6)
+    monkeypatch.setattr(cluster, "_LOOK_S", 0.1)
+    assert main(["summary", str(folder), "--scheduler", scheduler]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"--scheduler: {scheduler} has had no worker for 1 s." in said.err
+
+
+@pytest.mark.slow("starts a worker to kill it; a scheduler that has none says the same above")
 def test_where_all_workers_are_gone_that_is_said(
     many_ranks: Path,
     dask: Processes,
@@ -294,7 +307,7 @@ def test_where_all_workers_are_gone_that_is_said(
     assert f"--scheduler: {dask.address} has had no worker for 1 s." in said.err
 
 
-@pytest.mark.slow("starts Dask twice; that the work cannot be done is also said where all workers are gone")
+@pytest.mark.slow("starts Dask twice; that the work cannot be done is also said where there is no worker")
 def test_where_the_scheduler_dies_that_is_said(
     many_ranks: Path,
     whole_dask: Processes,
@@ -321,10 +334,13 @@ def nobodys_address() -> str:
         return f"tcp://127.0.0.1:{nobodys.getsockname()[1]}"
 
 
-@pytest.mark.parametrize("address", ["", "nonsense", "ftp://127.0.0.1:8786"])
+@pytest.mark.parametrize(
+    "address", ["", "nonsense", slow("ftp://127.0.0.1:8786", "no address either, as what is nonsense")]
+)
 def test_a_scheduler_that_is_not_there_is_one_error(
-    folder: Path, capsys: pytest.CaptureFixture[str], address: str
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
+    monkeypatch.setattr(cluster, "_CONNECT_S", 0.5)
     address = address or nobodys_address()
     with time_limit(25):  # Dask's own limit is 30 s
         assert main(["summary", str(folder), "--scheduler", address]) == 2

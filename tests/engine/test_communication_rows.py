@@ -217,6 +217,7 @@ def test_all_rows_are_given_at_once_process_by_process(difficult: Path) -> None:
     assert rows["rank"].is_monotonic_increasing
 
 
+@pytest.mark.slow("a rarer case of a rank that begins a second time, which the difficult run has")
 def test_a_life_of_a_rank_without_collectives_counts_as_one(tmp_path: Path) -> None:
     """The second life of rank 0 is not matched with the first of rank 1."""
     steps = [record(seq=seq, group_size=2, elapsed_ms=2.0) for seq in range(4)]
@@ -224,6 +225,7 @@ def test_a_life_of_a_rank_without_collectives_counts_as_one(tmp_path: Path) -> N
     assert_batches_say_the_same(tmp_path)
 
 
+@pytest.mark.slow("a rarer case of a rank that begins a second time, which the difficult run has")
 def test_a_rank_of_which_the_first_file_is_lost_is_matched_in_batches_as_in_the_table(tmp_path: Path) -> None:
     steps = [record(seq=seq, group_size=3, elapsed_ms=2.0) for seq in range(4)]
     written(tmp_path, [[steps, steps]] * 3)
@@ -279,7 +281,7 @@ processes = st.lists(st.lists(st.lists(rows, max_size=8), min_size=1, max_size=2
 
 
 @given(processes)
-@settings(deadline=None, max_examples=examples(10))
+@settings(deadline=None, max_examples=examples(5))
 @pytest.mark.filterwarnings("ignore:.*left out")
 def test_batches_say_the_same_of_any_rows(ranks: list[list[list[Record]]]) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
@@ -290,7 +292,9 @@ def test_batches_say_the_same_of_any_rows(ranks: list[list[list[Record]]]) -> No
 # -- memory --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("asked", [WAITS, ACCOUNT, OVERVIEW, STRAGGLERS])
+@pytest.mark.parametrize(
+    "asked", [WAITS, OVERVIEW, *(slow(one, "refused as waits are") for one in (ACCOUNT, STRAGGLERS))]
+)
 def test_without_room_for_the_rows_the_error_says_how_to_choose_fewer(
     difficult: Path, monkeypatch: pytest.MonkeyPatch, asked: Analysis[Any]
 ) -> None:

@@ -71,9 +71,10 @@ def write_run(folder: Path, *, ranks: int = 3, steps: int = 24) -> Path:
     return folder
 
 
+@pytest.mark.slow("the summary of odd files is the harder case")
 @pytest.mark.filterwarnings("ignore:.*left out")
-@pytest.mark.parametrize("incarnations", ["latest", slow("all", "of odd files all are asked for")])
-@pytest.mark.parametrize("engine", ["pandas", slow("pyarrow", "it is asked for the summary of odd files")])
+@pytest.mark.parametrize("incarnations", ["latest", "all"])
+@pytest.mark.parametrize("engine", ["pandas", "pyarrow"])
 def test_the_summary_of_the_files_is_that_of_their_rows(
     tmp_path: Path, engine: Any, incarnations: Any
 ) -> None:
@@ -109,6 +110,7 @@ def test_the_parts_of_processes_make_the_summary_of_all(ranks: list[list[Record]
         assert_same_summary(OVERVIEW.reduce(parts), analysis.overview(timings))
 
 
+@pytest.mark.slow("asks for two summaries; that the engines say the same is compared below, and of odd files")
 def test_the_command_says_the_same_with_either_engine(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -125,11 +127,11 @@ def test_the_command_says_the_same_with_either_engine(
 @pytest.mark.parametrize(
     ("ranks", "iterations"),
     [
-        ({0, 2}, None),
-        (None, slice(3, 20)),
+        ({0, 2}, slice(3, 20)),
         ({0, 2}, slice(500, 600)),
+        slow_choice({0, 2}, None),
+        slow_choice(None, slice(3, 20)),
         slow_choice(None, None),
-        slow_choice({0, 2}, slice(3, 20)),
         slow_choice(None, slice(500, 600)),
     ],
 )
@@ -175,9 +177,8 @@ def small_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 QUESTIONS = ["bandwidth", "stragglers", "waits", "compression", "overlap", "overlap --by iteration"]
 QUICK = [
-    ("bandwidth", "pandas", "text"),
-    ("bandwidth", "pyarrow", "json"),
-    ("stragglers", "pandas", "json"),
+    ("bandwidth", "pyarrow", "text"),
+    ("overlap", "pandas", "json"),
 ]
 AS_IN_BATCHES = pytest.mark.slow("what is found in batches is compared with what is found in the table")
 
@@ -303,9 +304,15 @@ def test_stragglers_and_the_overview_need_only_the_columns_that_they_name() -> N
     run = a_run()
     names = [*analysis.COLUMNS_OF["stragglers"], "rank", "incarnation"]
     assert analysis.stragglers(run[names]) == analysis.stragglers(run)
-    pd.testing.assert_frame_equal(analysis.windows(run[names]), analysis.windows(run))
     names = [*analysis.COLUMNS_OF["overview"], "rank", "incarnation"]
     assert_same_summary(analysis.overview(run[names]), analysis.overview(run))
+
+
+@pytest.mark.slow("windows need what stragglers need, which finds them")
+def test_windows_need_only_the_columns_of_stragglers() -> None:
+    run = a_run()
+    names = [*analysis.COLUMNS_OF["stragglers"], "rank", "incarnation"]
+    pd.testing.assert_frame_equal(analysis.windows(run[names]), analysis.windows(run))
 
 
 @pytest.mark.parametrize("name", ANALYSES)
@@ -320,6 +327,7 @@ def test_an_analysis_of_categoricals_says_the_same(name: str) -> None:
     pd.testing.assert_frame_equal(as_text(ANALYSES[name](coded)), as_text(ANALYSES[name](run)))
 
 
+@pytest.mark.slow("the tables that stragglers are found in are those of the analyses above")
 def test_stragglers_of_categoricals_are_the_same() -> None:
     slow = factors(40, 4, noise=0.05)
     slow[:, 2] *= 2
@@ -342,7 +350,7 @@ def test_where_the_system_does_not_tell_its_memory_nothing_is_refused(
     run(Query(timing_files(folder, engine="pyarrow")), OVERVIEW)
 
 
-@pytest.mark.parametrize("most_threads", [1, 4])
+@pytest.mark.parametrize("most_threads", [1, slow(4, "threads of the same work; processes send it, too")])
 def test_threads_and_processes_make_the_same_summary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_threads: int
 ) -> None:
@@ -379,7 +387,7 @@ def odd_rows(rank: int) -> list[Record]:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("incarnations", ["all", slow("latest", "of sound files these are asked for")])
+@pytest.mark.parametrize("incarnations", ["latest", slow("all", "as of the latest, with no file left out")])
 def test_the_summary_of_odd_and_of_damaged_files_is_that_of_their_rows(
     tmp_path: Path, damages: tuple[bytes, ...], incarnations: Any
 ) -> None:

@@ -107,6 +107,7 @@ def test_the_exit_status_says_whether_any_promise_was_broken(
     assert command.main(["--short"]) == status
 
 
+@pytest.mark.slow("of the campaign of faults; make faults runs it")
 def test_only_what_did_not_hold_in_an_earlier_run_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,6 +94,7 @@ finish(400)
     assert operations(tmp_path) == ["PARENT"] * 400
 
 
+@pytest.mark.slow("records of fork hooks that come before ours; forks of programs are quick in test_fork.py")
 def test_a_record_with_metadata_of_an_earlier_fork_hook_does_not_stop_the_parents_flush_thread(
     tmp_path: Path,
 ) -> None:
@@ -112,6 +113,7 @@ finish(20)
     assert operations(tmp_path) == ["PARENT"] * 20
 
 
+@pytest.mark.slow("records of fork hooks that come before ours; forks of programs are quick in test_fork.py")
 def test_finalizers_that_record_in_thirty_children_leave_the_parents_records_alone(
     tmp_path: Path,
 ) -> None:
@@ -137,6 +139,7 @@ finish(30)
     assert operations(tmp_path) == ["PARENT"] * 30
 
 
+@pytest.mark.slow("records of fork hooks that come before ours; forks of programs are quick in test_fork.py")
 def test_an_operation_of_the_parent_that_ends_in_an_earlier_fork_hook_stays_open_in_the_parent(
     tmp_path: Path,
 ) -> None:
@@ -202,6 +205,7 @@ finish(5)
     )
 
 
+@pytest.mark.slow("records of fork hooks that come before ours; forks of programs are quick in test_fork.py")
 def test_a_child_forked_in_c_that_goes_on_in_python_writes_nothing_and_ends(tmp_path: Path) -> None:
     run(
         FORKED_IN_C
@@ -253,6 +257,7 @@ os.kill(os.getpid(), signal.SIGKILL)
             os.kill(child, signal.SIGKILL)
 
 
+@pytest.mark.slow("records of fork hooks that come before ours; forks of programs are quick in test_fork.py")
 def test_sigterm_to_a_child_forked_in_c_does_not_end_the_parent(tmp_path: Path) -> None:
     run(
         FORKED_IN_C

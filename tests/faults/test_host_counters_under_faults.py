@@ -118,6 +118,7 @@ logger.close()
 MEGABYTES = 16
 
 
+@pytest.mark.slow("one more fault of counters; a stop and a forked child are quick")
 def test_what_a_process_reads_from_a_disk_is_in_its_lines(tmp_path: Path) -> None:
     large = tmp_path / "large"
     with large.open("wb") as file:
@@ -226,6 +227,7 @@ def test_a_removed_folder_costs_the_lines_that_were_in_it_and_no_others(tmp_path
     assert (tmp_path / "logs" / "host-rank0.part2.csv").read_text().startswith(HEADER)
 
 
+@pytest.mark.slow("one more fault of counters; a stop and a forked child are quick")
 def test_a_second_process_of_a_rank_writes_beside_the_files_of_the_first(tmp_path: Path) -> None:
     for _ in range(2):
         assert run_warm(RECORDING + "until(2)\nlogger.close()", tmp_path).returncode == 0
@@ -236,6 +238,7 @@ def test_a_second_process_of_a_rank_writes_beside_the_files_of_the_first(tmp_pat
     assert set(read_host_counters(tmp_path, incarnations="all")["incarnation"]) == {1, 2}
 
 
+@pytest.mark.slow("one more fault of counters; a stop and a forked child are quick")
 def test_lines_take_at_most_200_bytes_each_on_this_host(tmp_path: Path) -> None:
     assert run_warm(RECORDING + "until(20)\nlogger.close()", tmp_path).returncode == 0
     text = (tmp_path / "host-rank0.csv").read_text()

@@ -57,6 +57,9 @@ def jobs_of_an_old_kernel(jobs: Jobs, environment: dict[str, str], tmp_path: Pat
 CLOSES = ["closes", "closes_and_takes_all_numbers"]
 
 
+@pytest.mark.slow(
+    "one more fault of a program in C; that its rows outlive a death, a kill and lost files is quick"
+)
 @pytest.mark.parametrize("what", CLOSES)
 def test_a_program_that_closes_all_descriptors_closes_none_of_the_writers(jobs: Jobs, what: str) -> None:
     assert jobs.timed(what, "--quiet").returncode == 0
@@ -146,6 +149,9 @@ def test_a_limit_on_the_size_of_files_does_not_change_the_exit_code(jobs: Jobs) 
     assert len(jobs.rows()) == written > 0
 
 
+@pytest.mark.slow(
+    "one more fault of a program in C; that its rows outlive a death, a kill and lost files is quick"
+)
 @pytest.mark.serial  # a process has two seconds to end
 @pytest.mark.parametrize("stalled", ["the timing file", "everything"])
 def test_a_stalled_disk_does_not_keep_a_process_from_its_end(
@@ -176,6 +182,9 @@ def test_the_rank_that_aborts_has_its_rows_and_the_call(jobs: Jobs) -> None:
     assert jobs.sidecar()["closed"] is False
 
 
+@pytest.mark.slow(
+    "one more fault of a program in C; that its rows outlive a death, a kill and lost files is quick"
+)
 def test_a_rank_that_mpi_ends_for_an_error_has_its_rows_and_the_call(jobs: Jobs) -> None:
     assert jobs.timed("fails", "--quiet").returncode == jobs.plain("fails").returncode != 0
     rows = jobs.rows()
@@ -184,12 +193,18 @@ def test_a_rank_that_mpi_ends_for_an_error_has_its_rows_and_the_call(jobs: Jobs)
     assert jobs.sidecar()["closed"] is False
 
 
+@pytest.mark.slow(
+    "one more fault of a program in C; that its rows outlive a death, a kill and lost files is quick"
+)
 def test_a_process_that_leaves_at_once_has_all_rows(jobs: Jobs) -> None:
     assert jobs.timed("leaves", "--quiet").returncode == 0
     assert counters(jobs) == (500, 500, 0)
     assert len(jobs.rows()) == 500
 
 
+@pytest.mark.slow(
+    "one more fault of a program in C; that its rows outlive a death, a kill and lost files is quick"
+)
 def test_a_signal_handler_that_leaves_in_a_call_has_all_rows_and_that_call(jobs: Jobs) -> None:
     assert jobs.timed("leaves_in_a_handler", "--quiet").returncode == 7
     rows = jobs.rows()
@@ -215,6 +230,9 @@ def test_threads_that_call_while_the_process_ends_leave_whole_counts(jobs: Jobs)
 # -- spawned worlds ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow(
+    "one more fault of a program in C; that its rows outlive a death, a kill and lost files is quick"
+)
 def test_spawned_processes_are_another_world_of_the_run(
     program: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -232,6 +250,9 @@ def test_spawned_processes_are_another_world_of_the_run(
         assert len(own) == (5 if one["world"] == "" else 7)
 
 
+@pytest.mark.slow(
+    "one more fault of a program in C; that its rows outlive a death, a kill and lost files is quick"
+)
 def test_the_sidecar_says_what_recorded_and_that_a_kill_loses_nothing(jobs: Jobs) -> None:
     jobs.timed("leaves", "--quiet")
     sidecar = jobs.sidecar()
@@ -240,6 +261,9 @@ def test_the_sidecar_says_what_recorded_and_that_a_kill_loses_nothing(jobs: Jobs
     assert not Path(sidecar["ring_path"]).exists(), "the ring of a program that has ended well"
 
 
+@pytest.mark.slow(
+    "one more fault of a program in C; that its rows outlive a death, a kill and lost files is quick"
+)
 def test_the_sidecar_has_the_fields_of_every_other_writers(jobs: Jobs) -> None:
     """Also those of a call that is open for long, which the program is killed in."""
     jobs.environment["TIMING_LOGGER_HANG_AFTER"] = "0.2"

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pandas as pd
+import pytest
 from limits import LIMIT_S
 from processes import run_python
 
@@ -52,6 +53,7 @@ def test_a_kill_leaves_what_was_written_and_whole_lines(tmp_path: Path) -> None:
     assert len(samples(tmp_path)) >= 10
 
 
+@pytest.mark.slow("one more fault of samples; a kill is quick")
 def test_what_does_not_fit_onto_a_disk_is_written_when_it_fits_again(tmp_path: Path) -> None:
     again = """
 before = info().lines
@@ -67,12 +69,14 @@ print(info().lines, info().lost)
     assert (len(samples(tmp_path)), lost) == (lines, 0)
 
 
+@pytest.mark.slow("one more fault of samples; a kill is quick")
 def test_a_kill_while_the_disk_is_full_leaves_what_had_fitted(tmp_path: Path) -> None:
     done = run_python(SAMPLING + FULL + "os.kill(os.getpid(), signal.SIGKILL)", tmp_path)
     assert done.returncode == -signal.SIGKILL
     assert len(samples(tmp_path)) >= 10
 
 
+@pytest.mark.slow("one more fault of samples; a kill is quick")
 def test_after_its_folder_was_removed_it_goes_on_in_a_new_one(tmp_path: Path) -> None:
     removed = """
 import shutil
@@ -86,6 +90,7 @@ logger.close()
     assert (tmp_path / "logs" / "stacks-rank0.part2.csv").read_text().startswith(HEADER)
 
 
+@pytest.mark.slow("one more fault of samples; a kill is quick")
 def test_c_code_that_keeps_the_lock_delays_a_sample_and_nothing_else(tmp_path: Path) -> None:
     locked = """
 before = info().lines
@@ -100,6 +105,7 @@ logger.close()
     assert set(samples(tmp_path)["function"]) <= {"<module>", "until", "info", "<lambda>", "keep"}
 
 
+@pytest.mark.slow("one more fault of samples; a kill is quick")
 def test_a_program_that_fails_ends_as_it_would(tmp_path: Path) -> None:
     plain = subprocess.run([sys.executable, "-c", "1 / 0"], capture_output=True, timeout=LIMIT_S, text=True)
     done = run_python(SAMPLING + "1 / 0", tmp_path)

@@ -27,6 +27,12 @@ def slow_and_serial(value: Any, reason: str) -> Any:
     return pytest.param(value, marks=[pytest.mark.slow(reason), pytest.mark.serial])
 
 
-def examples(number: int) -> int:
-    """How many random examples to try where ``make test-all`` tries ``number``."""
-    return max(1, number * settings().max_examples // _EXAMPLES_OF_HYPOTHESIS)
+def examples(number: int, few: int | None = None) -> int:
+    """How many random examples to try where ``make test-all`` tries ``number``.
+
+    Where fewer are tried, these are ``few``, or by default a like part of them as of those of other tests.
+    """
+    usual = settings().max_examples
+    if few is not None and usual < _EXAMPLES_OF_HYPOTHESIS:
+        return few
+    return max(1, number * usual // _EXAMPLES_OF_HYPOTHESIS)

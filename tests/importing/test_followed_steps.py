@@ -288,6 +288,7 @@ def test_an_import_ends_once_nothing_was_added_for_long_enough(tmp_path: Path) -
     assert made.rows == 2 * RANKS * STEPS
 
 
+@pytest.mark.slow("what a log without instants tells is quick in this file")
 def test_watch_sees_all_ranks_of_a_log_without_instants_though_the_rows_of_a_slow_one_run_ahead(
     tmp_path: Path,
 ) -> None:

@@ -88,6 +88,7 @@ def test_rank_0_is_not_missed_while_it_may_only_be_late_to_begin(
     assert voice.said == []
 
 
+@pytest.mark.slow("waits for the time limit of a store; what stores pass on is quick")
 @pytest.mark.usefixtures("nobody_is_late")
 def test_a_store_that_is_gone_is_said_once_and_the_own_host_is_judged(
     folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch

@@ -130,6 +130,7 @@ def test_the_event_in_the_documentation_is_one_of_this_version() -> None:
     assert list(event) == [key.name for key in KEYS if key.name in event]
 
 
+@pytest.mark.slow("hosts of events are quick on made sidecars")
 @pytest.mark.parametrize("environment", [{}, {"SLURM_JOB_ID": "99"}])
 def test_the_ranks_of_a_real_run_are_on_the_hosts_of_their_sidecars(environment: dict[str, str]) -> None:
     snapshot = Watcher(SAMPLE).snapshot()

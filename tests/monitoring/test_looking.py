@@ -75,6 +75,7 @@ def test_what_cannot_be_judged_is_said_once_and_looked_at_again(run: Path) -> No
     assert voice.events == [("begins", [2])]
 
 
+@pytest.mark.slow("one look more of several monitors; that one judges and who is named is quick")
 def test_a_rank_of_another_host_is_named_by_what_that_host_passes_on(
     run_of_two_hosts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,6 +120,7 @@ def test_only_one_monitor_judges_and_another_takes_over_when_it_ends(
     assert voice.events == [("begins", [2])]
 
 
+@pytest.mark.slow("one look more of several monitors; that one judges and who is named is quick")
 def test_what_the_one_that_judges_tells_is_told_once_by_each(
     run_of_two_hosts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

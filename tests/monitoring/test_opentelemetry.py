@@ -141,6 +141,7 @@ def test_a_collector_that_refuses_is_an_error_that_says_why(
     assert len(collector.got) == 1
 
 
+@pytest.mark.slow("what another library prints")
 def test_the_library_writes_nothing_to_the_terminal() -> None:
     run = run_warm(
         """

@@ -108,6 +108,7 @@ def test_no_site_may_frame_it_keep_it_or_learn_its_address(server: PageServer) -
     assert "Python" not in headers["Server"]
 
 
+@pytest.mark.slow("waits for time limits of ten seconds; what usual clients get is quick")
 def test_clients_that_say_nothing_or_read_nothing_hold_nobody_up() -> None:
     server = PageServer(0, LOOPBACK, {"": LARGE, "now": b"{}"}.get)
     with ExitStack() as open_ones:

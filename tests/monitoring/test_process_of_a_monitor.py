@@ -90,6 +90,7 @@ def test_who_is_slow_is_told_to_whoever_started_it_and_stands_in_the_folder(beha
     assert json.loads(line) == event
 
 
+@pytest.mark.slow("that a monitor ends with its job is quick in tests/cli/test_monitored.py")
 def test_it_ends_when_whoever_started_it_is_killed(tmp_path: Path) -> None:
     command = [sys.executable, "-c", STARTS_ONE, str(tmp_path)]
     parent = subprocess.Popen(

@@ -120,6 +120,7 @@ def test_a_new_file_has_the_permissions_that_are_asked_for(tmp_path: Path) -> No
     assert (tmp_path / "verdicts.jsonl").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.slow("kills at random moments; what receivers write is quick")
 def test_a_writer_that_is_killed_at_any_moment_leaves_at_most_its_last_line_torn(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from timing_logger.monitoring.receivers import VerdictsFile\n"

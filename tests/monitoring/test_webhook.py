@@ -86,6 +86,7 @@ def test_a_redirect_is_not_followed_since_secrets_are_for_the_place_that_was_nam
     assert not refused.may_later
 
 
+@pytest.mark.slow("waits for a time limit; what is sent and answered is quick")
 @pytest.mark.parametrize("answer", [holds, trickles])
 def test_the_time_limit_is_one_for_all_of_the_answer(answer: Answer) -> None:
     with receiving(answer) as server:
@@ -171,6 +172,7 @@ def test_a_certificate_for_another_host_is_refused(
     assert "not accepted" in str(refused)
 
 
+@pytest.mark.slow("waits for a time limit; what is sent and answered is quick")
 def test_the_time_limit_holds_over_tls(
     certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

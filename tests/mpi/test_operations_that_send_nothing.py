@@ -160,6 +160,7 @@ def test_what_is_not_timed_is_counted(timed: Timed) -> None:
     assert timed.sidecar["untimed"] == {"Rput": 1, "Rget": 1, "File_iwrite_all": 1}
 
 
+@pytest.mark.slow("what MPI itself keeps to; that these calls have rows is quick")
 def test_no_rank_leaves_a_synchronising_call_before_the_last_has_come() -> None:
     """Three ranks, one of which comes 20 ms late to each: this is what makes it synchronising."""
     times: dict[tuple[str, str, int], list[tuple[int, int]]] = defaultdict(list)
@@ -239,6 +240,7 @@ def test_a_rank_that_is_known_to_be_slow_remains_so() -> None:
     assert (verdict.verdict, verdict.ranks) == ("rank", (2,))
 
 
+@pytest.mark.slow("one more kind of program; the late rank of usual ones is quick")
 @pytest.mark.serial  # other tests would make other ranks late
 @pytest.mark.parametrize(
     "way",

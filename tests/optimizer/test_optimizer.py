@@ -302,6 +302,7 @@ def test_a_job_ends_without_stop(failing: Run) -> None:
     assert failing.returncode == 0, failing.stderr
 
 
+@pytest.mark.slow("an end by an error; that the optimizer trains is quick")
 def test_an_error_of_the_script_ends_the_job() -> None:
     run = run_on_ranks(2, "crash.py")
     assert run.returncode != 0

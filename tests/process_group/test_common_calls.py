@@ -112,6 +112,7 @@ def test_what_is_not_one_dense_tensor_takes_the_long_way(
     assert [row.operation for row in sink.records] == ["ALLREDUCE"]
 
 
+@pytest.mark.slow("thousands of operations at once; rows and waits of few are quick")
 def test_of_more_operations_than_can_be_listed_each_has_one_row_and_one_wait(tmp_path: Path) -> None:
     job = run_under_torchrun(2, PROGRAMS / "many_operations.py", str(tmp_path))
     assert job.returncode == 0, job.stderr

@@ -335,6 +335,7 @@ def test_a_logger_that_is_off_changes_nothing(instrumented: Results) -> None:
         assert rank["refused"]["off changed"] == "[]"
 
 
+@pytest.mark.slow("memory after the end of a group; that a training is unchanged is quick")
 def test_a_group_does_not_outlive_its_destruction_and_its_models() -> None:
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     logger = TimingLogger(0, None, sinks=[MemorySink()])

@@ -17,6 +17,7 @@ two_ranks = partial(on_device, "timed_calls.py", ranks=2)
 two_ranks_of_nccl2 = partial(on_device, "timed_nccl2.py", ranks=2)
 
 
+@pytest.mark.slow("a rarer call; where usual calls end in the stream is quick")
 @both_groups
 def test_a_synchronous_call_that_leaves_no_work_is_a_row_of_its_kernel() -> None:
     rows = [["ALLREDUCE", "ok", 0], ["BARRIER", "ok", 1]]
@@ -74,6 +75,7 @@ def test_a_call_that_is_captured_is_alone_in_its_graph_and_is_counted_and_no_row
 # -- a backend that does as nccl2, which torch 2.15 makes for the name nccl ------------------------------
 
 
+@pytest.mark.slow("one more kind of backend; where usual calls end in the stream is quick")
 def test_a_synchronous_call_of_nccl2_ends_where_it_lies_in_the_stream_though_it_has_a_work() -> None:
     rows = [["ALLREDUCE", "ok", 0, True], ["ALLREDUCE", "ok", 1, True]]
     assert two_ranks_of_nccl2("synchronous_calls") == [[None, True, rows]] * 2

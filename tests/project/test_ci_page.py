@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
 import sys
 from typing import Any
 
 import pytest
-import warm
 from compared_runs import write_runs
-from limits import PROCESS_S
 from places import ROOT
 
 from timing_logger.cli import main
@@ -57,13 +54,16 @@ def test_the_page_names_all_that_fail_on_takes(command: str, known: tuple[str, .
     assert re.findall(r"`([\w-]+)`", cell) == list(known)
 
 
+OF_THE_SAME = pytest.mark.slow("the same command with and without its verdict in --fail-on is quick")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (["stragglers", SAMPLE], 0),
+        pytest.param(["stragglers", SAMPLE], 0, marks=OF_THE_SAME),
         (["stragglers", "--fail-on", "role,hang,unjudged", SAMPLE], 0),
         (["stragglers", "--fail-on", "rank,role", SAMPLE], 1),
-        (["stragglers", "--json", "--fail-on", "rank,role", SAMPLE], 1),
+        pytest.param(["stragglers", "--json", "--fail-on", "rank,role", SAMPLE], 1, marks=OF_THE_SAME),
         (["hang", "--fail-on", "hang,unfinished", SAMPLE], 0),
         (["stragglers", SAMPLE + "/nowhere"], 2),
     ],
@@ -92,21 +92,26 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
 
 
-def test_the_script_exits_with_1_if_steps_are_longer(sides: dict[str, str]) -> None:
-    run = subprocess.run(
-        [warm.python(), "-c", block("python"), sides["after"], sides["before"]], cwd=ROOT,
-        capture_output=True, text=True, timeout=PROCESS_S, check=False,
-    )  # fmt: skip
-    assert run.returncode == 1, run.stderr
+def code_of_the_script(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> object:
+    monkeypatch.setattr(sys, "argv", ["-c", *arguments])
+    with pytest.raises(SystemExit) as end:
+        exec(block("python"), {"__name__": "__main__"})
+    return end.value.code
 
 
+def test_the_script_exits_with_1_if_steps_are_longer(
+    sides: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert code_of_the_script(monkeypatch, sides["after"], sides["before"]) == 1
+
+
+@pytest.mark.slow(
+    "the script ends with the other code, and compare itself is tested with runs that are alike"
+)
 def test_the_script_exits_with_0_if_they_are_not(
     sides: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["-c", sides["same"], sides["before"]])
-    with pytest.raises(SystemExit) as end:
-        exec(block("python"), {"__name__": "__main__"})
-    assert end.value.code == 0
+    assert code_of_the_script(monkeypatch, sides["same"], sides["before"]) == 0
 
 
 def test_the_workflow_may_do_no_more_than_read_and_ends() -> None:

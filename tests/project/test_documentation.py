@@ -10,6 +10,7 @@ from limits import PROCESS_S
 from mpi_runner import run_on_ranks
 from places import ROOT, TESTS
 from processes import run_warm
+from slow import slow
 from torch_runner import run_under_torchrun
 
 from timing_logger.cli import main
@@ -37,9 +38,22 @@ SNIPPETS = {
     if page not in TRIED_ELSEWHERE
     for number, snippet in enumerate(re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL), 1)
 }
+QUICK = re.compile(r"README-.*|optimizer-1|recording-[13]|run-1")
+"""Snippets of the first page, and of each way of use."""
+QUICK_OR_SLOW = [
+    name if QUICK.fullmatch(name) else slow(name, "those of README and of each way of use are quick")
+    for name in SNIPPETS
+]
 SYMPTOMS = {page: text for page, text in TEXTS.items() if page.startswith("symptom-")}
+WORKED_OUT = pytest.mark.slow("tests/cli and tests/golden hold what these commands print")
+
+
+def is_long(command: str) -> bool:
+    return command.split()[0] in ("compare", "summary", "waits", "what-if")
+
+
 SHOWN = [
-    pytest.param(command, printed, id=f"{page}: {command}")
+    pytest.param(command, printed, id=f"{page}: {command}", marks=WORKED_OUT if is_long(command) else ())
     for page, text in TEXTS.items()
     if page != "hangs"  # the sample does not hang; tests/analysis/hangs has the words
     for command, printed in re.findall(r"^\$ timing-logger (.+?)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
@@ -80,11 +94,13 @@ for path in sys.argv[1:]:
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The files of the snippets that are programs of one process; all have run."""
+def alone(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The files of the snippets that are programs of one process; those of the chosen tests have run."""
+    tests = [item for item in request.session.items if item.path == request.path]
+    names = {item.callspec.params.get("name") for item in tests if hasattr(item, "callspec")}
     paths = {}
     for name, snippet in SNIPPETS.items():
-        if not is_of_ranks(snippet):
+        if name in names and not is_of_ranks(snippet):
             paths[name] = folder_with_sample(tmp_path_factory.mktemp(name)) / "snippet.py"
             paths[name].write_text(snippet)
     run = run_warm(ONE_AFTER_THE_OTHER, *paths.values(), timeout_s=4 * PROCESS_S)
@@ -102,7 +118,7 @@ def folder_with_sample(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", SNIPPETS)
+@pytest.mark.parametrize("name", QUICK_OR_SLOW)
 def test_a_snippet_runs_as_it_stands(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     snippet = SNIPPETS[name]
     if not is_of_ranks(snippet):

@@ -115,7 +115,7 @@ def test_the_comparison_shows_each_operation_of_each_all_reduce(compared: dict[s
     assert shown["ALLTOALLV, ms"] == shown["ALLGATHERV, ms"] == [False, False, False, True]
 
 
-@pytest.mark.slow("a job; what is malformed is parsed below, and what is no rank is refused before training")
+@pytest.mark.slow("a job; what is malformed is parsed below")
 def test_a_malformed_straggler_is_refused_before_training(tmp_path: Path) -> None:
     run = run_on_ranks(1, TRAINING, "--straggler", "soon", "--log-dir", str(tmp_path / "logs"))
     assert run.returncode != 0
@@ -123,6 +123,7 @@ def test_a_malformed_straggler_is_refused_before_training(tmp_path: Path) -> Non
     assert not (tmp_path / "logs").exists()
 
 
+@pytest.mark.slow("a job; what is malformed is parsed below, and what is no rank is refused by train_ddp too")
 def test_a_straggler_that_is_no_rank_is_refused(tmp_path: Path) -> None:
     run = run_on_ranks(1, TRAINING, "--straggler", "1:30", "--log-dir", str(tmp_path / "logs"))
     assert run.returncode != 0
@@ -167,14 +168,16 @@ def test_the_wrapped_allreduce_records_each_call(tmp_path: Path, ranks: int) -> 
         ]
 
 
-@pytest.mark.parametrize(
-    "notebook",
-    [
-        path if path.stem == "01_first_look" else slow(path, "make test runs the first notebook")
-        for path in NOTEBOOKS
-    ],
-    ids=lambda path: path.stem,
-)
+def test_the_code_of_the_first_notebook_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot", reason="needs matplotlib (pip install '.[test]')")
+    monkeypatch.setattr(pyplot, "show", pyplot.close)
+    monkeypatch.chdir(NOTEBOOKS[0].parent)
+    cells = json.loads(NOTEBOOKS[0].read_text(encoding="utf-8"))["cells"]
+    exec("\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"), {})
+
+
+@pytest.mark.slow("it starts a kernel for each; the code of the first runs above")
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(notebook: Path) -> None:
     nbclient = pytest.importorskip("nbclient", reason="needs Jupyter (pip install '.[test]')")
     nbformat = pytest.importorskip("nbformat")

@@ -11,6 +11,7 @@ import pytest
 from limits import PROCESS_S
 from places import ROOT
 from processes import run_python, run_warm
+from slow import slow
 
 PACKAGES = ["timing_logger", "allreduce_instrumentation"]
 
@@ -44,8 +45,9 @@ def test_importing_brings_nothing_heavy(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_every_public_name_can_be_had(package: str) -> None:
-    run = run_warm(f"import {package}; [getattr({package}, name) for name in {package}.__all__]")
+def test_every_public_name_can_be_had_without_a_warning(package: str) -> None:
+    had = f"import {package}; [getattr({package}, name) for name in {package}.__all__]"
+    run = run_warm(f"import warnings; warnings.simplefilter('error'); {had}")
     assert run.returncode == 0, run.stderr
 
 
@@ -62,7 +64,10 @@ def test_an_error_can_be_caught_by_its_name_in_the_package() -> None:
     assert run.stdout == "caught\n", run.stderr
 
 
-@pytest.mark.parametrize("module", ["timing_logger", "timing_logger.compat"])
+@pytest.mark.parametrize(
+    "module",
+    [slow("timing_logger", "that each name can be had without a warning is quick"), "timing_logger.compat"],
+)
 def test_importing_what_is_offered_now_warns_of_nothing(module: str) -> None:
     run = run_python(f"import warnings; warnings.simplefilter('error'); from {module} import *")
     assert run.returncode == 0, run.stderr

@@ -134,6 +134,7 @@ def without_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("without_plugins")
+@pytest.mark.slow("it starts pytest several times; which mutants there are, and whose tests run, is quick")
 def test_what_a_test_holds_is_noticed_what_none_holds_survives_and_the_checkout_stays(tmp_path: Path) -> None:
     root = two_lines(tmp_path, ITS_TEST)
     first, *lines, last = report(root, ["two"], seed=1, count=2)

@@ -91,6 +91,7 @@ def test_a_release_sorts_the_news_by_kind_and_uses_them_up(checkout: Path) -> No
     assert [path.name for path in (checkout / "changelog.d").iterdir()] == ["template.jinja"]
 
 
+@pytest.mark.slow("two more releases; one is made above")
 def test_the_next_release_stands_above_the_last(checkout: Path) -> None:
     released(checkout, "0.3.0")
     (checkout / "changelog.d" / "more.fixed.md").write_text("More.\n")
@@ -98,6 +99,7 @@ def test_the_next_release_stands_above_the_last(checkout: Path) -> None:
     assert headings == ["Unreleased", "0.4.0", "0.3.0", "0.2.0"]
 
 
+@pytest.mark.slow("towncrier itself writes drafts; a release is made above")
 def test_a_draft_of_a_release_without_news_has_its_title_and_writes_nothing(checkout: Path) -> None:
     for news in (checkout / "changelog.d").glob("*.md"):
         news.unlink()

@@ -45,16 +45,47 @@ def test_a_part_is_told_by_what_passed_failed_and_was_skipped_for_which_reason(t
     assert "a part" in failed
 
 
+@pytest.mark.parametrize(
+    ("status", "failed"),
+    [(4, ["a part: pytest ended with 4"]), (5, []), (-9, ["a part: pytest ended with -9"])],
+)
+def test_how_pytest_itself_ended_counts_unless_no_test_was_chosen(
+    status: int, failed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = f"exit {status}" if status > 0 else f"kill {status} $$"
+    monkeypatch.setattr(suite, "_command", lambda part, workers: ["sh", "-c", ended])
+    assert suite.run(suite.Part("a part", "not slow"), 1, [])[:3] == ("a part", 0, failed)
+
+
+OF_ALL_STATUSES = pytest.mark.slow(
+    "it starts pytest; what its status means is quick, and one part with tests"
+)
+
+
+@OF_ALL_STATUSES
 @pytest.mark.usefixtures("without_plugins")
 def test_a_part_in_which_no_test_is_chosen_has_not_failed(tmp_path: Path) -> None:
     assert outcome_of(tmp_path, "")[:3] == ("a part", 0, [])
 
 
+@OF_ALL_STATUSES
 @pytest.mark.usefixtures("without_plugins")
 def test_a_part_that_could_not_begin_has_failed(tmp_path: Path) -> None:
     assert "ended with 4" in outcome_of(tmp_path, "", "--no-such-option").failed[0]
 
 
+def test_a_test_is_skipped_once_the_time_is_over(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conftest = request.config.pluginmanager.get_plugin(str(TESTS / "conftest.py"))
+    monkeypatch.setenv(suite.UNTIL, str(time.time() + 1000))
+    conftest.pytest_runtest_setup(request.node)
+    monkeypatch.setenv(suite.UNTIL, str(time.time() - 1))
+    with pytest.raises(pytest.skip.Exception, match="the time for these tests was over"):
+        conftest.pytest_runtest_setup(request.node)
+
+
+@pytest.mark.slow("it starts pytest; that a test is skipped is tested without")
 def test_once_its_time_is_over_no_further_test_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

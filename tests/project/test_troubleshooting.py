@@ -35,10 +35,26 @@ def searched_for(message: str) -> str:
 
 
 @cache
-def said() -> tuple[str, ...]:
-    """Return all texts of both packages, with ``LEFT_OPEN`` for the values in them."""
-    files = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
-    return tuple(text for path in files for text in texts_of(path.read_text("utf-8"), module_of(path)))
+def words_by_file() -> dict[Path, set[str]]:
+    """Return what of each file of both packages costs little to know."""
+    files = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+    return {path: words(path.read_text("utf-8")) for path in files}
+
+
+def words(text: str) -> set[str]:
+    return set(re.findall(r"\w{2,}", text))
+
+
+@cache
+def said_in(path: Path) -> tuple[str, ...]:
+    """Return all texts of a file, with ``LEFT_OPEN`` for the values in them."""
+    return tuple(texts_of(path.read_text("utf-8"), module_of(path)))
+
+
+def is_said_by_a_package(message: str) -> bool:
+    """Look first where most words of the message are."""
+    lacking = {path: len(words(searched_for(message)) - found) for path, found in words_by_file().items()}
+    return any(is_said(message, said_in(path)) for path in sorted(lacking, key=lacking.__getitem__))
 
 
 def module_of(path: Path) -> str:
@@ -113,7 +129,7 @@ def test_the_page_quotes_messages_of_each_kind() -> None:
 
 @pytest.mark.parametrize("message", MESSAGES)
 def test_each_message_is_in_the_source(message: str) -> None:
-    assert is_said(message, said()), "nothing says this: was the message changed, or is it gone?"
+    assert is_said_by_a_package(message), "nothing says this: was the message changed, or is it gone?"
 
 
 @pytest.mark.parametrize("message", MESSAGES)

@@ -182,7 +182,7 @@ def test_measurements_that_contradict_each_other_are_reported(tmp_path: Path) ->
         {"after_s": 10.0, "before_s": 100.0, "moved_s": 0.2, "explained_s": explained_s}
     )
     between_s, after_s = of_rank(df, 1, "clock_uncertainty_s")
-    assert between_s >= 0.2
+    assert between_s == pytest.approx(0.2 + explained_s)
     assert after_s <= 0.002
 
 
@@ -256,7 +256,10 @@ def test_measurements_against_another_reference_are_not_used(tmp_path: Path) -> 
     assert clocks(read_timings(tmp_path))[3]["alignment"] == "unaligned"
 
 
-@pytest.mark.parametrize("damaged", DAMAGED)
+@pytest.mark.parametrize(
+    "damaged",
+    [one if place in (6, 8, 10) else slow(one, "another that is none") for place, one in enumerate(DAMAGED)],
+)
 def test_damaged_offsets_are_no_measurements(tmp_path: Path, damaged: Any) -> None:
     write_rank(tmp_path, 0, [1.0], **HERE)
     write_rank(tmp_path, 1, [1.0], **THERE, clock_offsets=damaged)
@@ -362,7 +365,7 @@ def test_a_clock_that_drifts_steadily_is_followed_exactly_between_measurements(
 # -- what is said of it ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("question", ["waits", "trace", slow("summary", "as of waits")])
+@pytest.mark.parametrize("question", ["waits", slow("trace", "as of waits"), slow("summary", "as of waits")])
 def test_the_command_line_says_whose_clock_was_stepped(
     question: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -384,6 +387,7 @@ def test_the_command_line_says_nothing_of_clocks_that_only_drift(
     assert "its clock" not in capsys.readouterr().out
 
 
+@pytest.mark.slow("a whole page; that waits says it, and how exact the row is, is quick")
 def test_the_page_says_how_each_rank_was_aligned_how_exactly_and_whose_clock_was_stepped(
     tmp_path: Path,
 ) -> None:

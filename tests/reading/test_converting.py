@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from places import SAMPLE
-from slow import examples
+from slow import examples, slow
 from timing_files import content, earlier_content, record, write_sidecar, write_timing_file
 
 from timing_logger import read_timings
@@ -64,13 +64,15 @@ def two_runs(folder: Path) -> Path:
 # -- Parquet -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("output", ["one.parquet", "folder"])
+@pytest.mark.parametrize(
+    "output", ["one.parquet", slow("folder", "runs of two incarnations are read from one")]
+)
 def test_parquet_reads_as_the_files_that_it_was_made_from(output: str, tmp_path: Path) -> None:
     convert(SAMPLE, "parquet", tmp_path / output)
     assert_same(read_timings(tmp_path / output), read_timings(SAMPLE))
 
 
-@pytest.mark.parametrize("output", ["one.parquet", "folder"])
+@pytest.mark.parametrize("output", [slow("one.parquet", "the latest is read from it"), "folder"])
 def test_all_incarnations_are_converted(output: str, tmp_path: Path) -> None:
     logs = two_runs(tmp_path)
     convert(logs, "parquet", tmp_path / output)
@@ -112,7 +114,7 @@ def test_one_file_has_row_groups_of_one_process_each(tmp_path: Path) -> None:
 
 
 def test_other_tools_find_typed_columns(tmp_path: Path) -> None:
-    convert(SAMPLE, "parquet", tmp_path / "one.parquet")
+    convert(two_runs(tmp_path), "parquet", tmp_path / "one.parquet")
     types = {field.name: str(field.type) for field in pq.read_schema(tmp_path / "one.parquet")}
     kinds = {
         "timestamp": "timestamp[us, tz=UTC]",
@@ -169,7 +171,7 @@ def test_parquet_is_large_where_what_it_was_made_from_is(
     assert read_timings(tmp_path / "one.parquet").attrs["engine"] == "pandas"
 
 
-@pytest.mark.parametrize("later", [("stream", "work"), ("work",)], ids=" ".join)
+@pytest.mark.parametrize("later", [("stream", "work"), slow(("work",), "one of both")], ids=" ".join)
 def test_parquet_of_an_earlier_version_is_read(tmp_path: Path, later: tuple[str, ...]) -> None:
     write_timing_file(tmp_path / "logs", 0, [record(), record(start_s=2)])
     with pytest.MonkeyPatch.context() as earlier:
@@ -211,8 +213,9 @@ def test_files_of_an_earlier_version_are_converted_with_blank_streams(tmp_path: 
 
 
 def test_parquet_is_converted_like_what_it_was_made_from(tmp_path: Path) -> None:
-    convert(SAMPLE, "parquet", tmp_path / "one.parquet")
-    for name, source in (("a.csv", SAMPLE), ("b.csv", tmp_path / "one.parquet")):
+    logs = two_runs(tmp_path)
+    convert(logs, "parquet", tmp_path / "one.parquet")
+    for name, source in (("a.csv", logs), ("b.csv", tmp_path / "one.parquet")):
         convert(source, "csv", tmp_path / name)
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
 
@@ -265,7 +268,9 @@ def records(draw: st.DrawFn) -> Record:
 
 
 @settings(
-    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(60, few=3),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     ranks=st.dictionaries(st.integers(0, 3), st.lists(records(), max_size=4), min_size=1, max_size=2),
@@ -324,9 +329,10 @@ def test_a_row_without_a_timestamp_has_null_or_a_blank(tmp_path: Path) -> None:
 
 
 def test_sidecars_survive_beside_the_file(tmp_path: Path) -> None:
-    convert(SAMPLE, "jsonl", tmp_path / "all.jsonl")
+    logs = two_runs(tmp_path)
+    convert(logs, "jsonl", tmp_path / "all.jsonl")
     described = json.loads((tmp_path / "all.jsonl.meta.json").read_text())["files"]
-    sidecars = [file["sidecar"] for file in read_timings(SAMPLE).attrs["files"]]
+    sidecars = [file["sidecar"] for file in read_timings(logs, incarnations="all").attrs["files"]]
     assert [file["sidecar"] for file in described] == sidecars
 
 
@@ -338,10 +344,10 @@ OTHERS = pytest.mark.slow(
 @pytest.mark.parametrize(
     ("output", "torn"),
     [
-        pytest.param("one.parquet", True, id="torn-one.parquet"),
-        pytest.param("all.csv", False, id="plain-all.csv"),
+        pytest.param("one.parquet", True, id="torn-one.parquet", marks=OTHERS),
+        pytest.param("all.csv", False, id="plain-all.csv", marks=OTHERS),
         pytest.param("one.parquet", False, id="plain-one.parquet"),
-        pytest.param("all.csv", True, id="torn-all.csv", marks=OTHERS),
+        pytest.param("all.csv", True, id="torn-all.csv"),
         pytest.param("all.jsonl", False, id="plain-all.jsonl", marks=OTHERS),
         pytest.param("all.jsonl", True, id="torn-all.jsonl", marks=OTHERS),
     ],
@@ -439,7 +445,7 @@ def test_a_failure_leaves_no_torn_file(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["logs"]
 
 
-@pytest.mark.parametrize("output", ["one.parquet", "folder"])
+@pytest.mark.parametrize("output", [slow("one.parquet", "as of a folder"), "folder"])
 def test_progress_counts_timing_files(output: str, tmp_path: Path) -> None:
     calls: list[tuple[int, int]] = []
     convert(SAMPLE, "parquet", tmp_path / output, progress=lambda done, total: calls.append((done, total)))
@@ -448,6 +454,7 @@ def test_progress_counts_timing_files(output: str, tmp_path: Path) -> None:
 
 def test_what_was_written_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "all.csv"
-    rows = len(read_timings(SAMPLE))
-    assert convert(SAMPLE, "csv", path) == Converted([path], rows, path.stat().st_size)
+    logs = two_runs(tmp_path)
+    rows = len(read_timings(logs, incarnations="all"))
+    assert convert(logs, "csv", path) == Converted([path], rows, path.stat().st_size)
     assert np.sum([len(line) > 0 for line in path.read_text().splitlines()]) == rows + 1

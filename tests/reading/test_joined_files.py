@@ -170,17 +170,28 @@ def assert_read_alike(folder: Path, engine: str, **options: Any) -> None:
     assert said == said_then
 
 
-@pytest.mark.parametrize(
-    "engine", ["pandas", *(slow(engine, "it is asked for some kinds each below") for engine in ENGINES[1:])]
-)
+FEW_KINDS = [
+    "cut last line", "open calls", "empty", "columns in another order", "short line",
+    "word for what is missing", "quote that opens",
+]  # fmt: skip
+"""One of each way in which a file is left to another parser than the others."""
+
+
+def test_odd_files_of_some_kinds_among_sound_ones_are_read_as_if_alone(tmp_path: Path) -> None:
+    write(tmp_path, [each for kind in FEW_KINDS for each in (kind, "sound")])
+    assert_read_alike(tmp_path, "pandas")
+
+
+@pytest.mark.slow("some kinds are quick; to read all of them one by one takes long")
+@pytest.mark.parametrize("engine", ENGINES)
 def test_odd_files_of_all_kinds_among_sound_ones_are_read_as_if_alone(tmp_path: Path, engine: str) -> None:
     """Every third one is followed by a sound one."""
     write(tmp_path, [each for i, kind in enumerate(KINDS) for each in (kind, "sound")[: 1 + (i % 3 == 2)]])
     assert_read_alike(tmp_path, engine)
 
 
-ALL_AT_ONCE = pytest.mark.slow("all kinds are tried in one folder")
-QUICK = [("open calls", "pyarrow"), ("short line", "pandas"), ("word for what is missing", "pyarrow")]
+ALL_AT_ONCE = pytest.mark.slow("some kinds are tried in one folder")
+QUICK = [("word for what is missing", "pyarrow")]
 ONE_AMONG_MANY = [
     pytest.param(*each, marks=[] if each in QUICK else [ALL_AT_ONCE])
     for each in itertools.product(KINDS, ENGINES)
@@ -206,7 +217,7 @@ def test_one_odd_file_among_many_is_read_as_if_alone(
     st.sampled_from(ENGINES),
     st.sampled_from([None, ["elapsed_ms"], ["layer_name", "clock_uncertainty_s"]]),
 )
-@settings(deadline=None, max_examples=examples(60))
+@settings(deadline=None, max_examples=examples(60, few=2))
 def test_files_in_any_state_are_read_as_one_by_one(
     kinds: list[str], later: bool, engine: str, columns: list[str] | None
 ) -> None:
@@ -224,7 +235,14 @@ def test_a_file_that_is_none_is_named_among_many(tmp_path: Path, engine: Any) ->
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("kind", ["sound", "of an earlier version", "open calls", "cut last line"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "sound",
+        "open calls",
+        *(slow(kind, "as of others") for kind in ("of an earlier version", "cut last line")),
+    ],
+)
 def test_sound_files_are_parsed_together(
     tmp_path: Path, kind: str, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,7 +252,7 @@ def test_sound_files_are_parsed_together(
     assert timings["rank"].nunique() == 4
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ["pandas", *(slow(engine, "as of pandas") for engine in ENGINES[1:])])
 def test_only_the_damaged_file_is_read_by_itself(
     tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,7 +266,7 @@ def test_only_the_damaged_file_is_read_by_itself(
 
 
 @pytest.mark.skipif("pyarrow" not in ENGINES, reason="pyarrow is not installed")
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", [slow("pandas", "Parquet is read by pyarrow anyway"), "pyarrow"])
 def test_parquet_files_are_read_among_others(tmp_path: Path, engine: str) -> None:
     (tmp_path / "csv").mkdir()
     write(tmp_path / "csv", ["sound", "no rows", "sound", "open calls"])

@@ -143,7 +143,13 @@ def test_a_sidecar_of_another_schema_is_not_read_without_a_word(folder: Path) ->
 
 @pytest.mark.parametrize(
     "command",
-    [["hang"], ["trace", "-o"], *(slow([name], "as of hang") for name in ("stragglers", "waits", "summary"))],
+    [
+        ["hang"],
+        *(
+            slow(command, "as of hang")
+            for command in (["trace", "-o"], ["stragglers"], ["waits"], ["summary"])
+        ),
+    ],
 )
 def test_each_command_says_that_a_sidecar_is_of_another_schema(
     folder: Path, command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]

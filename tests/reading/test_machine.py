@@ -24,6 +24,11 @@ for after_each_round in (lambda: None, give_back_freed_memory):
 """
 
 
+pytestmark = pytest.mark.slow(
+    "how often memory is asked for, of which no result depends; numpy in a process of its own"
+)
+
+
 @pytest.fixture(scope="module")
 def new_pages_per_round() -> tuple[float, float]:
     """Where the memory is kept, and where it is given back after each round."""

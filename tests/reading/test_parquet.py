@@ -18,7 +18,7 @@ from timing_logger.reading.parquet import pyarrow_parquet
 
 pytest.importorskip("pyarrow")
 
-N_FLIPS = examples(75)  # in the pages, and as many in what describes them
+N_FLIPS = examples(75, few=6)  # in the pages, and as many in what describes them
 
 
 @pytest.fixture(scope="module")

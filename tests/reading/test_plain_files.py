@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from slow import examples
+from slow import examples, slow
 from timing_files import content, earlier_content, record, write_sidecar, write_timing_file
 
 from timing_logger import read_timings
@@ -90,7 +90,7 @@ records = st.builds(
 
 
 @given(st.lists(records, max_size=6))
-@settings(deadline=None, max_examples=examples(40))
+@settings(deadline=None, max_examples=examples(40, few=2))
 def test_both_engines_read_the_same_of_what_was_written(batch: list[Record]) -> None:
     assert_read_alike(content(batch))
 
@@ -118,7 +118,7 @@ CELLS = st.sampled_from(
 @example([(17, b"cuda:0/7")], b"\n", COLUMNS)
 @example([(17, b"cuda:0/7,")], b"\n", COLUMNS)
 @example([(0, b"-1")], b"\n", COLUMNS)
-@settings(deadline=None, max_examples=examples(40))
+@settings(deadline=None, max_examples=examples(40, few=1))
 def test_both_engines_read_the_same_of_a_line_with_odd_cells(
     odd: Sequence[tuple[int, bytes]], end: bytes, columns: Sequence[str]
 ) -> None:
@@ -133,12 +133,21 @@ def test_both_engines_read_the_same_of_a_line_with_odd_cells(
 @given(
     st.lists(st.sampled_from([GOOD, b"\n", b'"', b",", b"\0", b"\r", b"\xff", b"1", GOOD[:60]]), max_size=8)
 )
-@settings(deadline=None, max_examples=examples(40))
+@settings(deadline=None, max_examples=examples(40, few=2))
 def test_both_engines_read_the_same_of_a_damaged_file(pieces: list[bytes]) -> None:
     assert_read_alike(HEADER.encode() + b"".join(pieces))
 
 
-def test_both_engines_read_the_same_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"incarnations": "all"},
+        slow({}, "the newest of all are chosen before a file is read"),
+        {"columns": ["operation", "seq", "end_s"]},
+    ],
+    ids="/".join,
+)
+def test_both_engines_read_the_same_folder(tmp_path: Path, choice: dict[str, Any]) -> None:
     for rank, names in enumerate((["FORWARD", "ALLREDUCE"], ["SEND"], [])):
         path = write_timing_file(tmp_path, rank, [record(name, peer=rank) for name in names])
         write_sidecar(path)
@@ -146,9 +155,7 @@ def test_both_engines_read_the_same_folder(tmp_path: Path) -> None:
     old.rename(tmp_path / "timing-rank1.csv")
     write_timing_file(tmp_path, 1, [record("NEW")], incarnation=2)
     (tmp_path / "timing-rank3.csv").write_bytes(HEADER.encode() + GOOD + b"bad\n" + GOOD[:50])
-    assert_engines_agree(tmp_path)
-    assert_engines_agree(tmp_path, incarnations="all")
-    assert_engines_agree(tmp_path, columns=["operation", "seq", "end_s"])
+    assert_engines_agree(tmp_path, **choice)
 
 
 def test_a_file_of_another_kind_is_refused_by_either_engine(tmp_path: Path) -> None:

@@ -32,7 +32,9 @@ def runs(folder: Path, *numbers: Any) -> list[list[tuple[int, int]]]:
     return [[(source.name.rank, source.name.incarnation) for source in sources] for sources in found]
 
 
-@pytest.mark.parametrize("sidecar", [True, False])
+@pytest.mark.parametrize(
+    "sidecar", [True, slow(False, "without sidecars, incarnations are told apart in test_reading.py")]
+)
 class TestRunsByNumber:
     def test_each_run_has_the_number_in_its_names(self, tmp_path: Path, sidecar: bool) -> None:
         for number in (1, 2, 3):

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import warm
 from mpi_runner import environment_of_a_job
+from slow import slow
 from timed_jobs import PROGRAMS, RUN, run, said_by_the_command, timed_warm
 from timing_files import record, write_sidecar, write_timing_file
 
@@ -130,6 +131,7 @@ def test_the_command_finds_the_files_of_its_run_on_all_hosts_and_no_others(tmp_p
     assert files_of_run(tmp_path, "another", set(tmp_path.glob("*.csv"))) == []
 
 
+@pytest.mark.slow("two jobs of mpiexec; the files of such jobs, and who finds them, are told apart above")
 @pytest.mark.skipif(not MPIEXEC.exists(), reason="no mpiexec")
 def test_two_jobs_at_once_in_one_folder_get_each_its_own_verdict(tmp_path: Path) -> None:
     """In each another rank is slow, by times that the program states: a busy machine does not change them."""
@@ -147,9 +149,9 @@ def test_two_jobs_at_once_in_one_folder_get_each_its_own_verdict(tmp_path: Path)
     """
     with environment_of_a_job() as environment, ThreadPoolExecutor(2) as both:
         ranks = [MPIEXEC, "-n", 2, warm.python(), "-c", program]
-        jobs = list(both.map(lambda slow: timed_warm(tmp_path, [*ranks, slow], **environment), "01"))
-    for slow, job in zip("01", jobs, strict=True):
-        assert f"Verdict: rank {slow} " in job.stderr, job.stderr
+        jobs = list(both.map(lambda rank: timed_warm(tmp_path, [*ranks, rank], **environment), "01"))
+    for rank, job in zip("01", jobs, strict=True):
+        assert f"Verdict: rank {rank} " in job.stderr, job.stderr
         assert "The timings of 2 ranks are in" in job.stderr
 
 
@@ -164,7 +166,7 @@ def spawned(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("world", "size", "ranks"), [("", 4, {0, 1}), ("2", 8, {0, 1, 2})])
-@pytest.mark.parametrize("incarnations", ["latest", "all", 1])
+@pytest.mark.parametrize("incarnations", ["latest", "all", slow(1, "as of latest")])
 def test_each_world_is_read_alone(
     spawned: Path, world: str, size: int, ranks: set[int], incarnations: Any
 ) -> None:

@@ -182,9 +182,9 @@ def test_there_is_one_description_of_a_file_with_its_parts_in_it(whole: Path, in
         assert sum(part["bytes"] for part in file["parts"]) == file["bytes"]
 
 
-COMMANDS = ["summary", "hang", "bandwidth --engine pyarrow"]
+COMMANDS = ["hang", "bandwidth --engine pyarrow"]
 OTHERS = [
-    "summary --by operation", "stragglers", "waits", "bandwidth", "overlap", "compression",
+    "summary",     "summary --by operation", "stragglers", "waits", "bandwidth", "overlap", "compression",
     "summary --engine pyarrow", "waits --engine pyarrow",
 ]  # fmt: skip
 
@@ -207,7 +207,7 @@ def test_every_command_says_of_parts_what_it_says_of_the_whole(
     assert said[1] == said[0]
 
 
-@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("number", [slow(1, "as of others"), 2, slow(3, "as of others")])
 @pytest.mark.filterwarnings("ignore:There is no file of rank 0")
 def test_any_part_stands_for_all(number: int, whole: Path, in_parts: Path) -> None:
     found = read_timings(in_parts / TimingFile(1, 1, number).name)
@@ -270,7 +270,8 @@ def test_a_part_that_is_missing_is_said_with_its_rows(missing: int, tmp_path: Pa
         assert len(read_timings(tmp_path)) == 20
 
 
-@pytest.mark.parametrize("missing", [0, *(slow(number, "as of the first part") for number in (1, 2))])
+@pytest.mark.slow("reading says it, and a summary what reading says")
+@pytest.mark.parametrize("missing", [0, 1, 2])
 def test_a_summary_says_which_part_is_missing(
     missing: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -315,7 +316,8 @@ def test_what_a_damaged_sidecar_says_of_parts_is_passed_over(parts: Any, tmp_pat
     assert all("states no value that can be one for parts" in text for text in said)
 
 
-@pytest.mark.parametrize("parts", [*(slow(parts, "as of the last") for parts in DAMAGED[:-1]), DAMAGED[-1]])
+@pytest.mark.slow("reading passes it over, which is tested above, and so a summary gets none of it")
+@pytest.mark.parametrize("parts", DAMAGED)
 def test_a_summary_answers_whatever_a_sidecar_says_of_parts(parts: Any, tmp_path: Path) -> None:
     write_stating(tmp_path, parts)
     assert main(["summary", str(tmp_path)]) == 0
@@ -364,6 +366,9 @@ def test_who_begins_to_watch_sees_the_parts_before_the_last_too(tmp_path: Path) 
     assert (rank.written, rank.iteration) == (30, 29)
 
 
+@pytest.mark.slow(
+    "two rarer things at once; parts are watched above, and a file that takes another's place elsewhere"
+)
 def test_a_run_that_takes_the_place_of_one_in_parts_is_watched_from_its_beginning(tmp_path: Path) -> None:
     parts = split(write_timing_file(tmp_path, 0, [record(iteration=i) for i in range(30)]))
     watcher = Watcher(tmp_path, ENDLESS_S)

@@ -51,6 +51,7 @@ def interpreters() -> Any:
     return pytest.skip("this Python has no sub-interpreters")
 
 
+@pytest.mark.slow("sub-interpreters are rare; the error itself is quick in test_logger.py")
 @pytest.mark.skipif(sys.version_info[:2] == (3, 12), reason="CPython 3.12.1 itself aborts at its exit")
 @pytest.mark.parametrize(("inside", "said"), [(REFUSED, "this is a sub-interpreter"), (OFF, "off")])
 def test_a_sub_interpreter_gets_a_clear_error_or_a_logger_that_is_off(

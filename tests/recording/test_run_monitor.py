@@ -51,6 +51,7 @@ def test_the_function_gets_each_event_and_what_it_raises_is_logged(
     assert "on_verdict raised" in caplog.text
 
 
+@pytest.mark.slow("two monitors on two ranks; events of one are quick")
 @pytest.mark.usefixtures("monitors_start_warm")
 def test_the_function_gets_each_event_once_though_another_monitor_judges(
     tmp_path: Path, caplog: pytest.LogCaptureFixture

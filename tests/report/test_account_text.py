@@ -126,6 +126,7 @@ def test_threads_that_count_in_no_figure_are_counted() -> None:
     assert "2 threads more had an account" in account_text(analysis.account(timings), 100)
 
 
+@pytest.mark.slow("many ranks; the tables of few are quick")
 def test_tables_by_operation_show_all_of_many_ranks_only_if_asked_to(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -240,6 +240,7 @@ def test_all_ranks_that_hang_are_shown_if_asked_for() -> None:
 # -- files ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("many files; the limits themselves are quick")
 def test_of_many_files_that_are_not_complete_some_are_shown_and_the_rest_is_counted(
     run: pd.DataFrame,
 ) -> None:

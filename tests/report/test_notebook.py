@@ -58,6 +58,7 @@ def test_the_page_is_drawn_in_its_frame_and_does_not_reach_the_notebook(
     assert complaints == []
 
 
+@pytest.mark.slow("in a browser; that the page is drawn in its frame is quick")
 @pytest.mark.parametrize("section", ["heatmap", "timeline", slow("time", "nothing is drawn by a script")])
 def test_a_section_alone_is_drawn_without_the_others_and_without_a_head(
     page: Any, timings: pd.DataFrame, tmp_path: Path, section: str
@@ -87,6 +88,7 @@ def test_names_cannot_end_the_frame(timings: pd.DataFrame) -> None:
     assert shown.count("<") == 2
 
 
+@pytest.mark.slow("in a browser; that the page is drawn in its frame is quick")
 @pytest.mark.parametrize("slow", [True, False])
 def test_a_verdict_shows_its_words_and_a_step_without_scrolling(
     page: Any, timings: pd.DataFrame, tmp_path: Path, slow: bool

@@ -26,6 +26,7 @@ def quantile_of_t(probability: float, freedom: float) -> float:
     return float(stats.t.ppf(probability, freedom))
 
 
+@pytest.mark.slow("against scipy, over random samples; the figures of an example are quick")
 def test_the_interval_is_that_of_welch() -> None:
     a, b = RNG.normal(1.0, 0.1, 5), RNG.normal(0.9, 0.3, 7)
     found = shift_between(a.tolist(), b.tolist(), confidence=0.95)

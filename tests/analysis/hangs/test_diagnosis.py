@@ -112,6 +112,7 @@ def test_whoever_watches_reads_who_is_missing(tmp_path: Path, capsys: pytest.Cap
     assert "Rank 2 never entered ALLREDUCE 10" in capsys.readouterr().out
 
 
+@pytest.mark.slow("on a page; the answer is quick")
 def test_the_page_says_it_at_its_top(tmp_path: Path) -> None:
     timings = read_timings(write_run(tmp_path, waiting(), waiting(), Rank(), waiting()))
     page = report_html(timings)
@@ -594,6 +595,7 @@ def test_a_verdict_that_names_a_slow_rank_stands_beside_the_hang(tmp_path: Path)
     assert said.startswith("Rank 2 never came.\n\nVerdict: rank 1 costs this run ")
 
 
+@pytest.mark.slow("the exit code, by the command; the answer is quick")
 def test_fail_on_hang_fails(tmp_path: Path) -> None:
     write_run(tmp_path, waiting(), waiting(), Rank(), waiting())
     assert main(["stragglers", "--fail-on", "hang", str(tmp_path)]) == 1
@@ -653,6 +655,7 @@ def test_the_answer_from_files_one_by_one_and_of_polars_is_that_of_all_rows(tmp_
     assert run_end_of([last_rows(as_polars(timings.drop(columns=["timestamp"])))], files) == hang(timings)
 
 
+@pytest.mark.slow("the second engine")
 @pytest.mark.parametrize("engine", [slow("pandas", "as where no engine is named"), "pyarrow"])
 def test_every_engine_tells_the_same(tmp_path: Path, engine: str, capsys: pytest.CaptureFixture[str]) -> None:
     write_run(tmp_path, waiting(), waiting(), Rank(), waiting())

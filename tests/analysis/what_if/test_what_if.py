@@ -276,6 +276,7 @@ def test_all_ranks_of_a_host_are_repaired_together() -> None:
         what_if(on_hosts(timings, size=9), "host=node0")
 
 
+@pytest.mark.slow("the second library of tables")
 def test_a_polars_table_has_the_same_answers() -> None:
     timings = of_operations(longer("DATA", slice(None), slice(2, 3), 30.0))
     in_polars = pl.from_pandas(timings)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from pathlib import Path
 
+import warm
 from digests import digest_of
 from limits import LIMIT_S
 from simulated_runs import data_parallel, factors
@@ -67,7 +67,7 @@ def test_a_run_without_digests_has_none(tmp_path: Path) -> None:
 
 
 def test_a_claim_is_that_of_one_process_until_it_ends(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", CLAIM, str(tmp_path)]
+    command = [warm.python(), "-c", CLAIM, str(tmp_path)]
     other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert other.stdout is not None
@@ -76,6 +76,5 @@ def test_a_claim_is_that_of_one_process_until_it_ends(tmp_path: Path) -> None:
         assert not folder.claim("node1")
         assert folder.claim("node2")
     finally:
-        other.kill()
-        other.wait(LIMIT_S)
+        other.communicate(timeout=LIMIT_S)  # the end of its input ends it
     assert folder.claim("node1")

@@ -37,7 +37,7 @@ def usual(n_ranks: int) -> Digest:
     return digest_of(data_parallel(factors(60, n_ranks, noise=0.1)))
 
 
-def digest_with(n_ranks: int = 8, **said: Any) -> Digest:
+def digest_with(n_ranks: int, **said: Any) -> Digest:
     """Return a digest of a run whose processes say this of themselves."""
     return saying(usual(n_ranks), **said)
 
@@ -47,7 +47,7 @@ def saying(digest: Digest, **said: Any) -> Digest:
     return digest._replace(processes=processes)
 
 
-@pytest.mark.parametrize("n_ranks", [1, slow(2, "between others that are tried"), 8])
+@pytest.mark.parametrize("n_ranks", [1, slow(2, "between others that are tried"), 4, slow(8, "as of four")])
 def test_many_groups_do_not_make_a_digest_larger_than_it_may_be(n_ranks: int) -> None:
     digest = digest_with(n_ranks, groups=groups())
     data = packed_within(digest, n_ranks * BYTES)
@@ -61,7 +61,7 @@ def test_many_groups_do_not_make_a_digest_larger_than_it_may_be(n_ranks: int) ->
 
 def test_where_there_is_room_all_groups_are_told() -> None:
     said = groups(40, pending=[3])
-    (process, *_) = unpacked(packed_within(digest_with(groups=said), 8 * BYTES)).processes
+    (process, *_) = unpacked(packed_within(digest_with(4, groups=said), 4 * BYTES)).processes
     assert process.sidecar["groups"] == said
     assert N_GROUPS not in process.sidecar
 

@@ -7,7 +7,6 @@ import pty
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from processes import INTERRUPTIBLE_CLI
 from simulated_runs import data_parallel, factors
 from timing_files import content, record, write_sidecar, write_table, write_timing_file
 
+from timing_logger import TimingLogger
 from timing_logger.engine.live import Watcher
 from timing_logger.run_info import Counters
 
@@ -43,6 +43,7 @@ def test_rows_that_the_sidecar_has_not_counted_yet_are_counted(tmp_path: Path) -
     assert (rank.written, rank.iteration) == (30, 29)
 
 
+@pytest.mark.slow("test_growing_file.py has lines that are completed later")
 def test_a_line_that_is_not_finished_is_read_when_it_is(tmp_path: Path) -> None:
     path = write_timing_file(tmp_path, 0, [record(iteration=0)])
     watcher = Watcher(tmp_path, ENDLESS_S)
@@ -57,14 +58,16 @@ def cut(path: Path) -> None:
     path.write_bytes(b"")
 
 
-AS_OF_OTHERS = pytest.mark.slow("as of a new file that is shorter, and of the same file that is longer")
+AS_OF_OTHERS = pytest.mark.slow(
+    "as of a new file that is shorter; test_tails.py has one that is written anew"
+)
 
 
 @pytest.mark.parametrize(
     ("replace", "n_rows"),
     [
         pytest.param(Path.unlink, 3, id="new-3"),
-        pytest.param(cut, 80, id="cut-80"),
+        pytest.param(cut, 80, id="cut-80", marks=AS_OF_OTHERS),
         pytest.param(Path.unlink, 80, id="new-80", marks=AS_OF_OTHERS),
         pytest.param(cut, 3, id="cut-3", marks=AS_OF_OTHERS),
     ],
@@ -81,6 +84,7 @@ def test_a_run_that_takes_the_place_of_another_is_read_from_its_beginning(
     assert (rank.written, rank.iteration) == (n_rows, n_rows - 1)
 
 
+@pytest.mark.slow("test_newest_files.py finds the files of a rank that restarts")
 def test_a_restart_is_followed_into_its_own_files(tmp_path: Path) -> None:
     write_timing_file(tmp_path, 0, [record(iteration=90)])
     watcher = Watcher(tmp_path, ENDLESS_S)
@@ -88,6 +92,14 @@ def test_a_restart_is_followed_into_its_own_files(tmp_path: Path) -> None:
     write_timing_file(tmp_path, 0, [record(iteration=4)], incarnation=2)
     (rank,) = watcher.snapshot().ranks
     assert (rank.incarnation, rank.iteration) == (2, 4)
+
+
+def test_a_run_has_not_ended_while_a_rank_has_yet_to_begin(tmp_path: Path) -> None:
+    watcher = Watcher(tmp_path, ENDLESS_S)
+    for rank, ended in ((0, False), (1, True)):
+        with TimingLogger(rank, tmp_path, world_size=2) as logger:
+            logger.record_timing("FORWARD", 1.0, iteration=1)
+        assert watcher.snapshot().end.ended == ended
 
 
 # -- the command -----------------------------------------------------------------------------------------
@@ -110,9 +122,9 @@ class Watched:
 
 
 @contextmanager
-def watched(folder: Path, interpreter: str) -> Iterator[Watched]:
+def watched(folder: Path) -> Iterator[Watched]:
     controller, terminal = pty.openpty()
-    command = [interpreter, "-c", INTERRUPTIBLE_CLI, "watch", str(folder), "--interval", "0.2"]
+    command = [warm.python(), "-c", INTERRUPTIBLE_CLI, "watch", str(folder), "--interval", "0.2"]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "110", "LINES": "40"}
     process = subprocess.Popen(
         command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment, start_new_session=True
@@ -128,7 +140,7 @@ def watched(folder: Path, interpreter: str) -> Iterator[Watched]:
 
 def test_in_a_terminal_it_draws_anew_and_ends_with_an_interrupt(tmp_path: Path) -> None:
     folder = write_table(tmp_path / "run", data_parallel(factors(12, 2)), closed=False)
-    with watched(folder, sys.executable) as watch:
+    with watched(folder) as watch:
         watch.until(b"Verdict")
         watch.until(b"Verdict")
         watch.process.send_signal(signal.SIGINT)
@@ -136,9 +148,10 @@ def test_in_a_terminal_it_draws_anew_and_ends_with_an_interrupt(tmp_path: Path) 
         assert watch.process.wait(LIMIT_S) == 0
 
 
+@pytest.mark.slow("a run is waited for in test_commands.py; how another run is read is above")
 def test_it_waits_for_the_next_run_where_the_folder_is_emptied(tmp_path: Path) -> None:
     folder = write_table(tmp_path / "run", data_parallel(factors(12, 2)), closed=False)
-    with watched(folder, warm.python()) as watch:
+    with watched(folder) as watch:
         watch.until(b"2 ranks")
         shutil.rmtree(folder)
         watch.until(b"2 ranks")
@@ -146,8 +159,9 @@ def test_it_waits_for_the_next_run_where_the_folder_is_emptied(tmp_path: Path) -
         watch.until(b"3 ranks")
 
 
+@pytest.mark.slow("test_commands.py begins with a folder that is not there yet")
 def test_a_folder_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
-    with watched(tmp_path / "later", warm.python()) as watch:
+    with watched(tmp_path / "later") as watch:
         watch.until(b"No timing files yet")
         write_table(tmp_path / "later", data_parallel(factors(12, 3)), closed=False)
         watch.until(b"3 ranks")

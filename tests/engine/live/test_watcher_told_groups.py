@@ -69,11 +69,11 @@ def test_a_rank_that_never_entered_is_named_once_its_groups_are_known_and_nobody
     waits, missing = {"groups": stuck, "open_calls": calls}, {"groups": of_all, "idle_stack": ["train.py:7"]}
     write_run(tmp_path, Rank([], sidecar=waits), Rank([], sidecar=missing))
     told, named = ToldGroups(), []
+    waiting, absent = (digest_of_rank(tmp_path, rank) for rank in (0, 1))
     for number in range(TURNS):
         window = Window(1e9)
-        window.add(digest_of_rank(tmp_path, 0))
-        sent = digest_of_rank(tmp_path, 1)._replace(number=number)
-        window.add(told.completed(unpacked(packed(sent, MOST))))
+        window.add(waiting)
+        window.add(told.completed(unpacked(packed(absent._replace(number=number), MOST))))
         end = snapshot_of(window).end
         named.append((end.hangs, end.culprits))
     assert named == [(True, ())] * (TURNS - 1) + [(True, (1,))]

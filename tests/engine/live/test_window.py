@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from digests import digest_of, on_one_axis
 from simulated_runs import Floats, data_parallel, factors
+from slow import slow
 from timing_files import write_table
 
 from timing_logger import read_timings
@@ -52,7 +53,7 @@ def judged(window: Window) -> Verdict:
     return snapshot_of(window).verdict
 
 
-@pytest.mark.parametrize("most_bytes", [10**6, 6000])
+@pytest.mark.parametrize("most_bytes", [slow(10**6, "all steps; to leave many out is the harder case"), 6000])
 def test_digests_of_two_hosts_are_judged_as_their_files_are(most_bytes: int) -> None:
     window = Window(ENDLESS_S)
     for host, ranks in (("node1", (0, 1)), ("node2", (2, 3))):

@@ -81,6 +81,7 @@ def test_one_that_is_killed_while_it_builds_leaves_it_to_the_next(tmp_path: Path
         assert build(tmp_path, takes_s=0).communicate(timeout=PROCESS_S)[0] == "whole\n"
 
 
+@pytest.mark.slow("builds of a library; that one process builds it is quick")
 def test_who_waits_longer_than_a_build_may_take_does_without(tmp_path: Path) -> None:
     with an_endless_build(tmp_path):
         said = build(tmp_path, takes_s=0, spare_s=0.2).communicate(timeout=PROCESS_S)[0]
@@ -102,6 +103,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow("builds of a library; that one process builds it is quick")
 def test_a_compiler_that_takes_too_long_is_ended_with_all_that_it_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,7 @@ def both(scenario: str) -> list[Any]:
     return found
 
 
+@pytest.mark.slow("that rows are the same whichever times them is quick")
 def test_the_handles_are_those_of_cpp() -> None:
     assert in_cpp("handles") == [["timing_group"]] * 2
 

@@ -179,6 +179,7 @@ def test_what_a_ring_holds_of_numbers_is_read_from_its_file(tmp_path: Path) -> N
     assert taken(channel)[1] == format_records(given_records, 10**18).encode()
 
 
+@pytest.mark.slow("a program in another language")
 @needs_native
 @pytest.mark.skipif(shutil.which("localedef") is None, reason="no localedef")
 def test_another_decimal_point_of_the_program_changes_no_file(tmp_path: Path) -> None:

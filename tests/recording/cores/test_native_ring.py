@@ -97,6 +97,7 @@ def test_what_64_threads_put_at_once_is_written_once_each_or_counted_as_dropped(
     assert_each_once_and_in_order(rows)
 
 
+@pytest.mark.slow("the pattern of accesses; what threads put at once is quick")
 def test_no_two_of_64_threads_touch_one_word_unordered(tmp_path: Path) -> None:
     try:
         program = compiled(tmp_path / "built", "-O1", "-fsanitize=thread")
@@ -149,11 +150,13 @@ def test_a_kill_at_any_moment_costs_no_record_whose_put_had_returned(
         assert [n for thread, n in enumerate(done) if n_found[thread] < n] == []
 
 
+@pytest.mark.slow("the longest of names; usual lines are quick")
 def test_lines_have_room_for_the_longest_name_even_if_the_ring_has_no_number_for_it(tmp_path: Path) -> None:
     """The process may write that line from elsewhere, into the same buffer."""
     assert said_by([compiled(tmp_path / "built", "-O1", name="longest_name")]) == [5000]
 
 
+@pytest.mark.slow("races of a close; what 64 threads put at once is quick")
 @pytest.mark.parametrize("rings", [20, slow(1000, "the same race with more rings")])
 def test_a_ring_that_is_shut_or_moved_while_threads_put_takes_nothing_later_and_loses_nothing(
     tmp_path: Path, rings: int

@@ -17,6 +17,7 @@ two_ranks = partial(on_device, "timed_ranks.py", ranks=2)
 # -- one process -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("a rarer thread; that operations are timed on their device is quick")
 def test_a_thread_that_chose_no_device_is_timed_on_the_one_that_the_process_uses() -> None:
     """And makes no context on device 0, its current one."""
     assert one_process("thread_without_a_device") == [[[0], False, "device", "asyncdev:1/0", True]]

@@ -138,6 +138,7 @@ print("closed", logger.stats.written)
 """
 
 
+@pytest.mark.slow("a device that hangs; what runs apart is quick")
 def test_a_device_that_never_answers_costs_no_row_and_does_not_keep_the_process_from_ending(
     tmp_path: Path,
 ) -> None:

@@ -101,6 +101,7 @@ print(after["usable_cores"], after["throttled_us"] - before["throttled_us"])
 """
 
 
+@pytest.mark.slow("a real control group; what its files say is quick")
 def test_a_real_quota_is_seen_to_stop_the_process() -> None:
     folders = group_folders(Roots(), "cpu")
     is_writable = folders and os.access(folders[-1] / "cgroup.procs", os.W_OK)

@@ -82,6 +82,7 @@ def test_a_module_has_the_name_of_its_class_whether_torch_wraps_it_or_not(
     assert [name.rpartition("<locals>.")[2] for name in names] == ["Doubling.forward", "Linear"]
 
 
+@pytest.mark.slow("a second compilation; that each is a row is quick")
 def test_a_backward_that_is_compiled_when_it_first_runs_has_the_name_of_its_function(
     recording: TimingLogger, sink: MemorySink
 ) -> None:

@@ -281,6 +281,7 @@ def test_a_timeline_of_some_ranks_made_in_parts_is_that_of_all_rows(
     )
 
 
+@pytest.mark.slow("files that are read twice; the page of many ranks is quick")
 def test_a_page_of_many_files_of_which_some_are_read_again_is_that_of_all_rows(tmp_path: Path) -> None:
     write_many_ranks(tmp_path / "run", FEW_PROCESSES + 4, 10)
     files = timing_files(tmp_path / "run")

@@ -10,10 +10,14 @@ import pandas as pd
 import pytest
 from browser import OpenPage
 from crowds import crowd
-from slow import slow
 
 from timing_logger.report._limits import FEW_PROCESSES, HOST_ROWS
 from timing_logger.report.html import write_report
+
+pytestmark = pytest.mark.slow(
+    "in a browser; that the page works in one, test_page_in_browser.py says, and what it shows of many ranks "
+    "test_crowd.py"
+)
 
 N_RANKS = 264  # on more hosts than have a row
 MOST_PX = 6000
@@ -33,9 +37,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(
-    scope="module", params=["light", slow("dark", "colours, which are tested on pages of few ranks")]
-)
+@pytest.fixture(scope="module", params=["light", "dark"])
 def shown(browser: Any, many: Path, request: pytest.FixtureRequest) -> Iterator[OpenPage]:
     page = OpenPage(browser, many, color_scheme=request.param, viewport={"width": 1400, "height": 900})
     yield page
@@ -53,7 +55,6 @@ def test_the_page_of_264_ranks_is_at_most_6000_px_high_and_complains_of_nothing(
     assert shown.complaints == []
 
 
-@pytest.mark.slow("in a browser; that the page works in one, test_page_in_browser.py says")
 @pytest.mark.parametrize(
     ("row", "says"),
     [
@@ -68,7 +69,6 @@ def test_a_cell_says_which_rank_host_or_band_it_is_of(shown: OpenPage, row: int,
     assert says in shown.text("#tooltip")
 
 
-@pytest.mark.slow("in a browser; that the page works in one, test_page_in_browser.py says")
 @pytest.mark.parametrize(
     ("row", "whose"),
     [
@@ -88,7 +88,6 @@ def test_a_click_on_a_cell_leads_to_its_iterations_in_the_timeline(
     assert whose in shown.text("#timeline-length")
 
 
-@pytest.mark.slow("in a browser; that the page works in one, test_page_in_browser.py says")
 def test_the_headings_of_the_heatmap_lead_nowhere(shown: OpenPage) -> None:
     of_hosts = FRAME_PX + HEADING_PX + FEW_PROCESSES * ROW_PX + HEADING_PX / 2
     shown.page.hover("#heatmap-canvas", position={"x": 700, "y": of_hosts})

@@ -61,6 +61,7 @@ def page_of_many() -> str:
     return live_page("many", "<p></p>", {}, figures, window_s=30.0, made_unix_s=0.0)
 
 
+@pytest.mark.slow("a page of many ranks; that of few is quick")
 def test_the_page_of_many_ranks_has_the_slow_one_in_each_section(page_of_many: str) -> None:
     for section in ("verdict", "time", "timeline"):
         assert f"ank {SLOW_RANK}" in page_of_many[page_of_many.index(f'id="{section}"') :]

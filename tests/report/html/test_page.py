@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -23,17 +24,21 @@ from slow import slow
 from small_run import GOLDEN, visible_text
 from timing_files import record, write_table, write_timing_file
 
+from timing_logger.analysis import RunEnd, Verdict, bandwidth, compression, overlap
 from timing_logger.engine.rows import Query
 from timing_logger.engine.run import answers_in_batches
 from timing_logger.engine.step import shown_in_files
 from timing_logger.engine.workers import Processes
+from timing_logger.errors import ConfigurationError
 from timing_logger.reading.selection import select
 from timing_logger.reading.timings import read_timings, timing_files
 from timing_logger.record import COLUMNS
-from timing_logger.report.html import _timeline, report_html, write_report
+from timing_logger.report.html import _timeline, page, report_html, write_report
+from timing_logger.report.html._accounting import what_is_unknown
 from timing_logger.report.html._collectives import COLLECTIVES
 from timing_logger.report.html._findings import PROCESSES, Findings
 from timing_logger.report.html._packing import as_script_data
+from timing_logger.report.html._verdict import judgement
 from timing_logger.report.html.page import write_findings
 
 HOSTILE = "</script><img src=x onerror=alert(1)>{{ 7 * 7 }}"
@@ -54,8 +59,9 @@ class Elements(HTMLParser):
         return sum(name == tag for name, _ in self.found)
 
 
-def findings(timings: pd.DataFrame, **changed: Any) -> Findings:
-    return replace(Findings.of(timings), **changed)
+def page_of(found: Findings, folder: Path) -> str:
+    write_findings(found, folder / "page.html")
+    return (folder / "page.html").read_text(encoding="utf-8")
 
 
 def written_run(folder: Path) -> Path:
@@ -87,12 +93,17 @@ def small(report: Path) -> str:
 
 @pytest.fixture(scope="module")
 def plain() -> pd.DataFrame:
-    return data_parallel(factors(3, 2))
+    return data_parallel(factors(3, 3))
 
 
 @pytest.fixture(scope="module")
-def plain_page(plain: pd.DataFrame) -> str:
-    return report_html(plain)
+def found(plain: pd.DataFrame) -> Findings:
+    return Findings.of(plain)
+
+
+@pytest.fixture(scope="module")
+def plain_page(found: Findings, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return page_of(found, tmp_path_factory.mktemp("plain"))
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +115,7 @@ def test_a_log_gives_the_same_text_every_time(small: str) -> None:
     assert visible_text(small) == GOLDEN.read_text()
 
 
+@pytest.mark.slow("its text is compared above, and two pages of one run below")
 @pytest.mark.filterwarnings("ignore::UserWarning")  # the unfinished line
 def test_a_log_gives_the_same_page_every_time_and_the_file_holds_it(
     small: str, report: Path, tmp_path: Path
@@ -180,6 +192,14 @@ def test_data_in_a_script_cannot_end_it_and_is_unchanged(content: dict[str, str]
     assert json.loads(written) == content
 
 
+def test_where_jinja2_is_missing_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    monkeypatch.setattr(page, "_environment", page._environment.__wrapped__)  # that of before is kept
+    with pytest.raises(ConfigurationError, match=r"pip install 'timing_logger\[html\]'"):
+        page.rendered("page.html.jinja", {})
+
+
+@pytest.mark.slow("a process of its own; the error is raised above")
 def test_without_jinja2_the_error_names_the_extra() -> None:
     run = run_warm(
         """
@@ -208,10 +228,8 @@ def test_ten_columns_are_enough_for_a_report() -> None:
     assert "Nothing is known about the files that these rows came from." in page
 
 
-def test_a_run_without_iterations_has_no_heatmap() -> None:
-    timings = data_parallel(factors(5, 2))
-    page = visible_text(report_html(timings.assign(iteration=pd.array([None] * len(timings), "Int64"))))
-    assert "No iteration is recorded." in page
+def test_a_run_without_iterations_has_no_heatmap(unusual: str) -> None:
+    assert "No iteration is recorded." in unusual
 
 
 def test_a_table_without_rows_gives_a_page_that_says_so(page_without_rows: str) -> None:
@@ -226,12 +244,24 @@ def test_a_page_without_rows_has_no_table_and_leads_to_no_other_command(page_wit
     assert "Part of each rank" not in page_without_rows
 
 
-def test_an_operation_that_took_as_long_on_each_rank_names_no_rank() -> None:
-    page = report_html(data_parallel(factors(3, 3)))
-    assert "on each rank</span>" in page
-    assert "(rank" not in visible_text(page)
+def test_an_operation_that_took_as_long_on_each_rank_names_no_rank(plain_page: str) -> None:
+    assert "on each rank</span>" in plain_page
+    assert "(rank" not in visible_text(plain_page)
 
 
+@pytest.mark.parametrize(
+    ("state", "warns", "badly"),
+    [("hang", True, True), ("failed", True, True), ("unknown", True, False), ("ended", False, False)],
+)
+def test_a_run_is_said_to_have_ended_badly_only_where_that_is_known(
+    found: Findings, state: str, warns: bool, badly: bool
+) -> None:
+    end = RunEnd(state=state, sentences=("So it was.",))
+    said = judgement(replace(found, verdict=Verdict(verdict="healthy", end=end)))
+    assert (said.end, said.ended_badly) == (end.sentences if warns else (), badly)
+
+
+@pytest.mark.slow("two pages; what they are made of is told by state above")
 def test_that_a_run_ended_badly_is_said_only_where_it_is_known(tmp_path: Path) -> None:
     hung = report_html(read_timings(write_run(tmp_path / "hung", waiting(), waiting(), waiting(), Rank())))
     lacking = report_html(
@@ -244,13 +274,14 @@ def test_that_a_run_ended_badly_is_said_only_where_it_is_known(tmp_path: Path) -
 
 
 @pytest.fixture(scope="module")
-def flawed() -> str:
-    """The text of the page of a run with rows without instants, and a collective that lacks a rank."""
+def flawed(found: Findings) -> str:
+    """What is said not to be known of a run with rows without instants, and a collective without a rank."""
     lacking = collective([0.0, 1.0, 2.0], 3.0, group_size=4)
     unknown = [record("FORWARD", elapsed_ms=None), record("FORWARD", elapsed_ms=None)]
     timings = table([*lacking[0], *unknown], *lacking[1:])
     timings.loc[timings["operation"] == "FORWARD", ["start_counter", "end_counter"]] = np.nan
-    return visible_text(report_html(timings))
+    of_it = replace(found, timeline=_timeline.timeline(timings), **vars(COLLECTIVES.of(timings)))
+    return "\n".join(what_is_unknown(of_it))
 
 
 def test_rows_without_instants_are_counted(flawed: str) -> None:
@@ -265,13 +296,14 @@ def test_a_collective_that_lacks_a_rank_is_among_what_is_not_known(flawed: str) 
 
 
 def test_of_too_many_spans_the_longest_are_drawn_and_the_page_says_so(
-    monkeypatch: pytest.MonkeyPatch,
+    found: Findings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_timeline, "MAX_SPANS", 2)
     timings = table([record(start_s=i, elapsed_ms=ms) for i, ms in enumerate([5.0, 1.0, 9.0], start=1)])
     drawn = _timeline.timeline(timings)
     assert (drawn.n_spans, drawn.left_out, drawn.shortest_ms) == (2, 1, pytest.approx(5.0))
-    assert "1 row shorter than 5 ms are not in the timeline" in visible_text(report_html(timings))
+    said = "\n".join(what_is_unknown(replace(found, timeline=drawn)))
+    assert "1 row shorter than 5 ms are not in the timeline" in said
 
 
 def test_spans_keep_a_microsecond_in_an_hour() -> None:
@@ -282,6 +314,7 @@ def test_spans_keep_a_microsecond_in_an_hour() -> None:
     assert begin_s[1] == pytest.approx(3600.000123, abs=1e-6)
 
 
+@pytest.mark.slow("test_timeline.py has rows with and without epochs")
 def test_the_epochs_of_spans_are_in_the_timeline_where_any_is_recorded() -> None:
     counted = [record(start_s=1.0, iteration=0, epoch=3), record(start_s=2.0, iteration=0, epoch=None)]
     of_epochs, without = (_timeline.timeline(table(rows)) for rows in (counted, [record(epoch=None)]))
@@ -291,6 +324,7 @@ def test_the_epochs_of_spans_are_in_the_timeline_where_any_is_recorded() -> None
     assert without.data["epoch"] is None
 
 
+@pytest.mark.slow("test_timeline.py has both axes")
 def test_ranks_share_an_axis_only_where_their_clocks_are_aligned() -> None:
     ranks = table([record(start_s=1.0)], [record(start_s=5.0)])
     apart, common = _timeline.timeline(ranks), _timeline.timeline(aligned(ranks))
@@ -304,7 +338,9 @@ def test_a_run_without_compression_has_no_such_section(plain_page: str) -> None:
     assert "Does compression pay?" not in plain_page
 
 
-def test_a_layer_that_is_compressed_has_its_break_even() -> None:
+@pytest.fixture(scope="module")
+def unusual(found: Findings, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The text of the page of a run without iterations, in which a layer is compressed."""
     sparse = {"phase": "sparse", "layer_name": "embedding"}
     ranks = [
         [
@@ -315,9 +351,14 @@ def test_a_layer_that_is_compressed_has_its_break_even() -> None:
         ]
         for _ in range(2)
     ]
-    page = visible_text(report_html(table(*ranks)))
-    assert "Does compression pay?" in page
-    assert "0.25, pays" in page
+    without = found.overlap.assign(iteration=pd.array([None] * len(found.overlap), "Int64"))
+    of_it = replace(found, overlap=without, compression=compression(table(*ranks)))
+    return visible_text(page_of(of_it, tmp_path_factory.mktemp("unusual")))
+
+
+def test_a_layer_that_is_compressed_has_its_break_even(unusual: str) -> None:
+    assert "Does compression pay?" in unusual
+    assert "0.25, pays" in unusual
 
 
 # -- sections that say nothing of this run -------------------------------------------------------------
@@ -342,14 +383,16 @@ def test_without_any_bandwidth_there_is_a_sentence_that_says_so(plain_page: str)
 
 
 @pytest.fixture(scope="module")
-def of_two_sizes() -> str:
+def of_two_sizes(found: Findings, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The page of a run with messages of two sizes, all of which go on beside own work."""
     run = data_parallel(factors(6, 2))
     run.loc[run["operation"] == "ALLREDUCE", "message_size_bytes"] = 1000 * (1 + 99 * (run["iteration"] % 2))
     beside = run[run["operation"] == "ALLREDUCE"].assign(
         operation="BACKWARD", thread="other", message_size_bytes=pd.NA
     )
-    return report_html(pd.concat([run, beside], ignore_index=True))
+    both = pd.concat([run, beside], ignore_index=True)
+    of_it = replace(found, bandwidth=bandwidth(both), overlap=overlap(both))
+    return page_of(of_it, tmp_path_factory.mktemp("sizes"))
 
 
 def test_bandwidths_of_two_sizes_are_drawn(of_two_sizes: str) -> None:

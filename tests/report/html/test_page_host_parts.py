@@ -48,6 +48,7 @@ def test_the_command_shows_what_the_files_have_without_being_asked_as_a_table_do
     assert [counter["name"] for counter in data_in(page)["counters"]["counters"]] == ["Processor wait"]
 
 
+@pytest.mark.slow("on a page; the verdict says it quickly")
 def test_a_folder_without_counters_has_the_page_that_it_had(tmp_path: Path) -> None:
     folder = write_small_run(tmp_path / "logs")
     assert main(["report", str(folder), "-o", str(tmp_path / "report.html")]) == 0
@@ -68,6 +69,7 @@ def test_of_many_ranks_the_counters_add_a_small_part_to_the_page() -> None:
     assert without < with_host < without + 250_000
 
 
+@pytest.mark.slow("on a page; the verdict says it quickly")
 def test_the_verdict_of_the_page_says_what_coincides() -> None:
     slow = factors(400, 4, noise=0.02)
     slow[:, 3] *= 1 + 0.8 * (np.arange(400) % 60 > 40)

@@ -26,7 +26,7 @@ from timing_logger.report.html import write_report
 
 @pytest.fixture(scope="module")
 def pointed(browser: Any, report: Path) -> Iterator[OpenPage]:
-    """The page for tests that only point at it, or choose a view before."""
+    """The page for tests that only point at it, choose a view before, or end with the whole timeline."""
     page = OpenPage(browser, report, viewport={"width": 1200, "height": 900})
     yield page
     page.close()
@@ -68,9 +68,9 @@ def in_ms(value: float) -> str:
 # -- nothing but the page ------------------------------------------------------------------------------
 
 
-def test_the_page_complains_of_nothing_and_asks_for_nothing(opened: OpenPage, report: Path) -> None:
-    assert opened.complaints == []
-    assert [url for url in opened.requests if not url.startswith("data:")] == [report.as_uri()]
+def test_the_page_complains_of_nothing_and_asks_for_nothing(pointed: OpenPage, report: Path) -> None:
+    assert pointed.complaints == []
+    assert [url for url in pointed.requests if not url.startswith("data:")] == [report.as_uri()]
 
 
 def test_a_layer_whose_name_is_markup_is_shown_as_it_is(pointed: OpenPage) -> None:
@@ -87,10 +87,13 @@ def test_a_layer_whose_name_is_markup_is_shown_as_it_is(pointed: OpenPage) -> No
 # -- the heatmap ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("rank", "iteration"), [(0, 0), (1, 25), (2, 25), (3, 39)])
+@pytest.mark.parametrize(
+    "cell", [(1, 25), *(slow(cell, "another cell") for cell in ((0, 0), (2, 25), (3, 39)))]
+)
 def test_the_cell_under_the_pointer_says_rank_iteration_and_ms(
-    pointed: OpenPage, rank: int, iteration: int
+    pointed: OpenPage, cell: tuple[int, int]
 ) -> None:
+    rank, iteration = cell
     show_view(pointed, "Waiting for others")
     pointed.page.mouse.move(*cell_centre(pointed, rank, iteration))
     expected = in_ms(round(waiting_ms(rank, iteration), 6))
@@ -105,6 +108,7 @@ def test_another_view_shows_other_figures(pointed: OpenPage) -> None:
         assert pointed.text("#tooltip") == f"rank 0, iteration 25\n{view}: {figure}"
 
 
+@pytest.mark.slow("that these times are the first view, test_heatmap.py says; others are pointed at")
 def test_the_heatmap_begins_with_the_times_that_the_verdict_compared(opened: OpenPage) -> None:
     opened.page.mouse.move(*cell_centre(opened, 2, 25))
     expected = in_ms(round(work_ms(2, 25), 6))
@@ -120,6 +124,7 @@ def slower(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow("a number of the scale; the shades themselves are compared below")
 @pytest.mark.parametrize(("scheme", "shade"), [("light", "darkest"), ("dark", "lightest")])
 def test_the_strongest_shade_is_the_98th_percentile_and_the_scale_says_so(
     browser: Any, slower: Path, scheme: str, shade: str
@@ -131,6 +136,7 @@ def test_the_strongest_shade_is_the_98th_percentile_and_the_scale_says_so(
     opened.close()
 
 
+@pytest.mark.slow("a rarer case of the scale; the shades themselves are compared below")
 def test_where_all_cells_are_alike_the_scale_is_as_wide_as_half_of_them(browser: Any, tmp_path: Path) -> None:
     write_report(data_parallel(factors(40, 2)), tmp_path / "report.html")
     opened = OpenPage(browser, tmp_path / "report.html")
@@ -139,6 +145,7 @@ def test_where_all_cells_are_alike_the_scale_is_as_wide_as_half_of_them(browser:
     opened.close()
 
 
+@pytest.mark.slow("by keys what a pointer does; keys lead through the timeline")
 def test_arrow_keys_go_from_cell_to_cell(opened: OpenPage) -> None:
     opened.page.locator("#heatmap-canvas").focus()
     for key in ["ArrowRight", "ArrowRight", "ArrowDown", "ArrowRight"]:
@@ -173,7 +180,7 @@ def step_in_ms(iteration: int) -> tuple[float, float]:
     return sum(lasted[:-1]), sum(lasted)
 
 
-@pytest.mark.parametrize("how", ["click", "Enter"])
+@pytest.mark.parametrize("how", ["click", slow("Enter", "by keys what a click does")])
 def test_a_cell_leads_to_its_iteration_in_the_timeline(calm: OpenPage, how: str) -> None:
     if how == "click":
         calm.page.mouse.click(*cell_centre(calm, 2, 25))
@@ -190,6 +197,7 @@ def test_a_cell_leads_to_its_iteration_in_the_timeline(calm: OpenPage, how: str)
     assert calm.page.locator("#timeline-canvas").bounding_box()["y"] < 300
 
 
+@pytest.mark.slow("by touch what a click does")
 def test_a_finger_reads_a_cell_first_and_goes_to_the_timeline_with_a_second_tap(
     browser: Any, report: Path
 ) -> None:
@@ -218,15 +226,16 @@ def test_the_timeline_begins_with_the_whole_run(pointed: OpenPage) -> None:
     assert range_s(pointed) == (0.0, pytest.approx(total_s, abs=0.01))
 
 
-def test_the_zoom_button_halves_what_is_seen_and_all_shows_it_again(opened: OpenPage) -> None:
-    whole = range_s(opened)
-    opened.page.click("[data-do=in]")
-    near = range_s(opened)
+def test_the_zoom_button_halves_what_is_seen_and_all_shows_it_again(pointed: OpenPage) -> None:
+    whole = range_s(pointed)
+    pointed.page.click("[data-do=in]")
+    near = range_s(pointed)
     assert near == (pytest.approx(whole[1] / 4, abs=0.002), pytest.approx(3 * whole[1] / 4, abs=0.002))
-    opened.page.click("[data-do=all]")
-    assert range_s(opened) == whole
+    pointed.page.click("[data-do=all]")
+    assert range_s(pointed) == whole
 
 
+@pytest.mark.slow("the buttons zoom, too")
 def test_wheel_with_ctrl_zooms_about_the_pointer_and_alone_it_scrolls(opened: OpenPage) -> None:
     opened.page.locator("#timeline-canvas").scroll_into_view_if_needed()
     whole = range_s(opened)
@@ -245,6 +254,7 @@ def test_wheel_with_ctrl_zooms_about_the_pointer_and_alone_it_scrolls(opened: Op
     assert end < 0.7 * whole[1]
 
 
+@pytest.mark.slow("keys move what is seen, too")
 def test_dragging_moves_what_is_seen(opened: OpenPage) -> None:
     opened.page.click("[data-do=in]")
     opened.page.locator("#timeline-canvas").scroll_into_view_if_needed()
@@ -290,14 +300,16 @@ def test_a_narrow_screen_needs_no_scrolling_sideways(browser: Any, report: Path,
     opened.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_has_contrast(browser: Any, report: Path, scheme: str) -> None:
-    opened = OpenPage(browser, report, color_scheme=scheme)
+def test_every_text_has_contrast_on_light_and_dark_screens(browser: Any, report: Path) -> None:
+    opened = OpenPage(browser, report)
     opened.page.evaluate("for (const table of document.querySelectorAll('details')) table.open = true")
-    assert opened.page.evaluate(LOW_CONTRASTS) == []
+    for scheme in ("light", "dark"):
+        opened.page.emulate_media(color_scheme=scheme)
+        assert opened.page.evaluate(LOW_CONTRASTS) == []
     opened.close()
 
 
+@pytest.mark.slow("a colour; that each text has contrast on a dark screen is quick")
 def test_a_dark_screen_is_dark(browser: Any, report: Path) -> None:
     opened = OpenPage(browser, report, color_scheme="dark")
     background = opened.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
@@ -305,6 +317,7 @@ def test_a_dark_screen_is_dark(browser: Any, report: Path) -> None:
     opened.close()
 
 
+@pytest.mark.slow("test_page.py reads both in the page, where no script has run")
 def test_without_javascript_the_verdict_and_the_tables_are_there(browser: Any, report: Path) -> None:
     page = browser.new_context(java_script_enabled=False).new_page()
     page.goto(report.as_uri())

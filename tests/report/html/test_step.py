@@ -98,6 +98,7 @@ def page(timings: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return path
 
 
+@pytest.mark.slow("in a browser; what a step holds is quick")
 @pytest.mark.parametrize("width", [390, 1400])
 def test_the_lanes_are_one_under_the_other_and_lines_end_in_them(
     browser: Any, page: Path, width: int

@@ -107,6 +107,7 @@ def test_a_history_is_a_side_like_any_other_and_what_it_lacks_is_said() -> None:
     assert "&#39;a.run.json&#39; holds no summary of a run" in page
 
 
+@pytest.mark.slow("many differences; the page of few is quick")
 def test_many_differences_are_in_the_table_and_the_largest_in_the_chart() -> None:
     found = compare_runs(differing(4, 1, 1.5, n_operations=150), differing(4, 2, n_operations=150))
     page = comparison_html(found)
