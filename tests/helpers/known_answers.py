@@ -46,19 +46,26 @@ ASKED_ALL = (
 """Runs that every analysis is asked about."""
 
 QUICK = (
+    "training / all rows / steady / moves / 8",
+    "overlapped / all rows / steady / slow 30% / 8 / 100 steps",
+    "training / all rows / steady / host of two stalls / 16",
+    "training / collectives only / busy / slow 50% / 8",
+    "ring / communication only / steady / slow 25% / 8 / 40 steps",
+    "rounds / no iterations / steady / now and then / 8",
+    "ranks join / all rows / mixed / slow 30% / 8 / 100 steps",
+)
+"""Those that ``make test`` asks."""
+
+IN_PARTS = (
     *ASKED_ALL,
+    *QUICK,
     "training / all rows / steady / flaky link / 8",
     "training / all rows / steady / two in turn / 8",
     "partly timed / all rows / steady / 20 ms late / 8",
-    "training / all rows / steady / host of two stalls / 16",
-    "training / collectives only / busy / slow 50% / 8",
     "local SGD / all rows / steady / slow 20% / 8 / 400 steps",
     "devices / all rows / mixed / slow 30% / 8 / 100 steps",
-    "ring / communication only / steady / slow 25% / 8 / 40 steps",
     "HSDP / collectives only / steady / slow 30% / 16 / 60 steps",
-    "rounds / no iterations / steady / now and then / 8",
     "rooted / communication only / steady / slow 30% / 8",
-    "ranks join / all rows / mixed / slow 30% / 8 / 100 steps",
     "training / all rows / mixed / saves / 8",
 )
 """Runs of which answers are kept in their parts; of all others a digest of each answer is."""
@@ -192,7 +199,7 @@ def digest(value: Any) -> str:
 
 def kept_of(name: str) -> dict[str, Any]:
     """Return what is kept of the run of this name."""
-    condense = in_parts if name in QUICK else digest
+    condense = in_parts if name in IN_PARTS else digest
     return {
         question: condense(answer)
         for question, answer in answers(simulate(scenarios()[name], SEED), questions_of(name)).items()
