@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rank_tables import table
+from rank_tables import quick_table as table
 from seeds import few_examples
 from simulated_runs import data_parallel, factors
 from slow import slow
@@ -79,6 +79,7 @@ rows = st.lists(
 )
 
 
+@pytest.mark.slow("random processes; a slow rank and sums in parts are quick")
 @few_examples(2)
 @given(st.lists(rows, min_size=1, max_size=3), st.booleans())
 def test_the_parts_of_any_processes_say_what_all_rows_say(
@@ -93,6 +94,13 @@ def test_the_parts_of_any_processes_say_what_all_rows_say(
         ).sort_values(["rank", "incarnation"], kind="stable", ignore_index=True)
     assert_steps_are_the_same_in_parts(timings)
     assert_sums_are_the_same_in_parts(timings)
+
+
+def test_sums_of_parts_are_those_of_all_rows() -> None:
+    outside = record("SEND", 2.0, 1 / 7, iteration=None, group="", layer_name="b")
+    ranks = [[record(start_s=1 + i, elapsed_ms=i / 7, iteration=i) for i in range(3)], [outside], [outside]]
+    timings = table(*ranks, incarnations=[1, 1, 2])
+    assert_sums_are_the_same_in_parts(timings.assign(rank=timings["rank"].clip(upper=1)))
 
 
 def test_a_slow_rank_is_named_from_parts() -> None:
@@ -117,6 +125,7 @@ def test_roles_are_those_of_the_files_or_of_the_caller() -> None:
     assert found.as_dict() == analysis.stragglers(timings, roles=stated).as_dict()
 
 
+@pytest.mark.slow("a rarer run, found at random; one that restarts is quick")
 @pytest.mark.parametrize("iterations", [(None, 1), slow((1, None), "the same two ranks exchanged")])
 def test_a_process_without_iterations_has_no_step_where_others_have(
     iterations: tuple[int | None, int | None],
@@ -139,6 +148,7 @@ def test_a_process_is_counted_anew_or_not_whatever_others_there_are() -> None:
     assert_steps_are_the_same_in_parts(table(falls_in_the_file, falls_in_time_alone))
 
 
+@pytest.mark.slow("a rarer run, found at random; one that restarts is quick")
 @pytest.mark.parametrize("longest", [2, slow(3, "the same with an epoch that is longer by one")])
 def test_how_many_iterations_lie_between_two_epochs_is_asked_of_all_processes(longest: int) -> None:
     """Only rank 1 tells how long an epoch is."""
@@ -149,6 +159,7 @@ def test_how_many_iterations_lie_between_two_epochs_is_asked_of_all_processes(lo
     assert_steps_are_the_same_in_parts(table(begins_anew, [record("WAIT", 0.1, None, iteration=longest)]))
 
 
+@pytest.mark.slow("a rarer run, found at random; one that restarts is quick")
 def test_a_process_without_iterations_does_not_tell_how_long_an_epoch_is() -> None:
     begins_anew = [
         record("RECV", 1.0, 1 / 7, iteration=3),

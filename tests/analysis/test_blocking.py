@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from rank_tables import only, table
+from rank_tables import only
+from rank_tables import quick_table as table
 from simulated_runs import TRANSFER_MS, _row, _table, data_parallel, factors
 from slow import slow
 from timing_files import record
@@ -49,8 +51,18 @@ def halo_exchange(group: str, *, steps: int = 60, work: str = "", late: int = 2)
 # -- messages beside collectives -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("group", ["halo", "world"])
-@pytest.mark.parametrize("work", ["", "FORWARD"])
+OTHERWISE = pytest.mark.slow("each of the two is quick with the other work")
+
+
+@pytest.mark.parametrize(
+    ("group", "work"),
+    [
+        ("halo", ""),
+        ("world", "FORWARD"),
+        pytest.param("halo", "FORWARD", marks=OTHERWISE),
+        pytest.param("world", "", marks=OTHERWISE),
+    ],
+)
 def test_messages_of_the_same_number_hide_no_slow_rank(group: str, work: str) -> None:
     verdict = stragglers(halo_exchange(group, work=work))
     assert (verdict.verdict, verdict.ranks, verdict.operation) == ("rank", (2,), work or "UNLOGGED")
@@ -104,25 +116,34 @@ def test_a_group_made_anew_under_its_old_name_changes_no_verdict(logged: list[st
     factor[:, 2] *= [1.5]
     timings = data_parallel(factor, noise=0.03, logged=logged)
     assert stragglers(made_anew(timings, 30)).as_dict() == stragglers(timings).as_dict()
+
+
+@pytest.mark.slow("of a run with a slow rank it is quick")
+@pytest.mark.parametrize("logged", [None, ["ALLREDUCE"]])
+def test_a_group_made_anew_under_its_old_name_makes_no_healthy_run_ill(logged: list[str] | None) -> None:
     healthy = data_parallel(factors(60, 4, noise=0.05, seed=3), noise=0.03, logged=logged)
     assert stragglers(made_anew(healthy, 30)).as_dict() == stragglers(healthy).as_dict()
 
 
-def test_the_verdict_waits_where_the_waits_are() -> None:
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        lambda timings: timings.assign(seq=pd.NA),
+        lambda timings: made_anew(timings, 9),
+        slow(lambda timings: timings, "as with a group that was made anew"),
+        slow(lambda timings: timings.assign(group_size=pd.NA), "its ranks are those that were seen"),
+    ],
+    ids=["no number", "a group made anew", "as recorded", "no size"],
+)
+def test_the_verdict_waits_where_the_waits_are(spoilt: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
     """Also where the size of the group is not stated, or rows have no number."""
     from timing_logger.analysis.step_times.step_times import step_times
 
-    timings = data_parallel(factors(20, 3, noise=0.2), noise=0.03)
-    for spoilt in (
-        timings,
-        timings.assign(group_size=pd.NA),
-        timings.assign(seq=pd.NA),
-        made_anew(timings, 9),
-    ):
-        spoilt = spoilt.astype({"group_size": "Int64", "seq": "Int64"})
-        expected = summarize_waits(waits(spoilt)).set_index("rank")["clock_free_wait_ms"]
-        found = np.nansum(step_times(spoilt).waits.own_ms, axis=0)
-        assert found == pytest.approx(expected.to_numpy())
+    timings = spoilt(data_parallel(factors(20, 3, noise=0.2), noise=0.03))
+    timings = timings.astype({"group_size": "Int64", "seq": "Int64"})
+    expected = summarize_waits(waits(timings)).set_index("rank")["clock_free_wait_ms"]
+    found = np.nansum(step_times(timings).waits.own_ms, axis=0)
+    assert found == pytest.approx(expected.to_numpy())
 
 
 # -- autograd's thread ---------------------------------------------------------------------------------------
@@ -149,7 +170,7 @@ def ddp_on_an_accelerator(slow: float, *, thread: str, steps: int = 60) -> pd.Da
     return _table(rows, None)
 
 
-@pytest.mark.parametrize("thread", ["MainThread", "Dummy-1"])
+@pytest.mark.parametrize("thread", [slow("MainThread", "as if it were one thread"), "Dummy-1"])
 def test_who_waits_on_autograd_s_thread_keeps_the_main_one_from_working(thread: str) -> None:
     timings = ddp_on_an_accelerator(1.3, thread=thread)
     verdict = stragglers(timings)

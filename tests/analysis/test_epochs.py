@@ -9,8 +9,10 @@ from typing import Any
 import pandas as pd
 import pytest
 from page_data import unpacked
-from rank_tables import as_polars, table
+from rank_tables import as_polars
+from rank_tables import quick_table as table
 from simulated_runs import data_parallel, factors
+from slow import slow
 from timing_files import record, write_table
 
 from timing_logger.analysis import (
@@ -88,6 +90,9 @@ def as_numbered(steps: pd.DataFrame) -> pd.Series[Any]:
     return steps["epoch"] * PER_EPOCH + steps["iteration"]
 
 
+IN_POLARS = slow(as_polars, "that steps have their epochs in polars is quick")
+
+
 # -- with epochs ---------------------------------------------------------------------------------------
 
 
@@ -105,7 +110,7 @@ def test_a_window_within_one_epoch_says_so_in_words() -> None:
     assert any("iterations 5 to 39 of epoch 2" in sentence for sentence in evidence_sentences(verdict))
 
 
-@pytest.mark.parametrize("library", [lambda frame: frame, as_polars], ids=["pandas", "polars"])
+@pytest.mark.parametrize("library", [lambda frame: frame, IN_POLARS], ids=["pandas", "polars"])
 def test_windows_have_their_epochs_beside_their_iterations(library: Any) -> None:
     found = windows(library(restarting(run())))
     names = ["first_iteration", "last_iteration", "first_epoch", "last_epoch"]
@@ -195,7 +200,7 @@ def test_a_thread_that_is_behind_is_no_restart() -> None:
     assert "epoch" not in overlap(table(rows))
 
 
-@pytest.mark.parametrize("ahead", [1, 2, 5])
+@pytest.mark.parametrize("ahead", [1, *(slow(more, "the same, further ahead") for more in (2, 5))])
 def test_what_is_fetched_ahead_on_the_same_thread_is_no_restart(ahead: int) -> None:
     timings = run()
     fetched = timings["operation"] == "DATA"
@@ -222,7 +227,9 @@ def test_the_page_says_of_which_epoch_it_speaks() -> None:
 def test_the_command_line_names_epochs_and_selects_iterations_in_each(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = str(write_table(tmp_path / "run", restarting(run(slice(0, 200), ranks=3))))
+    folder = str(
+        write_table(tmp_path / "run", restarting(run(slice(0, 200), ranks=3)).query("iteration < 25"))
+    )
     assert main(["stragglers", folder, "--iterations", "10:20"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "throughout (iteration 10 of epoch 0 to iteration 19 of epoch 3)" in said
@@ -231,10 +238,11 @@ def test_the_command_line_names_epochs_and_selects_iterations_in_each(
 
 def test_watching_tells_the_epoch_of_the_latest_step(tmp_path: Path) -> None:
     folder = write_table(
-        tmp_path / "run", restarting(run(ranks=3)).query("epoch == 1 or iteration < 30 and epoch == 2")
+        tmp_path / "run",
+        restarting(run(ranks=3)).query("epoch == 1 and iteration > 40 or iteration < 5 and epoch == 2"),
     )
     look = Watcher(folder, 1e9).snapshot()
-    assert {(rank.epoch, rank.iteration) for rank in look.ranks} == {(2, 29)}
+    assert {(rank.epoch, rank.iteration) for rank in look.ranks} == {(2, 4)}
     assert "epoch" in snapshot_text(look, 120)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from simulated_runs import data_parallel, factors
+from slow import slow
 from timing_files import write_table
 
 from timing_logger import read_timings
@@ -54,7 +55,19 @@ def without_rows(table: pd.DataFrame) -> pd.DataFrame:
     return table.drop(columns=[name for name in table if name.endswith("row")])
 
 
-@pytest.mark.parametrize("analysis", [bandwidth, efficiencies, match_collectives, overlap, waits, windows])
+BESIDE = "overlap and waits are made of it"
+
+
+@pytest.mark.parametrize(
+    "analysis",
+    [
+        bandwidth,
+        overlap,
+        waits,
+        windows,
+        *(slow(other, BESIDE) for other in (efficiencies, match_collectives)),
+    ],
+)
 def test_an_analysis_is_the_same_with_and_without(analysis: Any) -> None:
     plain, found = analysis(run()), analysis(with_backend_rows(run()))
     pd.testing.assert_frame_equal(without_rows(found), without_rows(plain))
@@ -62,6 +75,10 @@ def test_an_analysis_is_the_same_with_and_without(analysis: Any) -> None:
 
 def test_a_verdict_is_the_same_with_and_without() -> None:
     assert stragglers(with_backend_rows(run())) == stragglers(run())
+
+
+@pytest.mark.slow("with other rows beside them, the verdict is quick")
+def test_a_verdict_on_collectives_alone_is_the_same_with_and_without() -> None:
     only = run()["operation"] == "ALLREDUCE"
     assert stragglers(with_backend_rows(run()[only])) == stragglers(run()[only])
 
@@ -77,19 +94,24 @@ def test_a_summary_counts_them_as_an_operation_and_as_no_communication() -> None
 
 def test_a_trace_shows_them_and_counts_their_bytes_once(tmp_path: Path) -> None:
     plain, found = (
-        write_trace(timings, tmp_path / "trace.json") for timings in (run(), with_backend_rows(run()))
+        write_trace(few_steps(timings), tmp_path / "trace.json")
+        for timings in (run(), with_backend_rows(run()))
     )
     assert found.counters == plain.counters
     assert found.flows == plain.flows
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    assert sum(event["name"] == "BACKEND" for event in events) == 240
+    assert sum(event["name"] == "BACKEND" for event in events) == 12
 
 
 def few_steps(timings: pd.DataFrame) -> pd.DataFrame:
     return timings[timings["iteration"] < 3].reset_index(drop=True)
 
 
-@pytest.mark.parametrize("with_rows", [run, lambda: with_backend_rows(run())], ids=["without", "with"])
+@pytest.mark.parametrize(
+    "with_rows",
+    [slow(run, "as in all other summaries"), lambda: with_backend_rows(run())],
+    ids=["without", "with"],
+)
 def test_the_summary_says_what_they_are_where_there_are_some(
     with_rows: Callable[[], pd.DataFrame], tmp_path: Path
 ) -> None:

@@ -73,7 +73,10 @@ def solver(slow_from: int = 0, barrier_every: int = N_ROUNDS + 1) -> pd.DataFram
     return loop.table()
 
 
-@pytest.mark.parametrize("barrier_every", [N_ROUNDS + 1, slow(10, "as of every 7th round"), 7])
+@pytest.mark.parametrize(
+    "barrier_every",
+    [slow(N_ROUNDS + 1, "never; as of every 7th round"), slow(10, "as of every 7th round"), 7],
+)
 def test_a_rank_that_becomes_slow_is_named_from_that_round_on(barrier_every: int) -> None:
     verdict = stragglers(solver(slow_from=50, barrier_every=barrier_every))
     assert (verdict.verdict, verdict.ranks, verdict.slow_steps) == ("rank", (2,), 50)

@@ -47,12 +47,13 @@ def ended(rank: int, operation: str = "ALLREDUCE", began_s: float = 90.0, **fiel
 
 def rows(*of: dict[str, Any]) -> pd.DataFrame:
     """Return rows as ``last_rows`` does."""
-    table = pd.DataFrame(list(of or (row(0),)))[0 if of else 1 :]
     whole = ("rank", "incarnation", EARLIER_IN_STEP)
     texts = ("thread", "operation", "layer_name", "group", "status", "clock")
-    kinds = {name: np.int64 if name in whole else np.float64 for name in table if name not in texts}
-    found: pd.DataFrame = table.astype(kinds).astype(dict.fromkeys(texts, object))
-    return found.reset_index(drop=True)
+    kinds = {name: object if name in texts else np.int64 if name in whole else np.float64 for name in row(0)}
+    assert all(one.keys() == kinds.keys() for one in of), "each row has each column"
+    return pd.DataFrame(
+        {name: pd.Series([one[name] for one in of], dtype=kind) for name, kind in kinds.items()}
+    )
 
 
 def words(rank: int, **fields: Any) -> LastWords:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from timing_files import content, record
+from timing_files import EPOCH_S, content, record
 
 from timing_logger.reading.csv_lines import parse_timings
-from timing_logger.record import Record
+from timing_logger.record import COLUMNS, NS_PER_MS, NS_PER_S, NUMBERS, TEXTS, Record
 
 
 def table(*ranks: Sequence[Record], incarnations: Sequence[int] | None = None) -> pd.DataFrame:
@@ -26,6 +27,43 @@ def table(*ranks: Sequence[Record], incarnations: Sequence[int] | None = None) -
         rank=np.repeat(np.arange(len(ranks)), lengths),
         incarnation=np.repeat(np.array(incarnations or [1] * len(ranks)), lengths),
     )
+
+
+def quick_table(*ranks: Sequence[Record], incarnations: Sequence[int] | None = None) -> pd.DataFrame:
+    """Return what ``table`` does, of records that every column can hold, in an eighth of the time.
+
+    Nothing is written and read again; ``test_rank_tables.py`` holds that the two are the same.
+    """
+    every = [record for records in ranks for record in records]
+    values = {name: [getattr(record, name) for record in every] for name in Record._fields}
+    values["operation"] = [name.upper() for name in values["operation"]]
+    starts = np.array(values["start_ns"], np.int64)
+    durations_ns = [
+        math.nan if end is None else end - start
+        for start, end in zip(values["start_ns"], values["end_ns"], strict=True)
+    ]
+    ends_ns = [math.nan if end is None else end for end in values["end_ns"]]
+    instants = ((starts + EPOCH_S * NS_PER_S) // 1000).view("M8[us]")
+    columns = {
+        "timestamp": pd.DatetimeIndex(instants).tz_localize("UTC").array,
+        "elapsed_ms": np.array([ns / NS_PER_MS for ns in durations_ns], np.float64),
+        "start_counter": np.array([ns / NS_PER_S for ns in values["start_ns"]], np.float64),
+        "end_counter": np.array([ns / NS_PER_S for ns in ends_ns], np.float64),
+        "work": np.array([math.nan if work is None else work for work in values["work"]], np.float64),
+        **{name: pd.array(values[name], dtype="str") for name in TEXTS},
+        **{name: _integers(values[name]) for name in NUMBERS if name != "work"},
+    }
+    lengths = [len(records) for records in ranks]
+    whose = {
+        "rank": np.repeat(np.arange(len(ranks)), lengths),
+        "incarnation": np.repeat(np.array(incarnations or [1] * len(ranks)), lengths),
+    }
+    return pd.DataFrame({**{name: columns[name] for name in COLUMNS}, **whose})
+
+
+def _integers(values: Sequence[int | None]) -> Any:
+    unknown = np.array([value is None for value in values], np.bool_)
+    return pd.arrays.IntegerArray(np.array([value or 0 for value in values], np.int64), unknown)
 
 
 def aligned(timings: pd.DataFrame, uncertainty_s: float = 0.0) -> pd.DataFrame:

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from account_rows import Row, barrier, row, table
+from crowds import crowd
 from hypothesis import given
 from hypothesis import strategies as st
 from simulated_runs import data_parallel, factors
@@ -21,7 +22,7 @@ from timing_files import write_table
 
 from timing_logger import analysis, read_timings
 from timing_logger.cli import main
-from timing_logger.report import account_text
+from timing_logger.report import account_text, summary_text, waits_text
 from timing_logger.report._account_figures import AccountFigures
 from timing_logger.report._shares import percents
 from timing_logger.report.account_text import most_waited_for
@@ -126,7 +127,31 @@ def test_threads_that_count_in_no_figure_are_counted() -> None:
     assert "2 threads more had an account" in account_text(analysis.account(timings), 100)
 
 
-@pytest.mark.slow("many ranks; the tables of few are quick")
+def waits_of(n_ranks: int) -> pd.DataFrame:
+    """What ranks waited in one operation, each longer than the one before."""
+    rows = [
+        {
+            "operation": "ALLREDUCE", "group": "world", "rank": rank, "incarnation": 1, "count": 2,
+            "wait_ms": float(rank), "clock_free_wait_ms": float(rank), "arrival_skew_ms": 1.0,
+            "transfer_ms": 1.0, "times_last": 0, "clock_violations": 0, "uncertainty_ms": 0.1,
+        }
+        for rank in range(n_ranks)
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_a_table_by_operation_shows_all_of_many_ranks_only_if_asked_to() -> None:
+    messages = pd.DataFrame({"late_sender_ms": [], "late_receiver_ms": []})
+    brief, whole = (
+        waits_text(waits_of(24), messages, {}, 100, everything=everything) for everything in (False, True)
+    )
+    assert len(re.findall(r"^ALLREDUCE ", brief, re.MULTILINE)) == 5
+    assert "Of 24 ranks each operation shows the two that waited least" in " ".join(brief.split())
+    assert len(re.findall(r"^ALLREDUCE ", whole, re.MULTILINE)) == 24
+    assert "each operation shows" not in whole
+
+
+@pytest.mark.slow("the command prints the table above; that commands take --all, test_limits.py says")
 def test_tables_by_operation_show_all_of_many_ranks_only_if_asked_to(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -146,23 +171,51 @@ def known(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{key: None if pd.isna(value) else value for key, value in one.items()} for one in rows]
 
 
+IN_TEXT = r"^(\d+) .*?((?: +[\d.]+%){4,5})$"
+"""A rank, and the parts of its time."""
+
+
+@pytest.mark.slow("that the command takes the account, and how the text shows it, is quick by itself")
+@pytest.mark.parametrize("seed", range(50))
+def test_summary_shows_the_account_that_waits_shows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
+) -> None:
+    folder = write_table(tmp_path, simulated(seed))
+    expected = known(analysis.account(read_timings(folder)).to_dict("records"))
+    assert expected
+    assert json.loads(printed(capsys, "summary", folder, "--json"))["account"] == expected
+    in_waits, in_summary = (printed(capsys, command, folder) for command in ("waits", "summary"))
+    of_ranks = re.findall(IN_TEXT, in_waits.partition("\n\n")[0], re.MULTILINE)
+    in_table = re.findall(IN_TEXT, in_summary.partition("rank  rows")[2], re.MULTILINE)
+    assert [(rank, parts.split()) for rank, parts in of_ranks] == [
+        (rank, parts.split()) for rank, parts in in_table
+    ]
+    assert of_ranks
+
+
+def test_the_table_of_ranks_in_a_summary_has_the_parts_of_the_account() -> None:
+    timings = crowd(5, 8, slow=2)
+    in_waits = account_text(analysis.account(timings), 100)
+    in_summary = summary_text(analysis.overview(timings))
+    of_ranks = re.findall(IN_TEXT, in_waits.partition("\n\n")[0], re.MULTILINE)
+    in_table = re.findall(IN_TEXT, in_summary.partition("rank  rows")[2], re.MULTILINE)
+    assert [(rank, parts.split()) for rank, parts in of_ranks] == [
+        (rank, parts.split()) for rank, parts in in_table
+    ]
+    assert of_ranks
+
+
 @pytest.mark.parametrize("seed", [2, *(slow(seed, "more random runs") for seed in range(50) if seed != 2)])
-def test_waits_summary_and_the_page_show_the_account_of_the_analysis(
+def test_waits_and_the_page_show_the_account_of_the_analysis(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
 ) -> None:
     folder = write_table(tmp_path, simulated(seed))
     timings = read_timings(folder)
     expected = known(analysis.account(timings).to_dict("records"))
     assert expected
-    for command in ("waits", "summary"):
-        assert json.loads(printed(capsys, command, folder, "--json"))["account"] == expected
-    in_waits, in_summary = (printed(capsys, command, folder) for command in ("waits", "summary"))
-    said = r"^(\d+) .*?((?: +[\d.]+%){4,5})$"
-    of_ranks = re.findall(said, in_waits.partition("\n\n")[0], re.MULTILINE)
-    in_table = re.findall(said, in_summary.partition("rank  rows")[2], re.MULTILINE)
-    assert [(rank, parts.split()) for rank, parts in of_ranks] == [
-        (rank, parts.split()) for rank, parts in in_table
-    ]
+    assert json.loads(printed(capsys, "waits", folder, "--json"))["account"] == expected
+    in_waits = printed(capsys, "waits", folder)
+    of_ranks = re.findall(IN_TEXT, in_waits.partition("\n\n")[0], re.MULTILINE)
     assert of_ranks
     page = report_html(timings)
     totals = cells_below(page, "Totals of each rank")
@@ -202,21 +255,8 @@ def bars(page: str) -> dict[str, list[tuple[str, float]]]:
     return found
 
 
-def test_a_bar_has_own_work_by_name_and_waiting_by_rank() -> None:
-    rows = [row(0, "load", 0, 4), row(0, "forward", 4, 6), *barrier([6, 9], 10), row(1, "load", 0, 9)]
-    found = bars(page_of(*rows))
-    assert found["rank 0"] == [
-        ("load", 40.0),
-        ("forward", 20.0),
-        ("transfer", 10.0),
-        ("waiting for rank 1", 30.0),
-    ]
-    assert list(found) == ["rank 0", "rank 1", "all ranks"]
-
-
-@pytest.mark.parametrize(
-    "n_ranks", [17, *(slow(n, "with 17 some are left out, and all else is shown, too") for n in (1, 4, 64))]
-)
+@pytest.mark.slow("what bars have, test_account_section.py says; that they and tables are on a page is quick")
+@pytest.mark.parametrize("n_ranks", [1, 4, 17, 64])
 def test_every_bar_is_whole_and_of_many_ranks_the_rest_has_one(n_ranks: int) -> None:
     slow = factors(5, n_ranks, noise=0.1)
     slow[:, n_ranks // 2] *= 2
@@ -242,6 +282,7 @@ def test_a_name_that_is_markup_stays_text_in_a_bar() -> None:
     assert "load" in visible_text(page)
 
 
+@pytest.mark.slow("a sentence of the page; that there are no bars, test_account_section.py says")
 def test_without_instants_the_page_says_that_it_is_not_known() -> None:
     instants = ["start_counter", "end_counter", "start_s", "end_s"]
     page = page_of(row(0, "load", 0, 4), **dict.fromkeys(instants, np.nan))

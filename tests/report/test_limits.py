@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from crowds import SLOW, crowd, file_of
+from slow import slow
 from timing_files import write_table
 
 from timing_logger import analysis
@@ -83,7 +84,10 @@ def test_a_command_names_twenty_of_many_ranks_and_says_how_many_it_leaves_out(
     assert "4 are left out. --all shows all." in in_one_line(said)
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "waits", "summary"])
+@pytest.mark.parametrize(
+    "command",
+    [*COMMANDS, *(slow(name, "a text that a direct test shows whole") for name in ("waits", "summary"))],
+)
 def test_a_command_shows_all_ranks_if_asked_to_and_then_leaves_nothing_out(
     ask: Callable[..., str], command: str
 ) -> None:
@@ -94,7 +98,14 @@ def test_a_command_shows_all_ranks_if_asked_to_and_then_leaves_nothing_out(
 
 @pytest.mark.parametrize(
     ("command", "table"),
-    [("overlap", "overlap"), ("summary --by rank", "operations"), ("summary", "ranks"), ("waits", "waits")],
+    [
+        ("overlap", "overlap"),
+        ("summary --by rank", "operations"),
+        *(
+            pytest.param(*asked, marks=pytest.mark.slow("what shows fewer in text has all, as of the others"))
+            for asked in (("summary", "ranks"), ("waits", "waits"))
+        ),
+    ],
 )
 def test_json_has_all_ranks(ask: Callable[..., str], command: str, table: str) -> None:
     rows = json.loads(ask(command, "--json"))[table]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,6 @@ import pandas as pd
 import pytest
 from browser import LIMIT_MS
 from simulated_runs import data_parallel, factors
-from slow import slow
 
 from timing_logger.analysis import stragglers
 from timing_logger.errors import ConfigurationError
@@ -39,6 +40,7 @@ def page(browser: Any) -> Iterator[Any]:
     context.close()
 
 
+@pytest.mark.slow("in a browser; that the frame is closed and what is in it is read below")
 def test_the_page_is_drawn_in_its_frame_and_does_not_reach_the_notebook(
     page: Any, timings: pd.DataFrame, tmp_path: Path
 ) -> None:
@@ -58,8 +60,8 @@ def test_the_page_is_drawn_in_its_frame_and_does_not_reach_the_notebook(
     assert complaints == []
 
 
-@pytest.mark.slow("in a browser; that the page is drawn in its frame is quick")
-@pytest.mark.parametrize("section", ["heatmap", "timeline", slow("time", "nothing is drawn by a script")])
+@pytest.mark.slow("in a browser; which sections are on the page is read below")
+@pytest.mark.parametrize("section", ["heatmap", "timeline", "time"])
 def test_a_section_alone_is_drawn_without_the_others_and_without_a_head(
     page: Any, timings: pd.DataFrame, tmp_path: Path, section: str
 ) -> None:
@@ -82,13 +84,46 @@ def test_a_section_that_there_is_not_is_refused_with_those_that_there_are(timing
         inline(timings, sections="timeline")
 
 
-def test_names_cannot_end_the_frame(timings: pd.DataFrame) -> None:
+@pytest.fixture(scope="module")
+def shown(timings: pd.DataFrame) -> str:
+    """What a notebook shows of a run with an operation whose name would end the frame."""
     bad = '"></iframe><script>alert(1)</script>'
-    shown = inline(timings.assign(operation=timings["operation"].replace({"FORWARD": bad})))._repr_html_()
+    named = timings.assign(operation=timings["operation"].replace({"FORWARD": bad}))
+    return inline(named, height_px=700)._repr_html_()
+
+
+def page_in(shown: str) -> str:
+    found = re.search(r' srcdoc="([^"]*)"', shown)
+    assert found
+    return unescape(found[1])
+
+
+def test_names_cannot_end_the_frame(shown: str) -> None:
     assert shown.count("<") == 2
 
 
-@pytest.mark.slow("in a browser; that the page is drawn in its frame is quick")
+def test_the_frame_has_the_whole_page_which_is_closed_to_the_notebook(shown: str) -> None:
+    assert re.findall(r'sandbox="([^"]*)"', shown) == ["allow-scripts"]
+    assert "height:700px" in shown
+    page = page_in(shown)
+    assert "Rank 2 costs this run" in page
+    assert page.count('class="lane"') == 4
+    assert page.endswith("</html>")
+
+
+def test_a_section_alone_stands_without_the_others_and_without_a_head(timings: pd.DataFrame) -> None:
+    page = page_in(inline(timings, sections=["heatmap"])._repr_html_())
+    assert re.findall(r'<section id="([^"]*)"', page) == ["heatmap"]
+    assert re.findall("<h1|<nav", page) == []
+
+
+def test_a_verdict_shows_its_words_and_a_step(timings: pd.DataFrame) -> None:
+    page = page_in(stragglers(timings)._repr_html_())
+    assert "Rank 2 costs this run" in page
+    assert page.count('class="lane"') == 4
+
+
+@pytest.mark.slow("in a browser; the words and the step are read below")
 @pytest.mark.parametrize("slow", [True, False])
 def test_a_verdict_shows_its_words_and_a_step_without_scrolling(
     page: Any, timings: pd.DataFrame, tmp_path: Path, slow: bool

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable
-from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 from timing_files import record, write_sidecar, write_timing_file
 
+from timing_logger import analysis, read_timings
+from timing_logger.analysis import Summary
 from timing_logger.cli import main
 from timing_logger.reading.named_ranks import listed_ranks, named_ranks
+from timing_logger.report import summary_text
 from timing_logger.report._limits import MOST_LINES, ends_and_middle
 from timing_logger.run_info import Counters
 
@@ -27,22 +28,20 @@ def run_of(folder: Path, n_ranks: int) -> Path:
     return folder
 
 
-def summary_of(folder: Path, *options: str) -> str:
-    said = io.StringIO()
-    with redirect_stdout(said):
-        assert main(["summary", str(folder), *options]) == 0
-    return said.getvalue()
-
-
 @pytest.fixture(scope="module")
 def of_24(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run_of(tmp_path_factory.mktemp("of_24"), 24)
 
 
 @pytest.fixture(scope="module")
-def text(of_24: Path) -> str:
+def summary(of_24: Path) -> Summary:
     """The summary of 24 ranks."""
-    return summary_of(of_24)
+    return analysis.overview(read_timings(of_24))
+
+
+@pytest.fixture(scope="module")
+def text(summary: Summary) -> str:
+    return summary_text(summary)
 
 
 def ranks_in(text: str, table: str) -> list[int]:
@@ -67,8 +66,8 @@ def test_the_table_of_ranks_begins_with_the_one_that_all_others_waited_for(text:
     assert "4 are left out. --all shows all." in text
 
 
-def test_all_ranks_are_shown_if_asked_for(of_24: Path) -> None:
-    text = summary_of(of_24, "--all")
+def test_all_ranks_are_shown_if_asked_for(summary: Summary) -> None:
+    text = summary_text(summary, everything=True)
     assert ranks_in(text, "operation") == list(range(24))
     assert ranks_in(text, "rank  rows") == list(range(24))
     assert "these are the 20" not in text
@@ -79,14 +78,16 @@ def test_of_many_files_those_that_are_not_complete_are_shown(text: str) -> None:
     assert [word for word in text.split() if word.endswith(".csv")] == ["timing-rank3.csv"]
 
 
-def test_ranks_that_are_named_are_shown(of_24: Path) -> None:
-    text = summary_of(of_24, "--ranks", "5-9")
+@pytest.mark.slow("that up to twenty ranks are all shown is quick")
+def test_ranks_that_are_named_are_shown(of_24: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["summary", str(of_24), "--ranks", "5-9"]) == 0
+    text = capsys.readouterr().out
     assert ranks_in(text, "operation") == [5, 6, 7, 8, 9]
     assert "each operation shows" not in text
 
 
 def test_up_to_twenty_ranks_are_all_shown(tmp_path: Path) -> None:
-    text = summary_of(run_of(tmp_path, MOST_LINES))
+    text = summary_text(analysis.overview(read_timings(run_of(tmp_path, MOST_LINES))))
     assert ranks_in(text, "operation") == list(range(MOST_LINES))
     assert ranks_in(text, "rank  rows") == list(range(MOST_LINES))
 

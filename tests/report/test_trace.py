@@ -8,7 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from places import SAMPLE
-from slow import examples
+from slow import examples, slow
 from timing_files import record, write_sidecar, write_timing_file
 from trace_processor import TraceProcessor, compiled
 
@@ -92,10 +92,26 @@ def spans(processor: TraceProcessor) -> Counter[tuple[Any, ...]]:
 # -- against the trace processor -----------------------------------------------------------------
 
 
-def test_perfetto_finds_all_of_the_sample_run(tmp_path: Path, load: Load, sample: pd.DataFrame) -> None:
+class Sample(NamedTuple):
+    """The trace of the sample run: its file, what was counted, what is known of it, and the progress."""
+
+    path: Path
+    counts: TraceCounts
+    processor: TraceProcessor
+    progress: list[tuple[int, int]]
+
+
+@pytest.fixture(scope="module")
+def sample_trace(sample: pd.DataFrame, load: Load, tmp_path_factory: pytest.TempPathFactory) -> Sample:
+    path = tmp_path_factory.mktemp("sample") / "trace.json"
+    calls: list[tuple[int, int]] = []
+    counts = write_trace(sample, path, progress=lambda done, total: calls.append((done, total)))
+    return Sample(path, counts, load(path), calls)
+
+
+def test_perfetto_finds_all_of_the_sample_run(sample_trace: Sample, sample: pd.DataFrame) -> None:
     df = sample
-    path, counts = written(df, tmp_path)
-    processor = load(path)
+    counts, processor = sample_trace.counts, sample_trace.processor
     assert counted(processor) == counts
     assert (counts.spans, counts.processes) == (len(df), df["rank"].nunique())
     parts = df[df["operation"].isin(["ALLREDUCE", "ALLGATHER", "BCAST"])].groupby(["group", "seq"]).size()
@@ -103,27 +119,53 @@ def test_perfetto_finds_all_of_the_sample_run(tmp_path: Path, load: Load, sample
     assert processor.query(ERRORS) == processor.query(DATA_LOSS) == []
 
 
-def test_every_span_keeps_its_nanoseconds(tmp_path: Path, load: Load, sample: pd.DataFrame) -> None:
+def test_every_span_keeps_its_nanoseconds(sample_trace: Sample, sample: pd.DataFrame) -> None:
     df = sample
-    path, _ = written(df, tmp_path)
     start_ns = ((df["start_s"] - df["start_s"].min()) * 1e9).round().astype("int64")
     dur_ns = (df["elapsed_ms"] * 1e6).round().astype("int64")
     rows = zip(df["rank"].astype(str), df["thread"], df["operation"], start_ns, dur_ns, strict=True)
-    assert Counter((process.split()[1], *span) for process, *span in spans(load(path)).elements()) == Counter(
-        rows
-    )
+    found = spans(sample_trace.processor).elements()
+    assert Counter((process.split()[1], *span) for process, *span in found) == Counter(rows)
 
 
-def test_spans_that_lie_in_each_other_share_a_lane(tmp_path: Path, load: Load) -> None:
+def lanes_of(processor: TraceProcessor, thread: str) -> set[tuple[str, str]]:
+    """The spans of a thread, and the lane of each."""
+    return {(name, lane) for _, lane, name, *_ in spans(processor) if thread in lane}
+
+
+@pytest.fixture(scope="module")
+def threads(load: Load, tmp_path_factory: pytest.TempPathFactory) -> TraceProcessor:
+    """What is known of a trace of threads, on each of which rows lie in another way."""
     rows = [
-        record("BACKWARD", 1.0, 100.0),
-        record("ALLREDUCE", 1.01, 20.0),
-        record("WAIT", 1.02, 10.0),
-        record("ALLREDUCE", 1.05, 50.0),
+        record("BACKWARD", 1.0, 100.0, thread="nested"),
+        record("ALLREDUCE", 1.01, 20.0, thread="nested"),
+        record("WAIT", 1.02, 10.0, thread="nested"),
+        record("ALLREDUCE", 1.05, 50.0, thread="nested"),
+        record("ONE", 1.0, 10.0, thread="overlapping"),
+        record("TWO", 1.005, 10.0, thread="overlapping"),
+        record("THREE", 1.007, 10.0, thread="overlapping"),
+        record("FOUR", 1.02, 1.0, thread="overlapping"),
+        record("IALLREDUCE", 1.0, 20.0, thread="communicating"),
+        record("FORWARD", 1.01, 20.0, thread="communicating"),
+        record("WAIT", 1.012, 8.0, thread="communicating"),
+        record("H2D", 1.0, 20.0, clock="device", thread="copying"),
+        record("FORWARD", 1.01, 20.0, thread="copying"),
     ]
-    processor = load(written(table(tmp_path, rows), tmp_path)[0])
-    assert {lane for _, lane, *_ in spans(processor)} == {"MainThread"}
-    assert processor.query("select depth, name from slice order by ts") == [
+    folder = tmp_path_factory.mktemp("threads")
+    path, counts = written(table(folder, rows), folder)
+    processor = load(path)
+    assert counted(processor) == counts
+    assert processor.query(ERRORS) == []
+    return processor
+
+
+def test_spans_that_lie_in_each_other_share_a_lane(threads: TraceProcessor) -> None:
+    assert {lane for _, lane in lanes_of(threads, "nested")} == {"nested"}
+    sql = """
+        select depth, slice.name from slice join thread_track on track_id = thread_track.id
+        join thread using (utid) where thread.name = 'nested' order by ts
+    """
+    assert threads.query(sql) == [
         (0, "BACKWARD"),
         (1, "ALLREDUCE"),
         (2, "WAIT"),
@@ -140,25 +182,16 @@ def test_of_spans_that_begin_together_the_longer_holds_the_shorter(tmp_path: Pat
     assert events == ["STEP", "WAIT"]
 
 
-def test_spans_that_overlap_in_part_have_lanes_of_their_own(tmp_path: Path, load: Load) -> None:
-    rows = [
-        record("ONE", 1.0, 10.0),
-        record("TWO", 1.005, 10.0),
-        record("THREE", 1.007, 10.0),
-        record("FOUR", 1.02, 1.0),
-    ]
-    path, counts = written(table(tmp_path, rows), tmp_path)
-    processor = load(path)
-    assert {(name, lane) for _, lane, name, *_ in spans(processor)} == {
-        ("ONE", "MainThread"),
-        ("TWO", "MainThread #2"),
-        ("THREE", "MainThread #3"),
-        ("FOUR", "MainThread"),
+def test_spans_that_overlap_in_part_have_lanes_of_their_own(threads: TraceProcessor) -> None:
+    assert lanes_of(threads, "overlapping") == {
+        ("ONE", "overlapping"),
+        ("TWO", "overlapping #2"),
+        ("THREE", "overlapping #3"),
+        ("FOUR", "overlapping"),
     }
-    assert counted(processor) == counts
-    assert processor.query(ERRORS) == []
 
 
+@pytest.mark.slow("of what judges here: Perfetto's own trace processor")
 def test_the_trace_processor_tells_of_what_it_drops(tmp_path: Path, load: Load) -> None:
     """Or the tests here would pass whatever is on a lane."""
     path, _ = written(table(tmp_path, [record("ONE", 1.0, 10.0), record("TWO", 1.005, 10.0)]), tmp_path)
@@ -174,7 +207,9 @@ def test_the_trace_processor_tells_of_what_it_drops(tmp_path: Path, load: Load) 
 
 
 @settings(
-    max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(40, few=4),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     rows=st.lists(
@@ -200,25 +235,19 @@ def test_no_span_is_dropped_however_they_lie(rows: list[tuple[Any, ...]], tmp_pa
 # -- lanes ---------------------------------------------------------------------------------------
 
 
-def lanes_of(processor: TraceProcessor) -> set[tuple[str, str]]:
-    return {(name, lane) for _, lane, name, *_ in spans(processor)}
-
-
-def test_what_goes_on_in_the_background_stands_beside_its_thread(tmp_path: Path, load: Load) -> None:
+def test_what_goes_on_in_the_background_stands_beside_its_thread(threads: TraceProcessor) -> None:
     """Though it began first: what a thread does itself is never moved off its lane."""
-    rows = [record("IALLREDUCE", 1.0, 20.0), record("FORWARD", 1.01, 20.0), record("WAIT", 1.012, 8.0)]
-    assert lanes_of(load(written(table(tmp_path, rows), tmp_path)[0])) == {
-        ("IALLREDUCE", "background (MainThread)"),
-        ("FORWARD", "MainThread"),
-        ("WAIT", "MainThread"),
+    assert lanes_of(threads, "communicating") == {
+        ("IALLREDUCE", "background (communicating)"),
+        ("FORWARD", "communicating"),
+        ("WAIT", "communicating"),
     }
 
 
-def test_what_a_device_did_stands_beside_the_thread_that_issued_it(tmp_path: Path, load: Load) -> None:
-    rows = [record("H2D", 1.0, 20.0, clock="device"), record("FORWARD", 1.01, 20.0)]
-    assert lanes_of(load(written(table(tmp_path, rows), tmp_path)[0])) == {
-        ("H2D", "device (MainThread)"),
-        ("FORWARD", "MainThread"),
+def test_what_a_device_did_stands_beside_the_thread_that_issued_it(threads: TraceProcessor) -> None:
+    assert lanes_of(threads, "copying") == {
+        ("H2D", "device (copying)"),
+        ("FORWARD", "copying"),
     }
 
 
@@ -255,7 +284,9 @@ TO_OR_FROM_RANK_1 = {
 }
 
 
-@pytest.mark.parametrize("starts", [(1.0, 1.001, 1.002), (1.0, 1.002, 1.001)])
+@pytest.mark.parametrize(
+    "starts", [(1.0, 1.002, 1.001), slow((1.0, 1.001, 1.002), "the root is neither first nor last")]
+)
 def test_arrows_lead_from_the_root_or_to_it(starts: tuple[float, ...], tmp_path: Path, load: Load) -> None:
     ranks = [
         [
@@ -307,6 +338,7 @@ def test_an_arrow_leads_from_a_message_to_its_receipt_whichever_began_first(
     assert processor.query(ERRORS) == []
 
 
+@pytest.mark.slow("a rarer kind of receipt that began before its message, which is quick")
 def test_what_is_received_in_the_background_is_arrived_at_its_end(tmp_path: Path, load: Load) -> None:
     """Of two receives that end together, one of which lies within the other on their lane, too."""
     receives = [
@@ -319,6 +351,7 @@ def test_what_is_received_in_the_background_is_arrived_at_its_end(tmp_path: Path
     assert arrows(load(path)) == [("rank 1", "rank 0", "ISEND")] * 2
 
 
+@pytest.mark.slow("an exchange is two messages, and those are quick")
 def test_ranks_that_exchange_have_an_arrow_each_way(tmp_path: Path, load: Load) -> None:
     ranks = [
         [record("SENDRECV", 1.0 + rank / 100, 20.0, peer=1 - rank, seq=0, group_size=2)] for rank in range(2)
@@ -348,6 +381,7 @@ def test_no_arrow_leads_to_a_rank_that_may_be_another(tmp_path: Path) -> None:
     assert written(table(tmp_path, *ranks), tmp_path)[1].flows == 0
 
 
+@pytest.mark.slow("of restarts; that groups and numbers are told apart is quick")
 def test_a_restart_is_joined_with_itself(tmp_path: Path, load: Load) -> None:
     for rank in (0, 1):
         for incarnation in (1, 2):
@@ -431,6 +465,7 @@ def test_metadata_are_arguments_of_their_own(tmp_path: Path, load: Load) -> None
     assert [value for key, value in said if key == "args.metadata.density"] == ["0.01"]
 
 
+@pytest.mark.slow("other names; those that JSON escapes are quick")
 def test_names_that_could_break_json_come_through(tmp_path: Path, load: Load) -> None:
     names = ['"', "\u2028", "ä😀", "=cmd", "a,b", "'"]
     rows = [record(name, start_s=i) for i, name in enumerate(names)]
@@ -499,13 +534,12 @@ def test_instants_common_to_all_ranks_are_used_where_they_are_there(tmp_path: Pa
     assert load(written(df, tmp_path)[0]).query(sql) == [(0, 250_000_000), (1_000_000_000, 500_000_000)]
 
 
-def test_a_name_in_gz_is_compressed(tmp_path: Path, sample: pd.DataFrame) -> None:
-    df = sample
-    plain, _ = written(df, tmp_path)
-    write_trace(df, tmp_path / "trace.json.gz")
-    assert gzip.decompress((tmp_path / "trace.json.gz").read_bytes()) == plain.read_bytes()
+def test_a_name_in_gz_is_compressed(tmp_path: Path, sample: pd.DataFrame, sample_trace: Sample) -> None:
+    write_trace(sample, tmp_path / "trace.json.gz")
+    assert gzip.decompress((tmp_path / "trace.json.gz").read_bytes()) == sample_trace.path.read_bytes()
 
 
+@pytest.mark.slow("a second library of tables; all is read through one that knows both")
 def test_polars_gives_the_same_trace(tmp_path: Path) -> None:
     df = table(tmp_path, [record(seq=0), record(iteration=None)], [record(seq=0)])
     plain = written(df, tmp_path)[0].read_bytes()
@@ -526,11 +560,9 @@ def test_a_table_without_rows_has_a_trace(tmp_path: Path, load: Load) -> None:
     assert load(path).query(ERRORS) == []
 
 
-def test_progress_ends_with_all_rows(tmp_path: Path, sample: pd.DataFrame) -> None:
-    calls: list[tuple[int, int]] = []
-    df = sample
-    write_trace(df, tmp_path / "t.json", progress=lambda done, total: calls.append((done, total)))
-    assert calls[-1] == (len(df), len(df))
+def test_progress_ends_with_all_rows(sample_trace: Sample, sample: pd.DataFrame) -> None:
+    calls = sample_trace.progress
+    assert calls[-1] == (len(sample), len(sample))
     assert calls == sorted(calls)
 
 

@@ -270,7 +270,7 @@ def test_two_threads_with_a_communicator_each_have_an_account_each() -> None:
 # -- against the definition, instant by instant ----------------------------------------------------------
 
 
-@few_examples(5)
+@few_examples(3)
 @given(st.integers(0, 10_000))
 def test_at_every_instant_the_account_says_what_the_definition_says(seed: int) -> None:
     timings, n = random_run(seed)
@@ -288,7 +288,7 @@ def test_at_every_instant_the_account_says_what_the_definition_says(seed: int) -
         assert told[rank] == pytest.approx(expected, abs=1e-4)
 
 
-@few_examples(5)
+@few_examples(3)
 @given(st.integers(0, 10_000))
 def test_the_parts_of_each_rank_sum_to_its_wall_time(seed: int) -> None:
     timings, _ = random_run(seed)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from message_rows import receive, send
-from rank_tables import aligned, table
+from rank_tables import aligned
+from rank_tables import quick_table as table
 
 from timing_logger.analysis.accounting.axis import OneAxis
 from timing_logger.analysis.accounting.message_times import message_times

@@ -13,7 +13,7 @@ from timing_logger.analysis.accounting.playing import InWaves, OneByOne
 from timing_logger.analysis.accounting.waves import ranked
 
 
-@few_examples(6)
+@few_examples(3)
 @given(st.integers(0, 100_000))
 def test_one_by_one_nodes_are_left_and_meetings_done_at_the_same_instants_as_in_waves(seed: int) -> None:
     program = played(table(*lived(*random_program(seed))[1])).program

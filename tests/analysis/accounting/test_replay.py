@@ -21,7 +21,7 @@ from timing_logger.analysis.stragglers.who.prices import Prices, Slowed
 from timing_logger.analysis.table_types import Floats
 
 
-@few_examples(6)
+@few_examples(3)
 @given(st.integers(0, 100_000))
 def test_played_with_what_was_recorded_a_run_lasts_as_long_as_it_did(seed: int) -> None:
     lasted_ms, rows = lived(*random_program(seed))
@@ -29,7 +29,7 @@ def test_played_with_what_was_recorded_a_run_lasts_as_long_as_it_did(seed: int) 
     assert run.lasts_ms(run.program.own_s) == pytest.approx(lasted_ms)
 
 
-@few_examples(6)
+@few_examples(3)
 @given(st.integers(0, 100_000))
 def test_a_run_of_collectives_played_with_other_times_lasts_as_long_as_the_run_with_those_times(
     seed: int,

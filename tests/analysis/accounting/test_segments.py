@@ -27,7 +27,7 @@ def both_ways(program: Program, own_s: Floats) -> tuple[Floats, Floats]:
     return at_once, one_by_one
 
 
-@few_examples(6)
+@few_examples(3)
 @given(st.integers(0, 100_000))
 def test_a_run_lasts_as_long_in_segments_as_as_a_whole(seed: int) -> None:
     n, meetings, works_ms = random_program(seed)

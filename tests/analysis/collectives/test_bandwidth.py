@@ -7,7 +7,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from rank_tables import as_polars, collective, only, table
+from rank_tables import as_polars, collective, only
+from rank_tables import quick_table as table
+from slow import slow
 from timing_files import record
 
 from timing_logger.analysis import bandwidth
@@ -37,11 +39,14 @@ def test_figures_are_those_of_nccl_tests(
     assert (row["algbw_gb_per_s"], row["busbw_gb_per_s"]) == pytest.approx((algbw, busbw), abs=1e-6)
 
 
+OTHERS = [("GATHER", 4, 3), ("SCATTER", 1, 0.75), ("REDUCE", 1, 1), ("ISEND", 1, 1), ("D2D", 1, 1)]
+
+
 @pytest.mark.parametrize(
     ("operation", "algbw", "busbw"),
     [
-        ("ALLGATHER", 4, 3), ("GATHER", 4, 3), ("ALLTOALL", 1, 0.75), ("SCATTER", 1, 0.75), ("BCAST", 1, 1),
-        ("REDUCE", 1, 1), ("ISEND", 1, 1), ("RECV", 1, 1), ("H2D", 1, 1), ("D2D", 1, 1),
+        ("ALLGATHER", 4, 3), ("ALLTOALL", 1, 0.75), ("BCAST", 1, 1), ("RECV", 1, 1), ("H2D", 1, 1),
+        *(pytest.param(*other, marks=pytest.mark.slow("bus_bytes of it is quick")) for other in OTHERS),
     ],
 )  # fmt: skip
 def test_a_megabyte_in_a_millisecond_on_four_ranks(operation: str, algbw: float, busbw: float) -> None:
@@ -78,7 +83,10 @@ def test_a_group_that_states_no_size_has_as_many_ranks_as_its_complete_collectiv
 # -- what goes on in the background ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("operation", ["ISEND_INDEX", "IRECV_INDEX", "IALLREDUCE", "IBCAST"])
+@pytest.mark.parametrize(
+    "operation",
+    ["ISEND_INDEX", "IALLREDUCE", *(slow(other, "as these") for other in ("IRECV_INDEX", "IBCAST"))],
+)
 def test_a_call_that_was_timed_by_hand_covers_the_issue_and_tells_no_transfer(operation: str) -> None:
     """``with record_mpi_operation("ISEND_INDEX", ...): comm.Isend(...)`` ends before the message does."""
     row = one(operation, 1_000_000, seq=None)
@@ -141,7 +149,7 @@ def test_what_failed_is_left_out() -> None:
     assert len(bandwidth(table(rows))) == 0
 
 
-@pytest.mark.parametrize("rows", [[], [record("FORWARD")]])
+@pytest.mark.parametrize("rows", [slow([], "no rows at all"), [record("FORWARD")]])
 def test_no_communication_gives_no_rows_of_the_same_types(rows: list[Any]) -> None:
     assert bandwidth(table(rows)).dtypes.to_dict() == bandwidth(table([record()])).dtypes.to_dict()
 

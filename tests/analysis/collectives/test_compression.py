@@ -7,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from rank_tables import as_polars, collective, only, table
+from rank_tables import as_polars, collective, only
+from rank_tables import quick_table as table
 from timing_files import record
 
 from timing_logger.analysis import compression

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from rank_tables import collective, table
+from rank_tables import collective
+from rank_tables import quick_table as table
 
 from timing_logger.analysis.collectives.dense_times import DenseTimes, dense_times
 

@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rank_tables import aligned, as_polars, collective, table
+from rank_tables import aligned, as_polars, collective
+from rank_tables import quick_table as table
 from seeds import few_examples
+from slow import slow
 from timing_files import record
 
 from timing_logger.analysis import match_collectives
@@ -119,7 +121,17 @@ def test_different_sizes_are_a_mismatch_where_all_ranks_must_bring_as_many_bytes
     assert states(matched) == [("mismatched", "sizes differ")]
 
 
-@pytest.mark.parametrize("operation", ["ALLGATHERV", "ALLTOALLV", "ALLTOALL", "GATHER", "SCATTER", "BCAST"])
+OF_LIST = "one of a list, of which others are quick"
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        "ALLGATHERV",
+        "BCAST",
+        *(slow(other, OF_LIST) for other in ("ALLTOALLV", "ALLTOALL", "GATHER", "SCATTER")),
+    ],
+)
 def test_where_ranks_may_bring_different_bytes_they_do(operation: str) -> None:
     rows = [numbered(0, operation=operation, message_size_bytes=8 * rank) for rank in range(RANKS)]
     assert states(match_collectives(table(*rows))) == [("complete", "")]
@@ -154,7 +166,7 @@ def test_groups_with_names_of_their_own_are_kept_apart() -> None:
     assert parts(match_collectives(table(*rows))) == [(0, [0, 1]), (1, [2, 3])]
 
 
-@pytest.mark.parametrize("status", ["unresolved", "inflight"])
+@pytest.mark.parametrize("status", ["unresolved", slow("inflight", OF_LIST)])
 def test_a_part_that_did_not_finish_makes_it_incomplete(status: str) -> None:
     rows = [numbered(0)] * 2 + [numbered(0, status=status)] + [numbered(0)]
     assert states(match_collectives(table(*rows))) == [("incomplete", "rank 2 did not finish")]
@@ -188,7 +200,14 @@ def test_instances_with_other_troubles_have_other_reasons() -> None:
 TWO_LIVES = [record(start_s=1 + i, seq=i % 50, iteration=i, group_size=3) for i in range(100)]
 
 
-@pytest.mark.parametrize("lost", [slice(0, 50), slice(0, 70), slice(0, 30), slice(20, 50), slice(20, 80)])
+@pytest.mark.parametrize(
+    "lost",
+    [
+        slice(0, 50),
+        slice(20, 80),
+        *(slow(slice(*other), "as these") for other in ((0, 70), (0, 30), (20, 50))),
+    ],
+)
 def test_a_group_made_anew_is_matched_by_iteration_where_a_rank_lacks_rows(lost: slice) -> None:
     kept = [*TWO_LIVES[: lost.start], *TWO_LIVES[lost.stop :]]
     matched = match_collectives(table(TWO_LIVES, TWO_LIVES, kept))
@@ -209,7 +228,9 @@ def test_ranks_may_be_an_iteration_apart_or_not_say_in_which_they_were() -> None
     assert states(matched) == [("complete", "")]
 
 
-@pytest.mark.parametrize("epochs", [[0, 1], [None, None]], ids=["recorded", "counted"])
+@pytest.mark.parametrize(
+    "epochs", [slow([0, 1], "counted ones are quick"), [None, None]], ids=["recorded", "counted"]
+)
 def test_a_rank_that_counts_anew_in_each_epoch_meets_one_that_counts_on(epochs: list[int | None]) -> None:
     rows = [record(start_s=1 + i, seq=i, iteration=i, epoch=epochs[0], group_size=2) for i in range(20)]
     anew = [row._replace(iteration=i % 10, epoch=epochs[i // 10]) for i, row in enumerate(rows)]
@@ -299,7 +320,7 @@ def test_ten_columns_are_enough() -> None:
     assert matched["group"].tolist() == [""] * 6
 
 
-@pytest.mark.parametrize("rows", [[], [record("FORWARD")]])
+@pytest.mark.parametrize("rows", [slow([], "no rows at all"), [record("FORWARD")]])
 def test_no_collectives_give_no_rows_of_the_same_types(rows: list[Record]) -> None:
     matched = match_collectives(table(rows))
     assert len(matched) == 0
@@ -316,7 +337,7 @@ def test_polars_gives_what_pandas_gives() -> None:
         }
 
 
-@few_examples(5)
+@few_examples(3)
 @given(st.lists(st.sets(st.integers(0, 6)), min_size=1, max_size=5))
 def test_an_instance_has_the_rows_of_its_number_and_no_others(seqs_of_ranks: list[set[int]]) -> None:
     ranks = len(seqs_of_ranks)
@@ -340,7 +361,15 @@ def test_reasons_of_many_kinds_of_instances_are_told_apart() -> None:
         assert set(instance["why"]) == {why if missing else ""}
 
 
-@pytest.mark.parametrize("name", [" ALLREDUCE", "ALLREDUCE_DENSE ", "\tIALLREDUCE", " allreduce"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        slow(" ALLREDUCE", "as the others"),
+        slow("ALLREDUCE_DENSE ", "as the others"),
+        "\tIALLREDUCE",
+        " allreduce",
+    ],
+)
 def test_blanks_around_a_name_make_no_other_operation_of_it(name: str) -> None:
     """Though the name is read as it was recorded."""
     ranks = collective([0, 1], 2, operation="X")

@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from message_rows import one_message, receive, send
-from rank_tables import aligned, as_polars, only, table
+from rank_tables import aligned, as_polars, only
+from rank_tables import quick_table as table
+from slow import slow
 from timing_files import record
 
 from timing_logger.analysis import message_waits, summarize_messages
@@ -224,8 +226,8 @@ def pairs(timings: pd.DataFrame) -> list[tuple[int, int]]:
     return list(zip(found["sender"].tolist(), found["receiver"].tolist(), strict=True))
 
 
-@pytest.mark.parametrize("lost", [0, 2, 4])
-@pytest.mark.parametrize("world_size", [None, 5, 6])
+@pytest.mark.parametrize("lost", [2, *(slow(other, "another of the three") for other in (0, 4))])
+@pytest.mark.parametrize("world_size", [None, 5, slow(6, "larger still than the group")])
 def test_of_a_group_that_lacks_a_member_nobody_knows_which_rank_a_number_is(
     lost: int, world_size: int | None
 ) -> None:
@@ -277,7 +279,10 @@ def test_sidecars_that_disagree_on_the_world_do_not_tell_it() -> None:
     assert pairs(timings) == []
 
 
-@pytest.mark.parametrize("group", ["ranks 0,2,4", "ranks 0,2,4 #3"])
+OF_NAMES = "test_group_members.py holds what such names list"
+
+
+@pytest.mark.parametrize("group", ["ranks 0,2,4", slow("ranks 0,2,4 #3", OF_NAMES)])
 def test_a_name_that_lists_its_ranks_says_which_they_are(group: str) -> None:
     assert pairs(folder_of([0, 2, 4], without=[2], group=group)) == [(0, 4), (4, 0)]
 
@@ -288,7 +293,12 @@ def test_a_name_that_lists_its_ranks_says_in_which_order_they_are_numbered() -> 
 
 
 @pytest.mark.parametrize(
-    "group", ["ranks 0-1", "ranks 0,?,4", "ranks 0,1,5", "ranks 0,0,4", "ranks 0-99999999999"]
+    "group",
+    [
+        "ranks 0,?,4",
+        "ranks 0,1,5",
+        *(slow(f"ranks {other}", OF_NAMES) for other in ("0-1", "0,0,4", "0-99999999999")),
+    ],
 )
 def test_a_name_that_lists_other_ranks_than_have_rows_says_nothing(group: str) -> None:
     assert pairs(folder_of([0, 2, 4], without=[2], group=group)) == []

@@ -10,8 +10,10 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rank_tables import aligned, as_polars, collective, table
+from rank_tables import aligned, as_polars, collective
+from rank_tables import quick_table as table
 from seeds import few_examples
+from slow import slow
 from timing_files import record
 
 from timing_logger.analysis import waits
@@ -48,7 +50,14 @@ def test_by_how_long_the_issue_took_nobody_can_tell_who_waited() -> None:
 # -- all need all ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("operation", ["ALLREDUCE", "ALLGATHER", "ALLTOALLV", "ALLGATHERV", "BARRIER"])
+@pytest.mark.parametrize(
+    "operation",
+    [
+        "ALLREDUCE",
+        "ALLTOALLV",
+        *(slow(other, "as these") for other in ("ALLGATHER", "ALLGATHERV", "BARRIER")),
+    ],
+)
 def test_each_rank_waits_for_the_last(operation: str) -> None:
     found = judged(operation)
     assert values(found, "wait_ms") == [9, 5, 8, 0]
@@ -111,7 +120,7 @@ def test_where_rows_contradict_the_clocks_the_uncertainty_is_that_of_the_rows() 
 parts_of_ms = st.tuples(st.floats(0, 50), st.floats(0, 20), st.floats(-300, 300), st.floats(0.0, 300))
 
 
-@few_examples(6)
+@few_examples(3)
 @given(st.lists(parts_of_ms, min_size=2, max_size=5))
 def test_the_uncertainty_covers_what_clocks_are_off_where_they_say_so_or_the_rows_show_it(
     ranks: list[tuple[float, float, float, float]],
@@ -146,12 +155,12 @@ def test_a_barrier_has_no_bytes_and_all_take_part() -> None:
 # -- rooted ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("operation", ["BCAST", "SCATTER"])
+@pytest.mark.parametrize("operation", ["BCAST", slow("SCATTER", "as of a broadcast")])
 def test_ranks_that_come_before_the_root_wait_for_it(operation: str) -> None:
     assert values(judged(operation, peer=1), "wait_ms") == [4, 0, 3, 0]
 
 
-@pytest.mark.parametrize("operation", ["REDUCE", "GATHER"])
+@pytest.mark.parametrize("operation", ["REDUCE", slow("GATHER", "as of a reduction")])
 def test_a_root_that_comes_first_waits_for_the_first_of_the_others(operation: str) -> None:
     assert values(judged(operation, peer=0), "wait_ms") == [1, 0, 0, 0]
     assert values(judged(operation, peer=1), "wait_ms") == [0, 0, 0, 0]
@@ -258,7 +267,7 @@ def test_polars_gives_what_pandas_gives() -> None:
         assert values(mine, name) == [math.nan if v is None else v for v in theirs[name].to_list()]
 
 
-@few_examples(6)
+@few_examples(3)
 @given(
     st.lists(st.lists(st.floats(0, 50), min_size=3, max_size=3), min_size=1, max_size=6),
     st.floats(0.001, 10),

@@ -57,13 +57,13 @@ def test_a_side_that_is_slower_all_along_has_no_since() -> None:
     assert since_when(slower, side(2), paired=False, least=0.01) is None
 
 
-@pytest.mark.parametrize("n", [50, slow(150, "more of the same")])
+@pytest.mark.parametrize("n", [20, slow(150, "more of the same")])
 def test_of_equal_sides_next_to_none_is_said_to_differ_since_something(n: int) -> None:
     found = [since_when(side(2 * at), side(2 * at + 1), paired=False, least=0.0) for at in range(n)]
     assert sum(one is not None for one in found) <= n // 50  # 0.5% are expected at most
 
 
-@pytest.mark.parametrize("n", [50, slow(150, "more of the same")])
+@pytest.mark.parametrize("n", [20, slow(150, "more of the same")])
 def test_steps_that_depend_on_those_before_them_are_no_since(n: int) -> None:
     def wandering(seed: int) -> list[list[RunSummary]]:
         walks = np.random.default_rng(seed).normal(0, 0.01, (5, N)).cumsum(axis=1)

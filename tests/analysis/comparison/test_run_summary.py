@@ -29,27 +29,27 @@ def test_it_goes_into_json_and_back() -> None:
 
 
 @pytest.mark.parametrize("name", RunSummary.__dataclass_fields__)
-@pytest.mark.parametrize("value", POISON, ids=lambda value: repr(value)[:20])
-def test_no_value_does_more_than_to_be_refused(name: str, value: object) -> None:
-    content = {**plain(), name: value}
-    try:
-        found = summary_from(content)
-    except RunSummaryError:
-        return
-    assert isinstance(found, RunSummary)
-    assert found.step_mean_ms > 0
+def test_no_value_does_more_than_to_be_refused(name: str) -> None:
+    usual = plain()
+    for value in POISON:
+        try:
+            found = summary_from({**usual, name: value})
+        except RunSummaryError:
+            continue
+        assert isinstance(found, RunSummary), value
+        assert found.step_mean_ms > 0, value
 
 
-@pytest.mark.parametrize("value", POISON, ids=lambda value: repr(value)[:20])
 @pytest.mark.parametrize("name", ["mean_ms", "operation", "rank", "n_rows"])
-def test_a_quantity_with_a_value_of_another_type_is_refused(name: str, value: object) -> None:
+def test_a_quantity_with_a_value_of_another_type_is_refused(name: str) -> None:
     content = plain()
-    content["quantities"][-1][name] = value
-    try:
-        summary_from(content)
-    except RunSummaryError:
-        return
-    assert isinstance(value, (int, float, str, type(None)))
+    for value in POISON:
+        content["quantities"][-1][name] = value
+        try:
+            summary_from(content)
+        except RunSummaryError:
+            continue
+        assert isinstance(value, (int, float, str, type(None)))
 
 
 @pytest.mark.parametrize(

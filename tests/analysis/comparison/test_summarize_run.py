@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,11 @@ def steady(n_steps: int = 40, n_ranks: int = 2, **fields: Any) -> pd.DataFrame:
     return data_parallel(factors(n_steps, n_ranks), **fields)
 
 
+@functools.cache
+def of_steady(n_steps: int) -> RunSummary:
+    return summarize_run(steady(n_steps))
+
+
 def of(found: RunSummary, operation: str, kind: str = "operation", rank: int | None = None) -> Quantity:
     (one,) = (
         one for one in found.quantities if (one.kind, one.operation, one.rank) == (kind, operation, rank)
@@ -43,12 +49,12 @@ def of(found: RunSummary, operation: str, kind: str = "operation", rank: int | N
 
 
 def test_a_step_lasts_until_the_next_one_begins() -> None:
-    found = summarize_run(steady())
+    found = of_steady(40)
     assert (found.step_mean_ms, found.step_median_ms) == pytest.approx((STEP_MS, STEP_MS))
 
 
 def test_the_first_tenth_is_left_out_and_at_most_ten_steps() -> None:
-    of_40, of_150 = summarize_run(steady(40)), summarize_run(steady(150))
+    of_40, of_150 = of_steady(40), of_steady(150)
     assert (of_40.n_warm_up, of_40.n_steps) == (4, 36)
     assert (of_150.n_warm_up, of_150.n_steps) == (10, 140)
 
@@ -114,6 +120,7 @@ def test_what_sidecars_state_is_kept(kept_of_sample: RunSummary) -> None:
     assert found.options["record_every_n_steps"] == "1"
 
 
+@pytest.mark.slow("of a whole folder; a made run in parts is quick")
 def test_every_process_for_itself_gives_the_same(sample: pd.DataFrame, kept_of_sample: RunSummary) -> None:
     parts = []
     for rank, rows in sample.groupby("rank"):
@@ -129,9 +136,9 @@ def test_polars_gives_the_same() -> None:
 
 
 def test_where_only_some_steps_are_recorded_a_step_is_one_iteration() -> None:
-    table = steady(200)
+    table = steady(100)
     found = summarize_run(table[table["iteration"] % 10 == 0].reset_index(drop=True))
-    assert found.n_steps == 18
+    assert found.n_steps == 9
     assert found.step_mean_ms == pytest.approx(STEP_MS)
 
 

@@ -83,5 +83,5 @@ def test_many_processes_in_any_parts_give_the_same() -> None:
     parts = [rows.reset_index(drop=True) for _, rows in table.groupby("rank")]
     several = pd.concat(parts[:3], ignore_index=True)
     in_parts = RUN_SUMMARY.reduce([RUN_SUMMARY.map(each) for each in (several, *parts[3:])])
-    assert in_parts.course == course_of(table)
+    assert in_parts == summarize_run(table)
     assert np.ptp(in_parts.course.median_ms) > 0

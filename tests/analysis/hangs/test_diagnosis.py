@@ -63,6 +63,7 @@ def test_of_a_rank_that_was_killed_it_is_said_that_it_is_gone(
     assert "2 gone - - ALLREDUCE" in said
 
 
+@pytest.mark.slow("one killed rank is quick, and so are the words of each fate")
 def test_of_a_job_that_was_killed_as_a_whole_it_is_said_where_each_rank_was(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -94,7 +95,7 @@ def test_the_command_says_it_first(tmp_path: Path, capsys: pytest.CaptureFixture
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("command", ["stragglers", "summary"])
+@pytest.mark.parametrize("command", ["stragglers", slow("summary", "both begin with one text")])
 def test_no_command_calls_it_healthy(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -105,6 +106,7 @@ def test_no_command_calls_it_healthy(
     assert "healthy" not in said
 
 
+@pytest.mark.slow("the same answer by another command; what watching tells of groups is quick")
 def test_whoever_watches_reads_who_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     goes_on = Rank([*trained(), record("FORWARD", END_S - 1, 900.0, iteration=10)], progressed_s=END_S)
     write_run(tmp_path, waiting(), waiting(), goes_on, waiting())
@@ -119,6 +121,9 @@ def test_the_page_says_it_at_its_top(tmp_path: Path) -> None:
     said = page.index("Rank 2 never entered ALLREDUCE 10 of MPI_COMM_WORLD")
     assert said < page.index('id="verdict"')
     assert "No rank is slow" not in page
+
+
+OF_MADE_CALLS = pytest.mark.slow("test_open_calls_at_the_end.py holds both sides of it, of made calls")
 
 
 def ended(folder: Path, *ranks: Rank, **options: Any) -> RunEnd:
@@ -141,6 +146,7 @@ def test_ranks_in_different_collectives_disagree_and_none_is_missing(tmp_path: P
     )
 
 
+@pytest.mark.slow("test_stuck_groups.py holds that sizes differ, of made rows")
 def test_ranks_that_bring_different_sizes_disagree(tmp_path: Path) -> None:
     other = Rank([*trained(), inflight(message_size_bytes=8192)])
     end = ended(tmp_path, waiting(), other, waiting(), waiting())
@@ -148,6 +154,7 @@ def test_ranks_that_bring_different_sizes_disagree(tmp_path: Path) -> None:
     assert end.sentences[0].startswith("Ranks disagree on ALLREDUCE 10 of MPI_COMM_WORLD: sizes differ")
 
 
+@pytest.mark.slow("a circle of messages is quick, and circles of made calls")
 def test_ranks_that_wait_for_each_other_in_two_groups_are_a_circle(tmp_path: Path) -> None:
     one, two = ("pair 0", 3), ("pair 1", 7)
 
@@ -164,7 +171,7 @@ def test_ranks_that_wait_for_each_other_in_two_groups_are_a_circle(tmp_path: Pat
     assert end.sentences[0].startswith("Ranks 0 and 1 wait for each other in a circle (0 -> 1 -> 0)")
 
 
-@pytest.mark.parametrize("where", ["outside", "inside"])
+@pytest.mark.parametrize("where", ["outside", slow("inside", "of one rank more that is inside")])
 def test_a_rank_that_died_was_stopped_or_is_stuck_in_c_is_gone(tmp_path: Path, where: str) -> None:
     rows = trained() if where == "outside" else [*trained(), inflight()]
     silent = Rank(rows, seen_s=STUCK_AT_S + 2)
@@ -185,6 +192,7 @@ def test_a_rank_stuck_in_python_within_a_block_of_its_own_is_told_with_it(tmp_pa
     assert end.sentences[1].startswith("Rank 2 has been in DATA for 117 s, at train.py:88 in load_batch;")
 
 
+@pytest.mark.slow("test_wording_of_hangs.py holds its words; who is missing is quick")
 def test_a_rank_that_closed_while_others_wait_for_it_is_told(tmp_path: Path) -> None:
     left = Rank(seen_s=STUCK_AT_S + 1, closed=True)
     end = ended(tmp_path, waiting(), waiting(), left, waiting())
@@ -210,6 +218,7 @@ def test_a_call_of_the_sidecar_whose_end_has_a_row_is_over(tmp_path: Path) -> No
     assert ended(tmp_path, late, late, late, late).state == "unfinished"
 
 
+@pytest.mark.slow("test_stuck_groups.py holds it of made counts")
 def test_where_sampling_leaves_out_the_rows_counts_tell_who_never_entered(tmp_path: Path) -> None:
     inside = Rank(sidecar={"groups": [counted(501, 500)]})
     missing = Rank(sidecar={"groups": [counted(500)]})
@@ -219,6 +228,7 @@ def test_where_sampling_leaves_out_the_rows_counts_tell_who_never_entered(tmp_pa
     assert end.culprits == (2,)
 
 
+@pytest.mark.slow("test_stuck_groups.py holds it of made counts")
 def test_a_rank_that_entered_by_its_counts_is_not_missing(tmp_path: Path) -> None:
     by_counts = Rank(sidecar={"groups": [counted(11, 10)]}, progressed_s=END_S - 40)
     end = ended(tmp_path, waiting(), by_counts, Rank(), waiting())
@@ -226,6 +236,7 @@ def test_a_rank_that_entered_by_its_counts_is_not_missing(tmp_path: Path) -> Non
     assert end.groups[0].inside_s[1] == 40.0
 
 
+@pytest.mark.slow("test_stuck_groups.py holds both sides of the 10 s")
 @pytest.mark.parametrize(("idle_s", "is_inside"), [(9.0, False), (11.0, True)])
 def test_the_counts_of_a_process_are_final_once_it_began_nothing_for_10_s(
     tmp_path: Path, idle_s: float, is_inside: bool
@@ -235,7 +246,9 @@ def test_the_counts_of_a_process_are_final_once_it_began_nothing_for_10_s(
     assert (1 in end.groups[0].inside) == is_inside
 
 
-@pytest.mark.parametrize(("open_s", "state"), [(59.0, "unfinished"), (61.0, "hang")])
+@pytest.mark.parametrize(
+    ("open_s", "state"), [pytest.param(59.0, "unfinished", marks=OF_MADE_CALLS), (61.0, "hang")]
+)
 def test_a_call_hangs_after_60_s_where_no_option_says_otherwise(
     tmp_path: Path, open_s: float, state: str
 ) -> None:
@@ -264,6 +277,7 @@ def test_a_rank_without_a_file_is_told_and_nobody_else_blamed(tmp_path: Path) ->
     )
 
 
+@pytest.mark.slow("test_open_calls_at_the_end.py holds which rows are of its last life")
 def test_a_group_that_was_made_anew_is_compared_in_its_last_life(tmp_path: Path) -> None:
     again = [
         allreduce(seq, start_ns=(20 + seq) * 10**9, end_ns=(21 + seq) * 10**9, iteration=20)
@@ -275,6 +289,7 @@ def test_a_group_that_was_made_anew_is_compared_in_its_last_life(tmp_path: Path)
     assert (end.groups[0].seq, end.groups[0].inside, end.groups[0].missing) == (3, (0, 1, 3), (2,))
 
 
+@pytest.mark.slow("test_open_calls_at_the_end.py holds where such a call comes")
 def test_a_call_by_hand_that_the_sidecar_alone_knows_comes_after_the_rows(tmp_path: Path) -> None:
     by_hand: dict[str, Any] = {"group": "", "group_size": None, "seq": None, "iteration": None, "epoch": None}
     before = [allreduce(step, **by_hand) for step in range(10)]
@@ -283,6 +298,7 @@ def test_a_call_by_hand_that_the_sidecar_alone_knows_comes_after_the_rows(tmp_pa
     assert (end.groups[0].inside, end.groups[0].missing) == ((0, 1, 3), (2,))
 
 
+@pytest.mark.slow("test_group_members.py holds which ranks such a name lists")
 def test_a_group_between_two_groups_has_the_ranks_of_both(tmp_path: Path) -> None:
     between = {"group": "ranks 0-1|2-3", "group_size": 4, "seq": 0}
     inside = Rank([*trained(), inflight("BARRIER", **between)])
@@ -325,6 +341,7 @@ def listening(peer: int, *more: Record, **sidecar: Any) -> Rank:
     return Rank([*trained(), inflight("IRECV", 1.0, peer=peer, seq=0, iteration=0), *more], sidecar=sidecar)
 
 
+@pytest.mark.slow("test_who_waits.py holds what is in the background")
 def test_a_receive_that_nobody_waits_for_makes_no_circle_over_the_rank_that_is_stuck(tmp_path: Path) -> None:
     stuck = listening(0, idle_stack=["train.py:88 in load_batch"])
     end = ended(tmp_path, listening(3, inflight()), listening(0, inflight()), listening(1, inflight()), stuck)
@@ -337,6 +354,7 @@ def test_a_receive_that_nobody_waits_for_makes_no_circle_over_the_rank_that_is_s
     )
 
 
+@pytest.mark.slow("test_stuck_messages.py holds which are in the background")
 def test_a_receive_in_the_background_that_a_call_waits_for_makes_its_rank_wait(tmp_path: Path) -> None:
     waits = inflight("WAIT", peer=1, seq=0, message_size_bytes=None)
     stuck = Rank([*trained(), inflight("IBARRIER")], sidecar={"idle_stack": ["train.py:88 in load_batch"]})
@@ -345,6 +363,7 @@ def test_a_receive_in_the_background_that_a_call_waits_for_makes_its_rank_wait(t
     assert end.culprits[0] == 1
 
 
+@pytest.mark.slow("test_who_waits.py holds what is in the background")
 def test_a_collective_in_the_background_that_nobody_waits_for_holds_up_nobody(tmp_path: Path) -> None:
     begun = inflight("IALLREDUCE", 5.0, group="others", seq=0)
     met = allreduce(9, group="others", seq=3)
@@ -353,6 +372,7 @@ def test_a_collective_in_the_background_that_nobody_waits_for_holds_up_nobody(tm
     assert end.culprits == (2,)
 
 
+@pytest.mark.slow("test_stuck_groups.py holds that they hang at once")
 def test_ranks_in_different_collectives_are_told_at_once(tmp_path: Path) -> None:
     one = Rank([*trained(), inflight()], seen_s=STUCK_AT_S + 4)
     other = Rank([*trained(), inflight("BCAST", peer=0)], seen_s=STUCK_AT_S + 4)
@@ -384,6 +404,7 @@ def test_a_peer_is_a_number_in_its_group(tmp_path: Path) -> None:
     assert [(one.rank, one.peer) for one in end.messages] == [(1, 3)]
 
 
+@pytest.mark.slow("its words and the search for the other side are quick")
 def test_a_message_that_was_sent_under_another_tag_is_told(tmp_path: Path) -> None:
     receiver = Rank([*trained(), inflight("RECV", peer=1, seq=0)])
     sender = Rank([*trained(), record("SEND", 10.0, 1.0, group=WORLD, peer=0, seq=0)])
@@ -392,6 +413,7 @@ def test_a_message_that_was_sent_under_another_tag_is_told(tmp_path: Path) -> No
     assert "their tags may differ" in end.sentences[0]
 
 
+@pytest.mark.slow("test_stuck_messages.py holds that it is not stuck")
 def test_a_send_that_was_received_hangs_nowhere_though_its_rank_waits_for_another_call_beside_it(
     tmp_path: Path,
 ) -> None:
@@ -403,6 +425,7 @@ def test_a_send_that_was_received_hangs_nowhere_though_its_rank_waits_for_anothe
     assert end.culprits == (1,)
 
 
+@pytest.mark.slow("test_stuck_groups.py holds who is not blocked in it")
 def test_an_exchange_in_the_background_that_one_rank_does_not_wait_for_is_that_ranks_doing(
     tmp_path: Path,
 ) -> None:
@@ -432,12 +455,14 @@ def test_a_rank_that_fell_silent_beside_others_that_train_on_is_no_hang(tmp_path
     assert ended(tmp_path / "closed", silent, Rank(closed=True)).state == "unfinished"
 
 
+@pytest.mark.slow("test_wording_of_hangs.py holds that nobody is missing")
 def test_where_all_are_inside_nobody_is_blamed(tmp_path: Path) -> None:
     end = ended(tmp_path, waiting(), waiting(), waiting(), waiting())
     assert (end.state, end.culprits) == ("hang", ())
     assert "nobody is missing" in end.sentences[0]
 
 
+@pytest.mark.slow("a rarer case of ranks that disagree, which is quick")
 def test_a_rank_that_came_through_another_collective_makes_no_culprits_of_the_others(
     tmp_path: Path,
 ) -> None:
@@ -474,6 +499,7 @@ def test_ranks_that_failed_for_want_of_another_did_not_end_well(tmp_path: Path) 
     assert "healthy" not in verdict_sentence(verdict)
 
 
+@pytest.mark.slow("test_stuck_groups.py holds that such a failure is over")
 def test_a_failure_that_the_group_recovered_from_is_no_hang(tmp_path: Path) -> None:
     failed, well = allreduce(10, status="error:RuntimeError"), allreduce(11)
     end = ended(
@@ -482,6 +508,7 @@ def test_a_failure_that_the_group_recovered_from_is_no_hang(tmp_path: Path) -> N
     assert end.state == "ended"
 
 
+@pytest.mark.slow("test_stuck_groups.py holds that it is no hang")
 def test_a_collective_that_raised_on_all_ranks_is_told_though_nobody_hung(tmp_path: Path) -> None:
     end = ended(tmp_path, *[timed_out()] * 4)
     assert (end.state, end.ended, end.culprits) == ("failed", True, ())
@@ -491,7 +518,9 @@ def test_a_collective_that_raised_on_all_ranks_is_told_though_nobody_hung(tmp_pa
     )
 
 
-@pytest.mark.parametrize(("lasted_s", "state"), [(0.5, "ended"), (100.0, "hang")])
+@pytest.mark.parametrize(
+    ("lasted_s", "state"), [pytest.param(0.5, "ended", marks=OF_MADE_CALLS), (100.0, "hang")]
+)
 def test_an_interrupt_ends_a_run_and_is_no_hang_unless_it_ended_one(
     tmp_path: Path, lasted_s: float, state: str
 ) -> None:
@@ -504,6 +533,7 @@ def test_an_interrupt_ends_a_run_and_is_no_hang_unless_it_ended_one(
     assert (end.state, end.culprits) == (state, (2,) if state == "hang" else ())
 
 
+@pytest.mark.slow("a rarer case of calls that are matched by their order, which is quick")
 def test_a_root_that_is_far_ahead_by_hand_is_not_missing(tmp_path: Path) -> None:
     by_hand: dict[str, Any] = {"group": "", "group_size": None, "seq": None, "iteration": None, "epoch": None}
     before = [allreduce(step, **by_hand) for step in range(10)]
@@ -520,12 +550,13 @@ def control_thread(operation: str = "RECV") -> Record:
     return inflight(operation, 1.0, iteration=0, thread="control", group="control", seq=0, peer=None)
 
 
+@pytest.mark.slow("test_open_calls_at_the_end.py holds that its call is not open")
 def test_a_run_that_closed_while_a_control_thread_waited_is_no_hang(tmp_path: Path) -> None:
     end = ended(tmp_path, Rank([control_thread(), *trained()], closed=True), Rank(closed=True))
     assert (end.state, end.ended, end.groups, end.messages) == ("ended", True, (), ())
 
 
-@pytest.mark.parametrize("operation", ["RECV", "BCAST"])
+@pytest.mark.parametrize("operation", ["RECV", slow("BCAST", "the same of a collective")])
 def test_a_control_thread_that_waits_while_the_training_goes_on_is_no_hang(
     tmp_path: Path, operation: str
 ) -> None:
@@ -568,6 +599,7 @@ def test_calls_that_were_open_when_sigterm_came_are_told_but_are_no_hang(tmp_pat
     assert end.sentences[1].endswith("for 20 s, which is no hang yet; rank 1 had not entered it.")
 
 
+@pytest.mark.slow("test_open_calls_at_the_end.py and test_sidecar_state.py hold it")
 def test_the_option_says_from_when_on_a_call_hangs(tmp_path: Path) -> None:
     inside = Rank([*trained(), inflight()], seen_s=20.0, sidecar={"options": {"hang_after": 5}})
     assert ended(tmp_path, inside, Rank(seen_s=20.0), inside, inside).state == "hang"
@@ -616,7 +648,7 @@ KEYS = [
 LEFT_OUT = "what has another type is left out when the sidecar is read, whatever its name"
 
 
-@pytest.mark.parametrize("key", [*KEYS[:3], *(slow(key, LEFT_OUT) for key in KEYS[3:])])
+@pytest.mark.parametrize("key", [*KEYS[:1], *(slow(key, LEFT_OUT) for key in KEYS[1:])])
 def test_a_sidecar_of_wrong_types_raises_nothing(tmp_path: Path, key: str) -> None:
     hostile = [Rank(sidecar={key: value}) for value in HOSTILE]
     with pytest.warns(UserWarning, match=f"no value that can be one for {key}"):
@@ -624,11 +656,12 @@ def test_a_sidecar_of_wrong_types_raises_nothing(tmp_path: Path, key: str) -> No
     json.dumps(hang(timings).as_dict())
 
 
-ENTRY_KEYS = ["start_counter_ns", "seq", "issued"]
-OTHER_ENTRY_KEYS = [key for key in {**open_call(), **counted(0)} if key not in ENTRY_KEYS]
+ENTRY_KEYS = list({**open_call(), **counted(0)})
 
 
-@pytest.mark.parametrize("key", [*ENTRY_KEYS, *(slow(key, LEFT_OUT) for key in OTHER_ENTRY_KEYS)])
+@pytest.mark.parametrize(
+    "key", ["start_counter_ns", *(slow(key, LEFT_OUT) for key in ENTRY_KEYS if key != "start_counter_ns")]
+)
 def test_entries_of_wrong_types_raise_nothing(tmp_path: Path, key: str) -> None:
     hostile = [
         Rank(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hung_runs import END_S, STUCK_AT_S, Rank, counted, inflight, open_call, trained, write_run
 from processes import run_python
+from slow import slow
 from timing_files import record
 
 from timing_logger import read_timings
@@ -68,16 +69,18 @@ def ended(folder: Path, inside: Rank, stuck: Rank) -> RunEnd:
             "What ended it: rank 1 ended without closing the log, as a killed process does; then ranks 0, 2 "
             "and 3 failed (RuntimeError).",
         ),
-        (
+        pytest.param(
             was_inside("error:RuntimeError", ended_by="RuntimeError"),
             was_stuck(closed=False, killed=True, ring_path="/dev/shm/gone.ring", ended_s=END_S + 2),
             "What ended it: ranks 0, 2 and 3 failed (RuntimeError); then rank 1 ended without closing the "
             "log, as a killed process does.",
+            marks=pytest.mark.slow("as the one before it, in another order"),
         ),
-        (
+        pytest.param(
             was_inside("unresolved", signal="SIGTERM"),
             was_stuck(signal="SIGTERM"),
             "What ended it: ranks 0 to 3 got SIGTERM.",
+            marks=pytest.mark.slow("test_fates_by_hand.py holds how each fate is told"),
         ),
     ],
     ids=["interrupt", "kill", "time-out", "sigterm"],
@@ -122,6 +125,7 @@ def test_of_what_ranks_stood_in_at_different_times_the_longest_is_told(tmp_path:
     assert end.sentences[1].startswith(f"Before, the run stood still for 118 s, and went on: {NEVER_CAME}")
 
 
+@pytest.mark.slow("the longest of several such hangs is quick")
 def test_a_hang_from_which_the_run_went_on_is_told_beside_how_it_ended(tmp_path: Path) -> None:
     end = ended(tmp_path, *that_went_on())
     assert end.state == "ended"
@@ -148,6 +152,7 @@ def test_what_fails_because_a_peer_was_interrupted_is_no_failure_of_its_own(tmp_
     )
 
 
+@pytest.mark.slow("test_open_calls_at_the_end.py holds whose doing it is")
 def test_what_fails_because_its_peer_was_killed_in_a_call_is_no_failure_of_its_own(tmp_path: Path) -> None:
     failed = Rank([*trained(), broke("error:RuntimeError")], closed=True, seen_s=STUCK_AT_S + 1)
     ring = {"killed": True, "ring_path": "/dev/shm/gone.ring"}
@@ -158,7 +163,7 @@ def test_what_fails_because_its_peer_was_killed_in_a_call_is_no_failure_of_its_o
     assert ended(tmp_path / "before", failed, killed).failed == ()
 
 
-@pytest.mark.parametrize("killed_after_s", [0.3, 3.0])
+@pytest.mark.parametrize("killed_after_s", [0.3, slow(3.0, "later than the others, as in another test")])
 def test_what_fails_for_want_of_a_rank_that_died_in_its_own_code_tells_of_it(
     tmp_path: Path, killed_after_s: float
 ) -> None:
@@ -201,6 +206,7 @@ def test_the_sidecar_keeps_the_longest_stall_and_the_last_with_their_stacks(tmp_
     assert (told["closed"], told["idle_stack"], told["ended_by"]) == (True, [], "KeyboardInterrupt")
 
 
+@pytest.mark.slow("test_diagnosis.py has such sidecars alone")
 def test_calls_that_hang_without_any_of_this_in_the_sidecar_are_told_as_before(tmp_path: Path) -> None:
     inside = Rank([*trained(), inflight()])
     assert ended(tmp_path, inside, Rank()).culprits == (1,)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from endings import END_S, WORLD, call, ended, ending, ns, row, words
+from slow import slow
 
 from timing_logger.analysis.columns import EARLIER_IN_STEP
 from timing_logger.analysis.hangs.open_calls import Ending, integer_or_none, rows_by_rank
@@ -104,8 +105,9 @@ def test_a_call_without_a_start_began_at_an_unknown_time() -> None:
 
 @pytest.mark.parametrize(
     ("seq", "start_s", "n_added"),
-    [(None, 100.0, 0), (None, 100.0 + 5e-7, 0), (None, 100.0 - 5e-7, 0), (None, 100.0 + 2e-6, 1),
-     (None, 100.0 - 2e-6, 1), (10, 150.0, 0), (10, None, 0), (11, 150.0, 1), (None, None, 1)],
+    [(None, 100.0 + 5e-7, 0), (None, 100.0 - 2e-6, 1), (10, 150.0, 0), (10, None, 0), (11, 150.0, 1),
+     *(pytest.param(*other, marks=pytest.mark.slow("as one of these"))
+       for other in [(None, 100.0, 0), (None, 100.0 - 5e-7, 0), (None, 100.0 + 2e-6, 1), (None, None, 1)])],
 )  # fmt: skip
 def test_a_call_has_its_row_by_start_or_number(seq: int | None, start_s: float | None, n_added: int) -> None:
     assert len(told(row(0), seq=seq, began_s=start_s)) == n_added
@@ -262,7 +264,13 @@ def test_a_call_failed_that_raised_and_an_interrupted_one_only_after_a_hang(
 
 @pytest.mark.parametrize(("ended_s", "found"), [(100.4, True), (100.6, False), (170.0, True)])
 @pytest.mark.parametrize(
-    "how", [{"closed": True, "signal": "SIGTERM"}, {"closed": True, "ended_by": "KeyboardInterrupt"}]
+    "how",
+    [
+        {"closed": True, "signal": "SIGTERM"},
+        slow(
+            {"closed": True, "ended_by": "KeyboardInterrupt"}, "which signals do, test_fates_by_hand.py holds"
+        ),
+    ],
 )
 def test_what_fails_from_two_seconds_before_another_rank_was_interrupted_is_its_doing(
     how: dict[str, Any], ended_s: float, found: bool
@@ -284,8 +292,10 @@ def test_what_fails_after_another_rank_was_killed_in_a_call_is_its_doing(ended_s
 @pytest.mark.parametrize(
     "fields",
     [
-        {**KILLED, "killed": False}, {**KILLED, "has_ring": False}, {**KILLED, "open_calls": ()},
-        {"closed": False, "signal": "SIGTERM"}, {"closed": True}, {"closed": True, "ended_by": "ValueError"},
+        {**KILLED, "has_ring": False}, {**KILLED, "open_calls": ()},
+        {"closed": True, "ended_by": "ValueError"},
+        slow({**KILLED, "killed": False}, "as a plain end"), slow({"closed": True}, "as a plain end"),
+        slow({"closed": False, "signal": "SIGTERM"}, "test_fates_by_hand.py holds of which no fate is known"),
     ],
 )  # fmt: skip
 def test_what_fails_after_another_rank_ended_otherwise_failed_of_itself(fields: dict[str, Any]) -> None:

@@ -59,7 +59,10 @@ def test_a_rank_whose_counts_are_past_the_collective_is_not_missing(
     assert only(ending(row(0), row(2), row(3), said=said)).missing == missing
 
 
-@pytest.mark.parametrize(("seen_s", "silent"), [(99.0, (1,)), (100.0, ()), (150.0, ())])
+@pytest.mark.parametrize(
+    ("seen_s", "silent"),
+    [(99.0, (1,)), (100.0, ()), pytest.param(150.0, (), marks=pytest.mark.slow("as at 100"))],
+)
 def test_a_missing_rank_is_silent_that_left_no_sign_since_the_others_entered(
     seen_s: float, silent: tuple[int, ...]
 ) -> None:

@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rank_tables import as_polars, only, table
+from rank_tables import as_polars, only
+from rank_tables import quick_table as table
 from seeds import few_examples
+from slow import slow
 from timing_files import record
 
 from timing_logger.analysis import efficiencies, overlap
@@ -66,7 +68,13 @@ def test_copies_waits_and_reports_of_the_backend_are_no_work() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["FORWARD", "OPTIMIZER", "DATA", "COMPRESS", "MERGE", "DECOMPRESS", "my part"]
+    "name",
+    [
+        "FORWARD",
+        "COMPRESS",
+        "my part",
+        *(slow(other, "as these") for other in ("OPTIMIZER", "DATA", "MERGE", "DECOMPRESS")),
+    ],
 )
 def test_names_that_are_not_communication_are_work(name: str) -> None:
     assert figures(row(name, 0, 2))["compute_ms"] == pytest.approx(2)
@@ -116,7 +124,7 @@ def test_polars_gives_what_pandas_gives() -> None:
 INTERVALS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)), max_size=8)
 
 
-@few_examples(6)
+@few_examples(3)
 @given(communication=INTERVALS, work=INTERVALS, blocked=INTERVALS)
 def test_lengths_are_those_of_the_cells_that_are_covered(communication: Any, work: Any, blocked: Any) -> None:
     def cells(intervals: Any) -> set[int]:

@@ -13,8 +13,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from late_ranks import STEPS, late_by, noise, steps
-from rank_tables import only, table
+from rank_tables import only
+from rank_tables import quick_table as table
 from seeds import seeds
+from slow import slow
 from timing_files import record, write_sidecar, write_timing_file
 
 from timing_logger import read_timings
@@ -163,7 +165,13 @@ def test_every_figure_of_an_operation_is_that_of_numpy() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["operation", "rank", "incarnation", "iteration", "phase", "layer_name", "group"]
+    "name",
+    [
+        "operation",
+        "iteration",
+        "group",
+        *(slow(other, "as these") for other in ("rank", "incarnation", "phase", "layer_name")),
+    ],
 )
 def test_rows_can_be_summed_by_any_of_these_columns(name: str) -> None:
     rows = [record(), record("SEND", iteration=None, phase="sparse", layer_name="b", group="")]
@@ -208,7 +216,11 @@ def test_a_table_without_the_column_incarnation_is_understood() -> None:
     assert summarize(df)["incarnation"].tolist() == summarize_ranks(df)["incarnation"].tolist() == [1]
 
 
-@pytest.mark.parametrize("analysis", [summarize, summarize_ranks, summarize_statuses, spread_between_ranks])
+OF_FOUR = "the sums and the spread are quick"
+FOUR = [summarize, slow(summarize_ranks, OF_FOUR), slow(summarize_statuses, OF_FOUR), spread_between_ranks]
+
+
+@pytest.mark.parametrize("analysis", FOUR)
 def test_no_rows_give_no_rows_of_the_same_types(analysis: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
     rows = [[record(iteration=i, group_size=2) for i in range(3)] + [record(status="unresolved")]] * 2
     empty, full = analysis(table([])), analysis(table(*rows))
@@ -217,7 +229,7 @@ def test_no_rows_give_no_rows_of_the_same_types(analysis: Callable[[pd.DataFrame
     assert empty.dtypes.to_dict() == full.dtypes.to_dict()
 
 
-@pytest.mark.parametrize("analysis", [summarize, summarize_ranks, summarize_statuses, spread_between_ranks])
+@pytest.mark.parametrize("analysis", FOUR)
 def test_the_table_given_is_left_alone(analysis: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
     df = table([record(iteration=i) for i in range(3)], [record(iteration=i) for i in range(3)])
     before = df.copy(deep=True)
@@ -226,7 +238,7 @@ def test_the_table_given_is_left_alone(analysis: Callable[[pd.DataFrame], pd.Dat
 
 
 @pytest.mark.skipif(importlib.util.find_spec("polars") is None, reason="polars is not installed")
-@pytest.mark.parametrize("analysis", [summarize, summarize_ranks, summarize_statuses, spread_between_ranks])
+@pytest.mark.parametrize("analysis", FOUR)
 def test_polars_gives_what_pandas_gives(analysis: Callable[[Any], Any]) -> None:
     import polars
 
@@ -323,7 +335,7 @@ def test_a_rank_that_arrives_last_has_the_least_time() -> None:
     assert row["ratio"] == pytest.approx(row["others_median_ms"] / row["least_ms"])
 
 
-@pytest.mark.parametrize("rank", range(4))
+@pytest.mark.parametrize("rank", [0, *(slow(other, "another of the four") for other in (1, 2, 3))])
 def test_the_late_rank_is_the_one_that_stands_out(rank: int) -> None:
     assert standing_out(steps(late_by(10, rank))) == [rank]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from message_rows import send
-from rank_tables import table
+from rank_tables import quick_table as table
 
 from timing_logger.analysis.arrays import processes_of
 from timing_logger.analysis.collectives.messages import find_messages

@@ -16,8 +16,9 @@ from timing_logger.analysis import Fix, WhatIf, repairs, what_if
 from timing_logger.analysis.table_types import Floats
 from timing_logger.errors import FixError
 
-SHAPE = 120, 4
+SHAPE = 60, 4
 NOISE = 0.02
+ALL = slice(None)
 
 
 def times_ms(**others: Floats) -> dict[str, Floats]:
@@ -43,6 +44,7 @@ def length_ms(timings: pd.DataFrame) -> float:
 
 
 HEALTHY = of_operations(times_ms())
+SHORT = of_operations({name: ms[:20] for name, ms in times_ms().items()})
 HEALTHY_MS = length_ms(HEALTHY)
 
 
@@ -61,15 +63,26 @@ AS_OF_ONE_RANK = [
     for every, ranks, ms in ((1, slice(1, 3), 20.0), (4, slice(None), 50.0))
 ]
 
+LATER = pytest.param(
+    longer("DATA", slice(30, None), slice(2, 3), 30.0),
+    "rank=2",
+    marks=pytest.mark.slow("as of all steps"),
+)
+OF_ALL_RANKS = pytest.param(
+    longer("OPTIMIZER", slice(15, 45), slice(None), 12.0),
+    "operation=OPTIMIZER",
+    marks=pytest.mark.slow("as of one rank"),
+)
+
 
 @pytest.mark.parametrize(
     ("faulty", "fix"),
     [
         (longer("FORWARD", slice(None), slice(2, 3), 8.0), "rank=2"),
-        (longer("DATA", slice(60, None), slice(2, 3), 30.0), "rank=2"),
+        LATER,
         (longer("DATA", slice(0, None, 5), slice(2, 3), 60.0), "operation=DATA"),
         *AS_OF_ONE_RANK,
-        (longer("OPTIMIZER", slice(30, 90), slice(None), 12.0), "operation=OPTIMIZER"),
+        OF_ALL_RANKS,
     ],
 )
 def test_a_run_with_its_fault_repaired_is_as_long_as_one_without_the_fault(
@@ -83,7 +96,7 @@ def test_a_run_with_its_fault_repaired_is_as_long_as_one_without_the_fault(
 
 def test_a_run_without_an_operation_that_one_rank_has_after_the_last_collective_is_as_if_it_had_not() -> None:
     saves_ms = np.zeros(SHAPE)
-    saves_ms[10::20, 0] = 500.0
+    saves_ms[5::10, 0] = 500.0
     faulty = times_ms()
     last = faulty.pop("OPTIMIZER")
     timings = of_operations({**faulty, "OPTIMIZER": last + saves_ms})
@@ -100,7 +113,7 @@ def test_without_garbage_collections_a_run_is_as_if_there_were_none() -> None:
 def test_with_transfers_as_usual_a_slow_link_costs_nothing() -> None:
     transfer_ms = np.exp(np.random.default_rng(0).normal(0, 0.03, len(times_ms()["DATA"])))
     usual = of_operations(times_ms(), transfer_ms=transfer_ms)
-    transfer_ms[60:] *= 12
+    transfer_ms[30:] *= 12
     slow = of_operations(times_ms(), transfer_ms=transfer_ms)
     gained_ms = length_ms(slow) - length_ms(usual)
     assert what_if(slow, "transfers=usual").gain_ms == pytest.approx(gained_ms, abs=0.01 * length_ms(slow))
@@ -135,7 +148,7 @@ def test_with_work_shared_evenly_ranks_take_what_ranks_with_as_much_work_would(e
     assert with_even_work(exponent).gain_ms == pytest.approx(true_ms, abs=0.01 * length_ms(timings))
 
 
-@pytest.mark.parametrize("exponent", [slow(0.5, "1 and 2 are at the sides of it, too"), 1.0, 2.0])
+@pytest.mark.parametrize("exponent", [1.0, *(slow(other, "the same of other runs") for other in (0.5, 2.0))])
 def test_where_work_never_changes_the_interval_spans_all_that_may_be_so(exponent: float) -> None:
     timings = uneven(exponent)
     answer = with_even_work(exponent)
@@ -184,10 +197,11 @@ def test_repairs_are_made_together() -> None:
     assert both.slowest is None
 
 
+@pytest.mark.slow("repairs that are made together are quick, of ranks")
 def test_operations_that_are_all_slow_for_a_time_gain_together_what_that_costs() -> None:
     slow = {name: ms.copy() for name, ms in times_ms().items()}
     for its_ms in slow.values():
-        its_ms[50:] *= 1.5
+        its_ms[25:] *= 1.5
     timings = of_operations(slow)
     answer = what_if(timings, *(f"operation={name}" for name in slow))
     assert off(answer, timings) < 0.01
@@ -204,7 +218,7 @@ def test_repairs_come_by_what_they_gain_and_in_part_of_all_that_can_be_gained() 
     assert (found["of_all"][:2] > 0.9).all()
 
 
-@pytest.mark.parametrize("n_runs", [4, slow(40, "more of the same")])
+@pytest.mark.parametrize("n_runs", [2, slow(40, "more of the same")])
 def test_a_run_made_again_is_within_what_is_stated_in_95_of_100_runs(n_runs: int) -> None:
     inside = 0
     for seed in range(n_runs):
@@ -219,7 +233,7 @@ def test_a_run_made_again_is_within_what_is_stated_in_95_of_100_runs(n_runs: int
 
 
 def test_where_rows_do_not_show_who_waits_a_gain_is_by_steps_and_says_so() -> None:
-    usual = factors(40, 8, 0.02)
+    usual = factors(30, 8, 0.02)
     slower = usual.copy()
     slower[:, 2] *= 1.5
     timings, roles = pipeline(slower, 4)  # of which only receives are recorded
@@ -252,28 +266,28 @@ def test_a_rank_that_is_alone_in_its_role_has_nobody_to_be_like() -> None:
 )
 def test_what_the_run_tells_nothing_of_is_refused_with_what_it_tells(fix: str, said: str) -> None:
     with pytest.raises(FixError, match=said):
-        what_if(HEALTHY, fix)
+        what_if(SHORT, fix)
 
 
 def test_a_repair_is_given_as_a_text_or_as_what_it_stands_for() -> None:
-    timings = of_operations(longer("DATA", slice(None), slice(2, 3), 30.0))
+    timings = of_operations({name: ms[:20] for name, ms in longer("DATA", ALL, slice(2, 3), 30.0).items()})
     assert what_if(timings, "phase=DATA") == what_if(timings, Fix("operation", "DATA"))
     assert str(Fix("bucket", "25MB")) == "bucket=25MB"
     assert Fix.parse("bucket=25MB").number == 25e6
 
 
 def test_all_ranks_of_a_host_are_repaired_together() -> None:
-    usual = factors(60, 9, 0.03)
+    usual = factors(30, 6, 0.03)
     slow = usual.copy()
-    slow[:, 3:6] *= 1.4
-    timings = on_hosts(data_parallel(slow), size=3)
+    slow[:, 2:4] *= 1.4
+    timings = on_hosts(data_parallel(slow), size=2)
     gained_ms = length_ms(timings) - length_ms(data_parallel(usual))
     assert what_if(timings, "host=node1").gain_ms == pytest.approx(gained_ms, abs=0.01 * length_ms(timings))
     best = repairs(timings)
     assert best["fix"][0] == "host=node1"
     assert best["of_all"][0] > 0.8
     with pytest.raises(FixError, match="all ranks run on this host"):
-        what_if(on_hosts(timings, size=9), "host=node0")
+        what_if(on_hosts(timings, size=6), "host=node0")
 
 
 @pytest.mark.slow("the second library of tables")

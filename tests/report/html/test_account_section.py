@@ -2,55 +2,102 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
-from hung_runs import Rank, waiting, write_run
+from account_rows import barrier, row, table
 from simulated_runs import data_parallel, factors
 
-from timing_logger.reading import read_timings
-from timing_logger.report.html._account import AccountChart, account_chart
+from timing_logger import analysis
+from timing_logger.analysis import RunEnd
+from timing_logger.analysis.stragglers.rank_facts import StepsCounted
+from timing_logger.report._account_figures import AccountFigures
+from timing_logger.report.html._account import AccountBar, AccountChart, account_bars, account_chart
 from timing_logger.report.html._findings import Findings
-
-
-def section(timings: pd.DataFrame) -> AccountChart:
-    return account_chart(Findings.of(timings))
-
-
-def values(chart: AccountChart) -> list[str]:
-    return [bar.value for bar in chart.bars]
+from timing_logger.report.html._time_kinds import TimeKinds
 
 
 @pytest.fixture(scope="module")
-def of_two_ranks() -> AccountChart:
-    return section(data_parallel(factors(20, 2)))
+def found() -> Findings:
+    """Of a run of two ranks."""
+    return Findings.of(data_parallel(factors(20, 2)))
 
 
-def test_of_many_ranks_the_bars_begin_with_the_one_that_was_waited_for_most() -> None:
+@pytest.fixture(scope="module")
+def of_two_ranks(found: Findings) -> AccountChart:
+    return account_chart(found)
+
+
+def bars_of(timings: pd.DataFrame) -> list[AccountBar]:
+    account = analysis.account(timings)
+    main = account[account["is_main"].astype(bool)]
+    kinds = TimeKinds.of(main)
+    return list(account_bars(AccountFigures.of(account), main.assign(kind=kinds.of_rows(main)), kinds))
+
+
+def values(bars: list[AccountBar]) -> list[str]:
+    return [bar.value for bar in bars]
+
+
+def test_a_bar_has_own_work_by_name_and_waiting_by_rank() -> None:
+    rows = [row(0, "load", 0, 4), row(0, "forward", 4, 6), *barrier([6, 9], 10), row(1, "load", 0, 9)]
+    bars = bars_of(table(*rows))
+    assert [(part.name, part.length) for part in bars[0].segments] == [
+        ("load", 40.0),
+        ("forward", 20.0),
+        ("transfer", 10.0),
+        ("waiting for rank 1", 30.0),
+    ]
+    assert [bar.label for bar in bars] == ["rank 0", "rank 1", "all ranks"]
+
+
+@pytest.fixture(scope="module")
+def of_many_ranks() -> list[AccountBar]:
     factor = factors(20, 20, noise=0.02)
     factor[:, 17] *= 2
-    labels = [bar.label for bar in section(data_parallel(factor)).bars]
+    return bars_of(data_parallel(factor))
+
+
+def test_of_many_ranks_the_bars_begin_with_the_one_that_was_waited_for_most(
+    of_many_ranks: list[AccountBar],
+) -> None:
+    labels = [bar.label for bar in of_many_ranks]
     assert labels[0] == "rank 17"
     assert labels[-2:] == [f"the other {20 - len(labels) + 2}", "all ranks"]
 
 
+def test_every_bar_is_whole(of_many_ranks: list[AccountBar]) -> None:
+    for bar in of_many_ranks:
+        assert sum(part.length for part in bar.segments) == pytest.approx(100, abs=0.01)
+
+
+def test_a_run_without_instants_has_no_bars(found: Findings) -> None:
+    instants = ["start_counter", "end_counter", "start_s", "end_s"]
+    unknown = table(row(0, "load", 0, 4)).assign(**dict.fromkeys(instants, np.nan))
+    summary = found.summary._replace(account=analysis.account(unknown))
+    assert account_chart(replace(found, summary=summary)).bars == []
+
+
 def test_a_bar_of_which_much_is_not_timed_says_so_in_words(of_two_ranks: AccountChart) -> None:
-    assert not any("not timed" in value for value in values(of_two_ranks))
-    untimed = section(data_parallel(factors(20, 2), logged=["ALLREDUCE"]))
+    assert not any("not timed" in value for value in values(of_two_ranks.bars))
+    untimed = bars_of(data_parallel(factors(20, 2), logged=["ALLREDUCE"]))
     assert all("not timed" in value for value in values(untimed))
 
 
 def test_the_sums_of_a_run_that_hangs_are_said_to_lack_the_open_calls(
-    of_two_ranks: AccountChart, tmp_path: Path
+    found: Findings, of_two_ranks: AccountChart
 ) -> None:
-    hung = read_timings(write_run(tmp_path, waiting(), waiting(), waiting(), Rank()))
-    (said,) = [note for note in section(hung).notes if "hangs" in note]
+    hung = replace(found, verdict=replace(found.verdict, end=RunEnd(state="hang")))
+    (said,) = [note for note in account_chart(hung).notes if "hangs" in note]
     assert "have no end" in said
     assert not any("hangs" in note for note in of_two_ranks.notes)
 
 
-def test_the_number_of_a_step_that_was_counted_is_explained(of_two_ranks: AccountChart) -> None:
-    counted = section(data_parallel(factors(20, 2)).assign(iteration=pd.NA))
+def test_the_number_of_a_step_that_was_counted_is_explained(
+    found: Findings, of_two_ranks: AccountChart
+) -> None:
+    counted = account_chart(replace(found, verdict=replace(found.verdict, evidence=(StepsCounted(),))))
     notes = [chart.step.note for chart in (of_two_ranks, counted) if chart.step is not None]
     assert ["No iteration is recorded" in note for note in notes] == [False, True]

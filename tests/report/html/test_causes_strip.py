@@ -54,9 +54,9 @@ def found(run: pd.DataFrame) -> Findings:
 
 
 @pytest.fixture(scope="module")
-def collected(run: pd.DataFrame) -> Causes:
+def collected(run: pd.DataFrame, found: Findings) -> Causes:
     """Of the run in which a collector paused one rank once."""
-    return causes_in(Findings.of(paused(run, "GC", rank=2, iteration=7, ms=7.3)))
+    return causes_of(found, paused(run, "GC", rank=2, iteration=7, ms=7.3))
 
 
 def test_a_host_that_counted_nothing_and_a_run_without_pauses_have_no_strip(

@@ -11,17 +11,16 @@ import pytest
 from page_data import unpacked
 from simulated_runs import data_parallel, factors, pipeline
 
-from timing_logger.analysis import stragglers
+from timing_logger.analysis import overlap, stragglers
+from timing_logger.analysis.stragglers.verdict import map_judgement, reduce_judgement
 from timing_logger.report.html import _heatmap, _heatmap_grid
+from timing_logger.report.html._collectives import COLLECTIVES
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._heatmap import MANY_ROWS, Heatmap, heatmap
+from timing_logger.report.html._own_times import OwnTimes
 
 MAX_COLUMNS = 60
 """The most columns of a heatmap in tests of these."""
-
-
-def drawn_of(timings: pd.DataFrame) -> Heatmap:
-    return heatmap(Findings.of(timings))
 
 
 def data_of(drawn: Heatmap) -> Any:
@@ -49,6 +48,18 @@ def found(intermittent: pd.DataFrame) -> Findings:
     return Findings.of(intermittent)
 
 
+def found_as(found: Findings, timings: pd.DataFrame) -> Findings:
+    """The found ones, but for all that a heatmap of a few ranks is drawn from, which is of these timings."""
+    judgement = reduce_judgement([map_judgement(timings)])
+    return replace(
+        found,
+        verdict=judgement.verdict,
+        own=OwnTimes.of(judgement),
+        overlap=overlap(timings),
+        waits=COLLECTIVES.of(timings).waits,
+    )
+
+
 # -- cells ---------------------------------------------------------------------------------------------
 
 
@@ -69,10 +80,10 @@ def test_a_cell_of_the_heatmap_is_the_mean_of_its_iterations(
     np.testing.assert_allclose(cells, waited.reshape(4, MAX_COLUMNS, 2).mean(axis=2), rtol=1e-5, atol=1e-6)
 
 
-def test_iterations_that_one_rank_lacks_are_unknown_and_not_nothing() -> None:
+def test_iterations_that_one_rank_lacks_are_unknown_and_not_nothing(found: Findings) -> None:
     timings = data_parallel(factors(4, 2))
     lacking = timings[(timings["rank"] == 0) | (timings["iteration"] != 2)]
-    unknown = np.isnan(cells_of(drawn_of(lacking), "Own work"))
+    unknown = np.isnan(cells_of(heatmap(found_as(found, lacking)), "Own work"))
     assert unknown.tolist() == [[False] * 4, [False, False, True, False]]
 
 
@@ -88,23 +99,24 @@ def test_the_first_view_is_the_times_that_the_verdict_compared(found: Findings) 
     check_first_view(found, from_gaps=False)
 
 
-def test_the_first_view_is_the_times_that_the_verdict_compared_if_those_are_gaps() -> None:
+def test_the_first_view_is_the_times_that_the_verdict_compared_if_those_are_gaps(found: Findings) -> None:
     slow = factors(60, 4, noise=0.05)
     slow[:, 2] *= 2
-    check_first_view(Findings.of(data_parallel(slow, logged=["FORWARD", "ALLREDUCE"])), from_gaps=True)
+    of_gaps = found_as(found, data_parallel(slow, logged=["FORWARD", "ALLREDUCE"]))
+    check_first_view(of_gaps, from_gaps=True)
 
 
-def test_nothing_is_called_judged_where_nothing_could_be_judged() -> None:
-    assert drawn_of(data_parallel(factors(30, 1))).views[0].name == "Own time"
+def test_nothing_is_called_judged_where_nothing_could_be_judged(found: Findings) -> None:
+    assert heatmap(found_as(found, data_parallel(factors(30, 1)))).views[0].name == "Own time"
 
 
-def test_own_time_that_two_runs_of_a_rank_recorded_is_that_of_the_latest() -> None:
+def test_own_time_that_two_runs_of_a_rank_recorded_is_that_of_the_latest(found: Findings) -> None:
     first = data_parallel(factors(30, 2))
     again = first[(first["rank"] == 1) & (first["iteration"] >= 20)]
     again = again.assign(
         incarnation=2, start_counter=again["start_counter"] + 100, end_counter=again["end_counter"] + 100
     )
-    drawn = drawn_of(pd.concat([first, again], ignore_index=True))
+    drawn = heatmap(found_as(found, pd.concat([first, again], ignore_index=True)))
     assert data_of(drawn)["rows"] == ["rank 0", "rank 1", "rank 1, run 2"]
     known = ~np.isnan(cells_of(drawn, "Own time (judged)"))
     assert [np.flatnonzero(row).tolist() for row in known] == [
@@ -120,11 +132,11 @@ def test_of_an_intermittent_rank_only_the_slow_iterations_are_framed(found: Find
     assert framed == {"rows": [1], "frames": [[1, at, at] for at in range(5, 2 * MAX_COLUMNS, 9)]}
 
 
-def test_each_of_several_slow_ranks_has_frames_of_its_own() -> None:
+def test_each_of_several_slow_ranks_has_frames_of_its_own(found: Findings) -> None:
     slow = factors(100, 8, noise=0.02)
     slow[10:50, 1] *= 3
     slow[60:90, 6] *= 2
-    framed = data_of(drawn_of(data_parallel(slow)))["slow"]
+    framed = data_of(heatmap(found_as(found, data_parallel(slow))))["slow"]
     assert framed == {"rows": [1, 6], "frames": [[1, 10, 49], [6, 60, 89]]}
 
 
@@ -137,12 +149,12 @@ def test_where_a_column_stands_for_several_iterations_it_is_framed_if_one_of_the
     assert [frame[1:] for frame in framed["frames"]] == [[at, at] for at in columns]
 
 
-def test_a_rank_that_is_only_suspected_is_marked_and_framed() -> None:
+def test_a_rank_that_is_only_suspected_is_marked_and_framed(found: Findings) -> None:
     slow = factors(120, 3, noise=0.03, seed=7) * [1.0, 1.0, 1.15]
     slow[::3, 1] *= 2
-    found = Findings.of(data_parallel(slow))
-    assert (found.verdict.verdict, found.verdict.window) == ("suspect", "intermittent")
-    framed = data_of(heatmap(found))["slow"]
+    suspecting = found_as(found, data_parallel(slow))
+    assert (suspecting.verdict.verdict, suspecting.verdict.window) == ("suspect", "intermittent")
+    framed = data_of(heatmap(suspecting))["slow"]
     assert framed == {"rows": [1], "frames": [[1, at, at] for at in range(0, 120, 3)]}
 
 
@@ -156,19 +168,20 @@ def test_the_ranks_of_a_slow_role_are_framed_in_its_range(found: Findings) -> No
     assert framed == {"rows": [2, 3], "frames": [[2, 20, 49], [3, 20, 49]]}
 
 
-def test_in_a_healthy_run_nothing_is_marked() -> None:
-    assert data_of(drawn_of(data_parallel(factors(60, 4, noise=0.05))))["slow"] == {"rows": [], "frames": []}
+def test_in_a_healthy_run_nothing_is_marked(found: Findings) -> None:
+    healthy = found_as(found, data_parallel(factors(60, 4, noise=0.05)))
+    assert data_of(heatmap(healthy))["slow"] == {"rows": [], "frames": []}
 
 
 # -- the order of the rows -----------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def found_of_many() -> Findings:
+def found_of_many(found: Findings) -> Findings:
     """Of a run with more rows than leave the named rank in its place."""
     slow = factors(40, MANY_ROWS + 1, noise=0.02)
     slow[:, 11] *= 2
-    return Findings.of(data_parallel(slow))
+    return found_as(found, data_parallel(slow))
 
 
 @pytest.mark.parametrize(("many", "first"), [(MANY_ROWS + 1, "rank 0"), (MANY_ROWS, "rank 11")])

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from crowds import data_in
 from hung_runs import Rank, waiting, write_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -98,7 +99,8 @@ def plain() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def found(plain: pd.DataFrame) -> Findings:
-    return Findings.of(plain)
+    """Of a table of ten columns."""
+    return Findings.of(plain[[*COLUMNS[:10], "rank"]])
 
 
 @pytest.fixture(scope="module")
@@ -164,6 +166,11 @@ def test_a_timeline_made_in_parts_is_that_of_all_rows_if_one_rank_is_on_no_commo
     assert _timeline.timeline_of(parts) == _timeline.timeline(run)
 
 
+def test_without_host_counters_no_strip_and_no_lines_are_drawn(small: str) -> None:
+    data = data_in(small)
+    assert (data["causes"], data["counters"]) == (None, None)
+
+
 def test_the_page_refers_to_no_other_document(small: str) -> None:
     page = Elements(small)
     targets = [value for _, attrs in page.found for key in ("src", "href") if (value := attrs.get(key))]
@@ -221,9 +228,8 @@ def test_without_jinja2_the_error_names_the_extra() -> None:
 # -- tables that lack something ------------------------------------------------------------------------
 
 
-def test_ten_columns_are_enough_for_a_report() -> None:
-    full = data_parallel(factors(30, 3))
-    page = visible_text(report_html(full[[*COLUMNS[:10], "rank"]]))
+def test_ten_columns_are_enough_for_a_report(plain_page: str) -> None:
+    page = visible_text(plain_page)
     assert "Time of the step" in page
     assert "Nothing is known about the files that these rows came from." in page
 
@@ -251,7 +257,7 @@ def test_an_operation_that_took_as_long_on_each_rank_names_no_rank(plain_page: s
 
 @pytest.mark.parametrize(
     ("state", "warns", "badly"),
-    [("hang", True, True), ("failed", True, True), ("unknown", True, False), ("ended", False, False)],
+    [("hang", True, True), ("failed", True, True), ("unfinished", True, False), ("ended", False, False)],
 )
 def test_a_run_is_said_to_have_ended_badly_only_where_that_is_known(
     found: Findings, state: str, warns: bool, badly: bool
@@ -383,9 +389,9 @@ def test_without_any_bandwidth_there_is_a_sentence_that_says_so(plain_page: str)
 
 
 @pytest.fixture(scope="module")
-def of_two_sizes(found: Findings, tmp_path_factory: pytest.TempPathFactory) -> str:
+def of_two_sizes(plain: pd.DataFrame, found: Findings, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The page of a run with messages of two sizes, all of which go on beside own work."""
-    run = data_parallel(factors(6, 2))
+    run = plain.copy()
     run.loc[run["operation"] == "ALLREDUCE", "message_size_bytes"] = 1000 * (1 + 99 * (run["iteration"] % 2))
     beside = run[run["operation"] == "ALLREDUCE"].assign(
         operation="BACKWARD", thread="other", message_size_bytes=pd.NA

@@ -35,20 +35,24 @@ def logs(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_command_shows_what_the_files_have_without_being_asked_as_a_table_does(
-    logs: Path, tmp_path: Path
-) -> None:
+def test_the_command_shows_what_the_files_have_without_being_asked(logs: Path, tmp_path: Path) -> None:
+    assert main(["report", str(logs), "-o", str(tmp_path / "files.html")]) == 0
+    data = data_in((tmp_path / "files.html").read_text(encoding="utf-8"))
+    assert [cause["name"] for cause in data["causes"]["causes"]] == ["Processor wait"]
+    assert [counter["name"] for counter in data["counters"]["counters"]] == ["Processor wait"]
+
+
+@pytest.mark.slow("two pages; the one of the files is read above")
+def test_the_page_of_files_with_counters_is_that_of_their_tables(logs: Path, tmp_path: Path) -> None:
     assert main(["report", str(logs), "-o", str(tmp_path / "files.html")]) == 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the unfinished line of the small run
         write_report(read_timings(logs), tmp_path / "table.html", host=read_host_counters(logs))
-    page = (tmp_path / "files.html").read_text(encoding="utf-8")
-    assert page == (tmp_path / "table.html").read_text(encoding="utf-8")
-    assert [cause["name"] for cause in data_in(page)["causes"]["causes"]] == ["Processor wait"]
-    assert [counter["name"] for counter in data_in(page)["counters"]["counters"]] == ["Processor wait"]
+    of_files, of_tables = (tmp_path / f"{name}.html" for name in ("files", "table"))
+    assert of_files.read_text(encoding="utf-8") == of_tables.read_text(encoding="utf-8")
 
 
-@pytest.mark.slow("on a page; the verdict says it quickly")
+@pytest.mark.slow("the command; test_page.py has such a page")
 def test_a_folder_without_counters_has_the_page_that_it_had(tmp_path: Path) -> None:
     folder = write_small_run(tmp_path / "logs")
     assert main(["report", str(folder), "-o", str(tmp_path / "report.html")]) == 0
@@ -69,7 +73,7 @@ def test_of_many_ranks_the_counters_add_a_small_part_to_the_page() -> None:
     assert without < with_host < without + 250_000
 
 
-@pytest.mark.slow("on a page; the verdict says it quickly")
+@pytest.mark.slow("test_cause_text.py has the sentence, and test_causes_strip.py the strip")
 def test_the_verdict_of_the_page_says_what_coincides() -> None:
     slow = factors(400, 4, noise=0.02)
     slow[:, 3] *= 1 + 0.8 * (np.arange(400) % 60 > 40)

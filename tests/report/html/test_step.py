@@ -10,8 +10,11 @@ import pytest
 from browser import OpenPage
 from simulated_runs import data_parallel, factors
 
+from timing_logger import analysis
+from timing_logger.analysis.stragglers.shown_step import ShownStep
+from timing_logger.analysis.stragglers.typical_step import shown_in_table, typical_step
+from timing_logger.analysis.stragglers.verdict import map_judgement, reduce_judgement
 from timing_logger.report.html import report_html
-from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._step import StepChart, step_chart
 from timing_logger.report.html._time_kinds import TimeKinds
 
@@ -25,23 +28,28 @@ def timings() -> pd.DataFrame:
     return data_parallel(factor)
 
 
-@pytest.fixture(scope="module")
-def findings(timings: pd.DataFrame) -> Findings:
-    return Findings.of(timings)
+def pictured(timings: pd.DataFrame) -> tuple[ShownStep, StepChart]:
+    """The typical step of a run, and its chart."""
+    step = typical_step(reduce_judgement([map_judgement(timings)], with_blocked=True))
+    assert step is not None
+    shown, account = shown_in_table(step, (SLOW,), timings), analysis.account(timings)
+    return shown, step_chart(shown, TimeKinds.of(account[account["is_main"]]))
 
 
 @pytest.fixture(scope="module")
-def chart(findings: Findings) -> StepChart:
-    assert findings.shown is not None
-    account = findings.summary.account
-    return step_chart(findings.shown, TimeKinds.of(account[account["is_main"]]))
+def of_slow_rank(timings: pd.DataFrame) -> tuple[ShownStep, StepChart]:
+    return pictured(timings)
+
+
+@pytest.fixture(scope="module")
+def chart(of_slow_rank: tuple[ShownStep, StepChart]) -> StepChart:
+    return of_slow_rank[1]
 
 
 def test_a_lane_has_no_gap_and_its_parts_are_as_long_as_the_stretches(
-    findings: Findings, chart: StepChart
+    of_slow_rank: tuple[ShownStep, StepChart],
 ) -> None:
-    picture = findings.shown
-    assert picture is not None
+    picture, chart = of_slow_rank
     for rank, lane in zip(picture.ranks, chart.lanes, strict=True):
         for before, after in zip(lane.parts, lane.parts[1:], strict=False):
             assert before.begin + before.width == pytest.approx(after.begin, abs=0.01)
@@ -57,13 +65,10 @@ def test_the_figure_in_a_part_is_that_of_its_operation_alone(timings: pd.DataFra
     """What lies between two rows and is too narrow to be drawn is drawn as one of them."""
     gap_ms = 0.06
     apart = timings.assign(end_counter=timings["end_counter"] - gap_ms / 1e3)
-    found = Findings.of(apart.assign(elapsed_ms=apart["elapsed_ms"] - gap_ms))
-    assert found.shown is not None
-    account = found.summary.account
-    kinds = TimeKinds.of(account[account["is_main"]])
-    its = found.shown.stretches
+    shown, chart = pictured(apart.assign(elapsed_ms=apart["elapsed_ms"] - gap_ms))
+    its = shown.stretches
     ms = (its["end_ms"] - its["start_ms"]).groupby([its["rank"], its["operation"]]).sum()
-    for rank, lane in zip(found.shown.ranks, step_chart(found.shown, kinds).lanes, strict=True):
+    for rank, lane in zip(shown.ranks, chart.lanes, strict=True):
         for operation in ("FORWARD", "BACKWARD"):
             (told,) = [part.title for part in lane.parts if part.title.startswith(operation)]
             assert told == f"{operation}: {ms[rank, operation]:.1f} ms"
@@ -84,6 +89,7 @@ def test_a_text_stands_only_where_it_has_room(chart: StepChart) -> None:
     assert all(len(part.short) <= len(part.text) for part in parts)
 
 
+@pytest.mark.slow("test_page.py has such names in all sections")
 def test_names_in_the_data_are_escaped(timings: pd.DataFrame) -> None:
     bad = "<script>alert(1)</script>"
     page = report_html(timings.assign(operation=timings["operation"].replace({"FORWARD": bad})))
@@ -98,7 +104,7 @@ def page(timings: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return path
 
 
-@pytest.mark.slow("in a browser; what a step holds is quick")
+@pytest.mark.slow("in a browser; what the lanes and lines are is read above")
 @pytest.mark.parametrize("width", [390, 1400])
 def test_the_lanes_are_one_under_the_other_and_lines_end_in_them(
     browser: Any, page: Path, width: int

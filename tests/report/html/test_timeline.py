@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from page_data import unpacked
 from rank_tables import aligned, table
+from slow import slow
 from timing_files import record
 
 from timing_logger.record import LARGEST, Record
@@ -30,7 +31,7 @@ def data_of(drawn: Timeline) -> TimelineData:
     return drawn.data
 
 
-@pytest.mark.parametrize("most_spans", [1, 2])
+@pytest.mark.parametrize("most_spans", [2, slow(1, "the same rows are kept")])
 def test_of_too_many_rows_the_longest_of_each_rank_are_kept(
     monkeypatch: pytest.MonkeyPatch, most_spans: int
 ) -> None:
