@@ -36,7 +36,7 @@ def _jittering(seed: int) -> Run:
     return lived(own_ms, late_ms)
 
 
-@pytest.mark.parametrize("seed", [*range(2), *(slow(seed, "more random runs") for seed in range(2, 15))])
+@pytest.mark.parametrize("seed", [0, *(slow(seed, "more random runs") for seed in range(1, 15))])
 def test_a_run_that_loses_a_twentieth_is_never_said_to_have_no_slow_rank_and_nothing_more(seed: int) -> None:
     run = _jittering(seed)
     said = verdict_sentence(stragglers(run.timings))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pandas as pd
+import pytest
 from account_rows import Row, barrier, row, table
 from simulated_runs import data_parallel, factors
 
@@ -42,6 +43,7 @@ def test_work_that_no_row_times_is_said_to_be_that() -> None:
     assert list(step.sentences())[1] == "Rank 2 spent 20.0 ms in code that no row times, the others 1.0 ms."
 
 
+@pytest.mark.slow("a wait for a transfer, below, tells it, too")
 def test_who_left_the_communication_before_late_is_said_to_begin_late() -> None:
     work = [row(r, "load", begin, begin + 5) for r, begin in enumerate([10, 10, 30])]
     step = second_step(work, [15, 15, 35], 36, [10, 10, 30])
@@ -70,11 +72,13 @@ def test_where_nobody_waited_it_is_said_how_long_at_most() -> None:
     assert list(step.sentences()) == ["In this step no rank waited more than 0.1 ms for another."]
 
 
+@pytest.mark.slow("a rarer case of a step in which nobody waited, which is quick")
 def test_where_a_wait_is_too_short_to_be_shown_nobody_is_said_to_have_waited() -> None:
     step = second_step([], [20, 20.01, 20.01], 30, [10, 10, 10])
     assert list(step.sentences()) == ["In this step no rank waited for another."]
 
 
+@pytest.mark.slow("whom the sentence names where some are named is quick")
 def test_where_nobody_is_named_no_named_rank_is_said_to_be_drawn() -> None:
     (said,) = pictured(data_parallel(factors(20, 40, noise=0.02))).on_ranks_left_out()
     assert said.startswith("Of 40 ranks 3 are drawn: one that waited least")

@@ -55,7 +55,7 @@ def test_a_bar_has_own_work_by_name_and_waiting_by_rank() -> None:
 
 @pytest.fixture(scope="module")
 def of_many_ranks() -> list[AccountBar]:
-    factor = factors(20, 20, noise=0.02)
+    factor = factors(5, 20, noise=0.02)
     factor[:, 17] *= 2
     return bars_of(data_parallel(factor))
 
@@ -82,7 +82,7 @@ def test_a_run_without_instants_has_no_bars(found: Findings) -> None:
 
 def test_a_bar_of_which_much_is_not_timed_says_so_in_words(of_two_ranks: AccountChart) -> None:
     assert not any("not timed" in value for value in values(of_two_ranks.bars))
-    untimed = bars_of(data_parallel(factors(20, 2), logged=["ALLREDUCE"]))
+    untimed = bars_of(data_parallel(factors(5, 2), logged=["ALLREDUCE"]))
     assert all("not timed" in value for value in values(untimed))
 
 

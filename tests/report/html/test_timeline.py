@@ -107,8 +107,13 @@ def test_a_lane_has_the_rows_of_a_thread_by_start_and_the_outer_of_two_first() -
     ("iterations", "dtype", "drawn"),
     [
         ([0, None], "int32", [0, -1]),
-        ([2**31 - 1, 5], "int32", [2**31 - 1, 5]),
-        ([2**31, 5], "float64", [2**31, 5]),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow("between others that are tried"))
+            for case in (
+                ([2**31 - 1, 5], "int32", [2**31 - 1, 5]),
+                ([2**31, 5], "float64", [2**31, 5]),
+            )
+        ),
         ([LARGEST, LARGEST + 1], "float64", [LARGEST, -1]),
     ],
 )
