@@ -134,6 +134,7 @@ def test_two_fences_and_a_reduction_are_one_round_also_in_a_short_run() -> None:
     assert (verdict.verdict, verdict.ranks) == ("rank", (2,))
 
 
+@pytest.mark.slow("a rarer loop; one that reduces as often in each round is quick")
 def test_rounds_of_a_solver_that_reduces_more_or_less_often_are_found() -> None:
     """As when an iteration converges after three steps, or after seven."""
     loop, often = Loop(), np.random.default_rng(1).integers(3, 8, N_ROUNDS)
@@ -170,6 +171,7 @@ def test_the_loop_of_a_smaller_group_counts_where_all_ranks_meet_seldom() -> Non
     assert verdict.slow_steps == pytest.approx(N_ROUNDS, abs=2)
 
 
+@pytest.mark.slow("a rarer loop; rounds of two fences are quick")
 def test_a_program_of_pickled_reductions_keeps_its_steps_beside_the_making_of_a_communicator() -> None:
     """Below MPI they are messages to a root and broadcasts from it, as a library sees that is preloaded."""
     loop = Loop()

@@ -130,6 +130,7 @@ def test_every_process_for_itself_gives_the_same(sample: pd.DataFrame, kept_of_s
     assert RUN_SUMMARY.reduce(parts) == kept_of_sample
 
 
+@pytest.mark.slow("in polars; each analysis that it is made of is quick in polars")
 def test_polars_gives_the_same() -> None:
     table = data_parallel(factors(40, 2, noise=0.05))
     assert summarize_run(pl.from_pandas(table)) == summarize_run(table)

@@ -53,6 +53,7 @@ def test_a_rank_that_never_arrives_is_named_with_what_it_did_last(tmp_path: Path
     )
 
 
+@pytest.mark.slow("the words of each fate are quick, and so is a rank that is gone")
 def test_of_a_rank_that_was_killed_it_is_said_that_it_is_gone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -183,6 +184,7 @@ def test_a_rank_that_died_was_stopped_or_is_stuck_in_c_is_gone(tmp_path: Path, w
     assert "sidecar" in said
 
 
+@pytest.mark.slow("test_wording_of_hangs.py holds its words")
 def test_a_rank_stuck_in_python_within_a_block_of_its_own_is_told_with_it(tmp_path: Path) -> None:
     own = {"group": "", "group_size": None, "seq": None, "layer_name": ""}
     rows = [*trained(), inflight("DATA", STUCK_AT_S + 1, **own)]
@@ -203,6 +205,7 @@ def test_a_rank_that_closed_while_others_wait_for_it_is_told(tmp_path: Path) -> 
 # -- how it is known -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("test_open_calls_at_the_end.py holds it of made rows")
 def test_a_call_that_the_sidecar_alone_knows_counts_and_one_that_both_know_counts_once(
     tmp_path: Path,
 ) -> None:
@@ -556,6 +559,7 @@ def test_a_run_that_closed_while_a_control_thread_waited_is_no_hang(tmp_path: Pa
     assert (end.state, end.ended, end.groups, end.messages) == ("ended", True, (), ())
 
 
+@pytest.mark.slow("test_open_calls_at_the_end.py holds that training beside it goes on")
 @pytest.mark.parametrize("operation", ["RECV", slow("BCAST", "the same of a collective")])
 def test_a_control_thread_that_waits_while_the_training_goes_on_is_no_hang(
     tmp_path: Path, operation: str
@@ -659,6 +663,7 @@ def test_a_sidecar_of_wrong_types_raises_nothing(tmp_path: Path, key: str) -> No
 ENTRY_KEYS = list({**open_call(), **counted(0)})
 
 
+@pytest.mark.slow("test_sidecar_state.py holds what an entry of a sidecar gives")
 @pytest.mark.parametrize(
     "key", ["start_counter_ns", *(slow(key, LEFT_OUT) for key in ENTRY_KEYS if key != "start_counter_ns")]
 )

@@ -159,6 +159,7 @@ def test_where_work_never_changes_the_interval_spans_all_that_may_be_so(exponent
     assert answer.gain_low_ms <= length_ms(timings) - length_ms(shared(exponent)) <= answer.gain_high_ms
 
 
+@pytest.mark.slow("the interval itself is quick, and so is the table of repairs")
 @pytest.mark.parametrize("exponent", [1.0, *(slow(other, "the same of other runs") for other in (0.5, 2.0))])
 def test_in_the_table_of_repairs_work_shared_evenly_has_the_same_interval(exponent: float) -> None:
     in_table = repairs(uneven(exponent)).query("fix == 'work=even'")
@@ -166,6 +167,7 @@ def test_in_the_table_of_repairs_work_shared_evenly_has_the_same_interval(expone
         assert in_table["gain_low_ms"].iloc[0] == pytest.approx(with_even_work(exponent).gain_low_ms)
 
 
+@pytest.mark.slow("the interval of work shared evenly is quick, and so are several repairs")
 def test_a_slow_rank_with_more_to_do_may_be_only_slow() -> None:
     answer = what_if(uneven(1.0), "work=even", "rank=2")
     assert answer.assumed_gain_ms is not None
