@@ -1,9 +1,11 @@
-"""oktopk_sparse_allreduce: any data on ranks that are threads, and on one to nine real ranks."""
+"""oktopk_sparse_allreduce: any data on ranks that are threads; slow tests are on one to nine real ranks."""
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -13,13 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpi_runner import Run, run_on_ranks
 from ranks_as_threads import ThreadTransport, on_threads
-from slow import slow_and_serial
+from slow import examples, slow, slow_and_serial
 from torch import Tensor
 from torch_runner import run_with_torchrun
 
 from allreduce_instrumentation._selection import entries_to_keep
-from allreduce_instrumentation.allreducers import oktopk
+from allreduce_instrumentation.allreducers import _call, oktopk
 from allreduce_instrumentation.compressors import ThresholdState, TopK
+from timing_logger import TimingLogger
+from timing_logger.errors import ReductionError
 
 # -- on threads: any data, any number of ranks -----------------------------------------------------
 
@@ -66,7 +70,7 @@ def short_periods() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("short_periods")
-@settings(deadline=None)
+@settings(deadline=None, max_examples=examples(100, few=6))
 @given(streams(), st.sampled_from([0.01, 0.1, 0.5, 1.0]))
 def test_with_any_data_nothing_is_lost_and_the_words_stay_below_the_bound(
     calls: list[list[Tensor]], density: float
@@ -190,6 +194,103 @@ def test_regions_are_found_anew_once_an_owner_had_to_refuse_picks() -> None:
     assert boundaries(300)[0] > 300
 
 
+# -- on threads: the whole call, with what is common to all all-reducers ---------------------------
+
+OFF = TimingLogger(0, None, enabled=False)
+
+
+@pytest.fixture
+def whole_call(monkeypatch: pytest.MonkeyPatch) -> Callable[[ThreadTransport, TopK, Tensor], Tensor]:
+    monkeypatch.setattr(_call, "transport_for", lambda comm, *_, **__: comm)
+
+    def call(transport: Any, compressor: TopK, tensor: Tensor) -> Tensor:
+        transport.logger, transport.control_device = OFF, transport.device
+        return oktopk.oktopk_sparse_allreduce(tensor, comm=transport, compressor=compressor, name="layer")
+
+    return call
+
+
+def numbers_of(rank: int, call: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(200, generator=torch.Generator().manual_seed(1000 * call + rank)).to(dtype)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"calls": 7}, "earlier calls: 1 on rank 0, earlier calls: 7 on rank 1"),
+        ({"global_threshold": 0.5}, "checksum"),
+    ],
+)
+def test_where_ranks_remember_different_things_all_are_told_so_and_keep_their_residuals(
+    whole_call: Callable[..., Tensor], change: dict[str, Any], said: str
+) -> None:
+    def program(transport: ThreadTransport) -> tuple[str, bool]:
+        compressor = TopK(0.1)
+        whole_call(transport, compressor, numbers_of(transport.rank, 0))
+        if transport.rank == 1:
+            compressor.set_state("layer", replace(compressor.state("layer"), **change))
+        before = compressor.residual("layer")
+        with pytest.raises(ReductionError) as refused:
+            whole_call(transport, compressor, numbers_of(transport.rank, 1))
+        after = compressor.residual("layer")
+        assert before is not None
+        assert after is not None
+        return str(refused.value), torch.equal(before, after)
+
+    for message, residual_kept in on_threads(2, program):
+        assert said in message
+        assert residual_kept
+
+
+@pytest.mark.usefixtures("short_periods")
+def test_calls_after_a_checkpoint_give_the_bits_of_calls_in_one_go(whole_call: Callable[..., Tensor]) -> None:
+    def program(transport: ThreadTransport) -> list[bool]:
+        in_one_go, first, second = TopK(0.1), TopK(0.1), TopK(0.1)
+        expected = [whole_call(transport, in_one_go, numbers_of(transport.rank, call)) for call in range(6)]
+        found = [whole_call(transport, first, numbers_of(transport.rank, call)) for call in range(3)]
+        second.load_state_dict(copy.deepcopy(first.state_dict()))
+        found += [whole_call(transport, second, numbers_of(transport.rank, call)) for call in range(3, 6)]
+        return list(map(torch.equal, found, expected))
+
+    assert on_threads(2, program) == [[True] * 6] * 2
+
+
+def test_what_a_half_tensor_does_not_bring_into_a_result_is_in_the_residual_with_all_its_bits(
+    whole_call: Callable[..., Tensor],
+) -> None:
+    def program(transport: ThreadTransport) -> list[bool]:
+        compressor, left, kept = TopK(0.1), torch.zeros(200), []
+        for call in range(3):
+            tensor = numbers_of(transport.rank, call, torch.bfloat16)
+            before = tensor.float() + left
+            outside = whole_call(transport, compressor, tensor) == 0
+            left = compressor.residual("layer")
+            kept.append(torch.equal(left[outside], before[outside]))
+        return kept
+
+    assert on_threads(2, program) == [[True] * 3] * 2
+
+
+def test_after_an_error_in_the_middle_residual_and_state_are_as_before(
+    whole_call: Callable[..., Tensor],
+) -> None:
+    def fails(*_: object) -> Any:
+        raise OSError("a link is down")
+
+    def program(transport: ThreadTransport) -> list[bool]:
+        compressor = TopK(0.1)
+        whole_call(transport, compressor, numbers_of(transport.rank, 0))
+        before = compressor.state_dict()
+        transport.allgatherv = fails  # type: ignore[method-assign]
+        with pytest.raises(OSError, match="a link is down"):
+            whole_call(transport, compressor, numbers_of(transport.rank, 1))
+        after = compressor.state_dict()
+        same = torch.equal(before["residuals"]["layer"], after["residuals"]["layer"])
+        return [same, before["states"] == after["states"]]
+
+    assert on_threads(2, program) == [[True, True]] * 2
+
+
 # -- on real ranks --------------------------------------------------------------------------------
 
 Results = list[dict[str, Any]]
@@ -197,14 +298,14 @@ Results = list[dict[str, Any]]
 
 Case = tuple[str, int]  # which data, and on how many ranks
 
-BY_DAY = [("by day", 2)]
+FEW = [("by day", 2)]
 ALL = [("all", number) for number in range(1, 10)]  # beside nine ranks on two cores all would crawl
 
 
 @functools.cache
 def over_mpi(data: str) -> Run:
     """One start of ``mpi_programs/oktopk.py``, in which all numbers of ranks are tried."""
-    numbers = [number for of, number in BY_DAY + ALL if of == data]
+    numbers = [number for of, number in FEW + ALL if of == data]
     return run_on_ranks(max(numbers), "oktopk.py", data, *map(str, numbers))
 
 
@@ -214,29 +315,28 @@ def results_of(case: Case) -> Results:
     return over_mpi(data).results_on(number)
 
 
-def with_slow(by_day: list[Case], others: list[Case]) -> Any:
-    reason = "other numbers of ranks, and more data, which random ones on threads are like by day"
-    cases = [*by_day, *(slow_and_serial(case, reason) for case in others)]
+def with_cases(few: list[Case], others: list[Case]) -> Any:
+    reason = "the same on threads is quick, and so are real ranks in test_allreducers.py"
+    cases = [*(slow(case, reason) for case in few), *(slow_and_serial(case, reason) for case in others)]
     return pytest.fixture(params=cases, ids=lambda case: f"{case[1]} ranks, data {case[0]}")
 
 
-@with_slow(BY_DAY, ALL)
+@with_cases(FEW, ALL)
 def ranks(request: pytest.FixtureRequest) -> Results:
     return results_of(request.param)
 
 
-@with_slow(BY_DAY, ALL[1:])
+@with_cases(FEW, ALL[1:])
 def several_ranks(request: pytest.FixtureRequest) -> Results:
     return results_of(request.param)
 
 
-@with_slow(BY_DAY, ALL[:4])
+@with_cases(FEW, ALL[:4])
 def few_ranks(request: pytest.FixtureRequest) -> Results:
     """As many as do everything: with more ranks than cores all is slow."""
     return results_of(request.param)
 
 
-@pytest.mark.slow("random data on two ranks; what is left out and sent is quick for given data")
 def test_nothing_is_lost_or_made_up_in_any_call(ranks: Results) -> None:
     for rank in ranks:
         for name, found in rank["data"].items():

@@ -114,7 +114,13 @@ def test_the_distance_of_recorded_steps_can_be_set(tmp_path: Path) -> None:
     assert steps_recorded(tmp_path, range(7), record_every_n_steps=3) == [0, 3, 6]
 
 
-@pytest.mark.parametrize(("steps", "start", "end"), [(range(900), 0, None), (range(1100), 100, 1000)])
+@pytest.mark.parametrize(
+    ("steps", "start", "end"),
+    [
+        (range(900), 0, None),
+        pytest.param(range(1100), 100, 1000, marks=pytest.mark.slow("start and end are quick on one rank")),
+    ],
+)
 def test_eight_ranks_over_900_steps_write_2160_rows(
     tmp_path: Path, steps: range, start: int, end: int | None
 ) -> None:

@@ -227,15 +227,15 @@ def test_open_intervals_belong_to_their_thread(timers: RegionTimers) -> None:
 def test_eight_threads_lose_no_nanosecond(timers: RegionTimers, recording: Recording) -> None:
     timers.timing_logger = recording.logger
     timer = timers("shared", timer_type="cpu")
-    threads = [threading.Thread(target=use, args=(timer, 5000)) for _ in range(8)]
+    threads = [threading.Thread(target=use, args=(timer, 2000)) for _ in range(8)]
     for thread in threads:
         thread.start()
     reader_saw = timer.call_count  # a reader in between takes nothing away
     for thread in threads:
         thread.join()
-    assert reader_saw <= timer.call_count == 40_000
+    assert reader_saw <= timer.call_count == 16_000
     durations_ns = [row.end_ns - row.start_ns for row in recording.rows if row.end_ns is not None]
-    assert len(durations_ns) == 40_000
+    assert len(durations_ns) == 16_000
     assert timer.total_time == sum(durations_ns) / 1e9
 
 

@@ -13,6 +13,7 @@ import sys
 import pytest
 from processes import run_python
 from scripted_device import ScriptedAccelerator
+from slow import slow
 
 from timing_logger.compat import RegionTimer, RegionTimers
 from timing_logger.compat.region_timers._interval_sums import FOLD_EVERY, KEPT
@@ -82,17 +83,20 @@ def test_cuda_sync_without_a_device_is_harmless(timers: RegionTimers) -> None:
 # -- memory and loss -------------------------------------------------------------------------------
 
 
-def test_a_hundred_thousand_uses_take_a_few_events(gpu: ScriptedAccelerator, timers: RegionTimers) -> None:
+@pytest.mark.parametrize("thousands", [10, slow(100, "ten times as many")])
+def test_thousands_of_uses_take_a_few_events(
+    gpu: ScriptedAccelerator, timers: RegionTimers, thousands: int
+) -> None:
     timer = timers("forward")
-    for _ in range(100):
+    for _ in range(thousands):
         use(timer, 1000)
         gpu.asks.clear()
-    assert timer.call_count == 100_000
-    assert timer.total_time == 100_000.0
+    assert timer.call_count == 1000 * thousands
+    assert timer.total_time == 1000.0 * thousands
     assert gpu.made <= 2 * (FOLD_EVERY + 2)
 
 
-@pytest.mark.slow("a million uses; a hundred thousand are tried above")
+@pytest.mark.slow("a million uses; that thousands take a few events is quick")
 def test_a_million_uses_take_no_more_memory_than_a_thousand(timers: RegionTimers) -> None:
     timer = timers("data", timer_type="cpu")
     use(timer, 1000)
@@ -161,9 +165,9 @@ def test_a_child_forked_while_somebody_folds_goes_on_by_itself() -> None:
         with timer.sums._folding:  # in the child its holder is a thread that does not exist there
             child = os.fork()
             if not child:
-                for _ in range(100_000):
+                for _ in range(10_000):
                     with timer: pass
-                os._exit(0 if timer.call_count == 100_000 and len(timer.sums._ended) < 100 else 1)
+                os._exit(0 if timer.call_count == 10_000 and len(timer.sums._ended) < 100 else 1)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         """
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import torch
@@ -12,22 +14,26 @@ from limits import LIMIT_S
 from torch import Tensor
 
 T = TypeVar("T")
+Mail = dict[tuple[int, int], SimpleQueue[Tensor]]
+"""From sender and receiver to the messages on their way."""
 
 
 class ThreadTransport:
-    """The part of a ``Transport`` that Ok-Topk uses, for one rank; it counts the entries that travel.
+    """The part of a ``Transport`` that sparse all-reduces use, for one rank; it counts what travels.
 
     Attributes:
         sent, received: entries in vectors of varying lengths. A part of an allgather counts once for each
             other rank; what a rank keeps for itself does not count.
+        messages: what was sent to or received from one rank: ``("to" or "from", rank, what)``.
     """
 
     device = torch.device("cpu")
 
-    def __init__(self, rank: int, table: list[Any], barrier: threading.Barrier) -> None:
+    def __init__(self, rank: int, table: list[Any], barrier: threading.Barrier, mail: Mail) -> None:
         self.rank, self.size = rank, len(table)
-        self._table, self._barrier = table, barrier
+        self._table, self._barrier, self._mail = table, barrier, mail
         self.sent = self.received = 0
+        self.messages: list[tuple[str, int, str]] = []
 
     def allreduce(self, tensor: Tensor, what: str) -> Tensor:
         return torch.stack(self._everyones(tensor)).sum(0)
@@ -54,6 +60,21 @@ class ThreadTransport:
         self.received += sum(receive_counts) - receive_counts[self.rank]
         return blocks
 
+    def send(self, tensor: Tensor, to: int, what: str) -> None:
+        self.messages.append(("to", to, what))
+        self._mail[self.rank, to].put(tensor.clone())
+
+    def recv(self, count: int, dtype: torch.dtype, source: int, what: str) -> Tensor:
+        self.messages.append(("from", source, what))
+        tensor = self._mail[source, self.rank].get(timeout=LIMIT_S)
+        assert (tensor.numel(), tensor.dtype) == (count, dtype)
+        return tensor
+
+    def broadcast(self, tensor: Tensor, root: int, what: str) -> None:
+        roots = self._everyones(tensor.clone())[root]
+        assert roots.dtype == tensor.dtype
+        tensor.copy_(roots)
+
     def _everyones(self, mine: T) -> list[T]:
         self._table[self.rank] = mine
         self._barrier.wait()
@@ -66,10 +87,11 @@ def on_threads(ranks: int, program: Callable[[ThreadTransport], T]) -> list[T]:
     """Run ``program`` on ``ranks`` threads, and return what it returns on each; raise if it raises on one."""
     barrier = threading.Barrier(ranks, timeout=LIMIT_S)
     table: list[Any] = [None] * ranks
+    mail: Mail = {pair: SimpleQueue() for pair in product(range(ranks), repeat=2)}
 
     def run(rank: int) -> T:
         try:
-            return program(ThreadTransport(rank, table, barrier))
+            return program(ThreadTransport(rank, table, barrier, mail))
         except threading.BrokenBarrierError:
             raise
         except BaseException:

@@ -43,7 +43,12 @@ def test_importing_the_package_imports_no_framework() -> None:
     ("module", "missing", "advice"),
     [
         ("lightning", ["lightning", "pytorch_lightning"], "pip install timing_logger[lightning]"),
-        ("pytorch_lightning", ["pytorch_lightning"], "pip install pytorch_lightning"),
+        pytest.param(
+            "pytorch_lightning",
+            ["pytorch_lightning"],
+            "pip install pytorch_lightning",
+            marks=pytest.mark.slow("the older name of Lightning"),
+        ),
         ("huggingface", ["transformers"], "pip install timing_logger[transformers]"),
     ],
 )

@@ -20,7 +20,10 @@ Results = list[dict[str, Any]]
 
 @pytest.fixture(
     scope="module",
-    params=[1, slow(2, "four ranks do it all"), pytest.param(4, marks=pytest.mark.both_cores)],
+    params=[
+        *(slow(number, "four ranks do it all") for number in (1, 2)),
+        pytest.param(4, marks=pytest.mark.both_cores),
+    ],
     ids="{} ranks".format,
 )
 def ranks(request: pytest.FixtureRequest) -> Results:

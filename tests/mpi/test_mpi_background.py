@@ -11,7 +11,11 @@ from slow import slow
 Results = list[dict[str, Any]]
 
 
-@pytest.fixture(scope="module", params=[1, slow(2, "four ranks do it all"), 4], ids="{} ranks".format)
+@pytest.fixture(
+    scope="module",
+    params=[slow(1, "one rank does less than two"), 2, slow(4, "more ranks, on the same path")],
+    ids="{} ranks".format,
+)
 def ranks(request: pytest.FixtureRequest) -> Results:
     """What each rank found out in ``mpi_programs/background.py``."""
     return run_on_ranks(request.param, "background.py").results

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from mpi_runner import run_on_ranks
 
+pytestmark = pytest.mark.slow("classes of a program's own are rare; a copy of one is quick in test_mpi.py")
+
 
 @pytest.fixture(scope="module")
 def ranks() -> list[dict[str, Any]]:
@@ -14,7 +16,6 @@ def ranks() -> list[dict[str, Any]]:
     return run_on_ranks(2, "subclasses.py").results
 
 
-@pytest.mark.slow("classes of a program's own are rare")
 def test_its_own_methods_run_and_are_timed(ranks: list[dict[str, Any]]) -> None:
     for rank in ranks:
         assert rank["reduced"] == [4, 4, 2]

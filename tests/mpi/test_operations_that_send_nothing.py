@@ -47,7 +47,12 @@ class Timed(NamedTuple):
 
 
 @pytest.fixture(
-    scope="module", params=["wrapper", pytest.param("native", marks=needs_compiler)], ids="by the {}".format
+    scope="module",
+    params=[
+        "wrapper",
+        pytest.param("native", marks=[needs_compiler, pytest.mark.slow("rows are the wrapper's")]),
+    ],
+    ids="by the {}".format,
 )
 def timed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Timed:
     folder, data = tmp_path_factory.mktemp("logs"), tmp_path_factory.mktemp("data")

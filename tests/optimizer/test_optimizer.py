@@ -231,6 +231,7 @@ def test_parameters_that_differ_between_ranks_are_refused_on_every_rank(ranks: R
         assert "differ between ranks" in rank["refusals"]["ranks differ"][1]
 
 
+@pytest.mark.slow("a program that asks MPI for no threads; other wrong arguments are quick")
 def test_an_mpi_without_threads_is_refused() -> None:
     kind, message, _ = run_on_ranks(1, "single_threaded.py").results[0]
     assert kind == "ConfigurationError"

@@ -26,15 +26,19 @@ TRAININGS = (
     "in order", "one bucket", "torch's default sizes", "out of order", "of one size, out of order", "views",
     "static graph", "a part unused", "frozen", "two types", "buffers", "allreduce_hook", "fp16_compress_hook",
 )  # fmt: skip
-BY_DAY = (
-    "in order", "out of order", "static graph", "a part unused", "two types", "buffers", "fp16_compress_hook",
-)  # fmt: skip
+BY_DAY = "in order", "out of order", "a part unused", "buffers", "fp16_compress_hook"
 OTHERS = tuple(name for name in TRAININGS if name not in BY_DAY)
+RARER = "another model or option of DDP, whose buckets are named in the same way"
 
 
 @pytest.fixture(scope="module")
 def initialised() -> Results:
-    return run_with_torchrun(2, "instrumented_group.py", "init")
+    return run_with_torchrun(2, "instrumented_group.py", "init", *BY_DAY)
+
+
+@pytest.fixture(scope="module")
+def initialised_others() -> Results:
+    return run_with_torchrun(2, "instrumented_group.py", "init", *OTHERS)
 
 
 @pytest.fixture(scope="module")
@@ -47,15 +51,10 @@ def instrumented_others() -> Results:
     return run_with_torchrun(2, "instrumented_group.py", "instrument", *OTHERS)
 
 
-def with_instrument(request: pytest.FixtureRequest, name: str) -> Results:
-    """What a run was in which that training was over groups that were instrumented."""
-    results: Results = request.getfixturevalue("instrumented" if name in BY_DAY else "instrumented_others")
+def run_with(request: pytest.FixtureRequest, way: str, name: str) -> Results:
+    """What a run was in which that training was over groups that were timed in that way."""
+    results: Results = request.getfixturevalue(way if name in BY_DAY else f"{way}_others")
     return results
-
-
-NAMES_WITH_INSTRUMENT = [
-    *BY_DAY, *(slow(name, "the same names, over groups of init_process_group by day") for name in OTHERS)
-]  # fmt: skip
 
 
 @pytest.fixture(params=[pytest.param("init_process_group", marks=pytest.mark.both_groups), "instrument"])
@@ -68,18 +67,16 @@ def either(request: pytest.FixtureRequest) -> Results:
 
 @pytest.fixture(
     params=[
-        *(pytest.param(("init", name), marks=pytest.mark.both_groups) for name in TRAININGS),
-        *(("instrument", name) for name in BY_DAY),
-        *(slow(("instrument", name), "over groups of init_process_group by day") for name in OTHERS),
+        *(pytest.param(("initialised", name), marks=pytest.mark.both_groups) for name in BY_DAY),
+        *(("instrumented", name) for name in BY_DAY),
+        *(slow((way, name), RARER) for way in ("initialised", "instrumented") for name in OTHERS),
     ],
     ids="-".join,
 )
 def trained(request: pytest.FixtureRequest) -> tuple[Results, str]:
     """What a run with a training was, and the training's name."""
     way, name = request.param
-    if way == "init":
-        return request.getfixturevalue("initialised"), name
-    return with_instrument(request, name), name
+    return run_with(request, way, name), name
 
 
 def rows(rank: dict[str, Any], iteration: int) -> list[Row]:
@@ -148,17 +145,14 @@ def test_the_buckets_of_a_step_are_as_large_as_the_model(either: Results) -> Non
             assert sum(row["size"] for row in step if row["operation"] == "IALLREDUCE") == whole / 2
 
 
-def test_numbers_of_buckets_are_the_same_on_all_ranks(either: Results) -> None:
-    def numbered(rank: dict[str, Any]) -> list[Any]:
-        return [
-            (
-                name,
-                [(row["operation"], row["seq"], row["layer"]) for step in steps(rank, part) for row in step],
-            )
-            for name, part in rank["trainings"].items()
-        ]
+def test_numbers_of_buckets_are_the_same_on_all_ranks(trained: tuple[Results, str]) -> None:
+    results, name = trained
 
-    assert numbered(either[0]) == numbered(either[1])
+    def numbered(rank: dict[str, Any]) -> list[Any]:
+        found = steps(rank, rank["trainings"][name])
+        return [(row["operation"], row["seq"], row["layer"]) for step in found for row in step]
+
+    assert numbered(results[0]) == numbered(results[1])
 
 
 def test_broadcasts_of_buffers_are_rows(either: Results) -> None:
@@ -287,11 +281,10 @@ def test_a_later_instrument_goes_on_counting_where_the_first_stopped(instrumente
         assert (row["operation"], row["seq"]) == ("ALLREDUCE", 7)
 
 
-@pytest.mark.parametrize("name", NAMES_WITH_INSTRUMENT)
-def test_a_model_trains_on_after_uninstrument(
-    initialised: Results, name: str, request: pytest.FixtureRequest
-) -> None:
-    for rank, by_init in zip(with_instrument(request, name), initialised, strict=True):
+@pytest.mark.parametrize("name", [*BY_DAY, *(slow(name, RARER) for name in OTHERS)])
+def test_a_model_trains_on_after_uninstrument(name: str, request: pytest.FixtureRequest) -> None:
+    both = (run_with(request, way, name) for way in ("instrumented", "initialised"))
+    for rank, by_init in zip(*both, strict=True):
         loss = rank["trainings"][name]["goes on"]
         assert loss == by_init["trainings"][name]["goes on"]
         assert loss < rank["trainings"][name]["timed"][0]

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from slow import slow
 from torch_runner import run_with_torchrun
 
-pytestmark = pytest.mark.both_groups
+both_groups = pytest.mark.both_groups  # rows; what comes out of calls is compared over one kind by day
 both_cores = pytest.mark.both_cores  # rows that a core writes; what torch returns is no matter of the core
 
 Results = list[dict[str, Any]]
@@ -72,7 +72,14 @@ FUNCTIONAL = [  # in the order of their issue: operation, bytes, peer
 
 @pytest.fixture(scope="module")
 def timed() -> Results:
-    return run_with_torchrun(2, "timed_group.py", "timed")
+    return run_with_torchrun(2, "timed_group.py", "timed", *PARTS, "sampled")
+
+
+@pytest.fixture(
+    scope="module", params=[slow("compiled", "compiling takes seconds; the calls are quick as they are")]
+)
+def timed_compiled(request: pytest.FixtureRequest) -> Results:
+    return run_with_torchrun(2, "timed_group.py", "timed", "functional", request.param)
 
 
 @pytest.fixture(scope="module")
@@ -131,16 +138,16 @@ def test_what_comes_out_is_what_an_untimed_group_gives(timed: Results, untimed: 
         assert with_rows[part] == without[part]
 
 
-def test_compiled_calls_give_what_they_give_if_they_are_not_compiled(timed: Results) -> None:
-    for rank in timed:
+@both_groups
+def test_compiled_calls_give_what_they_give_if_they_are_not_compiled(timed_compiled: Results) -> None:
+    for rank in timed_compiled:
         assert rank["compiled"]["functional, aot_eager"] == rank["functional"]["functional"]
 
 
-@pytest.mark.slow("compiling takes seconds; what comes out is compared with uncompiled calls by day")
 def test_what_comes_out_of_compiled_calls_is_what_an_untimed_group_gives(
-    timed: Results, untimed_compiled: Results
+    timed_compiled: Results, untimed_compiled: Results
 ) -> None:
-    for with_rows, without in zip(timed, untimed_compiled, strict=True):
+    for with_rows, without in zip(timed_compiled, untimed_compiled, strict=True):
         assert with_rows["compiled"] == without["compiled"]
         assert "Error: " not in str(without["compiled"])
 
@@ -154,6 +161,7 @@ def test_the_untimed_run_is_torchs_own_and_every_call_of_it_worked(timed: Result
         assert failed == {}
 
 
+@both_groups
 def test_a_timed_group_is_a_process_group(timed: Results) -> None:
     assert [rank["is a group"] for rank in timed] == [True, True]
 
@@ -164,6 +172,7 @@ def test_in_torchs_debug_mode_everything_is_as_without(checked: Results, untimed
         assert with_checks[part] == without[part]
 
 
+@both_groups
 def test_in_torchs_debug_mode_the_backend_is_torchs_wrapper_and_the_rows_are_the_same(
     checked: Results, timed: Results
 ) -> None:
@@ -176,6 +185,7 @@ def test_in_torchs_debug_mode_the_backend_is_torchs_wrapper_and_the_rows_are_the
 # -- collectives -----------------------------------------------------------------------------------------
 
 
+@both_groups
 @both_cores
 @pytest.mark.parametrize("name", COLLECTIVES)
 def test_a_call_that_waits_is_one_row(timed: Results, name: str) -> None:
@@ -188,6 +198,7 @@ def test_a_call_that_waits_is_one_row(timed: Results, name: str) -> None:
         assert (row["group"], row["group_size"], row["status"]) == (WORLD, 2, "ok")
 
 
+@both_groups
 @both_cores
 @pytest.mark.parametrize("name", [name for name in COLLECTIVES if name not in FUTURE_FOR_A_WORK])
 def test_a_call_in_the_background_is_a_row_and_a_wait_with_its_number(timed: Results, name: str) -> None:
@@ -200,6 +211,7 @@ def test_a_call_in_the_background_is_a_row_and_a_wait_with_its_number(timed: Res
         assert waited == {**issued, "operation": "WAIT"}
 
 
+@both_groups
 @both_cores
 @pytest.mark.parametrize("name", FUTURE_FOR_A_WORK)
 def test_a_call_of_which_torch_gives_a_future_alone_has_a_row_and_no_wait(timed: Results, name: str) -> None:
@@ -209,6 +221,7 @@ def test_a_call_of_which_torch_gives_a_future_alone_has_a_row_and_no_wait(timed:
         assert (row["operation"], row["size"], row["status"]) == ("I" + operation, size, "ok")
 
 
+@both_groups
 @both_cores
 def test_collectives_of_a_group_are_numbered_in_the_order_of_the_calls(timed: Results) -> None:
     called = [f"{name}, {kind}" for name in COLLECTIVES for kind in ("sync", "async")]
@@ -216,6 +229,7 @@ def test_collectives_of_a_group_are_numbered_in_the_order_of_the_calls(timed: Re
         assert [rows(rank, label)[0]["seq"] for label in called] == list(range(len(called)))
 
 
+@both_groups
 @both_cores
 def test_no_row_has_a_negative_duration(timed: Results) -> None:
     for rank in timed:
@@ -225,6 +239,7 @@ def test_no_row_has_a_negative_duration(timed: Results) -> None:
 # -- objects and barriers --------------------------------------------------------------------------------
 
 
+@both_groups
 @pytest.mark.parametrize("name", OBJECTS)
 def test_collectives_of_objects_are_the_rows_of_what_torch_sends(timed: Results, name: str) -> None:
     for rank in timed:
@@ -234,6 +249,7 @@ def test_collectives_of_objects_are_the_rows_of_what_torch_sends(timed: Results,
         assert [row["seq"] for row in found] == [row["seq"] for row in rows(timed[0], name)]
 
 
+@both_groups
 @both_cores
 def test_a_message_of_an_object_is_its_size_and_its_bytes(timed: Results) -> None:
     sent, received = (by_number(rows(rank, "object message")) for rank in timed)
@@ -254,6 +270,7 @@ def messages(rank: dict[str, Any], operation: str, peer: int, labels: tuple[str,
 EVERY_MESSAGE = "object message", "messages", "batch_isend_irecv", "any source"
 
 
+@both_groups
 @both_cores
 def test_messages_have_a_number_for_each_direction_and_peer(timed: Results) -> None:
     for sender, receiver in ((0, 1), (1, 0)):
@@ -265,6 +282,7 @@ def test_messages_have_a_number_for_each_direction_and_peer(timed: Results) -> N
     assert len(messages(timed[1], "ISEND", 0, EVERY_MESSAGE)) == 1 + 1 + 1
 
 
+@both_groups
 @both_cores
 def test_a_wait_for_a_message_has_its_number_and_peer(timed: Results) -> None:
     for rank in timed:
@@ -274,6 +292,7 @@ def test_a_wait_for_a_message_has_its_number_and_peer(timed: Results) -> None:
                 assert waited == {**issued, "operation": "WAIT"}
 
 
+@both_groups
 def test_a_message_sent_by_one_pair_does_not_shift_the_numbers_of_another(four: Results) -> None:
     for sender in range(4):
         for receiver in range(4):
@@ -286,12 +305,14 @@ def test_a_message_sent_by_one_pair_does_not_shift_the_numbers_of_another(four: 
     assert len(messages(four[0], "ISEND", 1, EVERY_MESSAGE)) == 4
 
 
+@both_groups
 def test_a_receive_from_any_source_says_from_whom_it_was(four: Results) -> None:
     received = [row for row in rows(four[0], "any source") if row["operation"] == "IRECV"]
     assert sorted(row["peer"] for row in received) == [1, 2, 3]
     assert four[0]["messages"]["any source"] == [1, 2, 3]
 
 
+@both_groups
 @both_cores
 def test_a_message_whose_peer_is_given_by_name_has_peer_and_number(timed: Results) -> None:
     before = len(messages(timed[0], "ISEND", 1, EVERY_MESSAGE))
@@ -303,9 +324,8 @@ def test_a_message_whose_peer_is_given_by_name_has_peer_and_number(timed: Result
 # -- functional collectives ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["functional", "functional, aot_eager"])
-def test_functional_collectives_are_rows_compiled_or_not(timed: Results, name: str) -> None:
-    for rank in timed:
+def check_functional_rows(results: Results, name: str) -> None:
+    for rank in results:
         found = by_number(rows(rank, name))
         issued = [row for row in found if row["operation"] != "WAIT"]
         assert [(row["operation"], row["size"], row["peer"]) for row in issued] == FUNCTIONAL
@@ -313,6 +333,17 @@ def test_functional_collectives_are_rows_compiled_or_not(timed: Results, name: s
         assert waits == [{**row, "operation": "WAIT"} for row in issued]
 
 
+@both_groups
+def test_functional_collectives_are_rows(timed: Results) -> None:
+    check_functional_rows(timed, "functional")
+
+
+@both_groups
+def test_functional_collectives_are_rows_if_they_are_compiled(timed_compiled: Results) -> None:
+    check_functional_rows(timed_compiled, "functional, aot_eager")
+
+
+@both_groups
 @both_cores
 def test_a_coalesced_functional_call_is_one_row(timed: Results) -> None:
     for rank in timed:
@@ -321,8 +352,9 @@ def test_a_coalesced_functional_call_is_one_row(timed: Results) -> None:
         assert waited == {**issued, "operation": "WAIT"}
 
 
-def test_an_all_reduce_that_torch_compile_rewrites_is_a_row(timed: Results) -> None:
-    for rank in timed:
+@both_groups
+def test_an_all_reduce_that_torch_compile_rewrites_is_a_row(timed_compiled: Results) -> None:
+    for rank in timed_compiled:
         issued, waited = by_number(rows(rank, "all_reduce, eager"))
         assert (issued["operation"], issued["size"], issued["group"]) == ("IALLREDUCE", 20, WORLD)
         assert waited == {**issued, "operation": "WAIT"}
@@ -336,6 +368,7 @@ def over_group(results: Results, name: str) -> list[Row | None]:
     return [(rows(rank, f"group {name}") or [None])[0] for rank in results]
 
 
+@both_groups
 @pytest.mark.parametrize("name", ["all", "backwards", "enumerated"])
 def test_a_new_group_is_timed_and_counts_from_0(four: Results, name: str) -> None:
     found = [row for row in over_group(four, name) if row is not None]
@@ -345,12 +378,14 @@ def test_a_new_group_is_timed_and_counts_from_0(four: Results, name: str) -> Non
     assert {row["group"] for row in found} != {WORLD}
 
 
+@both_groups
 def test_a_groups_description_is_in_its_name(four: Results) -> None:
     for row in over_group(four, "all"):
         assert row is not None
         assert row["group"] == "everybody 1"
 
 
+@both_groups
 def test_ranks_that_are_not_in_a_group_have_no_rows_of_it(four: Results) -> None:
     assert [row is not None for row in over_group(four, "the last")] == [False, False, False, True]
     assert [row is not None for row in over_group(four, "without the first")] == [False, True, True, True]
@@ -358,6 +393,7 @@ def test_ranks_that_are_not_in_a_group_have_no_rows_of_it(four: Results) -> None
     assert sizes == {3}
 
 
+@both_groups
 @pytest.mark.parametrize("name", ["local", "subgroups"])
 def test_groups_of_one_rank_each_have_names_of_their_own(four: Results, name: str) -> None:
     found = [row for row in over_group(four, name) if row is not None]
@@ -365,6 +401,7 @@ def test_groups_of_one_rank_each_have_names_of_their_own(four: Results, name: st
     assert {row["group_size"] for row in found} == {1}
 
 
+@both_groups
 @pytest.mark.parametrize(("dimension", "pairs"), [("dp", [(0, 2), (1, 3)]), ("tp", [(0, 1), (2, 3)])])
 def test_a_group_of_a_device_mesh_shows_its_dimension(
     four: Results, dimension: str, pairs: list[tuple[int, int]]
@@ -388,12 +425,14 @@ def test_a_group_is_split_or_not_as_torch_does_it_by_itself(timed: Results, unti
 # -- iterations ------------------------------------------------------------------------------------------
 
 
+@both_groups
 def test_an_iteration_that_is_not_sampled_writes_nothing(timed: Results, four: Results) -> None:
     for rank in (*timed, *four):
         found = rows(rank, "sampled")
         assert {(row["iteration"], row["epoch"]) for row in found} == {(0, 0), (2, 1)}
 
 
+@both_groups
 def test_a_number_names_the_same_collective_on_every_rank(timed: Results, four: Results) -> None:
     for results in (timed, four):
         named: dict[tuple[str, int], set[tuple[str, int]]] = {}
@@ -405,6 +444,7 @@ def test_a_number_names_the_same_collective_on_every_rank(timed: Results, four: 
         assert len(named) == 2 * (2 * 4 + 1 + 5 + 1)
 
 
+@both_groups
 @both_cores
 def test_calls_that_are_not_sampled_count(timed: Results) -> None:
     for rank in timed:
@@ -416,6 +456,7 @@ def test_calls_that_are_not_sampled_count(timed: Results) -> None:
         assert [seq - world[0] for seq in world] == [0, 4, 2 * a_step, 2 * a_step + 4]
 
 
+@both_groups
 @both_cores
 def test_messages_that_are_not_sampled_count_from_any_source_too(timed: Results) -> None:
     sent = messages(timed[0], "ISEND", 1, ("sampled",))

@@ -12,12 +12,12 @@ import pytest
 from device_runner import on_device
 
 both_groups = pytest.mark.both_groups  # those of nccl2 are timed in Python whichever group it is
+of_nccl2 = pytest.mark.slow("a backend of a torch to come; how it is timed is quick on a scripted device")
 
 two_ranks = partial(on_device, "timed_calls.py", ranks=2)
 two_ranks_of_nccl2 = partial(on_device, "timed_nccl2.py", ranks=2)
 
 
-@pytest.mark.slow("a rarer call; where usual calls end in the stream is quick")
 @both_groups
 def test_a_synchronous_call_that_leaves_no_work_is_a_row_of_its_kernel() -> None:
     rows = [["ALLREDUCE", "ok", 0], ["BARRIER", "ok", 1]]
@@ -75,23 +75,26 @@ def test_a_call_that_is_captured_is_alone_in_its_graph_and_is_counted_and_no_row
 # -- a backend that does as nccl2, which torch 2.15 makes for the name nccl ------------------------------
 
 
-@pytest.mark.slow("one more kind of backend; where usual calls end in the stream is quick")
+@of_nccl2
 def test_a_synchronous_call_of_nccl2_ends_where_it_lies_in_the_stream_though_it_has_a_work() -> None:
     rows = [["ALLREDUCE", "ok", 0, True], ["ALLREDUCE", "ok", 1, True]]
     assert two_ranks_of_nccl2("synchronous_calls") == [[None, True, rows]] * 2
 
 
+@of_nccl2
 def test_to_ask_nccl2_for_a_future_is_the_wait_and_the_only_one() -> None:
     rows = [["IALLREDUCE", "ok", 0, True], ["WAIT", "ok", 0, True]]
     assert two_ranks_of_nccl2("future") == [[True, rows]] * 2
 
 
+@of_nccl2
 def test_timing_asks_nccl2_for_no_future_in_a_backward_pass_as_the_stream_would_wait() -> None:
     (first, second) = two_ranks_of_nccl2("call_in_a_backward_pass")
     assert [row[:3] for row in first] == [["IALLREDUCE", "ok", 0], ["WAIT", "ok", 0]]
     assert [row[:3] for row in second] == [row[:3] for row in first]
 
 
+@of_nccl2
 def test_ddps_buckets_over_nccl2_are_waited_for_where_the_reducer_asks_for_their_futures() -> None:
     told = {
         "several, with names": True,
@@ -104,6 +107,7 @@ def test_ddps_buckets_over_nccl2_are_waited_for_where_the_reducer_asks_for_their
     assert two_ranks_of_nccl2("ddp") == [told] * 2
 
 
+@of_nccl2
 def test_the_durations_that_works_of_nccl2_tell_are_rows_once_the_works_are_complete() -> None:
     last = [
         [1, "device", {"of": "ALLREDUCE", "by": "nccl"}, True],

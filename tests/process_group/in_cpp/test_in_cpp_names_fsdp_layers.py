@@ -14,7 +14,7 @@ from processes import run_warm
 
 from timing_logger import read_timings
 
-pytestmark = group_in_cpp.needed
+pytestmark = [pytest.mark.slow("odd ranges; those of a training are quick over both"), group_in_cpp.needed]
 
 AROUND = """
 import json, sys, threading

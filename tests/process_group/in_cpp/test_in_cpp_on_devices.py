@@ -17,10 +17,11 @@ from packaging.version import Version
 from timing_logger.recording.device.devices import MOST_INTERVALS
 from timing_logger.recording.device.reserved import AT_ONCE
 
-pytestmark = [
-    group_in_cpp.needed,
-    pytest.mark.skipif(Version(version("torch")) < Version("2.12"), reason="Python times devices there"),
-]
+REASON = "calls on a device are quick over both kinds of groups in test_timed_group_on_async_device.py"
+new_torch = pytest.mark.skipif(
+    Version(version("torch")) < Version("2.12"), reason="Python times devices there"
+)
+pytestmark = [pytest.mark.slow(REASON), group_in_cpp.needed, new_torch]
 
 in_cpp = partial(on_device, "calls_by_groups.py", ranks=2, group="native")
 in_python = partial(on_device, "calls_by_groups.py", ranks=2, group="python")
@@ -33,7 +34,6 @@ def both(scenario: str) -> list[Any]:
     return found
 
 
-@pytest.mark.slow("that rows are the same whichever times them is quick")
 def test_the_handles_are_those_of_cpp() -> None:
     assert in_cpp("handles") == [["timing_group"]] * 2
 

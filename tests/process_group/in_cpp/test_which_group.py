@@ -10,9 +10,13 @@ from pathlib import Path
 import group_in_cpp
 import pytest
 from processes import run_warm
+from slow import slow
 from torch_runner import PROGRAMS
 
+from allreduce_instrumentation.process_group.in_cpp import which_group
+from allreduce_instrumentation.process_group.in_cpp.group_library import CannotBuildError
 from timing_logger import which_core
+from timing_logger.errors import ConfigurationError
 
 needs_native = pytest.mark.skipif(
     which_core.NAME != "native", reason="the native core was not built, or is off"
@@ -28,19 +32,74 @@ def chosen_with(program: str = WHICH, **environment: str) -> subprocess.Complete
     return run_warm(program, environment={"TIMING_LOGGER_GROUP": "native", **environment})
 
 
-def test_unless_it_is_asked_for_nothing_is_built() -> None:
-    assert chosen_with(TIMING_LOGGER_GROUP="").stdout == "python\n"
+@pytest.fixture
+def asked_for(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """The group in C++ is asked for, and would be built if anybody tried, but that fails."""
+
+    def fails() -> None:
+        raise CannotBuildError("it was tried")
+
+    monkeypatch.setenv(which_group.VARIABLE, "native")
+    monkeypatch.setattr(which_group, "library", fails)
+    return monkeypatch
 
 
-def test_an_unknown_group_is_refused_with_the_names_of_those_there_are() -> None:
-    said = chosen_with(TIMING_LOGGER_GROUP="cpp").stderr
-    assert "TIMING_LOGGER_GROUP must be 'python' or 'native', and is 'cpp'" in said
+@pytest.mark.parametrize("wanted", ["", "python"])
+def test_unless_it_is_asked_for_nothing_is_built(
+    wanted: str, asked_for: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked_for.setenv(which_group.VARIABLE, wanted)
+    assert which_group._chosen() is which_group.PYTHON
+    assert caplog.messages == []
+
+
+def test_an_unknown_group_is_refused_with_the_names_of_those_there_are(
+    asked_for: pytest.MonkeyPatch,
+) -> None:
+    asked_for.setenv(which_group.VARIABLE, "cpp")
+    with pytest.raises(ConfigurationError, match="must be 'python' or 'native', and is 'cpp'"):
+        which_group._chosen()
+
+
+def said_by(caplog: pytest.LogCaptureFixture) -> str:
+    """Choose, which gives Python, and return why in the one sentence that says so."""
+    assert which_group._chosen() is which_group.PYTHON
+    (said,) = caplog.messages
+    before, _, reason = said.partition(", though TIMING_LOGGER_GROUP=native: ")
+    assert before == "timing logger: process groups are timed in Python"
+    return reason
+
+
+@needs_native
+@pytest.mark.usefixtures("asked_for")
+def test_where_it_cannot_be_built_one_sentence_says_so_and_python_times(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert said_by(caplog) == "it was tried"
+
+
+def test_over_the_python_core_python_times(
+    asked_for: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked_for.setattr(which_core, "NAME", "python")
+    assert said_by(caplog) == "the recording core is the one in Python"
+
+
+@needs_native
+def test_a_torch_that_it_was_not_tried_with_is_timed_in_python(
+    asked_for: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked_for.setattr(which_group.torch, "__version__", "3.0.0")
+    assert said_by(caplog) == "torch 3.0.0 was not tried"
 
 
 @needs_native
 @pytest.mark.parametrize(
     ("compiler", "reason"),
-    [("no-such-compiler", "there is no C++ compiler 'no-such-compiler'"), ("false", "false failed")],
+    [
+        ("no-such-compiler", "there is no C++ compiler 'no-such-compiler'"),
+        pytest.param("false", "false failed", marks=pytest.mark.slow("another reason, said in the same way")),
+    ],
 )
 def test_without_a_compiler_that_works_one_sentence_says_so_and_python_times(
     tmp_path: Path, compiler: str, reason: str
@@ -52,22 +111,11 @@ def test_without_a_compiler_that_works_one_sentence_says_so_and_python_times(
 
 
 @needs_native
+@pytest.mark.slow("another reason, said in the same way")
 def test_a_cache_that_cannot_be_written_is_said_and_python_times() -> None:
     run = chosen_with(XDG_CACHE_HOME=os.devnull)
     assert run.stdout == "python\n"
     assert "'/dev/null/timing_logger' cannot be written" in run.stderr
-
-
-def test_over_the_python_core_python_times() -> None:
-    run = chosen_with(TIMING_LOGGER_CORE="python")
-    assert run.stdout == "python\n"
-    assert "the recording core is the one in Python" in run.stderr
-
-
-def test_a_torch_that_it_was_not_tried_with_is_timed_in_python() -> None:
-    run = chosen_with(f"import torch\ntorch.__version__ = '3.0.0'\n{WHICH}")
-    assert run.stdout == "python\n"
-    assert run.stderr.count("\n") == 1
 
 
 ONE_CALL = """
@@ -84,7 +132,7 @@ with TimingLogger(0, FOLDER) as logger:
 
 
 @group_in_cpp.needed
-@pytest.mark.parametrize("group", ["python", "native"])
+@pytest.mark.parametrize("group", [slow("python", "every other sidecar of groups has it"), "native"])
 def test_the_sidecar_names_what_timed_the_groups(tmp_path: Path, group: str) -> None:
     group_in_cpp.build()
     run = chosen_with(f"FOLDER = {str(tmp_path)!r}\n{ONE_CALL}", TIMING_LOGGER_GROUP=group)
@@ -93,6 +141,7 @@ def test_the_sidecar_names_what_timed_the_groups(tmp_path: Path, group: str) -> 
 
 
 @group_in_cpp.needed
+@pytest.mark.slow("odd calls; those of usual ones are quick over both kinds of groups")
 def test_odd_calls_raise_the_same_and_have_the_same_rows_whichever_times_them() -> None:
     group_in_cpp.build()
     program = (PROGRAMS / "odd_calls.py").read_text()
