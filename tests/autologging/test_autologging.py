@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import warm
@@ -24,10 +25,8 @@ NOT_LATE, LATE = "0", "0.08"
 
 
 def test_the_slow_rank_of_an_unchanged_ddp_training_is_named_with_its_operation(tmp_path: Path) -> None:
-    command = [*torchrun(warm.python()), PROGRAMS / "ddp.py"]
-    plain, job = untimed([*command, NOT_LATE]), timed_warm(tmp_path / "logs", [*command, LATE])
-    assert (job.returncode, job.stdout) == (plain.returncode, plain.stdout)
-    assert job.stderr.replace(said_by_the_command(job), "") == plain.stderr
+    job = timed_warm(tmp_path / "logs", [*torchrun(warm.python()), PROGRAMS / "ddp.py", LATE])
+    assert job.returncode == 0, job.stderr
     assert f"(recorded by the {timing_logger.recording_core} core)" in said_by_the_command(job)
     assert "Verdict: rank 1 costs this run " in said_by_the_command(job)
     assert ", in DATA. Certain." in said_by_the_command(job)
@@ -39,26 +38,35 @@ def test_the_slow_rank_of_an_unchanged_ddp_training_is_named_with_its_operation(
     assert "For the work that it has, rank 1 takes " in said_by_the_command(job)
 
 
-def mpi_job(folder: Path, late_s: str) -> Job:
-    """Run an MPI program of three ranks, of which the last is late; it must end as it would untimed."""
+@pytest.mark.slow("two trainings more; that a program in one process gets what it would is quick")
+def test_a_ddp_training_gets_and_says_what_it_would_untimed(tmp_path: Path) -> None:
+    command = [*torchrun(warm.python()), PROGRAMS / "ddp.py", NOT_LATE]
+    plain, job = untimed(command), timed_warm(tmp_path / "logs", command)
+    assert (job.returncode, job.stdout) == (plain.returncode, plain.stdout)
+    assert job.stderr.replace(said_by_the_command(job), "") == plain.stderr
+
+
+def mpi_job(folder: Path, late_s: str, ranks: int = 3) -> Job:
+    """Run an MPI program, of which the third rank is late; it must end as it would untimed."""
     launcher = Path(sys.executable).parent / "mpiexec"
     if not launcher.exists():
         pytest.skip("no mpiexec")
     with environment_of_a_job() as environment:
-        command = [launcher, "-n", 3, warm.python(), PROGRAMS / "mpi.py", late_s]
+        command = [launcher, "-n", ranks, warm.python(), PROGRAMS / "mpi.py", late_s]
         job = timed_warm(folder, command, **environment)
-    assert (job.returncode, job.stdout) == (0, "3.0 ['rank 0', 'rank 1', 'rank 2']\n")
+    names = [f"rank {rank}" for rank in range(ranks)]
+    assert (job.returncode, job.stdout) == (0, f"{float(ranks)} {names}\n")
     return job
 
 
 def test_an_unchanged_mpi_program_is_timed_and_ends_as_it_would(tmp_path: Path) -> None:
-    job = mpi_job(tmp_path / "logs", NOT_LATE)
-    assert "timings of 3 ranks are in" in said_by_the_command(job)
+    job = mpi_job(tmp_path / "logs", NOT_LATE, ranks=2)
+    assert "timings of 2 ranks are in" in said_by_the_command(job)
     rows = read_timings(tmp_path / "logs")
-    assert (rows["operation"] == "ALLREDUCE").sum() == 3 * 40
+    assert (rows["operation"] == "ALLREDUCE").sum() == 2 * 40
 
 
-@pytest.mark.slow("ranks that wait keep cores busy; with --native-mpi the same late rank is named")
+@pytest.mark.slow("ranks that wait keep cores busy; the late rank of a DDP training is named above")
 def test_the_late_rank_of_an_unchanged_mpi_program_is_named(tmp_path: Path) -> None:
     assert "Verdict: rank 2 costs this run " in said_by_the_command(mpi_job(tmp_path / "logs", LATE))
 
@@ -103,13 +111,24 @@ def test_quiet_says_nothing(tmp_path: Path) -> None:
     assert (job.returncode, job.stdout, job.stderr) == (0, "", "")
 
 
-def test_the_report_is_written_at_the_end(tmp_path: Path) -> None:
-    job = timed_warm(
-        tmp_path / "logs", [warm.python(), PROGRAMS / "alone.py"], "--report", tmp_path / "report.html"
-    )
-    assert job.returncode == 0
-    assert "<html" in (tmp_path / "report.html").read_text()
-    assert f"{tmp_path / 'report.html'}" in job.stderr
+class Trained(NamedTuple):
+    """A training in one process, whose model and report were written into ``folder``."""
+
+    folder: Path
+    job: Job
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    folder = tmp_path_factory.mktemp("trained")
+    command = [warm.python(), PROGRAMS / "alone.py", folder / "model"]
+    return Trained(folder, timed_warm(folder / "logs", command, "--report", folder / "report.html"))
+
+
+def test_the_report_is_written_at_the_end(trained: Trained) -> None:
+    assert trained.job.returncode == 0
+    assert "<html" in (trained.folder / "report.html").read_text()
+    assert f"{trained.folder / 'report.html'}" in trained.job.stderr
 
 
 @pytest.mark.slow("one more program; rows, names and the slow rank of unchanged programs are quick")
@@ -130,26 +149,23 @@ def test_a_second_run_into_the_folder_is_the_one_that_is_told_of(tmp_path: Path)
 # -- the training is what it was -------------------------------------------------------------------------
 
 
-@pytest.mark.slow("one more program; rows, names and the slow rank of unchanged programs are quick")
-def test_a_module_that_is_called_within_a_container_has_forward_rows(tmp_path: Path) -> None:
-    assert timed_warm(tmp_path, [warm.python(), PROGRAMS / "alone.py"], "--quiet").returncode == 0
-    counts = analysis.summarize(read_timings(tmp_path), by=["operation"]).set_index("operation")["count"]
+def test_a_module_that_is_called_within_a_container_has_forward_rows(trained: Trained) -> None:
+    rows = read_timings(trained.folder / "logs")
+    counts = analysis.summarize(rows, by=["operation"]).set_index("operation")["count"]
     assert counts[["DATA", "BACKWARD", "OPTIMIZER"]].tolist() == [10, 10, 10]
     assert counts["FORWARD"] == 8  # from the third step on: after the first the container is watched
 
 
-@pytest.mark.slow("one more program; rows, names and the slow rank of unchanged programs are quick")
-def test_a_trained_model_is_loaded_where_the_package_is_not(tmp_path: Path) -> None:
+def test_a_trained_model_is_loaded_where_the_package_is_not(trained: Trained) -> None:
     plain = run([warm.python(), PROGRAMS / "alone.py"])
-    job = timed_warm(tmp_path / "logs", [warm.python(), PROGRAMS / "alone.py", tmp_path / "model"], "--quiet")
-    assert job.stdout == plain.stdout
+    assert trained.job.stdout == plain.stdout
     load = f"""
         import pickle, sys
         sys.modules["timing_logger"] = None
         sys.argv = [""]
         import torch, __main__
         class Task(torch.nn.Module): ...
-        model = pickle.load(open({str(tmp_path / "model")!r}, "rb")).model
+        model = pickle.load(open({str(trained.folder / "model")!r}, "rb")).model
         print(model(torch.ones(1, 4)).shape)
         """
     assert run_warm(load).stdout == "torch.Size([1, 1])\n"

@@ -10,18 +10,21 @@ import signal
 import subprocess
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import warm
 from conditions import wait_for
 from limits import LIMIT_S, PROCESS_S
-from native_jobs import RUN, Jobs, JobsOfThisCommand, compiled, needs_compiler, rows_of
+from native_jobs import RUN, Job, Jobs, JobsOfThisCommand, compiled, needs_compiler, rows_of
 from places import TESTS
 from processes import run_job
 
 from timing_logger.autologging.native_mpi import build, table
 from timing_logger.autologging.native_mpi.build import library
+from timing_logger.cli import main
 from timing_logger.errors import ConfigurationError
 from timing_logger.reading.timings import read_timings
 from timing_logger.record import COLUMNS, HEADER
@@ -66,7 +69,7 @@ def test_its_rows_are_those_of_a_timed_communicator(environment: dict[str, str],
 
 
 @pytest.mark.slow(
-    "one more end, call or fault of a program in C; its rows, a kill and the late rank are quick"
+    "one more end, call or fault of a program in C; its rows, an error, a fork and a kill are quick"
 )
 @pytest.mark.parametrize("by", ["wrapper", "native"])
 def test_a_receive_has_the_bytes_that_came_and_not_those_of_its_buffer(
@@ -104,21 +107,45 @@ def test_every_function_that_moves_data_between_ranks_is_in_the_table(environmen
 # -- programs in C ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow(
-    "one more end, call or fault of a program in C; its rows, a kill and the late rank are quick"
-)
-def test_every_line_has_the_cells_of_the_table(jobs: Jobs) -> None:
-    assert jobs.timed("collectives", "--quiet").returncode == 0
-    header, *lines = (jobs.folder / "timing-rank0.csv").read_text().splitlines()
+class Finished(NamedTuple):
+    """A program that was timed, and how it ended."""
+
+    jobs: Jobs
+    job: Job
+
+
+LIMITED = ["bash", "-c", 'ulimit -f 64; trap "" XFSZ; exec "$@"', "bash"]
+LAUNCHERS: dict[str, list[object]] = {
+    "collectives": ["mpiexec", "-n", "2"], "failing": [], "forking": [], "killed": [], "flood": [*LIMITED],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def finished(
+    program: Path, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Finished]:
+    """What became of programs that ran side by side, as each of them mostly waits; by what they did."""
+
+    def run(what: str, folder: Path) -> Finished:
+        jobs = Jobs(program, dict(environment), folder)
+        jobs.run, jobs.launcher = [warm.python(), *RUN[1:]], LAUNCHERS[what]
+        return Finished(jobs, jobs.timed(what, *([] if what == "collectives" else ["--quiet"])))
+
+    warm.python()  # one for all
+    folders = [tmp_path_factory.mktemp(what) / "logs" for what in LAUNCHERS]
+    with ThreadPoolExecutor() as pool:
+        return dict(zip(LAUNCHERS, pool.map(run, LAUNCHERS, folders), strict=True))
+
+
+def test_every_line_has_the_cells_of_the_table(finished: dict[str, Finished]) -> None:
+    header, *lines = (finished["collectives"].jobs.folder / "timing-rank0.csv").read_text().splitlines()
     assert header + "\n" == HEADER
     assert [len(cells) for cells in csv.reader(lines)] == [len(COLUMNS)] * 5
 
 
-def test_a_program_in_c_has_its_rows_and_is_left_as_it_is(jobs_of_a_command: Jobs) -> None:
-    jobs = jobs_of_a_command
-    jobs.run = [warm.python(), *RUN[1:]]
-    plain, job = jobs.plain("collectives"), jobs.timed("collectives")
-    assert (job.returncode, sorted(job.stdout)) == (plain.returncode, sorted(plain.stdout))
+def test_a_program_in_c_has_its_rows_and_is_left_as_it_is(finished: dict[str, Finished]) -> None:
+    jobs, job = finished["collectives"]
+    assert (job.returncode, sorted(job.stdout.splitlines())) == (0, ["rank 0 of 2", "rank 1 of 2"])
     assert "timings of 2 ranks are in" in job.stderr
     world = ("MPI_COMM_WORLD", "2")
     assert jobs.rows(1) == [
@@ -170,20 +197,16 @@ def test_pcontrol_pauses_the_rows_and_not_their_numbers(jobs: Jobs) -> None:
     assert [row[4] for row in jobs.rows(0)] == ["0", "2"]
 
 
-@pytest.mark.slow(
-    "one more end, call or fault of a program in C; its rows, a kill and the late rank are quick"
-)
-def test_an_error_is_named_by_its_class(jobs: Jobs) -> None:
-    assert jobs.timed("failing", "--quiet").returncode == 0
-    assert [row[-1] for row in jobs.rows(0)] == ["error:MPI_ERR_RANK"]
+def test_an_error_is_named_by_its_class(finished: dict[str, Finished]) -> None:
+    jobs, job = finished["failing"]
+    assert job.returncode == 0
+    assert [row[-1] for row in jobs.rows()] == ["error:MPI_ERR_RANK"]
 
 
-@pytest.mark.slow(
-    "one more end, call or fault of a program in C; its rows, a kill and the late rank are quick"
-)
-def test_a_forked_child_writes_nothing(jobs: Jobs) -> None:
-    assert jobs.timed("forking", "--quiet").returncode == 0
-    assert [row[4] for row in jobs.rows(0)] == ["0", "1"]
+def test_a_forked_child_writes_nothing(finished: dict[str, Finished]) -> None:
+    jobs, job = finished["forking"]
+    assert job.returncode == 0
+    assert [row[4] for row in jobs.rows()] == ["0", "1"]
     assert jobs.sidecar()["counters"]["written"] == 2
 
 
@@ -196,15 +219,20 @@ def test_a_request_that_nobody_waits_for_is_unresolved(jobs: Jobs) -> None:
 # -- programs in Fortran ------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def symbols(environment: dict[str, str]) -> set[str]:
+    """What the library defines or needs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", environment["PATH"])
+        command = ["nm", "-D", str(library())]
+    return set(
+        subprocess.run(command, capture_output=True, text=True, check=True, timeout=PROCESS_S).stdout.split()
+    )
+
+
 @pytest.mark.parametrize("name", ["pcontrol", "abort", "mprobe", "improbe", "mrecv", "imrecv"])
-def test_the_library_has_what_a_program_in_fortran_calls(
-    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.setenv("PATH", environment["PATH"])
-    has = subprocess.run(
-        ["nm", "-D", str(library())], capture_output=True, text=True, check=True, timeout=PROCESS_S
-    ).stdout
-    assert {f"mpi_{name}_", f"mpi_{name}_f08_"} <= set(has.split())
+def test_the_library_has_what_a_program_in_fortran_calls(symbols: set[str], name: str) -> None:
+    assert {f"mpi_{name}_", f"mpi_{name}_f08_"} <= symbols
 
 
 @pytest.mark.skipif(shutil.which("mpifort") is None, reason="no compiler of Fortran for MPI")
@@ -230,7 +258,7 @@ def test_a_program_in_fortran_pauses_its_rows_and_receives_what_it_probed(
 
 
 @pytest.mark.slow(
-    "one more end, call or fault of a program in C; its rows, a kill and the late rank are quick"
+    "one more end, call or fault of a program in C; its rows, an error, a fork and a kill are quick"
 )
 @pytest.mark.parametrize("what", ["killed", "leaving"])
 def test_a_job_ends_as_it_would_have(jobs_of_a_command: Jobs, what: str) -> None:
@@ -239,7 +267,7 @@ def test_a_job_ends_as_it_would_have(jobs_of_a_command: Jobs, what: str) -> None
 
 
 @pytest.mark.slow(
-    "one more end, call or fault of a program in C; its rows, a kill and the late rank are quick"
+    "one more end, call or fault of a program in C; its rows, an error, a fork and a kill are quick"
 )
 def test_a_program_that_aborts_ends_as_it_would_have(jobs_of_a_command: Jobs) -> None:
     """Alone: Open MPI's launcher itself crashes or hangs after one abort in thirty."""
@@ -248,28 +276,26 @@ def test_a_program_that_aborts_ends_as_it_would_have(jobs_of_a_command: Jobs) ->
     assert jobs.timed("aborting", "--quiet").returncode == jobs.plain("aborting").returncode != 0
 
 
-def test_a_kill_loses_no_row_older_than_a_quarter_of_a_second(jobs: Jobs) -> None:
-    jobs.timed("killed", "--quiet")
-    assert [row[0] for row in jobs.rows(0)] == ["BARRIER"]
+def test_a_kill_loses_no_row_older_than_a_quarter_of_a_second(finished: dict[str, Finished]) -> None:
+    jobs, job = finished["killed"]
+    assert job.returncode == -signal.SIGKILL
+    assert [row[0] for row in jobs.rows()] == ["BARRIER"]
     assert jobs.sidecar()["closed"] is False
 
 
-@pytest.mark.slow(
-    "one more end, call or fault of a program in C; its rows, a kill and the late rank are quick"
-)
-def test_rows_that_the_disk_refuses_are_counted_and_the_program_goes_on(jobs: Jobs) -> None:
-    limited = ["bash", "-c", 'ulimit -f 64; trap "" XFSZ; exec "$@"', "bash"]
-    command = [*RUN, "--quiet", "--log-dir", jobs.folder, "--", *jobs.launcher, *limited, jobs.program]
-    job = run_job([*command, "flood"], environment=jobs.environment, name="a full disk")
-    assert job.returncode == 0, job.stderr
+def test_rows_that_the_disk_refuses_are_counted_and_the_program_goes_on(
+    finished: dict[str, Finished],
+) -> None:
+    jobs, job = finished["flood"]
+    assert job.returncode == 0
     sidecar = jobs.sidecar()
     assert sidecar["last_error"] == "write failed: File too large"
-    assert sidecar["counters"]["written"] == len(jobs.rows(0))
+    assert sidecar["counters"]["written"] == len(jobs.rows())
     assert sidecar["counters"]["dropped"] == 100_000 - sidecar["counters"]["written"] > 0
 
 
 @pytest.mark.slow(
-    "one more end, call or fault of a program in C; its rows, a kill and the late rank are quick"
+    "one more end, call or fault of a program in C; its rows, an error, a fork and a kill are quick"
 )
 def test_the_rank_that_others_wait_for_in_a_hang_is_named(jobs: Jobs) -> None:
     command = [warm.python(), *RUN[1:], "--log-dir", jobs.folder, "--", *jobs.command, "hanging"]
@@ -291,6 +317,9 @@ def test_the_rank_that_others_wait_for_in_a_hang_is_named(jobs: Jobs) -> None:
 # -- the command and the library ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow(
+    "three ranks, of which two wait busily; rows are quick here, and a late rank under DDP is named"
+)
 def test_the_late_rank_of_an_mpi_program_is_named(environment: dict[str, str], tmp_path: Path) -> None:
     late_s = 0.05  # what runs beside a test makes ranks differ by much less
     job_command = ["mpiexec", "-n", "3", sys.executable, TESTS / "unchanged_programs" / "mpi.py", late_s]
@@ -301,7 +330,7 @@ def test_the_late_rank_of_an_mpi_program_is_named(environment: dict[str, str], t
 
 
 def test_a_program_without_mpi_is_left_alone(environment: dict[str, str], tmp_path: Path) -> None:
-    command = [*RUN, "--log-dir", tmp_path, "--", sys.executable, "-c", "print('hello')"]
+    command = [warm.python(), *RUN[1:], "--log-dir", tmp_path, "--", "echo", "hello"]
     job = run_job(command, environment=environment, name="no MPI")
     assert (job.returncode, job.stdout) == (0, "hello\n")
     assert "no process of the job initialised MPI" in job.stderr
@@ -382,8 +411,7 @@ def test_a_library_is_built_once(
     assert [path.name for path in (cache / "timing_logger").iterdir()] == [first.name]
 
 
-def test_every_nth_iteration_is_refused(environment: dict[str, str], tmp_path: Path) -> None:
-    command = [*RUN, "--every", 2, "--log-dir", tmp_path, "--", "true"]
-    job = run_job(command, environment=environment, name="every")
-    assert job.returncode == 2
-    assert "--native-mpi knows no iterations" in job.stderr
+def test_every_nth_iteration_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = [*RUN[3:], "--every", "2", "--log-dir", str(tmp_path), "--", "true"]
+    assert main(command) == 2
+    assert "--native-mpi knows no iterations" in capsys.readouterr().err

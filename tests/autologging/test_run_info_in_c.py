@@ -48,23 +48,52 @@ def said_in_c(folder: Path, statements: str, **environment: str) -> str:
 # -- fields -------------------------------------------------------------------------------------------------
 
 
-def test_it_has_each_field_in_its_order_as_by_default_where_nothing_is_said(tmp_path: Path) -> None:
-    said = json.loads(said_in_c(tmp_path, "write_run_info(stdout, &(struct run_info){0});"))
-    assert list(said) == ["schema_version", *(one.name for one in fields(RunInfo))]
+VALUES: list[tuple[str, Any]] = [
+    (r'json_text(stdout, "a \"b\" \\ c\n\td");', 'a "b" \\ cd'),
+    (r'json_text(stdout, "No\xebl");', "No?l"),  # in no encoding that is known
+    ("json_text(stdout, NULL);", ""),
+    (r'json_escaped(stdout, "a \"b\" \\\\ \\u00e9 \\U0001f600.");', 'a "b" \\ é ?.'),
+    (r'json_escaped(stdout, "\\=1+1");', "=1+1"),
+    ("json_integer(stdout, INT64_MIN);", -(2**63)),
+    ("json_optional(stdout, (struct json_optional){false, 3});", None),
+    ("json_bool(stdout, true);", True),
+    ("json_real(stdout, 0.1);", 0.1),
+    ("json_real(stdout, 1e-5);", 1e-5),
+    ("json_real(stdout, -2.5);", -2.5),
+]
+
+CLASSES: list[Any] = [*run_info_in_c._classes(RunInfo)][:-1]
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What one program writes, by the statement that writes it."""
+    statements = [
+        "write_run_info(stdout, &(struct run_info){0});",
+        *map(of_class, CLASSES),
+        *(written for written, _ in VALUES),
+    ]
+    between = '\nputs("\\n--");\n'
+    texts = said_in_c(tmp_path_factory.mktemp("said"), between.join(statements)).split("\n--\n")
+    return {one: json.loads(text) for one, text in zip(statements, texts, strict=True)}
+
+
+def of_class(kind: Any) -> str:
+    name = run_info_in_c._name(kind)
+    return f"json_{name}(stdout, &(struct {name}){{0}});"
+
+
+def test_it_has_each_field_in_its_order_as_by_default_where_nothing_is_said(said: dict[str, Any]) -> None:
+    found = said["write_run_info(stdout, &(struct run_info){0});"]
+    assert list(found) == ["schema_version", *(one.name for one in fields(RunInfo))]
     by_default = {one.name: one.default for one in fields(RunInfo) if one.default is not MISSING}
-    assert {name: said[name] for name in by_default} == by_default
-    assert UNUSABLE not in (usable_sidecar(said) or {UNUSABLE: ""})
+    assert {name: found[name] for name in by_default} == by_default
+    assert UNUSABLE not in (usable_sidecar(found) or {UNUSABLE: ""})
 
 
-def test_each_class_has_its_fields_in_their_order(tmp_path: Path) -> None:
-    *classes, _ = run_info_in_c._classes(RunInfo)
-    assert len(classes) > 10
-    statements = "".join(
-        f'json_{name}(stdout, &(struct {name}){{0}}); puts("");\n'
-        for name in map(run_info_in_c._name, classes)
-    )
-    lines = said_in_c(tmp_path, statements).splitlines()
-    assert [list(json.loads(line)) for line in lines] == [list(one._fields) for one in classes]  # type: ignore[attr-defined]
+def test_each_class_has_its_fields_in_their_order(said: dict[str, Any]) -> None:
+    assert len(CLASSES) > 10
+    assert [list(said[of_class(one)]) for one in CLASSES] == [list(one._fields) for one in CLASSES]
 
 
 class _One(NamedTuple):
@@ -121,27 +150,12 @@ def test_what_c_has_nothing_for_is_refused_when_the_library_is_built(
 # -- values -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("written", "expected"),
-    [
-        (r'json_text(stdout, "a \"b\" \\ c\n\td");', 'a "b" \\ cd'),
-        (r'json_text(stdout, "No\xebl");', "No?l"),  # in no encoding that is known
-        ("json_text(stdout, NULL);", ""),
-        (r'json_escaped(stdout, "a \"b\" \\\\ \\u00e9 \\U0001f600.");', 'a "b" \\ é ?.'),
-        (r'json_escaped(stdout, "\\=1+1");', "=1+1"),
-        ("json_integer(stdout, INT64_MIN);", -(2**63)),
-        ("json_optional(stdout, (struct json_optional){false, 3});", None),
-        ("json_bool(stdout, true);", True),
-        ("json_real(stdout, 0.1);", 0.1),
-        ("json_real(stdout, 1e-5);", 1e-5),
-        ("json_real(stdout, -2.5);", -2.5),
-    ],
-)
-def test_a_value_is_read_as_it_was(tmp_path: Path, written: str, expected: Any) -> None:
-    assert json.loads(said_in_c(tmp_path, written)) == expected
+@pytest.mark.parametrize(("written", "expected"), VALUES)
+def test_a_value_is_read_as_it_was(said: dict[str, Any], written: str, expected: Any) -> None:
+    assert said[written] == expected
 
 
-@pytest.mark.slow("a program in another language; what sidecars hold is quick")
+@pytest.mark.slow("makes a locale; how numbers are written without one is quick")
 def test_a_decimal_comma_of_the_program_is_none_of_the_sidecars(tmp_path: Path) -> None:
     (tmp_path / "comma").write_text(
         'LC_NUMERIC\ndecimal_point ","\nthousands_sep ""\ngrouping -1\nEND LC_NUMERIC\n'

@@ -68,6 +68,7 @@ else:
 """
 
 
+@pytest.mark.slow("two real processes; what a process with the environment of a rank is has direct tests")
 def test_a_child_of_a_rank_inherits_the_rank_and_is_none(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(STARTS_CHILDREN)

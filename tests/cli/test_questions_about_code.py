@@ -51,7 +51,7 @@ def test_json_has_the_rows_behind_it(logs: Path, capsys: pytest.CaptureFixture[s
     assert (row["samples"], row["share"]) == (33, 1.0)
 
 
-@pytest.mark.slow("a whole report; tests/report has a page with code")
+@pytest.mark.slow("a whole report; the verdict says it above")
 def test_the_page_says_it_below_the_verdict(logs: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     assert main(["report", str(logs), "-o", str(page)]) == 0
@@ -65,7 +65,7 @@ def test_a_rank_that_has_no_part_in_the_verdict_is_not_told_of(
     assert "stack sample" not in printed(capsys, "stragglers", logs)
 
 
-@pytest.mark.slow("test_stack_samples.py has the file that is none; a verdict without samples is above")
+@pytest.mark.slow("tests/reading leaves such a file out; a verdict without samples is above")
 def test_samples_that_cannot_be_read_cost_no_answer(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (logs / "stacks-rank2.csv").write_text("a,b\n1,2\n")
     found = printed(capsys, "stragglers", logs)

@@ -59,7 +59,7 @@ def compared(folder: Path, *, by_instants: bool) -> pd.DataFrame:
     return rows_by_rank(folder, by_instants=by_instants, columns=COLUMNS)
 
 
-@pytest.mark.parametrize("seed", seeds(8, few=2))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_whatever_is_written_when_the_rows_are_those_of_one_import_of_all(tmp_path: Path, seed: int) -> None:
     drawn, verbose = random.Random(seed), seed % 2 == 0
     folder = tmp_path / "dumps"

@@ -41,16 +41,23 @@ def imported(dumps: Path) -> pd.DataFrame:
     return read_timings(dumps.parent / "out")
 
 
+@pytest.fixture(scope="module")
+def late(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    """Rows of verbose dumps of which rank 1 is late; no test may change them."""
+    return imported(write_dumps(tmp_path_factory.mktemp("late") / "dumps", 1))
+
+
 def of_records(folder: Path, *records: Any) -> pd.DataFrame:
     """Return the rows of a dump with these records."""
     return imported(write_records(folder / "node0-pid1.log", list(records)))
 
 
-def test_a_rank_that_comes_late_to_collectives_is_named(tmp_path: Path) -> None:
-    verdict = stragglers(imported(write_dumps(tmp_path / "dumps", 1)))
+def test_a_rank_that_comes_late_to_collectives_is_named(late: pd.DataFrame) -> None:
+    verdict = stragglers(late)
     assert (verdict.verdict, verdict.ranks) == ("rank", (1,))
 
 
+@pytest.mark.slow("what rows say of ranks that are alike is quick, of traces of torch.profiler among others")
 def test_of_ranks_that_are_alike_none_is_named(tmp_path: Path) -> None:
     assert stragglers(imported(write_dumps(tmp_path / "dumps", None))).ranks == ()
 
@@ -64,10 +71,9 @@ def test_a_row_has_what_the_record_says(tmp_path: Path) -> None:
     assert first["timestamp"].value == FIRST_US * 1000
 
 
-def test_collectives_match_and_transfers_are_those_of_the_last_to_arrive(tmp_path: Path) -> None:
-    rows = imported(write_dumps(tmp_path / "dumps", 1))
-    assert set(match_collectives(rows)["state"]) == {"complete"}
-    found = waits(rows)
+def test_collectives_match_and_transfers_are_those_of_the_last_to_arrive(late: pd.DataFrame) -> None:
+    assert set(match_collectives(late)["state"]) == {"complete"}
+    found = waits(late)
     assert len(found) == RANKS * STEPS
     assert found["transfer_ms"].to_numpy() == pytest.approx(TRANSFER_US / 1e3)
     assert found[found["rank"] == 0]["clock_free_wait_ms"].median() == pytest.approx(7.9, abs=0.2)
@@ -91,9 +97,8 @@ def test_without_instants_no_time_is_accounted_for_and_none_is_hidden(tmp_path: 
     assert efficiencies(rows)[["useful_mean_ms", "runtime_ms"]].isna().all(axis=None)
 
 
-def test_dumps_beside_which_another_rank_states_its_instants_are_unknown_alone(tmp_path: Path) -> None:
-    rows = imported(write_dumps(tmp_path / "dumps", 1))
-    files = copy.deepcopy([*rows.attrs["files"]])
+def test_dumps_beside_which_another_rank_states_its_instants_are_unknown_alone(late: pd.DataFrame) -> None:
+    rows, files = late.copy(), copy.deepcopy([*late.attrs["files"]])
     files[2]["sidecar"]["imported"]["not_told"] = ["instants"]
     rows.attrs["files"] = files
     assert set(account(rows)["rank"]) == {0, 1, 3}

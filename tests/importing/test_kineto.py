@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 from pathlib import Path
@@ -22,6 +23,7 @@ from kineto_traces import (
     write_traces,
     x,
 )
+from slow import slow
 
 from timing_logger import read_timings
 from timing_logger.analysis import match_collectives, stragglers, waits
@@ -40,6 +42,12 @@ def of_events(folder: Path, *events: dict[str, Any], **further: Any) -> pd.DataF
     return imported(folder / "rank0.json")
 
 
+@pytest.fixture(scope="module")
+def alike(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    """Rows of traces of ranks that are alike; no test may change them."""
+    return imported(write_traces(tmp_path_factory.mktemp("alike") / "traces", None))
+
+
 @pytest.mark.parametrize(
     ("slow_in", "operation"), [("kernels", "COMPUTE"), ("data", "DATA")], ids=["on the device", "on the host"]
 )
@@ -50,8 +58,8 @@ def test_a_rank_that_is_slow_is_named_with_what_it_is_slow_in(
     assert (verdict.verdict, verdict.ranks, verdict.operation) == ("rank", (2,), operation)
 
 
-def test_of_ranks_that_are_alike_none_is_named(tmp_path: Path) -> None:
-    verdict = stragglers(imported(write_traces(tmp_path / "traces", None)))
+def test_of_ranks_that_are_alike_none_is_named(alike: pd.DataFrame) -> None:
+    verdict = stragglers(alike)
     assert (verdict.verdict, verdict.judged) == ("healthy", True)
 
 
@@ -65,20 +73,18 @@ def test_collectives_match_and_ranks_wait_for_the_last_to_arrive(tmp_path: Path,
     assert found[found["rank"] == 0]["wait_ms"].median() == pytest.approx(13.8, abs=0.3)
 
 
-def test_a_row_of_a_collective_has_what_the_trace_says_of_it(tmp_path: Path) -> None:
-    rows = imported(write_traces(tmp_path / "traces", None))
-    first = rows[rows["operation"] == "ALLREDUCE"].iloc[0]
+def test_a_row_of_a_collective_has_what_the_trace_says_of_it(alike: pd.DataFrame) -> None:
+    first = alike[alike["operation"] == "ALLREDUCE"].iloc[0]
     named = "group", "group_size", "seq", "message_size_bytes", "clock", "stream", "thread", "iteration"
     assert [first[name] for name in named] == [
         "default_pg 0", RANKS, 0, 4 * N_ELEMENTS, "device", "cuda:0/20", "MainThread", 0,
     ]  # fmt: skip
 
 
-def test_instants_are_unix_time_and_ranks_of_one_host_have_one_clock(tmp_path: Path) -> None:
-    rows = imported(write_traces(tmp_path / "traces", None))
-    first = rows[rows["operation"] == "DATA"].iloc[0]
+def test_instants_are_unix_time_and_ranks_of_one_host_have_one_clock(alike: pd.DataFrame) -> None:
+    first = alike[alike["operation"] == "DATA"].iloc[0]
     assert first["timestamp"].value == BASE_NS + int(FIRST_US + 1) * 1000
-    assert {file["clock"]["alignment"] for file in rows.attrs["files"]} == {"same host"}
+    assert {file["clock"]["alignment"] for file in alike.attrs["files"]} == {"same host"}
 
 
 def test_without_the_name_of_a_host_clocks_are_not_taken_to_agree(tmp_path: Path) -> None:
@@ -247,6 +253,7 @@ def test_traces_that_begin_at_different_steps_are_numbered_from_one_that_all_hav
 # -- what is no trace, or a damaged one ----------------------------------------------------------------
 
 
+@functools.cache
 def layouts() -> dict[str, bytes]:
     """Return one trace in the layouts that tools write."""
     trace = trace_of(3, events_of(3, None, ""))
@@ -268,7 +275,9 @@ def _as_kineto(trace: dict[str, Any]) -> bytes:
 
 
 @pytest.mark.parametrize("layout", layouts())
-@pytest.mark.parametrize("block_bytes", [2**22, 997], ids=["at once", "in blocks"])
+@pytest.mark.parametrize(
+    "block_bytes", [slow(2**22, "the same in one block", id="at once"), pytest.param(997, id="in blocks")]
+)
 def test_a_trace_is_read_in_any_layout_and_any_blocks(
     tmp_path: Path, layout: str, block_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

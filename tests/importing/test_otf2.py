@@ -40,6 +40,7 @@ def test_a_rank_that_is_slow_in_a_region_is_named(tmp_path: Path, otf2: Any) -> 
     assert (verdict.verdict, verdict.ranks, verdict.operation) == ("rank", (1,), "COMPUTE")
 
 
+@pytest.mark.slow("what rows say of ranks that are alike is quick, of traces of torch.profiler among others")
 def test_of_ranks_that_are_alike_none_is_named(tmp_path: Path, otf2: Any) -> None:
     assert stragglers(imported(write_run(otf2, tmp_path / "archive", None))).ranks == ()
 

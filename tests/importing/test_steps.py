@@ -150,11 +150,11 @@ def test_lines_that_are_no_utf_8_and_the_end_of_a_cut_file_are_counted(tmp_path:
 @pytest.mark.parametrize("damage", [b"", b"no frame at all" * 10_000], ids=["cut", "damaged"])
 def test_of_a_file_of_zstandard_what_can_be_read_is_used(tmp_path: Path, damage: bytes) -> None:
     compress = pytest.importorskip("zstandard").compress
-    lines = "".join(f'{{"rank": 0, "step": {i}, "s": 0.{i * 7919 % 99_991:05}}}\n' for i in range(15_000))
+    lines = "".join(f'{{"rank": 0, "step": {i}, "s": 0.{i * 7919 % 99_991:05}}}\n' for i in range(6_000))
     log = tmp_path / "train.jsonl"
-    log.write_bytes(compress(lines.encode())[:-3_000] + damage)
+    log.write_bytes(compress(lines.encode())[:-1_000] + damage)
     made = import_steps(log, tmp_path / "out", StepColumns(seconds="s"))
-    assert 1000 < made.rows < 15_000
+    assert 1000 < made.rows < 6_000
     assert made.left_out == {"the end of a compressed file that is cut or damaged": 1}
 
 

@@ -6,7 +6,9 @@ import json
 import socket
 import urllib.request
 from collections.abc import Callable
+from functools import partialmethod
 from pathlib import Path
+from socketserver import BaseServer
 from typing import Any
 
 import pytest
@@ -114,8 +116,10 @@ def free_port() -> int:
         return int(taken.getsockname()[1])
 
 
-def test_a_run_is_shown_where_its_options_say(tmp_path: Path) -> None:
+def test_a_run_is_shown_where_its_options_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("prometheus_client")
+    often = partialmethod(BaseServer.serve_forever, poll_interval=0.01)  # looks whether it is to end
+    monkeypatch.setattr(BaseServer, "serve_forever", often)
     port, said = free_port(), list[str]()
     file = started(PrometheusTextfile(str(tmp_path / "job.prom"), {"job_id": "7"}), said.append)
     endpoint = started(Prometheus(port), said.append)

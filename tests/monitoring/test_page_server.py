@@ -6,6 +6,8 @@ import http.client
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partialmethod
+from socketserver import BaseServer
 from urllib.parse import urlsplit
 
 import pytest
@@ -18,8 +20,17 @@ CONTENT = {"": b"<!doctype html>", "now": b"{}"}
 LARGE = bytes(16_000_000)  # more than a connection's buffers hold
 
 
+@pytest.fixture(scope="module", autouse=True)
+def ends_at_once() -> Iterator[None]:
+    """A server looks often whether it is to end: by default, each half of a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        often = partialmethod(BaseServer.serve_forever, poll_interval=0.01)
+        patch.setattr(BaseServer, "serve_forever", often)
+        yield
+
+
 @pytest.fixture(scope="module")
-def server() -> Iterator[PageServer]:
+def server(ends_at_once: None) -> Iterator[PageServer]:
     server = PageServer(0, LOOPBACK, CONTENT.get)
     yield server
     server.close()

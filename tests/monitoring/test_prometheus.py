@@ -6,7 +6,9 @@ import os
 import socket
 import urllib.request
 from collections.abc import Iterator
+from functools import partialmethod
 from pathlib import Path
+from socketserver import BaseServer
 
 import pytest
 from limits import LIMIT_S
@@ -20,6 +22,13 @@ from timing_logger.monitoring.figures import Figures
 from timing_logger.monitoring.prometheus import PrometheusEndpoint, PrometheusFile
 
 ON_LOOPBACK = "127.0.0.1"
+
+
+@pytest.fixture(autouse=True)
+def _ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server looks often whether it is to end: by default, each half of a second."""
+    often = partialmethod(BaseServer.serve_forever, poll_interval=0.01)
+    monkeypatch.setattr(BaseServer, "serve_forever", often)
 
 
 @pytest.fixture

@@ -168,13 +168,11 @@ def test_a_change_is_told_when_nobody_asked_as_it_came(monkeypatch: pytest.Monke
 
 
 @pytest.mark.usefixtures("without_figures")
-def test_when_the_run_ends_the_last_figures_are_made_at_once(tmp_path: Path) -> None:
-    write_running(tmp_path)
-    page, _ = page_of(tmp_path)
+def test_when_the_run_ends_the_last_figures_are_made_at_once() -> None:
+    ended = snapshot_of(2, **{f"rank{rank}": {"closed": True} for rank in range(2)})
+    page = page_over(snapshot_of(2), ended, ended)
     page.look()
     assert state_of(page)["over"] is False
-    for path in tmp_path.glob("*.csv"):
-        write_sidecar(path, closed=True)
     page.look()
     state = state_of(page)
     assert (state["over"], state["figures"]) == (True, 2)

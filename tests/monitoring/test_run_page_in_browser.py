@@ -160,7 +160,6 @@ def renewed(served: Served, browser: Any) -> Iterator[Renewed]:
     reader.close()
 
 
-@pytest.mark.slow("in a browser; what the page of a run holds while it grows is quick")
 def test_while_the_files_grow_it_shows_more_and_complains_of_nothing(renewed: Renewed) -> None:
     opened = renewed.reader.opened
     assert opened.text("#now-title").startswith("Running: 4 ranks, ")
