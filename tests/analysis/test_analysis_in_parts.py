@@ -188,7 +188,7 @@ COUNTED = _work((None, 0), (None, 2), (None, 0), (None, 2))
 BEGINS_WITHOUT_EPOCH = _work((None, 0), (0, 0), (0, 2), (1, 0))
 
 
-@pytest.mark.slow("random epochs in parts; epochs themselves are quick")
+@pytest.mark.slow("beside ranks with other epochs, in parts; epochs themselves are quick")
 def test_what_a_ranks_epochs_are_is_the_same_in_parts_whatever_those_of_others_are() -> None:
     """A rank of each kind in one run; below, those that were once taken for each other by themselves."""
     assert_steps_are_the_same_in_parts(

@@ -317,9 +317,6 @@ def test_the_rank_that_others_wait_for_in_a_hang_is_named(jobs: Jobs) -> None:
 # -- the command and the library ----------------------------------------------------------------------------
 
 
-@pytest.mark.slow(
-    "three ranks, of which two wait busily; rows are quick here, and a late rank under DDP is named"
-)
 def test_the_late_rank_of_an_mpi_program_is_named(environment: dict[str, str], tmp_path: Path) -> None:
     late_s = 0.05  # what runs beside a test makes ranks differ by much less
     job_command = ["mpiexec", "-n", "3", sys.executable, TESTS / "unchanged_programs" / "mpi.py", late_s]

@@ -247,10 +247,7 @@ def test_a_rank_that_is_known_to_be_slow_remains_so() -> None:
 
 @pytest.mark.slow("one more kind of program; the late rank of usual ones is quick")
 @pytest.mark.serial  # other tests would make other ranks late
-@pytest.mark.parametrize(
-    "way",
-    ["wrapper", pytest.param("native", marks=[needs_compiler, pytest.mark.slow("rows are the wrapper's")])],
-)
+@pytest.mark.parametrize("way", ["wrapper", pytest.param("native", marks=needs_compiler)])
 def test_the_late_rank_of_a_program_with_windows_is_named(way: str, tmp_path: Path) -> None:
     """The other one waits for it in Win.Fence, and no longer in the Allreduce that follows."""
     python, options = (sys.executable, ["--native-mpi"]) if way == "native" else (warm.python(), [])

@@ -9,14 +9,13 @@ import group_in_cpp
 import pytest
 import warm
 from processes import run_job
-from slow import slow
 from torch_runner import PROGRAMS
 
 pytestmark = pytest.mark.both_groups
 
 
 @pytest.mark.slow("threads against close, by chance; that the cores account for each block is quick")
-@pytest.mark.parametrize("runs", [8, slow(30, "the same race four times as often")])
+@pytest.mark.parametrize("runs", [8, 30])
 def test_each_call_is_accounted_for_once_if_the_logger_is_closed_meanwhile(tmp_path: Path, runs: int) -> None:
     """One in four was off by one."""
     group_in_cpp.build_if_it_times()
