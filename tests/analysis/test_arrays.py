@@ -8,7 +8,7 @@ import pytest
 from simulated_runs import data_parallel, factors
 
 from timing_logger.analysis import summarize
-from timing_logger.analysis.arrays import dense_codes, in_few_bytes
+from timing_logger.analysis.arrays import dense_codes, in_few_bytes, numbers
 from timing_logger.analysis.table_types import Array
 
 MOST = 2**31 - 1
@@ -57,3 +57,8 @@ def test_a_table_that_a_program_holds_and_changes_is_read_anew_by_each_analysis(
     before_ms = summarize(held)["total_ms"].sum()
     rows["elapsed_ms"] *= 10
     assert summarize(held)["total_ms"].sum() == pytest.approx(10 * before_ms)
+
+
+def test_a_number_that_stands_as_text_is_that_number_and_a_blank_is_unknown() -> None:
+    frame = nw.from_dict({"work": ["1.5", " ", ""]}, backend="pandas")
+    np.testing.assert_array_equal(numbers(frame, "work"), [1.5, np.nan, np.nan])
