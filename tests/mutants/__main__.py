@@ -1,5 +1,7 @@
 """Breaks a line of the packages, a hundred times: does a quick test of the mirroring folder notice?
 
+What none of these notices is tried on slow tests: those called like the module, and those of whole answers.
+
 Usage: python -m mutants [--seed 20261128] [--count 100] [--write FILE] [FOLDER or FILE ...]
 
 The lines are evenly apart, and the same for one seed and one state of the sources. Why no ready-made tool:
@@ -16,13 +18,14 @@ import queue
 import resource
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import warm
 
-from mutants.copies import Copy
+from mutants.copies import SLOW, Copy
 from mutants.mutations import Mutant, drawn, mutants_of
 
 ROOT = Path(__file__).parents[2]
@@ -70,11 +73,12 @@ def report(
     files = _files(root, packages, places)
     found = [mutant for file in files for mutant in mutants_of(file.relative_to(root), file.read_bytes())]
     mutants = list(drawn(found, count, seed))
-    n_noticed = 0
-    for noticed_by, said in tried(root, packages, mutants):
-        n_noticed += bool(noticed_by)
+    noticed: Counter[str] = Counter()
+    for kind, said in tried(root, packages, mutants):
+        noticed[kind] += 1
         yield said
-    yield f"{n_noticed} of {len(mutants)} mutants were noticed, {len(mutants) - n_noticed} survived"
+    n_noticed, by_slow = noticed.total() - noticed[""], f"{noticed[SLOW]} of them by slow tests alone"
+    yield f"{n_noticed} of {len(mutants)} mutants were noticed, {by_slow}; {noticed['']} survived"
 
 
 def _files(root: Path, packages: Sequence[str], places: Sequence[str]) -> list[Path]:

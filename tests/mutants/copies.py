@@ -18,7 +18,15 @@ from mutants.mutations import Mutant
 
 LIMIT_S = 1800.0  # for the tests of a mutant
 HANGS, NO_IMPORT = "the time limit", "the import of the tests"
-_PYTEST = ["-m", "pytest", "-x", "-q", "-rfE", "-m", "not slow", "-p", "no:cacheprovider", "--timeout", "300"]
+QUICK, SLOW = "not slow", "slow"
+KEPT = {
+    "analysis": "analysis/test_analysis_of_known_runs.py",
+    "cli": "cli/test_questions_of_known_folders.py",
+    "report": "cli/test_questions_of_known_folders.py",
+}
+"""The tests of whole answers, by the folder of what they answer with."""
+
+_PYTEST = ["-m", "pytest", "-x", "-q", "-rfE", "-p", "no:cacheprovider", "--timeout", "300"]
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 _IS_FROM_HERE = """
 import importlib, pathlib, sys
@@ -44,21 +52,35 @@ class Copy:
         assert code == 0, said
 
     def tried(self, mutant: Mutant) -> tuple[str, str]:
-        """Run the tests of a mutant; return what noticed it, if anything did, and a line that says so.
+        """Run the tests of a mutant, the slow ones last; return which kind noticed it, and a line of that.
+
+        The kind is ``QUICK``, ``SLOW`` or, if it survived, blank.
+        """
+        what = mutant.said((self._folder / mutant.file).read_bytes())
+        tests = mirroring(mutant.file, self._folder / "tests")
+        folders = ", ".join(dict.fromkeys(str(Path(test).parent) for test in tests))
+        said = ""
+        for kind, chosen in ((QUICK, tests), (SLOW, nearest(mutant.file, self._folder / "tests"))):
+            failed, last_words = self._noticed_by(mutant, kind, chosen)
+            said += f"{', ' if said else ''}{last_words}"
+            if failed:
+                return kind, f"noticed by {failed}: {what} ({said} in {folders})"
+        return "", f"survived: {what} ({said} in {folders})"
+
+    def _noticed_by(self, mutant: Mutant, kind: str, tests: Sequence[str]) -> tuple[str, str]:
+        """Return the first test of a kind that fails because of a mutant, if any, and pytest's last words.
 
         A test that fails otherwise tells nothing, and is left out from then on.
         """
-        tests = mirroring(mutant.file, self._folder / "tests")
-        folders = ", ".join(dict.fromkeys(str(Path(test).parent) for test in tests))
-        what = mutant.said((self._folder / mutant.file).read_bytes())
-        while True:
+        while tests:
             with self._changed(mutant):
-                failed, said = self._failed(*tests, *(f"--deselect={test}" for test in self._untold))
+                left_out = [f"--deselect={test}" for test in self._untold]
+                failed, said = self._failed("-m", kind, *tests, *left_out)
             if failed in ("", HANGS) or self._is_due_to(mutant, failed, tests):
-                fate = f"noticed by {failed}" if failed else "survived"
-                return failed, f"{fate}: {what} ({said} in {folders})"
+                return failed, said
             assert failed != NO_IMPORT, f"without any mutant, too, tests cannot be imported: {tests}"
             self._untold.add(failed)
+        return "", "no slow tests"
 
     def _is_due_to(self, mutant: Mutant, failed: str, tests: Sequence[str]) -> bool:
         """Tell whether it fails with the mutant alone, twice: some tests fail on a busy machine."""
@@ -122,16 +144,35 @@ def mirroring(file: Path, tests: Path) -> list[str]:
 
     First come those that are called like the module, or a package of it whose tests have no folder.
     """
+    folder, names = _place(file, tests)
+    around = folder.parent.glob("test_*.py") if folder != tests else ()
+
+    def order(test: Path) -> tuple[bool, int, str]:
+        return test.parent != folder, _rank(test, names), test.name
+
+    found = sorted([*folder.glob("test_*.py"), *around], key=order)
+    return [str(test.relative_to(tests.parent)) for test in found]
+
+
+def nearest(file: Path, tests: Path) -> list[str]:
+    """Return the tests called like a module, and those of whole answers that it takes part in."""
+    folder, names = _place(file, tests)
+    called_like_it = [test for test in folder.glob("test_*.py") if _rank(test, names) < len(names)]
+    whole = [tests / KEPT[part] for part in file.parts if part in KEPT]
+    found = [*sorted(called_like_it, key=lambda test: (_rank(test, names), test)), *whole]
+    return [str(test.relative_to(tests.parent)) for test in found if test.is_file()]
+
+
+def _place(file: Path, tests: Path) -> tuple[Path, list[str]]:
+    """Return the folder of a module's tests, and what files there may be called: its own name comes first."""
     *packages, module = file.with_suffix("").parts[1:]
     depth = len(packages)
     while depth and not any(tests.joinpath(*packages[:depth]).glob("test_*.py")):
         depth -= 1
-    folder = tests.joinpath(*packages[:depth])
     names = [name.strip("_") for name in (module, *reversed(packages[depth:]))]
+    return tests.joinpath(*packages[:depth]), names
 
-    def order(test: Path) -> tuple[bool, int, str]:
-        ranks = [rank for rank, name in enumerate(names) if f"{test.stem}_".startswith(f"test_{name}_")]
-        return test.parent != folder, min(ranks, default=len(names)), test.name
 
-    found = [*folder.glob("test_*.py"), *(folder.parent.glob("test_*.py") if depth else ())]
-    return [str(test.relative_to(tests.parent)) for test in sorted(found, key=order)]
+def _rank(test: Path, names: Sequence[str]) -> int:
+    ranks = [rank for rank, name in enumerate(names) if f"{test.stem}_".startswith(f"test_{name}_")]
+    return min(ranks, default=len(names))

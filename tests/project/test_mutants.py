@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from limits import PROCESS_S
 from mutants.__main__ import PACKAGES, _files, report
-from mutants.copies import Copy, mirroring
+from mutants.copies import Copy, mirroring, nearest
 from mutants.mutations import Mutant, drawn, mutants_of
 from places import ROOT, TESTS
 
@@ -35,6 +35,7 @@ class A:
 
 TWO_LINES = "LIMIT = 3\nUNTESTED = 8\n"
 ITS_TEST = "from two import LIMIT\n\ndef test_limit(): assert LIMIT == 3\n"
+LAST_WORDS = "1 of 2 mutants were noticed, 0 of them by slow tests alone; 1 survived"
 BY_ITS_TEST = "noticed by tests/test_two.py::test_limit: two/__init__.py:1: "
 
 
@@ -117,6 +118,15 @@ def test_the_tests_of_a_module_are_those_of_its_folder_with_its_own_first_and_of
     assert list(dict.fromkeys(str(Path(file).parent) for file in files)) == folders
 
 
+def test_what_no_quick_test_notices_is_tried_on_slow_tests_of_its_name_and_of_whole_answers() -> None:
+    assert nearest(Path("timing_logger/analysis/collectives/waits.py"), TESTS) == [
+        *sorted(
+            str(file.relative_to(ROOT)) for file in (TESTS / "analysis/collectives").glob("test_waits*.py")
+        ),
+        "tests/analysis/test_analysis_of_known_runs.py",
+    ]
+
+
 def two_lines(root: Path, test: str) -> Path:
     """Write a repository with a package of two lines, and its test."""
     for name, text in {"two/__init__.py": TWO_LINES, "tests/test_two.py": test}.items():
@@ -139,7 +149,7 @@ def test_what_a_test_holds_is_noticed_what_none_holds_survives_and_the_checkout_
     root = two_lines(tmp_path, ITS_TEST)
     first, *lines, last = report(root, ["two"], seed=1, count=2)
     noticed, survived = sorted(lines)
-    assert (first, last) == ("seed 1", "1 of 2 mutants were noticed, 1 survived")
+    assert (first, last) == ("seed 1", LAST_WORDS)
     assert noticed.startswith(BY_ITS_TEST)
     assert survived.startswith("survived: two/__init__.py:2: ")
     assert (root / "two" / "__init__.py").read_text() == TWO_LINES

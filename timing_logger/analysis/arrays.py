@@ -29,8 +29,8 @@ def holds_columns(frame: Frame) -> bool:
     return _TAKEN in vars(frame)
 
 
-def _once(take: Callable[[Frame, str], TakenT]) -> Callable[[Frame, str], TakenT]:
-    """Take a column of a table of few rows once, though every analysis asks for it."""
+def once(take: Callable[[Frame, str], TakenT]) -> Callable[[Frame, str], TakenT]:
+    """Take a column of a table of few rows, or what is said of it, once, though every analysis asks for it."""
 
     @functools.wraps(take)
     def taken(frame: Frame, name: str) -> TakenT:
@@ -45,7 +45,7 @@ def _once(take: Callable[[Frame, str], TakenT]) -> Callable[[Frame, str], TakenT
     return taken
 
 
-@_once
+@once
 def numbers(rows: Frame, name: str) -> Floats:
     """Return a column as floats, with NaN where unknown. Do not write to it: it may be the table's own.
 
@@ -80,7 +80,7 @@ def known(values: Floats) -> Floats:
     return values[~np.isnan(values)]
 
 
-@_once
+@once
 def coded_text(frame: Frame, name: str) -> tuple[Ints, list[str]]:
     """Return a text column as indices into its distinct texts, in ascending order; null is blank."""
     of_pandas = column_of_pandas(frame, name)
@@ -183,7 +183,7 @@ def processes_of(frame: Frame) -> Ints:
     return _processes_by(frame, "incarnation")
 
 
-@_once
+@once
 def _processes_by(frame: Frame, incarnation: str) -> Ints:
     return dense_codes(frame["rank"].to_numpy(), frame[incarnation].to_numpy())
 

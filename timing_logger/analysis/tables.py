@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.arrays import column_of_pandas, holds_columns, numbers
+from timing_logger.analysis.arrays import column_of_pandas, holds_columns, numbers, once
 from timing_logger.analysis.files import laid_end_to_end
 from timing_logger.analysis.table_types import Array, Bools, Column, Floats, Frame, Ints, Schema
 from timing_logger.errors import TableError
@@ -62,25 +62,28 @@ def opened(
     if by_rank:
         frame = _with_whole_numbers(frame)
         frame = _without_instants_of(frame, untold) if untold else frame
+    present = set(frame.columns)  # narwhals makes the list anew each time
     lacking = [
         _blank(frame, field.name, field.kind)
         for field in FIELDS
-        if field.name in needed and field.name not in frame.columns
+        if field.name in needed and field.name not in present
     ]
-    if "incarnation" not in frame.columns:
+    if "incarnation" not in present:
         lacking.append(new_column(frame, "incarnation", np.ones(len(frame), np.int64)))
     return frame.with_columns(*lacking) if lacking else frame
 
 
 def _with_exact_integers(frame: nw.DataFrame[IntoDataFrameT]) -> nw.DataFrame[IntoDataFrameT]:
     """Return the table with integers that a float cannot hold exactly made blank, as if unknown."""
-    names = [name for name in _INTEGERS if name in frame.columns and _has_inexact(frame, name)]
+    present = set(frame.columns)
+    names = [name for name in _INTEGERS if name in present and _has_inexact(frame, name)]
     exact = [
         nw.when(nw.col(name).is_between(-LARGEST, LARGEST)).then(nw.col(name)).alias(name) for name in names
     ]
     return frame.with_columns(*exact) if exact else frame
 
 
+@once
 def _has_inexact(frame: Frame, name: str) -> bool:
     of_pandas = column_of_pandas(frame, name)
     if of_pandas is not None and of_pandas.dtype == "Int64" and len(of_pandas):  # masks take thrice as long
