@@ -10,7 +10,7 @@ import functools
 from typing import Any
 
 import pytest
-from mpi_runner import Run, run_on_ranks
+from mpi_runner import Run, has_mpiexec, run_on_ranks
 from places import ROOT
 from processes import run_warm
 from slow import slow, slow_and_serial
@@ -71,6 +71,16 @@ EVERY_GLOO = [("gloo", 2)] + [slow(("gloo", number), _SAME) for number in (1, 3)
 
 
 @functools.cache
+def over_both(number: int) -> dict[str, Results]:
+    """One start, in which these ranks do the same over MPI and over gloo."""
+    mpi, gloo = dtypes("mpi", number), dtypes("gloo", number)
+    programs = [f"allreduce.py {mpi} {number}", f"../torch_programs/allreduce_groups.py {gloo}"]
+    run = run_on_ranks(number, "several.py", *" + ".join(programs).split())
+    over_mpi, over_gloo = run.of_each
+    return {"mpi": over_mpi.results_on(number), "gloo": over_gloo.results}
+
+
+@functools.cache
 def over_mpi(numbers: tuple[int, ...]) -> Run:
     """One start, in which these numbers of ranks are tried."""
     return run_on_ranks(max(numbers), "allreduce.py", dtypes("mpi", numbers[0]), *map(str, numbers))
@@ -89,6 +99,8 @@ def n_dtypes(request: pytest.FixtureRequest) -> int:
 @functools.cache
 def results_of(transport: str, number: int) -> Results:
     """What each of so many ranks found out in the program of that transport."""
+    if number in BY_DAY and has_mpiexec():
+        return over_both(number)[transport]
     if transport == "mpi":
         return over_mpi(BY_DAY if number in BY_DAY else OTHERS).results_on(number)
     return run_with_torchrun(number, "allreduce_groups.py", dtypes("gloo", number))
@@ -472,18 +484,23 @@ def test_an_unknown_reducer_is_named() -> None:
         check_compressor("tree", TopK(0.1))
 
 
-def test_a_process_group_needs_no_mpi4py(gloo_ranks: Results) -> None:
-    assert not any(rank["mpi4py was needed"] for rank in gloo_ranks)
-
-
-def test_compressors_and_copies_need_torch_alone() -> None:
+def test_compressors_copies_and_all_reduces_of_a_process_group_need_torch_alone() -> None:
     run = run_warm(
         f"""
         import sys
         sys.path.insert(0, {str(ROOT)!r})
-        print("mpi4py" in sys.modules)
+        def says(): print("mpi4py" in sys.modules)
+        says()
         import allreduce_instrumentation.compressors, allreduce_instrumentation.copies
-        print("mpi4py" in sys.modules)
+        says()
+        import torch, torch.distributed as dist
+        from allreduce_instrumentation.allreducers import ALL_REDUCERS
+        from allreduce_instrumentation.compressors import NoCompression, TopK
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        for name, reduce in ALL_REDUCERS.items():
+            compressor = NoCompression() if name == "dense" else TopK(0.5)
+            reduce(torch.ones(4), comm=dist.group.WORLD, compressor=compressor, name=name)
+        says()
         """
     )
-    assert run.stdout == "False\nFalse\n", run.stderr
+    assert run.stdout == "False\nFalse\nFalse\n", run.stderr

@@ -104,6 +104,7 @@ def test_a_verdict_is_that_of_the_run_numbered_throughout_and_names_the_epochs()
     assert verdict.as_dict()["first_epoch"] == 2
 
 
+@pytest.mark.slow("a rarer window; one over two epochs is quick")
 def test_a_window_within_one_epoch_says_so_in_words() -> None:
     verdict = stragglers(restarting(run(slice(105, 140))))
     assert verdict.when == "iterations 5 to 39 of epoch 2"
@@ -211,6 +212,7 @@ def test_what_is_fetched_ahead_on_the_same_thread_is_no_restart(ahead: int) -> N
 # -- where people look ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("of the page; windows of epochs are quick")
 def test_the_heatmap_has_a_column_for_each_step_and_frames_the_slow_ones() -> None:
     drawn = heatmap(findings_on_epochs())
     assert drawn.data is not None
@@ -219,11 +221,13 @@ def test_the_heatmap_has_a_column_for_each_step_and_frames_the_slow_ones() -> No
     assert drawn.data["slow"] == {"rows": [2], "frames": [[2, 120, 159]]}
 
 
+@pytest.mark.slow("on a page; that the verdict says so is quick")
 def test_the_page_says_of_which_epoch_it_speaks() -> None:
     said = str(judgement(findings_on_epochs()))
     assert "in iteration 20 of epoch 2 to iteration 9 of epoch 3 only, in BACKWARD." in said
 
 
+@pytest.mark.slow("that the verdict names epochs, and that they are selected, is quick")
 def test_the_command_line_names_epochs_and_selects_iterations_in_each(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -236,6 +240,7 @@ def test_the_command_line_names_epochs_and_selects_iterations_in_each(
     assert "40 slow steps" in said
 
 
+@pytest.mark.slow("that the verdict names epochs is quick")
 def test_watching_tells_the_epoch_of_the_latest_step(tmp_path: Path) -> None:
     folder = write_table(
         tmp_path / "run",

@@ -106,9 +106,10 @@ def few_steps(timings: pd.DataFrame) -> pd.DataFrame:
     return timings[timings["iteration"] < 3].reset_index(drop=True)
 
 
+@pytest.mark.slow("a line of the summary; that they are counted in it is quick")
 @pytest.mark.parametrize(
     "with_rows",
-    [slow(run, "as in all other summaries"), lambda: with_backend_rows(run())],
+    [run, lambda: with_backend_rows(run())],
     ids=["without", "with"],
 )
 def test_the_summary_says_what_they_are_where_there_are_some(

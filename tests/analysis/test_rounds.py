@@ -103,6 +103,7 @@ def test_work_belongs_to_the_collective_that_it_leads_to() -> None:
     assert number[sends["rank"] == 0].tolist() == list(range(N_ROUNDS))
 
 
+@pytest.mark.slow("rounds of the whole are quick, and a slow rank is named from parts")
 def test_each_process_by_itself_has_the_rounds_of_the_whole() -> None:
     timings = solver(slow_from=50, barrier_every=10)
     parts = [map_judgement(rows) for _, rows in timings.groupby("rank")]
@@ -150,6 +151,7 @@ def test_rounds_of_a_solver_that_reduces_more_or_less_often_are_found() -> None:
     assert 0.75 < verdict.cost_ms / (1.5 * often.sum()) < 1  # the others are late now and then, too
 
 
+@pytest.mark.slow("a rarer loop; one in which all ranks meet is quick")
 def test_the_loop_of_a_smaller_group_counts_where_all_ranks_meet_seldom() -> None:
     """As of the workers of a server, which reduce among themselves."""
     loop = Loop()

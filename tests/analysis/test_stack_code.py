@@ -8,7 +8,6 @@ from typing import Any
 import pandas as pd
 import pytest
 from account_rows import barrier, random_run, row, table, what_at
-from seeds import seeds
 
 from timing_logger.analysis import sampled_code
 from timing_logger.stack_samples import COLUMNS, StackSample
@@ -71,7 +70,8 @@ def test_without_samples_the_table_has_its_columns_and_no_row() -> None:
     assert found["samples"].dtype == sampled_code(RUN, samples((0, 1, "f", 3)))["samples"].dtype
 
 
-@pytest.mark.parametrize("seed", seeds(10, few=1))
+@pytest.mark.slow("random runs; for which operation a sample counts is quick")
+@pytest.mark.parametrize("seed", range(10))
 def test_each_sample_of_a_random_run_has_the_operation_that_the_definition_gives(seed: int) -> None:
     timings, n = random_run(seed)
     rows: list[Any] = timings.to_dict("records")

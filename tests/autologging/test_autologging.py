@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import warm
 from mpi_runner import environment_of_a_job
 from places import ROOT
 from processes import run_warm
-from timed_jobs import PROGRAMS, Job, run, said_by_the_command, timed, timed_warm, torchrun, untimed
+from timed_jobs import PROGRAMS, Job, run, said_by_the_command, timed_warm, torchrun, untimed
 
 import timing_logger
 from timing_logger import analysis, read_timings
@@ -22,17 +23,21 @@ from timing_logger import analysis, read_timings
 
 NOT_LATE, LATE = "0", "0.08"
 """By so many seconds: what runs beside a test makes ranks differ by much less."""
+USUAL = "0.02"
+"""So many seconds a batch takes all ranks: beside that, what else holds a step up is little."""
+STEPS = 24
 
 
 def test_the_slow_rank_of_an_unchanged_ddp_training_is_named_with_its_operation(tmp_path: Path) -> None:
-    job = timed_warm(tmp_path / "logs", [*torchrun(warm.python()), PROGRAMS / "ddp.py", LATE])
+    training = [PROGRAMS / "ddp.py", LATE, USUAL, STEPS]
+    job = timed_warm(tmp_path / "logs", [*torchrun(warm.python()), *training])
     assert job.returncode == 0, job.stderr
     assert f"(recorded by the {timing_logger.recording_core} core)" in said_by_the_command(job)
     assert "Verdict: rank 1 costs this run " in said_by_the_command(job)
     assert ", in DATA. Certain." in said_by_the_command(job)
     rows = read_timings(tmp_path / "logs")
     assert set(rows["rank"]) == {0, 1}
-    assert set(rows["iteration"].dropna()) >= set(range(40))
+    assert set(rows["iteration"].dropna()) >= set(range(STEPS))
     assert {"DATA", "FORWARD", "BACKWARD", "OPTIMIZER", "IALLREDUCE"} <= set(rows["operation"])
     assert set(rows.loc[rows["operation"] == "DATA", "work"].dropna()) == {8}  # the samples of its batches
     assert "For the work that it has, rank 1 takes " in said_by_the_command(job)
@@ -156,6 +161,11 @@ def test_a_module_that_is_called_within_a_container_has_forward_rows(trained: Tr
     assert counts["FORWARD"] == 8  # from the third step on: after the first the container is watched
 
 
+def test_a_job_is_asked_for_what_its_host_counts_and_for_no_samples_of_stacks(trained: Trained) -> None:
+    options = json.loads((trained.folder / "logs" / "timing-rank0.meta.json").read_text())["options"]
+    assert (options["host_counters"], options["stack_samples"]) == (True, False)
+
+
 def test_a_trained_model_is_loaded_where_the_package_is_not(trained: Trained) -> None:
     plain = run([warm.python(), PROGRAMS / "alone.py"])
     assert trained.job.stdout == plain.stdout
@@ -195,7 +205,7 @@ def test_a_sitecustomize_of_the_users_own_is_run(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import builtins; builtins.MINE = 5")
     program = "import sys, sitecustomize; print(MINE, sitecustomize.__file__, 'autologging' in str(sys.path))"
     paths = f"{tmp_path}{os.pathsep}{ROOT}"
-    job = timed(tmp_path / "logs", [sys.executable, "-c", program], PYTHONPATH=paths)
+    job = timed_warm(tmp_path / "logs", [sys.executable, "-c", program], PYTHONPATH=paths)
     assert job.stdout == f"5 {tmp_path / 'sitecustomize.py'} False\n"
 
 

@@ -12,7 +12,7 @@ from timed_jobs import PROGRAMS, Job, said_by_the_command, timed_warm, torchrun
 from timing_logger import analysis, read_timings
 from timing_logger.analysis.stragglers.rank_facts import Pauses
 
-of_two_ranks = pytest.mark.slow("torch.compile on two ranks, twenty times on one")
+pytestmark = pytest.mark.slow("that compilations and imports are rows of their steps is quick without a job")
 beside_nothing = pytest.mark.serial  # what runs beside it makes the ranks' times differ
 
 
@@ -23,7 +23,6 @@ def recompiling(folder: Path, *ranks: int) -> tuple[Job, pd.DataFrame]:
     return job, read_timings(folder)
 
 
-@of_two_ranks
 @beside_nothing
 def test_a_rank_that_alone_compiles_again_is_named_with_that(tmp_path: Path) -> None:
     job, rows = recompiling(tmp_path, 1)
@@ -39,7 +38,6 @@ def test_a_rank_that_alone_compiles_again_is_named_with_that(tmp_path: Path) -> 
     assert set(compilations["layer_name"]) == {"Sequential"}
 
 
-@of_two_ranks
 @beside_nothing
 def test_where_all_ranks_compile_again_nobody_is_named_and_the_cost_is_told(tmp_path: Path) -> None:
     job, rows = recompiling(tmp_path, 0, 1)

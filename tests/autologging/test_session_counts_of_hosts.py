@@ -12,6 +12,8 @@ from timed_jobs import PROGRAMS, timed_warm
 
 from timing_logger import read_host_counters
 
+pytestmark = pytest.mark.slow("that a job asks for them is quick, and so is what a logger does that is asked")
+
 UNTIL_COUNTED = """
 import runpy, sys, time
 from pathlib import Path
@@ -50,7 +52,6 @@ runpy.run_path({program!r})
 """
 
 
-@pytest.mark.slow("the same switch by another way")
 @pytest.mark.parametrize("wanted", [True, False])
 def test_autolog_takes_the_same_switch(tmp_path: Path, wanted: bool) -> None:
     program = AUTOLOG.format(wanted=wanted, program=str(PROGRAMS / "alone.py"))

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import warm
 from processes import run_warm
-from slow import slow
 from timed_jobs import PROGRAMS, timed_warm, torchrun
+
+pytestmark = pytest.mark.slow("what samples, what is said of samples and that a job asks for none are quick")
 
 SLOW = """
 import os, time, torch, torch.distributed as dist
@@ -29,9 +30,6 @@ dist.destroy_process_group()
 """
 
 
-@pytest.mark.slow(
-    "four seconds of two ranks; what samples and what is said of samples have tests of their own"
-)
 def test_the_line_of_a_slow_rank_is_named_though_no_row_covers_it(tmp_path: Path) -> None:
     program = tmp_path / "slow.py"
     program.write_text(SLOW)
@@ -41,7 +39,6 @@ def test_the_line_of_a_slow_rank_is_named_though_no_row_covers_it(tmp_path: Path
     assert f"are in fetch ({tmp_path.name}/slow.py:{line})" in job.stderr
 
 
-@pytest.mark.slow("that they are off by default is quick for a logger; here the switch is tried")
 def test_unless_asked_for_there_is_no_file_and_the_sidecar_says_that_they_were_off(tmp_path: Path) -> None:
     job = timed_warm(tmp_path, [warm.python(), PROGRAMS / "alone.py"], "--quiet")
     assert job.returncode == 0, job.stderr
@@ -59,7 +56,7 @@ runpy.run_path({program!r})
 """
 
 
-@pytest.mark.parametrize("wanted", [True, slow(False, "as it is by default")])
+@pytest.mark.parametrize("wanted", [True, False])
 def test_autolog_takes_the_same_switch_for_stacks(tmp_path: Path, wanted: bool) -> None:
     program = AUTOLOG.format(wanted=wanted, program=str(PROGRAMS / "alone.py"))
     done = run_warm(program, tmp_path)

@@ -28,6 +28,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> str:
     )
 
 
+ONE_MORE_START = pytest.mark.slow("a rarer case; how the timing starts, and that it does not, is quick")
 ALSO = pytest.mark.slow("neither the module nor what it raises matters")
 
 
@@ -57,6 +58,7 @@ def test_a_module_of_the_programs_that_raises_is_not_imported_unasked(
         assert "Traceback" not in job.stderr
 
 
+@ONE_MORE_START
 def test_a_module_of_the_programs_is_the_one_that_it_imports(tmp_path: Path) -> None:
     (tmp_path / "queue.py").write_text("MINE = 5")
     (tmp_path / "program.py").write_text("import queue; print(queue.MINE)")
@@ -119,6 +121,7 @@ def test_where_the_package_is_not_installed_the_job_is_timed_by_pythonpath(
     assert job.stdout == "True\n"
 
 
+@ONE_MORE_START
 def test_an_environment_that_is_emptied_is_among_the_causes_that_are_named(
     tmp_path: Path, started: str
 ) -> None:

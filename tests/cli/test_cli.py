@@ -177,24 +177,29 @@ def test_all_operations_are_shown_where_that_is_asked_for(
     assert "operations more" not in everything
 
 
-def test_all_incarnations_are_told_apart(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], of_late_rank: str
-) -> None:
+@pytest.fixture(scope="module")
+def of_two_incarnations(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What is printed of two incarnations of a rank, which have an operation whose name is hostile."""
+    folder, out = tmp_path_factory.mktemp("twice"), io.StringIO()
     for incarnation in (1, 2):
-        write_timing_file(tmp_path, 0, [record()], incarnation=incarnation)
-    text = printed(capsys, tmp_path, "--run", "all")
-    assert "rank  run  rows" in text
+        write_timing_file(folder, 0, [record("\x1b[2J[/x]\ud800\n")], incarnation=incarnation)
+    with redirect_stdout(out), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "120")
+        assert main(["summary", str(folder), "--run", "all"]) == 0
+    return out.getvalue()
+
+
+def test_all_incarnations_are_told_apart(of_two_incarnations: str, of_late_rank: str) -> None:
+    assert "rank  run  rows" in of_two_incarnations
     assert "rank  run" not in of_late_rank
 
 
-def test_names_cannot_reach_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_timing_file(tmp_path, 0, [record("\x1b[2J[/x]\ud800\n")])
-    text = printed(capsys, tmp_path)
-    assert "\x1b" not in text
-    assert "[/X]" in text
+def test_names_cannot_reach_the_terminal(of_two_incarnations: str) -> None:
+    assert "\x1b" not in of_two_incarnations
+    assert "[/X]" in of_two_incarnations
 
 
-@pytest.mark.parametrize("flag", [[], ["--json"]])
+@pytest.mark.parametrize("flag", [[], slow(["--json"], "of the same summary as the text")])
 def test_a_file_without_rows_is_summarised(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], flag: list[str]
 ) -> None:
@@ -323,8 +328,9 @@ def test_asking_for_help_loads_no_pandas() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [*(slow(one, "the folder is found before any question is asked") for one in ("summary", "stragglers")),
-     "hang", "recover", "watch --once"],
+    [*(slow(one, "the folder is found before any question is asked")
+       for one in ("summary", "stragglers", "watch --once")),
+     "hang", "recover"],
 )  # fmt: skip
 def test_a_command_without_a_folder_takes_the_newest_run_and_says_which(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from timing_logger.cli import main
+from timing_logger.cli.colours import print_in_colour
 
 SAMPLE = Path(__file__).parents[2] / "logs/sample"
 CODE = re.compile(r"\x1b\[[\d;]*m")
@@ -23,10 +24,12 @@ class Terminal(io.StringIO):
         return True
 
 
-def printed(monkeypatch: pytest.MonkeyPatch, *arguments: str, terminal: bool = True) -> str:
+def printed(
+    monkeypatch: pytest.MonkeyPatch, *arguments: str, question: str = "stragglers", terminal: bool = True
+) -> str:
     out = Terminal() if terminal else io.StringIO()
     monkeypatch.setattr(sys, "stdout", out)
-    assert main(["stragglers", str(SAMPLE), *arguments]) == 0
+    assert main([question, str(SAMPLE), *arguments]) == 0
     return out.getvalue()
 
 
@@ -47,10 +50,15 @@ def test_on_a_terminal_the_verdict_stands_out_and_the_text_is_the_same(
     assert CODE.sub("", coloured) == plain
 
 
-def test_who_wants_no_colours_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert re.search(r"\x1b\[[\d;]*3[0-9]", printed(monkeypatch)) is None
+@pytest.mark.parametrize("unwanted", [False, True])
+def test_who_wants_no_colours_gets_none(monkeypatch: pytest.MonkeyPatch, unwanted: bool) -> None:
+    if unwanted:
+        monkeypatch.setenv("NO_COLOR", "1")
+    out = Terminal()
+    monkeypatch.setattr(sys, "stdout", out)
+    print_in_colour("Verdict: no rank is slow.\n")
+    assert (re.search(r"\x1b\[[\d;]*3[0-9]", out.getvalue()) is None) == unwanted
 
 
 def test_json_is_never_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
-    json.loads(printed(monkeypatch, "--json"))
+    json.loads(printed(monkeypatch, "--json", question="bandwidth"))

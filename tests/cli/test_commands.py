@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 import warm
 from limits import LIMIT_S
-from processes import INTERRUPTIBLE_CLI
 from simulated_runs import CLOCK_OFFSETS_S, Floats, data_parallel, factors
 from slow import slow
 from timing_files import write_table
 
 from timing_logger import TimingLogger
-from timing_logger.cli import main
+from timing_logger.cli import commands, main
 from timing_logger.run_info import host_name
-
-
-@contextmanager
-def telling(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
-    command = [warm.python(), "-c", INTERRUPTIBLE_CLI, "watch", str(folder), "--verdict", *options]
-    killed_late = ["timeout", "--signal=KILL", str(LIMIT_S), *command, "--interval", "0.05"]
-    with subprocess.Popen(killed_late, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.send_signal(signal.SIGINT)
 
 
 def of_one_host(factor: Floats) -> pd.DataFrame:
@@ -42,20 +29,23 @@ def of_one_host(factor: Floats) -> pd.DataFrame:
     return run
 
 
-def line_of(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    return process.stdout.readline()
-
-
-def test_a_rank_that_turns_slow_and_recovers_has_two_lines(tmp_path: Path) -> None:
+def test_a_rank_that_turns_slow_and_recovers_has_two_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     factor = factors(60, 3, 0.02)
     factor[20:40, 2] *= 2
-    run = of_one_host(factor)
-    with telling(tmp_path / "run", "--json") as watch:  # the folder is not there yet
-        write_table(tmp_path / "run", run[run["iteration"] < 40], closed=False)
-        begins = json.loads(line_of(watch))
-        write_table(tmp_path / "run", run)
-        ends = json.loads(line_of(watch))
+    run, folder, said = of_one_host(factor), tmp_path / "run", []
+
+    def until_the_next_look(_: float) -> None:
+        said.extend(capsys.readouterr().out.splitlines())
+        if not folder.exists():
+            write_table(folder, run[run["iteration"] < 40], closed=False)
+        elif said:
+            write_table(folder, run)
+
+    monkeypatch.setattr(commands, "time", SimpleNamespace(time=time.time, sleep=until_the_next_look))
+    assert main(["watch", str(folder), "--verdict", "--json"]) == 0
+    begins, ends = map(json.loads, [*said, *capsys.readouterr().out.splitlines()])
     assert (begins["event"], begins["change"], begins["ranks"]) == ("verdict", "begins", [2])
     assert (begins["operation"], begins["since_iteration"]) == ("FORWARD", 20)
     assert (ends["change"], ends["ranks"], ends["since_iteration"]) == ("ends", [2], 20)
@@ -63,6 +53,7 @@ def test_a_rank_that_turns_slow_and_recovers_has_two_lines(tmp_path: Path) -> No
     assert begins["at"] == begins["since"] == ends["since"] < ends["at"]
 
 
+@pytest.mark.slow("test_monitored.py has such lines in words; this is of the command")
 def test_in_words_a_line_says_when_and_who(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     factor = factors(30, 3)
     factor[:, 1] *= 2

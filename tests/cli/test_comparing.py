@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import shutil
 import subprocess
 import sys
-from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,35 +22,37 @@ from timing_logger.analysis.comparison import between_runs
 from timing_logger.analysis.comparison.run_summary import RunSummary
 from timing_logger.cli import main
 from timing_logger.cli.option_values import CHANGES
-from timing_logger.engine.run_summaries import summaries_of, summary_text
+from timing_logger.engine.history import add_to_history
+from timing_logger.engine.run_summaries import read_summary, summaries_of, summary_text
 from timing_logger.report import size
 
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("runs")
-    longer_ms = {"slower": {"FORWARD": 4.0}}
-    for side in ("before", "same", "slower"):
-        write_runs(folder / side, 2, noise=0.004, seed=2, longer_ms=longer_ms.get(side), n_steps=30)
-    return {side: folder / side for side in ("before", "same", "slower")}
+    for side, longer_ms in (("before", {}), ("slower", {"FORWARD": 4.0})):
+        write_runs(folder / side, 2, noise=0.004, seed=2, longer_ms=longer_ms, n_steps=30)
+    return {side: folder / side for side in ("before", "slower")}
 
 
 @pytest.fixture(scope="module")
 def runs(logs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """Return four runs of each side, as files with their summaries, which are read much faster than folders.
 
-    They are the first run of the side, and that with some noise on all its times.
+    They are the first run of a log, with some noise on all its times; there are two sides of the first log.
     """
     folder = tmp_path_factory.mktemp("summaries")
-    return {side: with_noise(log, folder, seed) for seed, (side, log) in enumerate(logs.items())}
+    first = {side: summaries_of([log / "run0"])[0].summary for side, log in logs.items()}
+    sides = {"before": first["before"], "same": first["before"], "slower": first["slower"]}
+    return {side: with_noise(run, folder / side, seed) for seed, (side, run) in enumerate(sides.items())}
 
 
-def with_noise(log: Path, folder: Path, seed: int) -> list[str]:
-    (found,) = summaries_of([log / "run0"])
-    kept = [folder / f"{log.name}-run{at}.run.json" for at in range(4)]
+def with_noise(run: RunSummary, folder: Path, seed: int) -> list[str]:
+    folder.mkdir()
+    kept = [folder / f"run{at}.run.json" for at in range(4)]
     for at, path in enumerate(kept):
         factor = float(np.exp(np.random.default_rng([seed, at]).normal(0.0, 0.004)))
-        path.write_text(summary_text(times(found.summary, factor)))
+        path.write_text(summary_text(times(run, factor)))
     return [*map(str, kept)]
 
 
@@ -204,8 +204,7 @@ def test_without_anything_to_compare_with_there_is_no_page_and_that_is_said(
 def kept_history(runs: dict[str, list[str]], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("kept") / "history"
     for run in [*runs["before"], *runs["same"]]:
-        with redirect_stdout(io.StringIO()):
-            assert main(["compare", run, "--history", str(folder)]) == 0
+        add_to_history(folder, [read_summary(Path(run))], keep=20)
     return folder
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 from conditions import wait_for
 from places import TESTS
 from processes import INTERRUPTIBLE_CLI
@@ -168,6 +169,7 @@ def with_workers(tmp_path: Path) -> Iterator[Command]:
         started.process.communicate()
 
 
+@pytest.mark.slow("starts three interpreters; ctrl-c on a terminal ends a command and its threads below")
 def test_an_interrupt_in_a_program_of_ones_own_is_an_exception_and_ends_the_workers(
     with_workers: Command,
 ) -> None:
@@ -189,7 +191,7 @@ def test_the_death_of_a_program_of_ones_own_ends_its_workers(with_workers: Comma
 def test_ctrl_c_on_a_terminal_erases_the_progress_and_says_nothing(
     folder: Path, tmp_path: Path, workers: str
 ) -> None:
-    command = [sys.executable, PROGRAM, "reading", workers, tmp_path / "stands", "--at-once"]
+    command = [warm.python(), PROGRAM, "reading", workers, tmp_path / "stands", "--at-once"]
     with on_terminal([*command, "summary", folder, "--engine", "pyarrow"]) as started:
         started.until(b"reading the files")
         started.press(CTRL_C)

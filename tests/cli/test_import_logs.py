@@ -8,6 +8,7 @@ import math
 import signal
 import subprocess
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from timing_logger.cli import main
 from timing_logger.cli.questions import QUESTIONS as COMMANDS
 from timing_logger.engine.live import Watcher
 from timing_logger.importing import import_inspector
+from timing_logger.importing.until import Until
 from timing_logger.report import snapshot_text
 from timing_logger.report.html.live_page import head_html, head_of
 from timing_logger.report.not_told import NEEDED_BY
@@ -114,11 +116,14 @@ def test_an_answer_says_what_it_would_need_that_the_source_does_not_tell(
 
 
 WITH_JSON = [one for one in ASKED if one not in ("report", "trace", "watch")]
-FEW = ("stragglers", "hang")
 
 
 @pytest.mark.parametrize(
-    "question", [one if one in FEW else slow(one, "two lists of different needs do") for one in WITH_JSON]
+    "question",
+    [
+        one if one == "hang" else slow(one, "made in the same place, of the list of its needs")
+        for one in WITH_JSON
+    ],
 )
 def test_json_has_the_same_under_one_key(of_steps: Answers, question: str) -> None:
     told = json.loads(of_steps(*asked(of_steps.folder, question), "--json"))["not_told"]
@@ -146,7 +151,8 @@ with_and_without_instants = pytest.mark.parametrize(
 )
 
 
-@with_and_without_instants
+@pytest.mark.slow("the summary below accounts for no wall time either")
+@pytest.mark.parametrize("verbose", [True, False])
 def test_of_a_source_without_instants_no_wall_time_is_accounted_for(
     of_dumps: dict[bool, Answers], *, verbose: bool
 ) -> None:
@@ -176,6 +182,7 @@ def page_of(answers: Answers) -> str:
     return page.read_text("utf-8")
 
 
+@pytest.mark.slow("a whole page; a summary and a watch have the same figures and say the same")
 @with_and_without_instants
 def test_without_instants_the_page_has_no_waits_no_time_and_no_step_and_says_why(
     of_dumps: dict[bool, Answers], *, verbose: bool
@@ -212,7 +219,8 @@ def test_without_instants_watch_has_no_waits_no_shares_and_no_rates_and_says_why
     assert ("s of the run" in head.window, "Ranks waited" in head.waits) == (verbose, verbose)
 
 
-@with_and_without_instants
+@pytest.mark.slow("a summary below shows no waits, of which arrows are made")
+@pytest.mark.parametrize("verbose", [True, False])
 def test_without_instants_a_trace_has_no_arrows(
     of_dumps: dict[bool, Answers], tmp_path: Path, *, verbose: bool
 ) -> None:
@@ -222,6 +230,7 @@ def test_without_instants_a_trace_has_no_arrows(
     assert (" 0 flows" in said) != verbose
 
 
+@pytest.mark.slow("tests/monitoring/test_events.py has what an event says of an import")
 def test_an_event_of_watch_has_what_the_source_does_not_tell(of_dumps: dict[bool, Answers]) -> None:
     said = of_dumps[True]("watch", str(of_dumps[True].folder), "--verdict", "--json")
     [event] = map(json.loads, said.splitlines())
@@ -257,6 +266,7 @@ def test_the_end_of_an_import_is_not_that_of_the_run(of_steps: Answers) -> None:
     assert watched.startswith("The import has ended: 4 ranks")
 
 
+@pytest.mark.slow("a whole page; answers of other commands say it above")
 def test_the_page_says_it_too(of_dumps: dict[bool, Answers]) -> None:
     assert "Imported (inspector), from what does not tell" in page_of(of_dumps[False])
 
@@ -348,7 +358,10 @@ def test_a_log_is_followed_until_a_signal_comes_and_its_rows_are_there_meanwhile
     assert "How the run ended is not told by what it was imported from." in plain(capsys.readouterr().out)
 
 
-def test_a_log_is_followed_until_nothing_is_added(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_is_followed_until_nothing_is_added(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("timing_logger.importing.until.Until", partial(Until, interval_s=0.05))
     assert main(steps(tmp_path, "--follow", "--until-idle", "0.1")) == 0
     assert f"{RANKS * STEPS} rows of 4 ranks, from steps." in plain(capsys.readouterr().out)
 

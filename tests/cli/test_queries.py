@@ -38,7 +38,9 @@ def logs(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return tmp_path / "logs"
 
 
-@pytest.mark.parametrize("command", ["report", "trace"])
+@pytest.mark.parametrize(
+    "command", [slow("report", "a whole page; counters are read in the same way for a trace"), "trace"]
+)
 def test_a_command_answers_without_counters_that_cannot_be_read(
     logs: Path, tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

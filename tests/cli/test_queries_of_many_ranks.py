@@ -53,7 +53,7 @@ def test_a_folder_is_listed_as_often_for_many_ranks_as_for_few(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     counts = []
-    for n_ranks in (2, 12):
+    for n_ranks in (2, 6):
         folder = folder_of(n_ranks, tmp_path / str(n_ranks))
         output = ["-o", str(tmp_path / "output")] if command in ("report", "trace") else []
         with listings() as heard:

@@ -134,16 +134,11 @@ def test_the_verdict_is_one_json_object(ask_once: Any, with_slow_rank: Path) -> 
     assert slow_operation["text"].startswith("BACKWARD holds ")
 
 
+@pytest.mark.slow(
+    "tests/project/test_ci_page.py has the exit codes with and without the verdict in --fail-on"
+)
 @pytest.mark.parametrize(
-    ("fail_on", "exit_code"),
-    [
-        ("role,rank", 1),
-        pytest.param(
-            "group-wide,diffuse", 0, marks=pytest.mark.slow("docs/ci.md has a command that does not fail")
-        ),
-        pytest.param("rank", 1, marks=pytest.mark.slow("one of two that are named is the harder case")),
-        pytest.param("role", 0, marks=pytest.mark.slow("one of two that are named is the harder case")),
-    ],
+    ("fail_on", "exit_code"), [("role,rank", 1), ("group-wide,diffuse", 0), ("rank", 1), ("role", 0)]
 )
 def test_bad_news_fail_only_where_asked(ask: Any, with_slow_rank: Path, fail_on: str, exit_code: int) -> None:
     assert "rank 2" in ask("stragglers", with_slow_rank, "--fail-on", fail_on, exit_code=exit_code)
@@ -177,6 +172,7 @@ def with_missing_row(tmp_path: Path) -> Path:
     return write_table(tmp_path, table[~missing])
 
 
+@pytest.mark.slow("test_questions_of_known_folders.py has the sentence about collectives of a hang")
 def test_collectives_that_do_not_fit_together_are_told(ask: Any, with_missing_row: Path) -> None:
     assert "Of 3 collectives 1 are incomplete" in on_one_line(ask("waits", with_missing_row))
 
@@ -196,6 +192,7 @@ def test_overlap_is_per_rank_or_per_iteration(ask: Any, healthy: Path) -> None:
     assert "Parallel efficiency" in ask("overlap", healthy)
 
 
+@pytest.mark.slow("test_questions_of_known_folders.py has the sentence about a run that compresses nothing")
 def test_where_nothing_is_compressed_that_is_said(ask: Any, healthy: Path) -> None:
     assert "Nothing is compressed" in ask("compression", healthy)
     assert json.loads(ask("compression", healthy, "--json")) == {"compression": [], "not_told": []}
@@ -214,9 +211,7 @@ def test_totals_are_by_whatever_is_asked_for(ask: Any, healthy: Path) -> None:
 BEFORE = "rows are selected before a question is asked, and other questions are asked of some"
 SELECTED_ELSEWHERE = {
     "summary": "a test below selects the iterations of a summary",
-    "what-if": BEFORE,
-    "waits": BEFORE,
-    "stragglers": BEFORE,
+    **dict.fromkeys(("what-if", "waits", "stragglers", "overlap", "compression"), BEFORE),
 }
 
 
@@ -262,11 +257,9 @@ EVERY_CHOICE = [[name] for name in OF_ITERATIONS] + [
     ["report", "-o", "out"],
     ["trace", "-o", "out"],
 ]
-AS_OF_BANDWIDTH = "refused in the same place as of bandwidth, and by this engine as of the summary"
+AS_OF_BANDWIDTH = "refused in the same place as of bandwidth"
 SOME_CHOICES = [
-    choice
-    if choice in (["bandwidth"], ["summary", "--engine", "pyarrow"]) or "-o" in choice
-    else slow(choice, AS_OF_BANDWIDTH)
+    choice if choice in (["bandwidth"], ["trace", "-o", "out"]) else slow(choice, AS_OF_BANDWIDTH)
     for choice in EVERY_CHOICE
 ]
 
@@ -279,7 +272,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     return captured.err
 
 
-@pytest.mark.parametrize("command", EVERY_CHOICE, ids=" ".join)
+@pytest.mark.parametrize("command", SOME_CHOICES, ids=" ".join)
 @pytest.mark.parametrize(
     ("ranks", "lacking"),
     [
@@ -344,7 +337,10 @@ LITTLE = {
 }
 
 
-OF_A_SUMMARY = "a file without rows is summarised in test_cli.py"
+OF_ONE_ROW = {
+    "summary": "a file without rows is summarised in test_cli.py",
+    "what-if": "a rarer question about so little; waits and stragglers ask for the same rows",
+}
 WITHOUT_ROWS = "one row without a duration is the harder case, and others have no row"
 ONE_ROW, NO_ROWS = "one row", "no rows"
 
@@ -354,11 +350,11 @@ def asked_of_little(question: str, rows: str, *flags: str) -> Any:
     if rows == "one rank":
         reason = AS_TEXT if flags else OF_FIVE_ROWS
     elif flags:
-        reason = "" if (rows, question) in ((ONE_ROW, "bandwidth"), (ONE_ROW, "overlap")) else AS_TEXT
+        reason = "" if (rows, question) == (ONE_ROW, "bandwidth") else AS_TEXT
     elif rows == NO_ROWS:
-        reason = "" if question in ("stragglers", "hang", "bandwidth") else WITHOUT_ROWS
+        reason = "" if question == "stragglers" else WITHOUT_ROWS
     else:
-        reason = OF_A_SUMMARY if question == "summary" else ""
+        reason = OF_ONE_ROW.get(question, "")
     marks = [pytest.mark.slow(reason)] if reason else []
     return pytest.param(question, rows, [*flags], marks=marks, id=" ".join((question, rows, *flags)))
 
@@ -379,9 +375,10 @@ def test_every_question_has_an_answer_to_little(
     assert ask(question, tmp_path, *flag) != ""
 
 
+AS_OF_OTHERS = "its tables are those of other answers, and its sentences are wrapped as a verdict is"
 OF_THIS_WIDTH = {
     "summary": "test_cli.py has the width of a summary",
-    "what-if": "its tables are those of other answers, and its sentences are wrapped as a verdict is",
+    **dict.fromkeys(("what-if", "hang", "overlap", "compression"), AS_OF_OTHERS),
 }
 
 
@@ -407,7 +404,10 @@ def with_hostile_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 NAMES_ELSEWHERE = {
     "summary": "test_cli.py prints such names",
-    **dict.fromkeys(("waits", "stragglers", "what-if"), "names in tables are printed as those of bandwidth"),
+    **dict.fromkeys(
+        [name for name in NAMES if name not in ("summary", "bandwidth")],
+        "names are printed as those of bandwidth",
+    ),
 }
 
 
@@ -465,6 +465,7 @@ def test_without_pyarrow_the_error_names_the_extra_without_a_traceback(
     assert "pip install 'timing_logger[parquet]'" in capsys.readouterr().err
 
 
+@pytest.mark.slow("tests/reading has that Parquet has the rows of the timing files; one is written above")
 def test_parquet_is_asked_as_the_timing_files_are(
     ask: Any, ask_once: Any, with_slow_rank: Path, tmp_path: Path
 ) -> None:
@@ -555,10 +556,12 @@ def test_what_if_has_several_repairs_and_says_each_in_json(ask: Any, with_slow_r
     assert answer["gain_ms"] > 0.9 * STEPS * (20 + 2)
 
 
+@pytest.mark.slow("tests/analysis has that such a run gains nothing by any repair")
 def test_what_if_names_nothing_in_a_healthy_run(ask: Any, healthy: Path) -> None:
     assert "No single repair would make this run shorter by 1%." in ask("what-if", healthy)
 
 
+@pytest.mark.slow("tests/analysis has what is refused, and what may be typed is said below")
 def test_what_if_refuses_what_the_run_does_not_have(
     with_slow_rank: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

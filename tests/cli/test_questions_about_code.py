@@ -45,6 +45,7 @@ def test_the_verdict_says_in_which_code_the_named_rank_lost_its_time(
     assert IN_DATA in printed(capsys, "stragglers", logs)
 
 
+@pytest.mark.slow("tests/analysis/test_stack_code.py has these rows, and the verdict is told of them above")
 def test_json_has_the_rows_behind_it(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (row,) = json.loads(printed(capsys, "stragglers", logs, "--json"))["code"]
     assert (row["rank"], row["operation"], row["function"], row["line"]) == (2, "DATA", "augment", 34)
@@ -58,6 +59,7 @@ def test_the_page_says_it_below_the_verdict(logs: Path, tmp_path: Path) -> None:
     assert IN_DATA in page.read_text()
 
 
+@pytest.mark.slow("tests/report/test_code_text.py has samples of whom a verdict tells")
 def test_a_rank_that_has_no_part_in_the_verdict_is_not_told_of(
     logs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -36,6 +36,7 @@ def test_why_adds_what_was_looked_at(folder: Path, capsys: pytest.CaptureFixture
     assert "Looked at for what coincides: " in _said(capsys, folder, "--why")
 
 
+@pytest.mark.slow("the verdict states the cause above, and live/test_collector_counters.py has its fields")
 def test_json_has_the_figures_of_the_cause(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cause = json.loads(_said(capsys, folder, "--json"))["cause"]
     assert (cause["name"], cause["counter"], cause["ranks"]) == ("processor-wait", WAIT, [2])
@@ -56,6 +57,7 @@ def test_the_page_states_it_under_its_headline(folder: Path, tmp_path: Path) -> 
     assert page.read_text(encoding="utf-8").count("What coincides: in ") == 1
 
 
+@pytest.mark.slow("runs without counters are asked in test_questions.py, where a slow rank is named")
 def test_without_counters_a_slow_rank_is_named_all_the_same(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

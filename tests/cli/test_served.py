@@ -20,6 +20,7 @@ from timing_files import write_table
 
 from timing_logger.cli import main
 from timing_logger.cli.served import _who_can_read
+from timing_logger.monitoring.run_page import RunPage
 
 
 @contextmanager
@@ -35,6 +36,25 @@ def serving(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str]
             process.send_signal(signal.SIGINT)
 
 
+def test_it_prints_an_address_that_has_the_page_until_an_interrupt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = []
+
+    def wait(_: RunPage) -> None:
+        url, who = capsys.readouterr().out.splitlines()
+        assert url.startswith("http://127.0.0.1:")
+        assert who.startswith("Only this machine can reach it")
+        pages.append(urllib.request.urlopen(url, timeout=LIMIT_S).read().decode())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RunPage, "wait", wait)
+    run = write_table(tmp_path, data_parallel(factors(5, 2)))
+    assert main(["watch", str(run), "--serve", "--window", "1e9"]) == 0
+    assert "The run ended: 2 ranks" in pages[0]
+
+
+@pytest.mark.slow("a process for it; that the address has the page until an interrupt is tried above")
 def test_it_prints_an_address_that_has_the_page_until_ctrl_c(tmp_path: Path) -> None:
     run = write_table(tmp_path, data_parallel(factors(5, 2)))
     with serving(run, "--window", "1e9") as (process, (url, who)):

@@ -169,6 +169,9 @@ def test_a_terminal_shows_the_stages_and_is_left_as_it_was(
     assert said.endswith(b"\x1b[2K")
 
 
+@pytest.mark.slow(
+    "that nothing is shown for two seconds is tried below, and other commands write nothing beside answers"
+)
 def test_a_command_that_is_quick_shows_nothing(folder: Path, tmp_path: Path) -> None:
     go(tmp_path / "stands")
     program = (
@@ -193,6 +196,7 @@ def test_without_a_terminal_nothing_is_shown(folder: Path, tmp_path: Path) -> No
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow("a terminal more, for a run that lacks a file; its progress is as that above")
 def test_a_warning_is_above_the_progress(folder: Path, tmp_path: Path) -> None:
     """It is a line of its own, and whole, however narrow the terminal is."""
     run = write_table(tmp_path / "run", data_parallel(factors(5, 4)))

@@ -235,6 +235,7 @@ def test_a_directory_that_cannot_be_used_is_an_error_before_training(tmp_path: P
 # -- a life and its ends ------------------------------------------------------------------------
 
 
+@pytest.mark.slow("one more program; an exception is quick in a with block, and an exit of RuntimeProfiler")
 def test_an_exception_in_the_middle_of_training_loses_no_row(tmp_path: Path) -> None:
     run = run_python(
         """

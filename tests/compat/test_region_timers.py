@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from processes import run_python
+from processes import run_warm
 from scripted_device import ScriptedAccelerator
 
 from timing_logger import TimingLogger
@@ -446,7 +446,7 @@ def test_a_model_that_holds_a_timer_can_be_copied_and_pickled() -> None:
 
 def test_in_another_process_a_pickled_timer_is_the_one_of_that_name() -> None:
     data = pickle.dumps(region_timer("sent", timer_type="cpu"))
-    run = run_python(
+    run = run_warm(
         """
         import pickle, sys
         from timing_logger.compat import region_timer

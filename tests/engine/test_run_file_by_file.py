@@ -102,7 +102,7 @@ steps = st.lists(
 
 
 @given(st.lists(steps, min_size=1, max_size=3))
-@settings(deadline=None, max_examples=examples(20))
+@settings(deadline=None, max_examples=examples(20, few=2))
 def test_the_parts_of_processes_make_the_summary_of_all(ranks: list[list[Record]]) -> None:
     timings = table(*ranks)
     parts = [OVERVIEW.map(rows.reset_index(drop=True)) for _, rows in timings.groupby("rank")]
@@ -169,17 +169,14 @@ def test_several_analyses_share_one_reading_of_each_file(
 @pytest.fixture
 def small_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run whose rows do not fit into memory together."""
-    folder = write_run(tmp_path / "run")
+    folder = write_run(tmp_path / "run", steps=8)
     needed = TIMES_THE_TABLE * int(read_timings(folder, columns=COLUMNS_OF["overlap"]).memory_usage().sum())
     monkeypatch.setattr("timing_logger.engine.rows.free_memory_bytes", lambda: 4 * needed // 5)
     return folder
 
 
 QUESTIONS = ["bandwidth", "stragglers", "waits", "compression", "overlap", "overlap --by iteration"]
-QUICK = [
-    ("bandwidth", "pyarrow", "text"),
-    ("overlap", "pandas", "json"),
-]
+QUICK = [("bandwidth", "pyarrow", "text")]
 AS_IN_BATCHES = pytest.mark.slow("what is found in batches is compared with what is found in the table")
 
 
@@ -221,6 +218,9 @@ def test_a_report_of_rows_that_do_not_fit_into_memory_is_that_of_all_rows(
     assert in_parts.read_text() == whole.read_text()
 
 
+@pytest.mark.slow(
+    "test_communication_rows.py has its arrows in batches, and bandwidth is asked in parts above"
+)
 def test_a_trace_of_rows_that_do_not_fit_into_memory_is_that_of_all_rows(
     small_memory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -300,6 +300,7 @@ def test_an_analysis_needs_only_the_columns_that_it_names(name: str) -> None:
     pd.testing.assert_frame_equal(ANALYSES[name](needed), ANALYSES[name](run))
 
 
+@pytest.mark.slow("commands read no other columns, and say what is known of runs in tests/cli")
 def test_stragglers_and_the_overview_need_only_the_columns_that_they_name() -> None:
     run = a_run()
     names = [*analysis.COLUMNS_OF["stragglers"], "rank", "incarnation"]
@@ -354,7 +355,7 @@ def test_where_the_system_does_not_tell_its_memory_nothing_is_refused(
 def test_threads_and_processes_make_the_same_summary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_threads: int
 ) -> None:
-    write_run(tmp_path, ranks=2)
+    write_run(tmp_path, ranks=2, steps=6)
     monkeypatch.setattr("timing_logger.engine.run.usable_cores", lambda: 2)
     monkeypatch.setattr("timing_logger.engine.run.MAX_THREADS", most_threads)
     expected = analysis.overview(read_timings(tmp_path))
@@ -374,7 +375,7 @@ def odd_rows(rank: int) -> list[Record]:
             group_size=None if i % 6 == 5 else 2, thread=["Main, Thread", "\\u000a"][i % 2],
             status="error:X, Y" if i % 17 == 16 else "ok",
         )
-        for i in range(130)
+        for i in range(60)
     ]  # fmt: skip
 
 
@@ -394,7 +395,7 @@ def test_the_summary_of_odd_and_of_damaged_files_is_that_of_their_rows(
     for rank, damage in enumerate(damages):
         path = write_timing_file(tmp_path, rank, odd_rows(rank))
         path.write_bytes(path.read_bytes() + damage)
-    write_timing_file(tmp_path, 0, odd_rows(0)[:50], incarnation=2)
+    write_timing_file(tmp_path, 0, odd_rows(0)[:40], incarnation=2)
     found = timing_files(tmp_path, engine="pyarrow", incarnations=incarnations)
     expected = analysis.overview(read_timings(tmp_path, engine="pandas", incarnations=incarnations))
     assert_same_summary(file_by_file(found), expected)

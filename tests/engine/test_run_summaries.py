@@ -16,7 +16,7 @@ from timing_logger.errors import RunSummaryError
 
 
 def test_each_run_in_folders_is_summarized_as_its_rows_are(tmp_path: Path) -> None:
-    folders = write_runs(tmp_path, 2, n_steps=10)
+    folders = write_runs(tmp_path, 2, n_steps=4)
     found = summaries_of([tmp_path])
     assert [one.place for one in found] == [str(folder) for folder in folders]
     assert [one.summary for one in found] == [summarize_run(read_timings(folder)) for folder in folders]

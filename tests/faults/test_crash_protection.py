@@ -91,6 +91,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+@pytest.mark.slow("a machine with little room, which is rare")
 @native
 def test_in_64_megabytes_the_ring_is_smaller_which_is_said_and_a_kill_costs_nothing(killed: Path) -> None:
     said = (killed / "64 MB.stderr").read_text()
@@ -101,6 +102,7 @@ def test_in_64_megabytes_the_ring_is_smaller_which_is_said_and_a_kill_costs_noth
     assert "the queue holds" in protection(killed / "64 MB")["reason"]
 
 
+@pytest.mark.slow("a machine with little room, which is rare")
 @native
 def test_in_64_megabytes_eight_loggers_at_once_have_each_a_ring(tmp_path: Path) -> None:
     program = """

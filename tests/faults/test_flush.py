@@ -59,6 +59,7 @@ def test_flush_gives_up_in_time_on_a_stalled_disk() -> None:
     logger.close()
 
 
+@pytest.mark.slow("waits for the limit of a flush; on a stalled disk that is quick")
 def test_flush_gives_up_though_a_signal_handler_outlasts_its_time_limit() -> None:
     """SimpleQueue.get waits for ever then: the rest of its time is less than nothing."""
     sink = StalledSink()

@@ -23,6 +23,7 @@ def test_forks_under_load_leave_the_parents_records_exactly_once(tmp_path: Path,
     assert sorted(p.name for p in tmp_path.iterdir()) == ["timing-rank0.csv", "timing-rank0.meta.json"]
 
 
+@pytest.mark.slow("one more end of a child")
 @pytest.mark.both_cores
 def test_a_child_that_leaves_through_sys_exit_writes_nothing_and_does_not_hang(tmp_path: Path) -> None:
     run = run_python(

@@ -161,6 +161,7 @@ finish(1)
     assert operations(tmp_path) == ["ISEND"]
 
 
+@pytest.mark.slow("one more call in such a hook; to record in it is quick")
 def test_flush_and_close_in_an_earlier_fork_hook_neither_hang_nor_write(tmp_path: Path) -> None:
     run(
         BEFORE_OUR_HOOK

@@ -83,6 +83,7 @@ while True:
 """
 
 
+@pytest.mark.slow("burns two cores; that the files of a host are read right is quick")
 @pytest.mark.serial  # it needs a core of which it knows who shares it
 def test_two_busy_processes_on_one_core_each_wait_for_it_half_of_the_time(tmp_path: Path) -> None:
     core = min(os.sched_getaffinity(0))
@@ -144,6 +145,7 @@ def test_a_killed_process_leaves_whole_lines(tmp_path: Path) -> None:
     assert len(sound(tmp_path)) >= 5
 
 
+@pytest.mark.slow("waits for a stop of seconds")
 def test_a_stop_makes_one_line_of_the_time_in_which_the_process_stood_still(tmp_path: Path) -> None:
     file = tmp_path / "host-rank0.csv"
     with recording("sys.stdin.readline()\nlogger.close()", tmp_path) as process:

@@ -20,7 +20,11 @@ from limits import JOB_S, LIMIT_S, MONITOR_S
 from monitored_runs import judges_of
 from mpi_runner import PROGRAMS, environment_of_a_job
 from processes import run_job
+from sidecars import sidecar_when
 from slow import slow
+
+from timing_logger import Monitor, TimingLogger
+from timing_logger.recording import run_monitor
 
 RANKS = 2
 OUTSIDE, INSIDE = "198.18.7.1", "198.18.7.2"  # of the range for benchmarks (RFC 2544)
@@ -94,17 +98,15 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, str]:
 @pytest.mark.parametrize(
     "fault",
     [
-        "stopped",
-        slow(
-            "killed", "tests/recording/test_run_monitor.py kills one, and one that is stopped is tried here"
-        ),
+        slow("stopped", "two trainings on two ranks; a logger whose monitor is stopped is quick below"),
+        slow("killed", "tests/recording/test_run_monitor.py kills one"),
         slow(
             "its files cannot be written",
             "test_receivers.py of tests/monitoring has the full disk, test_looking.py what is no folder",
         ),
         slow("terminated", "as one that is killed"),
-        slow("its folder is no folder", "at once with a full disk it is tried"),
-        slow("what it writes to is full", "at once without a folder it is tried"),
+        slow("its folder is no folder", "test_looking.py of tests/monitoring has it"),
+        slow("what it writes to is full", "test_receivers.py of tests/monitoring has it"),
     ],
 )
 def test_the_training_ends_as_without_a_monitor(tmp_path: Path, plain: tuple[int, str], fault: str) -> None:
@@ -115,6 +117,25 @@ def test_the_training_ends_as_without_a_monitor(tmp_path: Path, plain: tuple[int
     assert (folder / "done").exists(), "the monitor never judged"
     assert plain[0] == 0
     assert found == plain
+
+
+def test_a_monitor_that_is_stopped_keeps_its_logger_neither_from_writing_nor_from_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_monitor, "_GRACE_S", 0.1)
+    logger = TimingLogger(0, tmp_path, monitor=Monitor())
+    assert logger._monitor is not None
+    pid = logger._monitor.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        logger.record_timing("A", 1.0)
+        logger.close()
+        assert Path(f"/proc/{pid}/stat").read_text().split()[2] == "T", "it is stopped to the end"
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    assert logger.stats == (1, 1, 0, 0)
+    assert sidecar_when(tmp_path, lambda content: content["closed"])
 
 
 @pytest.fixture

@@ -55,6 +55,7 @@ def damage(logs: Path, change: str) -> None:
 other_damage = pytest.mark.slow("whether the judge is right; two others are tried")
 
 
+@pytest.mark.slow("of the judge of the campaign, not of the package")
 @pytest.mark.parametrize(
     ("change", "said"),
     [

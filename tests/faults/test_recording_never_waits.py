@@ -94,6 +94,7 @@ def test_a_signal_handler_may_record_flush_and_read_stats_at_any_moment() -> Non
     assert run.returncode == 0, run.stderr
 
 
+@pytest.mark.slow("one more place to record from; that of signal handlers is quick")
 def test_finalizers_may_record_at_any_moment() -> None:
     run = run_python(RECORDING_FINALIZERS)
     assert run.returncode == 0, run.stderr

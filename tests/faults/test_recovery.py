@@ -28,7 +28,7 @@ from limits import LIMIT_S
 from mpi_runner import PROGRAMS, environment_of_a_job
 from processes import rows, run_python, run_warm
 from sidecars import sidecar_when
-from slow import examples, slow_and_serial
+from slow import examples, slow, slow_and_serial
 
 from timing_logger import TimingLogger, read_timings
 from timing_logger.cli import main
@@ -90,7 +90,15 @@ def iterations(logs: Path) -> list[str]:
     return [row[1] for row in rows(logs / FILE)]
 
 
-@pytest.mark.parametrize("end", [KILLED, "os._exit(3)", "import ctypes; ctypes.string_at(0)", "os.abort()"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        KILLED,
+        "import ctypes; ctypes.string_at(0)",
+        slow("os._exit(3)", "nothing of ours runs any more, as after a kill"),
+        slow("os.abort()", "a signal of the process's own, as after a segfault"),
+    ],
+)
 def test_what_a_process_recorded_is_in_its_file_when_it_is_read(tmp_path: Path, end: str) -> None:
     logs = leave(tmp_path, end=end)
     with pytest.warns(UserWarning, match="100 rows added that its process had not written"):
@@ -107,7 +115,7 @@ def test_of_processes_killed_at_random_moments_no_record_is_lost_and_none_is_the
     fast: tuple[int, int],
 ) -> None:
     per_s, kills = fast
-    for kill in campaign(Way(per_s, 0, 0.1), kills):
+    for kill in campaign(Way(per_s, 0, 0.1), kills, seed=1):
         assert kill.recorded > 0
         assert kill.lost == 0, kill
 
@@ -250,24 +258,38 @@ logger.record_timing("A", 1.0, iteration=100)
     assert iterations(logs) == [str(i) for i in range(101)]
 
 
+IN_A_CALL = f"""
+class Group:
+    size, collectives = 2, 0
+group = Group()
+logger.add_group(group, "world")
+group.collectives = 5
+outer.__enter__()
+logger.flush()
+logger.record_timing("A", 1.0, iteration=10)
+{KILLED}
+"""
+"""A process's end with ten rows in its file, one in its ring, and a call that it is in."""
+
+
 def test_a_file_that_is_full_of_rows_already_gets_only_the_others(tmp_path: Path) -> None:
-    logs = leave(tmp_path, 10, f"logger.flush()\nlogger.record_timing('A', 1.0, iteration=10)\n{KILLED}")
-    assert [recovery.rows for recovery in recover(logs)] == [1]
-    assert iterations(logs) == [str(i) for i in range(11)]
+    logs = leave(tmp_path, 10, IN_A_CALL)
+    assert iterations(logs) == [str(i) for i in range(10)]
+    recover(logs)
+    assert [row[1] for row in rows(logs / FILE) if row[4] == "A"] == [str(i) for i in range(11)]
 
 
 def test_calls_that_were_open_are_rows_in_flight(tmp_path: Path) -> None:
-    logs = leave(tmp_path, 1, f"outer.__enter__()\nlogger.flush()\n{KILLED}")
+    logs = leave(tmp_path, 10, IN_A_CALL)
     recover(logs)
     assert [(row[4], row[13], row[16]) for row in rows(logs / FILE)] == [
-        ("A", "", "ok"),
+        *[("A", "", "ok")] * 11,
         ("BARRIER", "7", "inflight"),
     ]
 
 
 def test_how_far_each_group_had_come_is_in_the_sidecar(tmp_path: Path) -> None:
-    begun = "class Group:\n    size, collectives = 2, 0\ngroup = Group()\nlogger.add_group(group, 'world')\n"
-    logs = leave(tmp_path, 1, f"{begun}group.collectives = 5\nlogger.flush()\n{KILLED}")
+    logs = leave(tmp_path, 10, IN_A_CALL)
     recover(logs)
     (said,) = json.loads((logs / "timing-rank0.meta.json").read_text())["groups"]
     assert said == {"group": "world", "size": 2, "issued": 5, "completed": 5}
@@ -337,7 +359,7 @@ def test_a_damaged_ring_is_told_of_and_gives_no_row_that_was_not_recorded(
     content, written = ring.read_bytes(), (logs / FILE).read_bytes()
     sidecar = (logs / "timing-rank0.meta.json").read_bytes()
     chance = random.Random(0)
-    for _ in range(examples(100)):
+    for _ in range(examples(100, few=6)):
         damaged = bytearray(content)
         damage(damaged, chance)
         ring.write_bytes(damaged)
@@ -438,6 +460,7 @@ def test_while_a_job_hangs_the_rank_that_others_wait_for_is_told_before_any_row_
         assert not any("inflight" in file.read_text() for file in tmp_path.glob("timing-rank*.csv"))
 
 
+@pytest.mark.slow("while a job hangs the same is told; of killed ranks test_fates.py tells it")
 def test_of_a_job_killed_one_second_after_it_hung_the_rank_that_others_wait_for_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -519,6 +542,7 @@ with warnings.catch_warnings():
 """
 
 
+@pytest.mark.slow("that a reader waits for another one that recovers is tried by itself")
 def test_readers_that_come_at_once_all_see_every_row(tmp_path: Path) -> None:
     logs = leave(tmp_path, 5000)
     readers = [
@@ -539,7 +563,7 @@ def test_a_reader_waits_for_another_one_that_recovers(tmp_path: Path) -> None:
     (ring,) = rings(tmp_path)
     descriptor = os.open(ring, os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
-    other = threading.Timer(0.5, os.close, [descriptor])
+    other = threading.Timer(0.1, os.close, [descriptor])
     other.start()
     assert [recovery.rows for recovery in recover(logs)] == [100]
     other.join()

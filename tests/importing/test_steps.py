@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from slow import slow
 from step_logs import BEGAN_UNIX_S, RANKS, STEP_S, STEPS, step_records, write_json_lines
 
 from timing_logger import read_timings
@@ -139,7 +140,7 @@ def test_what_cannot_be_used_is_counted_with_its_reason(tmp_path: Path, what: st
 def test_lines_that_are_no_utf_8_and_the_end_of_a_cut_file_are_counted(tmp_path: Path) -> None:
     good = b'{"rank": 0, "step": 1, "s": 0.5}\n'
     log = tmp_path / "train.jsonl.gz"
-    log.write_bytes(gzip.compress(good + b'{"rank": 0, "step": "\xff"}\n' + good * 2_000)[:-9])
+    log.write_bytes(gzip.compress(good + b'{"rank": 0, "step": "\xff"}\n' + good * 200)[:-9])
     made = import_steps(log, tmp_path / "out", StepColumns(seconds="s"))
     assert set(made.left_out) == {
         "a line that is no UTF-8", "the end of a compressed file that is cut or damaged",
@@ -147,7 +148,13 @@ def test_lines_that_are_no_utf_8_and_the_end_of_a_cut_file_are_counted(tmp_path:
     assert made.rows > 1
 
 
-@pytest.mark.parametrize("damage", [b"", b"no frame at all" * 10_000], ids=["cut", "damaged"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(b"", id="cut"),
+        slow(b"no frame at all" * 10_000, "of a followed file it is quick", id="damaged"),
+    ],
+)
 def test_of_a_file_of_zstandard_what_can_be_read_is_used(tmp_path: Path, damage: bytes) -> None:
     compress = pytest.importorskip("zstandard").compress
     lines = "".join(f'{{"rank": 0, "step": {i}, "s": 0.{i * 7919 % 99_991:05}}}\n' for i in range(6_000))

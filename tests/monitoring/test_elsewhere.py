@@ -49,6 +49,7 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
     return found[0], found[1]
 
 
+@pytest.mark.slow("two hosts; each part of it is quick")
 @pytest.mark.usefixtures("nobody_is_late")
 def test_a_rank_that_only_another_host_sees_is_named(
     folders: tuple[Path, Path], store: TCPStore, monkeypatch: pytest.MonkeyPatch

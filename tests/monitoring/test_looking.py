@@ -39,6 +39,7 @@ def looking_at(folder: Path, **settings: Any) -> tuple[Looking, Voice]:
     return Looking(Settings(log_dir=str(folder), every_s=EVERY_S, **settings), voice), voice
 
 
+@pytest.mark.slow("that a healthy verdict is no change is quick in tests/engine/test_changes.py")
 def test_a_healthy_run_is_looked_at_and_nothing_is_told(tmp_path: Path) -> None:
     folder = write_run_of_this_host(tmp_path / "run", slow_rank=None)
     monitor, voice = looking_at(folder)
@@ -59,6 +60,7 @@ def test_files_of_an_earlier_run_are_not_judged(run: Path) -> None:
     assert not (run / "verdicts.jsonl").exists()
 
 
+@pytest.mark.slow("what goes wrong is said once of a folder that cannot be written to, too")
 def test_what_cannot_be_judged_is_said_once_and_looked_at_again(run: Path) -> None:
     damaged = run / "timing-rank1.csv"
     content = damaged.read_bytes()

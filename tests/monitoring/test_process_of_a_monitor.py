@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
+import warm
 from conditions import wait_for
 from monitored_runs import LIMIT_S, monitor_of, write_run_of_this_host
 from places import ROOT
+from processes import run_warm
+
+from timing_logger import monitor_process
 
 STARTS_ONE = """
 import sys, time
@@ -35,26 +38,61 @@ def has_ended(pid: int) -> bool:
         return True
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of which one rank is slow, whose files nobody looked at yet."""
-    return write_run_of_this_host(tmp_path_factory.mktemp("monitored") / "run")
+def test_who_is_slow_is_told_to_whoever_started_it_and_stands_in_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", warm.python())
+    folder = write_run_of_this_host(tmp_path / "run", steps=60)
+    with monitor_of(folder, every_s=0.2) as (_, heard):
+        event = heard.next("event")
+    assert (event["change"], event["verdict"], event["ranks"]) == ("begins", "rank", [2])
+    (line,) = (folder / "verdicts.jsonl").read_text().splitlines()
+    assert json.loads(line) == event
+
+
+# -- beside a job ------------------------------------------------------------------------------------------
+
+STAYS_OUT_OF_THE_WAY = """
+import os, signal
+from timing_logger.monitoring.process import _stay_out_of_the_way
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+before = os.getpriority(os.PRIO_PROCESS, 0)
+_stay_out_of_the_way()
+print(len(os.sched_getaffinity(0)), os.cpu_count())
+print(os.getpriority(os.PRIO_PROCESS, 0), min(19, before + 10))
+print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)
+"""
+
+
+def test_it_takes_any_processor_behind_the_ranks_and_leaves_ctrl_c_to_the_job() -> None:
+    done = run_warm(STAYS_OUT_OF_THE_WAY)
+    assert done.returncode == 0, done.stderr
+    processors, priority, ignores = (line.split() for line in done.stdout.splitlines())
+    assert processors[0] == processors[1]
+    assert priority[0] == priority[1]
+    assert ignores == ["True"]
+
+
+def test_it_is_started_as_no_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = str(ROOT / "timing_logger/autologging/site")
+    monkeypatch.setenv("TIMING_LOGGER_AUTOLOG", "{}")
+    monkeypatch.setenv("LD_PRELOAD", "none.so")
+    monkeypatch.syspath_prepend(site)
+    environment = monitor_process._environment()
+    assert not environment.keys() & {"TIMING_LOGGER_AUTOLOG", "LD_PRELOAD"}
+    assert site not in environment["PYTHONPATH"].split(os.pathsep)
 
 
 class Behaved(NamedTuple):
     """What a monitor of a job did that is timed from outside, and may use one processor.
 
     Attributes:
-        folder: of the run.
-        event: what it told.
         processors: on which it may run.
         niceness: how far behind others it stands.
         status: with which it ended, after Ctrl-C in the terminal and then the end of who started it.
         is_timed: whether it was taken for a rank.
     """
 
-    folder: Path
-    event: dict[str, Any]
     processors: set[int]
     niceness: int
     status: int
@@ -62,17 +100,17 @@ class Behaved(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def behaved(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Behaved]:
+def behaved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Behaved]:
     timed, usable = tmp_path_factory.mktemp("other") / "timed", os.sched_getaffinity(0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TIMING_LOGGER_AUTOLOG", json.dumps({"log_dir": str(timed)}))
         patch.setenv("RANK", "0")
         patch.setenv("PYTHONPATH", str(ROOT / "timing_logger/autologging/site"))
-        own = shutil.copytree(folder, tmp_path_factory.mktemp("behaved") / "run")
+        folder = write_run_of_this_host(tmp_path_factory.mktemp("behaved") / "run")
         os.sched_setaffinity(0, {min(usable)})
         try:
-            with monitor_of(own) as (process, heard):
-                event = heard.next("event")
+            with monitor_of(folder) as (process, heard):
+                heard.next("event")
                 processors = os.sched_getaffinity(process.pid)
                 niceness = os.getpriority(os.PRIO_PROCESS, process.pid)
                 os.kill(process.pid, signal.SIGINT)
@@ -80,14 +118,7 @@ def behaved(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
                 status = heard.next("ended")
         finally:
             os.sched_setaffinity(0, usable)
-        yield Behaved(own, event, processors, niceness, status, timed.exists())
-
-
-def test_who_is_slow_is_told_to_whoever_started_it_and_stands_in_the_folder(behaved: Behaved) -> None:
-    folder, event = behaved.folder, behaved.event
-    assert (event["change"], event["verdict"], event["ranks"]) == ("begins", "rank", [2])
-    (line,) = (folder / "verdicts.jsonl").read_text().splitlines()
-    assert json.loads(line) == event
+        yield Behaved(processors, niceness, status, timed.exists())
 
 
 @pytest.mark.slow("that a monitor ends with its job is quick in tests/cli/test_monitored.py")
@@ -103,11 +134,13 @@ def test_it_ends_when_whoever_started_it_is_killed(tmp_path: Path) -> None:
     wait_for(lambda: has_ended(pid))
 
 
+@pytest.mark.slow("an interpreter of its own; what it does to stay out of the way is tried above")
 def test_it_runs_on_any_processor_behind_the_ranks_and_not_as_one(behaved: Behaved) -> None:
     assert behaved.processors == os.sched_getaffinity(0)
     assert behaved.niceness >= min(19, os.getpriority(os.PRIO_PROCESS, 0) + 10)
     assert not behaved.is_timed
 
 
+@pytest.mark.slow("an interpreter of its own; that it leaves Ctrl-C alone is tried above")
 def test_ctrl_c_in_the_terminal_is_for_the_job(behaved: Behaved) -> None:
     assert behaved.status == 0

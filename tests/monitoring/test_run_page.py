@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import pytest
-from simulated_runs import data_parallel, factors
 from snapshots import SLOW, snapshot_of
-from timing_files import record, write_sidecar, write_table, write_timing_file
+from timing_files import record, write_sidecar, write_timing_file
 
 from timing_logger.engine.live import Snapshot, Watcher
 from timing_logger.monitoring import run_page
@@ -30,20 +30,25 @@ def page_of(folder: Path, every_s: float = 0.01) -> tuple[RunPage, Said]:
 
 
 class Shown:
-    """A watcher that sees what it is given."""
+    """A watcher that sees what it is given, and fails where that is an error."""
 
-    def __init__(self, *snapshots: Snapshot) -> None:
+    def __init__(self, *snapshots: Snapshot | Exception) -> None:
         self._left = list(snapshots)
 
     def snapshot(self) -> Snapshot:
-        return self._left.pop(0)
+        seen = self._left.pop(0)
+        if isinstance(seen, Exception):
+            raise seen
+        return seen
 
     def timings(self) -> None:
         """There are none: figures have nothing in them."""
 
 
-def page_over(*snapshots: Snapshot, every_s: float = 0.01) -> RunPage:
-    return RunPage(cast("Watcher", Shown(*snapshots)), HOSTILE, every_s, print)
+def page_over(
+    *snapshots: Snapshot | Exception, every_s: float = 0.01, say: Callable[[str], object] = print
+) -> RunPage:
+    return RunPage(cast("Watcher", Shown(*snapshots)), HOSTILE, every_s, say)
 
 
 def state_of(page: RunPage) -> dict[str, Any]:
@@ -53,16 +58,12 @@ def state_of(page: RunPage) -> dict[str, Any]:
     return state
 
 
-def write_running(folder: Path, n_rows: int = 40) -> None:
+def write_running(folder: Path) -> None:
     """Write files of two ranks that go on."""
     for rank in range(2):
-        records = [record("FORWARD", 1 + 0.1 * i, 50.0, iteration=i) for i in range(n_rows)]
+        records = [record("FORWARD", 1 + 0.1 * i, 50.0, iteration=i) for i in range(20)]
         path = write_timing_file(folder, rank, records)
         write_sidecar(path, closed=False, end_s=time.time())
-
-
-def fails(*_: object) -> None:
-    raise ValueError(HOSTILE)
 
 
 def test_its_name_is_text_however_it_is_spelt(tmp_path: Path) -> None:
@@ -116,6 +117,12 @@ def test_before_the_first_file_it_says_so_and_then_it_shows_the_run(looked: Look
     assert looked.said == []
 
 
+def test_it_says_nothing_about_whole_files(looked: Looked) -> None:
+    page = looked.page.served(PAGE) or b""
+    assert b'id="accounting"' not in page
+    assert b'id="unknown"' not in page
+
+
 def test_a_request_makes_nothing(looked: Looked) -> None:
     page = looked.page
     assert page.served(PAGE) is page.served(PAGE)
@@ -167,10 +174,13 @@ def test_a_change_is_told_when_nobody_asked_as_it_came(monkeypatch: pytest.Monke
     assert "Rank 3 costs this run" in state_of(page)["now"]
 
 
+def ended_run() -> Snapshot:
+    return snapshot_of(2, **{f"rank{rank}": {"closed": True} for rank in range(2)})
+
+
 @pytest.mark.usefixtures("without_figures")
 def test_when_the_run_ends_the_last_figures_are_made_at_once() -> None:
-    ended = snapshot_of(2, **{f"rank{rank}": {"closed": True} for rank in range(2)})
-    page = page_over(snapshot_of(2), ended, ended)
+    page = page_over(snapshot_of(2), ended_run(), ended_run())
     page.look()
     assert state_of(page)["over"] is False
     page.look()
@@ -181,36 +191,33 @@ def test_when_the_run_ends_the_last_figures_are_made_at_once() -> None:
 
 
 @pytest.mark.usefixtures("without_figures")
-def test_a_run_that_goes_on_in_the_folder_is_followed_again(tmp_path: Path) -> None:
-    write_table(tmp_path, data_parallel(factors(40, 2)))
-    page, _ = page_of(tmp_path)
+def test_a_run_that_goes_on_is_followed_again() -> None:
+    page = page_over(ended_run(), snapshot_of(2))
     page.look()
     assert state_of(page)["over"] is True
-    write_running(tmp_path, 50)
     page.look()
     assert state_of(page)["over"] is False
 
 
 @pytest.mark.usefixtures("without_figures")
-def test_what_goes_wrong_is_on_the_page_and_is_said_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_running(tmp_path)
-    page, said = page_of(tmp_path)
-    with monkeypatch.context() as patch:
-        patch.setattr(Watcher, "snapshot", fails)
-        for _ in range(3):
-            page.look()
+def test_what_goes_wrong_is_on_the_page_and_is_said_once() -> None:
+    said = Said()
+    page = page_over(*[ValueError(HOSTILE)] * 3, snapshot_of(2), say=said.append)
+    for _ in range(3):
+        page.look()
     assert "cannot be looked at now" in state_of(page)["now"]
     assert said == [f"ValueError: {HOSTILE}"]
     page.look()
     assert "2 ranks" in state_of(page)["now"]
 
 
-def test_figures_that_cannot_be_made_leave_the_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_figures_that_cannot_be_made_leave_the_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise ValueError(HOSTILE)
+
     monkeypatch.setattr(run_page, "figures_of", fails)
-    write_running(tmp_path)
-    page, said = page_of(tmp_path)
+    said = Said()
+    page = page_over(snapshot_of(2), say=said.append)
     page.look()
     assert "2 ranks" in state_of(page)["now"]
     assert HOSTILE not in state_of(page)["now"]

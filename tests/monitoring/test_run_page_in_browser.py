@@ -182,6 +182,7 @@ def test_a_table_stays_scrolled(renewed: Renewed) -> None:
     assert renewed.reader.page.evaluate(f"{TABLE}.scrollLeft") == 60
 
 
+@pytest.mark.slow("one more gesture in a browser")
 def test_the_view_of_the_heatmap_and_the_focus_stay(renewed: Renewed) -> None:
     chosen = "document.querySelector('.views input:checked').parentElement.textContent"
     explained = "document.querySelector('#views-explained > div:not([hidden]) dt').textContent"

@@ -112,6 +112,16 @@ static void hanging(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+static void late(void)
+{
+    int mine = 1, all;
+    collectives();
+    for (int i = 0; i < 16; i++) {
+        usleep(rank == size - 1 ? 75000 : 15000);
+        MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    }
+}
+
 static void lost(void)
 {
     static int got;
@@ -129,7 +139,7 @@ int main(int argc, char **argv)
     struct { const char *name; void (*does)(void); } parts[] = {
         {"collectives", collectives}, {"messages", messages}, {"threads", threads}, {"flood", flood},
         {"duplicates", duplicates}, {"paused", paused}, {"failing", failing}, {"forking", forking}, {"lost", lost},
-        {"hanging", hanging},
+        {"hanging", hanging}, {"late", late},
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strcmp(what, parts[i].name) == 0)

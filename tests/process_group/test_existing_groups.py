@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import gc
+import os
 import weakref
 from typing import Any
 
@@ -28,33 +30,35 @@ TRAININGS = (
 )  # fmt: skip
 BY_DAY = "in order", "out of order", "a part unused", "buffers", "fp16_compress_hook"
 OTHERS = tuple(name for name in TRAININGS if name not in BY_DAY)
+WAYS = {"initialised": "init", "instrumented": "instrument"}
 RARER = "another model or option of DDP, whose buckets are named in the same way"
+
+
+@functools.cache
+def started(ways: str, *names: str) -> Results:
+    """One start, in which groups are timed in these ways, and these trainings are over them."""
+    return run_with_torchrun(2, "instrumented_group.py", ways, *names)
+
+
+def run(way: str, *names: str) -> Results:
+    """What a start was with groups that were timed in that way: of both ways, where Python times them."""
+    ways = way if os.environ.get("TIMING_LOGGER_GROUP") == "native" else "both"
+    return [rank[way] for rank in started(ways, *names)]
 
 
 @pytest.fixture(scope="module")
 def initialised() -> Results:
-    return run_with_torchrun(2, "instrumented_group.py", "init", *BY_DAY)
-
-
-@pytest.fixture(scope="module")
-def initialised_others() -> Results:
-    return run_with_torchrun(2, "instrumented_group.py", "init", *OTHERS)
+    return run("init", *BY_DAY)
 
 
 @pytest.fixture(scope="module")
 def instrumented() -> Results:
-    return run_with_torchrun(2, "instrumented_group.py", "instrument", *BY_DAY)
+    return run("instrument", *BY_DAY)
 
 
-@pytest.fixture(scope="module")
-def instrumented_others() -> Results:
-    return run_with_torchrun(2, "instrumented_group.py", "instrument", *OTHERS)
-
-
-def run_with(request: pytest.FixtureRequest, way: str, name: str) -> Results:
+def run_with(way: str, name: str) -> Results:
     """What a run was in which that training was over groups that were timed in that way."""
-    results: Results = request.getfixturevalue(way if name in BY_DAY else f"{way}_others")
-    return results
+    return run(WAYS[way], *(BY_DAY if name in BY_DAY else OTHERS))
 
 
 @pytest.fixture(params=[pytest.param("init_process_group", marks=pytest.mark.both_groups), "instrument"])
@@ -76,7 +80,7 @@ def either(request: pytest.FixtureRequest) -> Results:
 def trained(request: pytest.FixtureRequest) -> tuple[Results, str]:
     """What a run with a training was, and the training's name."""
     way, name = request.param
-    return run_with(request, way, name), name
+    return run_with(way, name), name
 
 
 def rows(rank: dict[str, Any], iteration: int) -> list[Row]:
@@ -282,8 +286,8 @@ def test_a_later_instrument_goes_on_counting_where_the_first_stopped(instrumente
 
 
 @pytest.mark.parametrize("name", [*BY_DAY, *(slow(name, RARER) for name in OTHERS)])
-def test_a_model_trains_on_after_uninstrument(name: str, request: pytest.FixtureRequest) -> None:
-    both = (run_with(request, way, name) for way in ("instrumented", "initialised"))
+def test_a_model_trains_on_after_uninstrument(name: str) -> None:
+    both = (run_with(way, name) for way in ("instrumented", "initialised"))
     for rank, by_init in zip(*both, strict=True):
         loss = rank["trainings"][name]["goes on"]
         assert loss == by_init["trainings"][name]["goes on"]

@@ -11,7 +11,6 @@ from slow import slow
 from torch_runner import run_with_torchrun
 
 both_groups = pytest.mark.both_groups  # rows; what comes out of calls is compared over one kind by day
-both_cores = pytest.mark.both_cores  # rows that a core writes; what torch returns is no matter of the core
 
 Results = list[dict[str, Any]]
 Row = dict[str, Any]
@@ -71,8 +70,14 @@ FUNCTIONAL = [  # in the order of their issue: operation, bytes, peer
 
 
 @pytest.fixture(scope="module")
-def timed() -> Results:
-    return run_with_torchrun(2, "timed_group.py", "timed", *PARTS, "sampled")
+def both_ways() -> Results:
+    """One start, in which torch's own groups do everything, and then timed ones."""
+    return run_with_torchrun(2, "timed_group.py", "both", *PARTS, "sampled")
+
+
+@pytest.fixture(scope="module")
+def timed(both_ways: Results) -> Results:
+    return [rank["timed"] for rank in both_ways]
 
 
 @pytest.fixture(
@@ -83,8 +88,8 @@ def timed_compiled(request: pytest.FixtureRequest) -> Results:
 
 
 @pytest.fixture(scope="module")
-def untimed() -> Results:
-    return run_with_torchrun(2, "timed_group.py", "untimed", *PARTS)
+def untimed(both_ways: Results) -> Results:
+    return [rank["untimed"] for rank in both_ways]
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +191,6 @@ def test_in_torchs_debug_mode_the_backend_is_torchs_wrapper_and_the_rows_are_the
 
 
 @both_groups
-@both_cores
 @pytest.mark.parametrize("name", COLLECTIVES)
 def test_a_call_that_waits_is_one_row(timed: Results, name: str) -> None:
     if name == "together all_gather" and torch.__version__.startswith("2.8."):
@@ -199,7 +203,6 @@ def test_a_call_that_waits_is_one_row(timed: Results, name: str) -> None:
 
 
 @both_groups
-@both_cores
 @pytest.mark.parametrize("name", [name for name in COLLECTIVES if name not in FUTURE_FOR_A_WORK])
 def test_a_call_in_the_background_is_a_row_and_a_wait_with_its_number(timed: Results, name: str) -> None:
     operation, size, peer = COLLECTIVES[name]
@@ -212,7 +215,6 @@ def test_a_call_in_the_background_is_a_row_and_a_wait_with_its_number(timed: Res
 
 
 @both_groups
-@both_cores
 @pytest.mark.parametrize("name", FUTURE_FOR_A_WORK)
 def test_a_call_of_which_torch_gives_a_future_alone_has_a_row_and_no_wait(timed: Results, name: str) -> None:
     operation, size, _ = COLLECTIVES[name]
@@ -222,7 +224,6 @@ def test_a_call_of_which_torch_gives_a_future_alone_has_a_row_and_no_wait(timed:
 
 
 @both_groups
-@both_cores
 def test_collectives_of_a_group_are_numbered_in_the_order_of_the_calls(timed: Results) -> None:
     called = [f"{name}, {kind}" for name in COLLECTIVES for kind in ("sync", "async")]
     for rank in timed:
@@ -230,7 +231,6 @@ def test_collectives_of_a_group_are_numbered_in_the_order_of_the_calls(timed: Re
 
 
 @both_groups
-@both_cores
 def test_no_row_has_a_negative_duration(timed: Results) -> None:
     for rank in timed:
         assert rank["shortest"] >= 0
@@ -250,7 +250,6 @@ def test_collectives_of_objects_are_the_rows_of_what_torch_sends(timed: Results,
 
 
 @both_groups
-@both_cores
 def test_a_message_of_an_object_is_its_size_and_its_bytes(timed: Results) -> None:
     sent, received = (by_number(rows(rank, "object message")) for rank in timed)
     assert [row["operation"] for row in sent] == ["ISEND", "WAIT"] * 2
@@ -271,7 +270,6 @@ EVERY_MESSAGE = "object message", "messages", "batch_isend_irecv", "any source"
 
 
 @both_groups
-@both_cores
 def test_messages_have_a_number_for_each_direction_and_peer(timed: Results) -> None:
     for sender, receiver in ((0, 1), (1, 0)):
         sent = messages(timed[sender], "ISEND", receiver, EVERY_MESSAGE)
@@ -283,7 +281,6 @@ def test_messages_have_a_number_for_each_direction_and_peer(timed: Results) -> N
 
 
 @both_groups
-@both_cores
 def test_a_wait_for_a_message_has_its_number_and_peer(timed: Results) -> None:
     for rank in timed:
         for label in EVERY_MESSAGE:
@@ -313,7 +310,6 @@ def test_a_receive_from_any_source_says_from_whom_it_was(four: Results) -> None:
 
 
 @both_groups
-@both_cores
 def test_a_message_whose_peer_is_given_by_name_has_peer_and_number(timed: Results) -> None:
     before = len(messages(timed[0], "ISEND", 1, EVERY_MESSAGE))
     (sent, *_), (received, *_) = rows(timed[0], "by names"), rows(timed[1], "by names")
@@ -344,7 +340,6 @@ def test_functional_collectives_are_rows_if_they_are_compiled(timed_compiled: Re
 
 
 @both_groups
-@both_cores
 def test_a_coalesced_functional_call_is_one_row(timed: Results) -> None:
     for rank in timed:
         issued, waited = by_number(rows(rank, "functional coalesced"))
@@ -445,7 +440,6 @@ def test_a_number_names_the_same_collective_on_every_rank(timed: Results, four: 
 
 
 @both_groups
-@both_cores
 def test_calls_that_are_not_sampled_count(timed: Results) -> None:
     for rank in timed:
         first = [row for row in rows(rank, "sampled") if row["operation"] == "ALLREDUCE"]
@@ -457,7 +451,6 @@ def test_calls_that_are_not_sampled_count(timed: Results) -> None:
 
 
 @both_groups
-@both_cores
 def test_messages_that_are_not_sampled_count_from_any_source_too(timed: Results) -> None:
     sent = messages(timed[0], "ISEND", 1, ("sampled",))
     received = messages(timed[1], "IRECV", 0, ("sampled",))

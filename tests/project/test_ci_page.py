@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -80,16 +81,13 @@ def test_what_the_page_shows_of_the_json_is_in_it(capsys: pytest.CaptureFixture[
     assert {key: printed[key] for key in shown} == shown
 
 
-@pytest.fixture(scope="module")
-def sides(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Three runs each of a program, of it again, and of a slower one, as the script takes them."""
-    folder = tmp_path_factory.mktemp("runs")
-    return {
-        name: ",".join(
-            map(str, write_runs(folder / name, 3, noise=0.001, longer_ms={"FORWARD": ms}, n_steps=15))
-        )
-        for name, ms in (("before", 0.0), ("same", 0.0), ("after", 5.0))
-    }
+BY_COMPARE = pytest.mark.slow("the exit codes of compare --fail-on are quick")
+
+
+def runs(folder: Path, longer_ms: float = 0.0) -> str:
+    """Write three runs of a program, and return them as the script takes them."""
+    written = write_runs(folder, 3, noise=0.001, longer_ms={"FORWARD": longer_ms}, n_steps=8)
+    return ",".join(map(str, written))
 
 
 def code_of_the_script(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> object:
@@ -99,19 +97,16 @@ def code_of_the_script(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> obje
     return end.value.code
 
 
-def test_the_script_exits_with_1_if_steps_are_longer(
-    sides: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert code_of_the_script(monkeypatch, sides["after"], sides["before"]) == 1
+@BY_COMPARE
+def test_the_script_exits_with_1_if_steps_are_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    after, before = runs(tmp_path / "after", longer_ms=5.0), runs(tmp_path / "before")
+    assert code_of_the_script(monkeypatch, after, before) == 1
 
 
-@pytest.mark.slow(
-    "the script ends with the other code, and compare itself is tested with runs that are alike"
-)
-def test_the_script_exits_with_0_if_they_are_not(
-    sides: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert code_of_the_script(monkeypatch, sides["same"], sides["before"]) == 0
+@BY_COMPARE
+def test_the_script_exits_with_0_if_they_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    same, before = runs(tmp_path / "same"), runs(tmp_path / "before")
+    assert code_of_the_script(monkeypatch, same, before) == 0
 
 
 def test_the_workflow_may_do_no_more_than_read_and_ends() -> None:

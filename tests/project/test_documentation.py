@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from limits import PROCESS_S
+from limits import JOB_S, PROCESS_S
 from mpi_runner import run_on_ranks
 from places import ROOT, TESTS
 from processes import run_warm
@@ -62,6 +63,7 @@ LEFT_OUT = "...\n"
 ANSWERS: dict[str, str] = {}
 MAKE_TARGETS = set(re.findall(r"^make ([\w-]+)", TEXTS["README"], re.MULTILINE))
 MOST_LINES = 180
+RANKS = 2
 
 
 def test_the_readme_is_read_in_two_minutes() -> None:
@@ -93,23 +95,62 @@ for path in sys.argv[1:]:
 """Runs the snippets that it is told of, each in a process and folder of its own."""
 
 
-@pytest.fixture(scope="module")
-def alone(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The files of the snippets that are programs of one process; those of the chosen tests have run."""
+IN_ONE_JOB = """
+import os, sys, traceback
+from mpi4py import MPI
+
+for path in sys.argv[1:]:
+    os.chdir(os.path.dirname(path))
+    try:
+        exec(compile(open(path).read(), path, "exec"), {"__name__": "__main__"})
+    except BaseException:
+        with open(f"{path}.stderr", "a") as file:
+            traceback.print_exc(file=file)
+        MPI.COMM_WORLD.Abort(1)  # the others may wait for this rank
+    open(f"{path}.ended-on-{MPI.COMM_WORLD.rank}", "w").close()
+"""
+"""Runs the snippets that it is told of on the ranks of one job, as a start takes most of the time."""
+
+
+def files_of(
+    chosen: Callable[[str], bool], request: pytest.FixtureRequest, folders: pytest.TempPathFactory
+) -> dict[str, Path]:
+    """Write the snippets of such a kind that the tests which are run want, each in a folder of its own."""
     tests = [item for item in request.session.items if item.path == request.path]
     names = {item.callspec.params.get("name") for item in tests if hasattr(item, "callspec")}
     paths = {}
     for name, snippet in SNIPPETS.items():
-        if name in names and not is_of_ranks(snippet):
-            paths[name] = folder_with_sample(tmp_path_factory.mktemp(name)) / "snippet.py"
+        if name in names and chosen(snippet):
+            paths[name] = folder_with_sample(folders.mktemp(name)) / "snippet.py"
             paths[name].write_text(snippet)
+    return paths
+
+
+@pytest.fixture(scope="module")
+def alone(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The files of the snippets that are programs of one process; those of the chosen tests have run."""
+    paths = files_of(lambda snippet: not is_of_ranks(snippet), request, tmp_path_factory)
     run = run_warm(ONE_AFTER_THE_OTHER, *paths.values(), timeout_s=4 * PROCESS_S)
     assert run.returncode == 0, run.stderr
     return paths
 
 
+@pytest.fixture(scope="module")
+def of_mpi(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The files of the snippets for mpi4py; those of the chosen tests have run, up to one that failed."""
+    paths = files_of(lambda snippet: "mpi4py" in snippet, request, tmp_path_factory)
+    program = tmp_path_factory.mktemp("job") / "snippets.py"
+    program.write_text(IN_ONE_JOB)
+    run_on_ranks(RANKS, program, *map(str, paths.values()), limit_s=2 * JOB_S)
+    return paths
+
+
 def is_of_ranks(snippet: str) -> bool:
     return "mpi4py" in snippet or 'os.environ["RANK"]' in snippet
+
+
+def said_in(path: Path) -> str:
+    return path.read_text() if path.exists() else "a snippet before it ended the job"
 
 
 def folder_with_sample(folder: Path) -> Path:
@@ -125,13 +166,14 @@ def test_a_snippet_runs_as_it_stands(name: str, tmp_path: Path, request: pytest.
         path = request.getfixturevalue("alone")[name]
         assert Path(f"{path}.status").read_text() == "0", Path(f"{path}.stderr").read_text()
         return
-    program = f"import os; os.chdir({str(folder_with_sample(tmp_path))!r})\n{snippet}"
     if "mpi4py" in snippet:
-        (tmp_path / "snippet.py").write_text(program)
-        assert run_on_ranks(2, tmp_path / "snippet.py").returncode == 0
-    else:
-        (tmp_path / "snippet.py").write_text(program)
-        assert run_under_torchrun(2, tmp_path / "snippet.py").returncode == 0
+        path = request.getfixturevalue("of_mpi")[name]
+        ended = [Path(f"{path}.ended-on-{rank}").exists() for rank in range(RANKS)]
+        assert ended == [True] * RANKS, said_in(Path(f"{path}.stderr"))
+        return
+    program = f"import os; os.chdir({str(folder_with_sample(tmp_path))!r})\n{snippet}"
+    (tmp_path / "snippet.py").write_text(program)
+    assert run_under_torchrun(RANKS, tmp_path / "snippet.py").returncode == 0
 
 
 @pytest.mark.parametrize("page", sorted(SYMPTOMS))

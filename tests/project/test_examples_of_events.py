@@ -19,7 +19,6 @@ import pytest
 from http_receivers import receiving, status
 from limits import LIMIT_S
 from places import ROOT
-from slow import slow as slow_param
 
 from timing_logger.analysis import Verdict
 from timing_logger.engine.changes import Change
@@ -72,6 +71,9 @@ def calls_in(scontrol: Path) -> list[list[str]]:
     return [json.loads(line) for line in scontrol.read_text().splitlines()]
 
 
+ONE_MORE = pytest.mark.slow("a rarer case of the script; what it drains, and what it leaves alone, is quick")
+
+
 def test_the_node_of_a_slow_rank_is_drained_once_though_the_event_comes_twice(scontrol: Path) -> None:
     run = told(scontrol, [slow(), slow()], "--drain")
     assert calls_in(scontrol) == [CALLED]
@@ -93,18 +95,21 @@ def test_what_is_not_certain_drains_nothing(scontrol: Path) -> None:
     assert calls_in(scontrol) == []
 
 
+@ONE_MORE
 def test_no_more_nodes_are_drained_than_allowed(scontrol: Path) -> None:
     run = told(scontrol, [slow(ranks=(2, 3, 1))], "--drain", "--most", "2")
     assert [call[1] for call in calls_in(scontrol)] == ["NodeName=n2", "NodeName=n3"]
     assert "n1 is left alone" in run.stdout
 
 
+@ONE_MORE
 def test_a_torn_line_is_said_and_the_next_is_read(scontrol: Path) -> None:
     run = told(scontrol, ['{"version": 1, "id', "[]", "{}", slow()], "--drain")
     assert calls_in(scontrol) == [CALLED]
     assert run.stderr.count("this is no event") == 2
 
 
+@ONE_MORE
 def test_that_scontrol_fails_is_said(scontrol: Path) -> None:
     (scontrol.parent / "bin" / "scontrol").write_text("#!/bin/sh\nexit 1\n")
     assert "n2 was not drained" in told(scontrol, [slow()], "--drain").stderr
@@ -138,9 +143,8 @@ def test_a_webhook_reaches_it_with_the_token(scontrol: Path) -> None:
     assert calls_in(scontrol) == [CALLED]
 
 
-@pytest.mark.parametrize(
-    "headers", [slow_param({}, "as of a wrong one"), {"Authorization": "Bearer guessed"}]
-)
+@pytest.mark.slow("the token that is right is quick")
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer guessed"}])
 def test_whoever_does_not_know_the_token_drains_nothing(headers: dict[str, str], scontrol: Path) -> None:
     with listening(scontrol) as (url, _), pytest.raises(NotDelivered, match="it answers 401"):
         Webhook(url, headers=headers).receive(slow())

@@ -14,8 +14,10 @@ from processes import run_python, run_warm
 from slow import slow
 
 PACKAGES = ["timing_logger", "allreduce_instrumentation"]
+OFFERED = [*PACKAGES, "timing_logger.compat"]
 
 
+@pytest.mark.slow("make lint asks the same of import-linter")
 def test_imports_keep_the_contracts() -> None:
     """Those of import-linter, in ``pyproject.toml``."""
     pytest.importorskip("importlinter", reason="import-linter is not installed (pip install '.[test]')")
@@ -44,10 +46,9 @@ def test_importing_brings_nothing_heavy(package: str) -> None:
     assert run.stdout == "[]\n", run.stderr
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_every_public_name_can_be_had_without_a_warning(package: str) -> None:
-    had = f"import {package}; [getattr({package}, name) for name in {package}.__all__]"
-    run = run_warm(f"import warnings; warnings.simplefilter('error'); {had}")
+def test_every_public_name_can_be_had_without_a_warning() -> None:
+    had = "\n".join(f"import {one}; [getattr({one}, name) for name in {one}.__all__]" for one in OFFERED)
+    run = run_warm(f"import warnings; warnings.simplefilter('error')\n{had}")
     assert run.returncode == 0, run.stderr
 
 
@@ -66,7 +67,7 @@ def test_an_error_can_be_caught_by_its_name_in_the_package() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    [slow("timing_logger", "that each name can be had without a warning is quick"), "timing_logger.compat"],
+    [slow(module, "that each name can be had without a warning is quick") for module in OFFERED],
 )
 def test_importing_what_is_offered_now_warns_of_nothing(module: str) -> None:
     run = run_python(f"import warnings; warnings.simplefilter('error'); from {module} import *")

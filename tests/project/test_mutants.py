@@ -76,8 +76,8 @@ def test_annotations_docstrings_what_is_logged_and_representations_are_left_alon
 
 def test_each_mutant_of_a_module_is_another_program() -> None:
     source = (ROOT / "timing_logger" / "cells.py").read_bytes()
-    mutants = mutants_of(FILE, source)[::7]
-    assert len({ast.dump(ast.parse(mutant.applied(source))) for mutant in mutants}) == len(mutants) > 20
+    mutants = mutants_of(FILE, source)[::14]
+    assert len({ast.dump(ast.parse(mutant.applied(source))) for mutant in mutants}) == len(mutants) > 10
 
 
 def of_lines(count: int) -> list[Mutant]:
@@ -172,6 +172,7 @@ def test_a_test_that_fails_without_the_mutant_too_is_no_witness(tmp_path: Path) 
     assert "1 deselected" in line
 
 
+@pytest.mark.slow("it makes a copy and starts Python in it, as each use does")
 def test_a_copy_in_which_the_packages_of_the_checkout_would_be_imported_is_refused(tmp_path: Path) -> None:
     root = two_lines(tmp_path / "repository", ITS_TEST)
     with pytest.raises(AssertionError, match="timing_logger would be imported from"):

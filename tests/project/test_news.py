@@ -83,6 +83,7 @@ def released(checkout: Path, version: str) -> str:
     return (checkout / "CHANGELOG.md").read_text()
 
 
+@pytest.mark.slow("it starts towncrier, whose work it is; that each file of news can be sorted is quick")
 def test_a_release_sorts_the_news_by_kind_and_uses_them_up(checkout: Path) -> None:
     of_each = [f"### {kind.capitalize()}\n\n- A thing was {kind}:\n  at last.\n\n" for kind in KINDS]
     changelog = released(checkout, "0.3.0")

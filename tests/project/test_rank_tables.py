@@ -32,7 +32,7 @@ records = st.lists(
 )
 
 
-@few_examples(8)
+@few_examples(4)
 @given(st.lists(records, min_size=1, max_size=3))
 def test_a_table_that_is_made_quickly_is_that_which_is_read(ranks: list[list[Record]]) -> None:
     numbers = [1 + rank % 2 for rank in range(len(ranks))]

@@ -104,7 +104,7 @@ def test_a_tag_is_published_once_all_that_is_published_was_made_and_checked() ->
 def test_a_release_is_refused_whose_tag_is_not_the_version(tmp_path: Path) -> None:
     (command,) = [step["run"] for step in steps_of(RELEASE) if "GITHUB_REF_NAME" in step.get("run", "")]
     (tmp_path / "python").symlink_to(sys.executable)
-    for tag, code in ((f"v{stated('version')}", 0), (stated("version"), 1), ("v0.0.1", 1)):
+    for tag, code in ((f"v{stated('version')}", 0), ("v0.0.1", 1)):
         if sys.version_info >= (3, 11):  # the workflow's Python has tomllib
             environment = {**os.environ, "GITHUB_REF_NAME": tag, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
             run = subprocess.run(

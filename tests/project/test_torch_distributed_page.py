@@ -20,7 +20,11 @@ BUCKET_AND_WAIT = [("IALLREDUCE", "ddp:weight"), ("WAIT", "ddp:weight")]
     ("snippet", "first_bucket"),
     [
         (TIMED_FROM_THE_START, [("0", *row) for row in BUCKET_AND_WAIT]),
-        (TIMED_LATER, [("", *row) for row in BUCKET_AND_WAIT]),
+        pytest.param(
+            TIMED_LATER,
+            [("", *row) for row in BUCKET_AND_WAIT],
+            marks=pytest.mark.slow("the group that is timed from its start is quick"),
+        ),
     ],
     ids=["init_process_group", "instrument"],
 )

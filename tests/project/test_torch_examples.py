@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shlex
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
 import pytest
 import warm
+from _torch_training import add_training_options, checked
 from limits import PROCESS_S, scaled
 from places import ROOT
 from slow import slow
@@ -34,6 +37,12 @@ BY_DDP = "the training with DDP is quick; that FSDP2 is recorded is tested with 
 BOTH = pytest.mark.parametrize("example", ["train_ddp", slow("train_fsdp2", BY_DDP)])
 
 
+@cache
+def rows_in(log_dir: Path) -> pd.DataFrame:
+    """Return the rows of a training that has ended: many tests look at them, and none changes them."""
+    return read_timings(log_dir)
+
+
 class Trained(NamedTuple):
     """What an example printed, and where its timing files are."""
 
@@ -42,7 +51,7 @@ class Trained(NamedTuple):
 
     @property
     def timings(self) -> pd.DataFrame:
-        return read_timings(self.log_dir)
+        return rows_in(self.log_dir)
 
     @property
     def of_training(self) -> pd.DataFrame:
@@ -166,17 +175,18 @@ def test_the_delayed_rank_waits_least_in_what_comes_first_after_its_delay(
     assert per_step.median().idxmin() == DELAYED
 
 
-@pytest.mark.parametrize(
-    "example", ["train_ddp", slow("train_fsdp2", "the same command, at the end of both")]
-)
-def test_the_command_it_ends_with_says_where_the_time_went(
-    trained: dict[str, Trained], example: str, capsys: pytest.CaptureFixture[str]
+@BOTH
+def test_it_ends_with_the_command_that_says_where_the_time_went(
+    trained: dict[str, Trained], example: str
 ) -> None:
-    stdout, log_dir = trained[example]
-    hint = re.search(r"timing-logger (summary .+)$", stdout)
-    assert hint is not None, stdout
-    assert hint[1] == f"summary {log_dir}"
-    assert main(hint[1].split()) == 0
+    assert trained[example].stdout.rstrip().endswith(f"timing-logger summary {trained[example].log_dir}")
+
+
+@pytest.mark.slow("that an example ends with this command is quick, and so is what it prints")
+def test_the_command_it_ends_with_says_where_the_time_went(
+    trained: dict[str, Trained], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["summary", str(trained["train_ddp"].log_dir)]) == 0
     assert "BACKWARD" in capsys.readouterr().out
 
 
@@ -189,6 +199,45 @@ def test_accumulated_gradients_travel_once_per_step(tmp_path: Path) -> None:
     per_step = rows.groupby(["operation", "layer_name", "rank", "iteration"]).size()
     assert set(per_step["FORWARD"]) == set(per_step["BACKWARD"]) == {3}
     assert set(per_step["IALLREDUCE"]) == {1}
+
+
+def options_of(monkeypatch: pytest.MonkeyPatch, *arguments: str, **environment: str) -> argparse.Namespace:
+    """What both examples make of their options."""
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "argv", ["an example.py", *arguments])
+    parser = argparse.ArgumentParser()
+    add_training_options(parser, "logs")
+    return checked(parser)
+
+
+def test_options_are_refused_without_torchrun_and_it_says_how_to_start_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        options_of(monkeypatch)
+    said = capsys.readouterr().err
+    assert shlex.split(said.partition("start it with ")[2]) == [
+        "torchrun", "--nproc-per-node", "4", "an example.py",
+    ]  # fmt: skip
+
+
+def test_a_straggler_that_is_no_rank_is_no_option(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        options_of(monkeypatch, "--straggler", "2:30", RANK="0", WORLD_SIZE="2")
+    assert "argument --straggler: there is no rank 2 among 2 ranks" in capsys.readouterr().err
+
+
+def test_options_have_the_rank_that_torchrun_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = options_of(monkeypatch, "--straggler", "1:30", RANK="1", WORLD_SIZE="2")
+    assert (options.rank, options.world_size, options.straggler.rank) == (1, 2, 1)
+
+
+OPTIONS_ARE_QUICK = "one more program; what is refused of its options is quick without one"
 
 
 def refusal_of(name: str, *options: str, **environment: str) -> str:
@@ -206,7 +255,8 @@ def refusal_of(name: str, *options: str, **environment: str) -> str:
     return run.stderr
 
 
-@pytest.mark.parametrize("example", ["train_ddp", slow("train_fsdp2", "both ask the same function")])
+@pytest.mark.slow(OPTIONS_ARE_QUICK)
+@pytest.mark.parametrize("example", ["train_ddp", "train_fsdp2"])
 def test_an_example_that_is_started_without_torchrun_says_how(example: str) -> None:
     said = refusal_of(example)
     *command, path = shlex.split(said.partition("start it with ")[2])
@@ -214,6 +264,7 @@ def test_an_example_that_is_started_without_torchrun_says_how(example: str) -> N
     assert Path(path).name == f"{example}.py"
 
 
+@pytest.mark.slow(OPTIONS_ARE_QUICK)
 def test_a_straggler_that_is_no_rank_is_refused_before_training(tmp_path: Path) -> None:
     options = ["--straggler", "2:30", "--log-dir", str(tmp_path / "logs")]
     said = refusal_of("train_ddp", *options, RANK="0", WORLD_SIZE="2")

@@ -50,6 +50,7 @@ def test_no_process_that_only_records_looks_the_version_up() -> None:
     assert run.stdout == "False\n", run.stderr
 
 
+@pytest.mark.slow("a rarer case; the version of what is installed is quick")
 def test_a_folder_that_is_not_installed_has_no_version(tmp_path: Path) -> None:
     # Not from here: beside the package lies what pip writes of it, if it is installed from this folder.
     (tmp_path / "timing_logger").symlink_to(ROOT / "timing_logger")

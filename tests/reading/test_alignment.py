@@ -365,6 +365,7 @@ def test_a_clock_that_drifts_steadily_is_followed_exactly_between_measurements(
 # -- what is said of it ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow("that a step is found is quick")
 @pytest.mark.parametrize("question", ["waits", slow("trace", "as of waits"), slow("summary", "as of waits")])
 def test_the_command_line_says_whose_clock_was_stepped(
     question: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -377,6 +378,7 @@ def test_the_command_line_says_whose_clock_was_stepped(
     assert "timing-rank0.csv: its clock" not in said
 
 
+@pytest.mark.slow("that drift is no step is quick")
 @pytest.mark.parametrize("question", ["waits", slow("summary", "as of waits")])
 def test_the_command_line_says_nothing_of_clocks_that_only_drift(
     question: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

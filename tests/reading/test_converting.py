@@ -158,6 +158,7 @@ def test_durations_that_come_again_take_little_space(tmp_path: Path) -> None:
     assert taken < 3 * len(durations_ms)
 
 
+@pytest.mark.slow("a large file")
 def test_parquet_is_large_where_what_it_was_made_from_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,6 +84,7 @@ def test_epochs_far_apart_tell_steps_apart_exactly(tmp_path: Path, value: int) -
     ]
 
 
+@pytest.mark.slow("what is said of them is text")
 def test_numbers_that_count_as_blank_are_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,6 +102,7 @@ def test_what_was_left_out_of_a_sidecar_is_still_named_in_parquet(tmp_path: Path
 ALL_COMMANDS = pytest.mark.slow("all commands, and more random mutations of the same kind")
 
 
+@pytest.mark.slow("random sidecars")
 @pytest.mark.parametrize(
     ("seed", "commands"),
     [

@@ -46,6 +46,7 @@ def _damaged(path: Path, name: str) -> bytes:
     return bytes(data)
 
 
+@pytest.mark.slow("hundreds of flipped bits")
 @pytest.mark.parametrize("part", ["pages", "footer"])
 def test_no_flipped_bit_changes_what_is_read(sound: Path, tmp_path: Path, part: str) -> None:
     data, chance = sound.read_bytes(), random.Random(part)

@@ -111,6 +111,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.slow("starts and kills a process; parts as they then are are quick")
 def test_of_a_process_that_is_killed_every_part_is_read(tmp_path: Path) -> None:
     assert run_python(KILLED, tmp_path).returncode == -signal.SIGKILL
     with warnings.catch_warnings():
@@ -360,6 +361,7 @@ def test_a_run_is_watched_from_one_part_into_the_next(tmp_path: Path) -> None:
     assert (rank.written, rank.iteration) == (11, 9)
 
 
+@pytest.mark.slow("to watch from one part into the next is quick")
 def test_who_begins_to_watch_sees_the_parts_before_the_last_too(tmp_path: Path) -> None:
     split(write_timing_file(tmp_path, 0, [record(iteration=i) for i in range(30)]), 10)
     (rank,) = Watcher(tmp_path, ENDLESS_S).snapshot().ranks

@@ -58,6 +58,7 @@ def test_the_collector_stays_on_or_off(monkeypatch: pytest.MonkeyPatch, enabled:
         (gc.enable if was else gc.disable)()
 
 
+@pytest.mark.slow("an error that only a hook can raise; that the collector stays on or off is quick")
 def test_the_collector_is_on_again_after_a_hook_that_audits_refused() -> None:
     refusing = (
         "import gc, sys\n"

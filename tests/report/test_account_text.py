@@ -27,6 +27,8 @@ from timing_logger.report._account_figures import AccountFigures
 from timing_logger.report._shares import percents
 from timing_logger.report.account_text import most_waited_for
 from timing_logger.report.html import report_html
+from timing_logger.report.html._account import account_chart
+from timing_logger.report.html._findings import Findings
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
@@ -205,7 +207,20 @@ def test_the_table_of_ranks_in_a_summary_has_the_parts_of_the_account() -> None:
     assert of_ranks
 
 
-@pytest.mark.parametrize("seed", [2, *(slow(seed, "more random runs") for seed in range(50) if seed != 2)])
+def test_the_tables_of_the_page_have_the_figures_of_the_text() -> None:
+    timings = crowd(5, 8, slow=2)
+    totals, _, matrix, *_ = account_text(analysis.account(timings), 100).split("\n\n")
+    of_page = account_chart(Findings.of(timings))
+    of_ranks = re.findall(IN_TEXT, totals, re.MULTILINE)
+    shown = [(row[0], [cell for cell in row if cell.endswith("%")][:4]) for row in of_page.ranks.rows]
+    assert shown == [(rank, parts.split()[:4]) for rank, parts in of_ranks]
+    assert of_ranks
+    (waiting,) = of_page.waiting
+    assert waiting.rows == [line.split() for line in re.findall(r"^(?:\d+|all) .*$", matrix, re.MULTILINE)]
+
+
+@pytest.mark.slow("that the command takes the account, and that text and page show the same, is quick")
+@pytest.mark.parametrize("seed", range(50))
 def test_waits_and_the_page_show_the_account_of_the_analysis(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
 ) -> None:
@@ -275,6 +290,7 @@ def test_every_bar_is_whole_and_of_many_ranks_the_rest_has_one(n_ranks: int) -> 
         assert sum(ms) == pytest.approx(float(whole[2]), abs=0.05 * len(ms))
 
 
+@pytest.mark.slow("test_page.py has such names in all sections")
 def test_a_name_that_is_markup_stays_text_in_a_bar() -> None:
     page = section(page_of(row(0, "</i><b>load</b>", 0, 4), row(0, '" onclick="x', 4, 6)))
     assert "<b>load" not in page

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -10,8 +12,9 @@ from coinciding_counters.hosts import host_table
 from coinciding_counters.runs import Run, lived, simulated, slow_transfers
 from slow import slow
 
-from timing_logger.analysis import stragglers
-from timing_logger.report.cause_text import what_was_sought
+from timing_logger.analysis import Verdict, stragglers
+from timing_logger.analysis.causes.cause import Cause, Sought
+from timing_logger.report.cause_text import cause_sentence, what_was_sought
 from timing_logger.report.verdict_text import stragglers_text
 from timing_logger.report.verdict_wording import particulars, verdict_sentence, what_next
 
@@ -43,14 +46,24 @@ def test_a_run_that_loses_a_twentieth_is_never_said_to_have_no_slow_rank_and_not
     assert (said == "Verdict: no rank is slow.") <= (_lost_share(run) < 0.055)  # what is known of first steps
 
 
-def test_a_loss_to_nobody_says_that_no_counters_were_looked_at() -> None:
+def test_a_loss_to_nobody_says_what_was_looked_at() -> None:
+    lost = Verdict(verdict="healthy", lost_in_turn=0.12)
+    assert particulars(lost).endswith("Why is not known: no host counters were looked at.")
+    sought = Sought(("cpu_mhz", WAIT), ranks=8, stretches=30, stretch_s=1.0, chance=0.5)
+    said = particulars(replace(lost, sought=sought))
+    assert said.endswith("none of 2 host counters goes with it more than by chance.")
+
+
+@pytest.mark.slow("a whole run; what is said of such a verdict is tried above")
+def test_a_run_that_loses_time_to_nobody_is_said_to_have_no_counters() -> None:
     rng = np.random.default_rng(1)
     own_ms = 100 * np.exp(rng.normal(0.0, 0.2, (100, 8)))
     said = particulars(stragglers(lived(own_ms, np.zeros_like(own_ms)).timings))
     assert said.endswith("Why is not known: no host counters were looked at.")
 
 
-def test_a_loss_to_nobody_says_how_many_counters_do_not_go_with_it() -> None:
+@pytest.mark.slow("a whole run; what is said of such a verdict is tried above")
+def test_a_run_that_loses_time_to_nobody_says_how_many_counters_do_not_go_with_it() -> None:
     rng = np.random.default_rng(1)
     own_ms = 100 * np.exp(rng.normal(0.0, 0.2, (300, 8)))
     run = lived(own_ms, np.zeros_like(own_ms))
@@ -59,10 +72,24 @@ def test_a_loss_to_nobody_says_how_many_counters_do_not_go_with_it() -> None:
     assert particulars(verdict).endswith("none of 2 host counters goes with it more than by chance.")
 
 
-def test_what_coincides_stands_in_the_sentence_of_the_verdict_once_and_says_where_to_look() -> None:
+class Explained(NamedTuple):
+    """A run of which one rank waits for processors, and the verdict on it."""
+
+    run: Run
+    verdict: Verdict
+
+
+@pytest.fixture(scope="module")
+def explained() -> Explained:
     rng = np.random.default_rng(5)
     run = simulated(rng, course="from then on", step_ms=2000, run_s=200)
-    verdict = stragglers(run.timings, host=host_table(run, rng, WAIT))
+    return Explained(run, stragglers(run.timings, host=host_table(run, rng, WAIT)))
+
+
+def test_what_coincides_stands_in_the_sentence_of_the_verdict_once_and_says_where_to_look(
+    explained: Explained,
+) -> None:
+    run, verdict = explained
     assert verdict.cause is not None
     slow, other = verdict.cause.slow, verdict.cause.other
     assert f"slow steps, rank 2 waited for a processor, typically {verdict.cause.in_slow:.0f} of the" in (
@@ -77,16 +104,32 @@ def test_what_coincides_stands_in_the_sentence_of_the_verdict_once_and_says_wher
     assert text.count("What coincides") == 1
 
 
-def test_why_says_what_was_looked_at_also_if_nothing_was() -> None:
+def test_why_says_what_was_looked_at_also_if_nothing_was(explained: Explained) -> None:
     assert what_was_sought(None) == "No host counters were looked at."
-    rng = np.random.default_rng(5)
-    run = simulated(rng, course="for a while")
-    sought = stragglers(run.timings, host=host_table(run, rng)).sought
-    said = what_was_sought(sought)
+    said = what_was_sought(explained.verdict.sought)
     assert said.startswith("Looked at for what coincides: ")
     assert "of 4 ranks in " in said
 
 
+NAN = float("nan")
+EVENTS = Cause(
+    "network-loss", "tcp_retransmits", (2,), "coincides", states_time=False, slow=8, slow_with=7, other=90,
+    other_with=0, delay_ms=5.0, in_slow=12.5, in_others=0.0, covered_share=NAN, time_share=NAN, chance=0.001,
+    stretch_steps=1, stretch_s=1.0, runnable=NAN, usable_cores=NAN,
+)  # fmt: skip
+"""A cause that a counter of events shows."""
+
+
+def test_events_are_told_per_second_and_bytes_have_their_unit() -> None:
+    assert cause_sentence(EVENTS) == (
+        "What coincides: in 7 of its 8 slow steps, rank 2 had TCP segments sent again, typically 12.5 per "
+        "second (tcp_retransmits); as much in none of its 90 others."
+    )
+    written = cause_sentence(EVENTS._replace(counter="process_written_kb", in_slow=2.5e6))
+    assert "typically 2.5 GB per second (process_written_kb)" in written
+
+
+@pytest.mark.slow("a whole run; how events are told is tried above")
 def test_what_goes_with_slow_transfers_is_said_of_the_rank_that_has_it() -> None:
     rng = np.random.default_rng(10)
     run = slow_transfers(rng, run_s=200)
@@ -97,7 +140,8 @@ def test_what_goes_with_slow_transfers_is_said_of_the_rank_that_has_it() -> None
     assert "per second (tcp_retransmits)" in said
 
 
-def test_bytes_have_their_unit() -> None:
+@pytest.mark.slow("a whole run; the unit of bytes is tried above")
+def test_bytes_of_a_run_have_their_unit() -> None:
     run, rng = simulated(np.random.default_rng(5), course="coming and going"), np.random.default_rng(6)
     host = host_table(run, rng, "process_written_kb")
     host["process_written_kb"] *= 1e4

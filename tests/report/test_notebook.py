@@ -98,6 +98,7 @@ def page_in(shown: str) -> str:
     return unescape(found[1])
 
 
+@pytest.mark.slow("names on the page are quick")
 def test_names_cannot_end_the_frame(shown: str) -> None:
     assert shown.count("<") == 2
 

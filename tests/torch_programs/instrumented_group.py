@@ -1,7 +1,7 @@
 """Two ranks under torchrun: whose bucket or module a row is, for groups that are timed in either way.
 
 Arguments: ``init`` for groups of ``init_process_group`` of the package, ``instrument`` for groups that torch
-has made before; and the trainings, all if none is named. The names of a DDP model's buckets are compared
+has made before, ``both`` for these and then those; and the trainings, all if none is named. The names of a DDP model's buckets are compared
 with what a communication hook is told on the same model. Every training has iterations of its own, by which
 its rows are found in the end: those of a bucket may come a moment after its backward pass.
 """
@@ -30,7 +30,8 @@ from timing_logger.record import Record
 from timing_logger.recording.logger import TimingLogger
 from timing_logger.sinks.memory import MemorySink
 
-BY_INSTRUMENT = sys.argv[1] == "instrument"
+WAYS = ("instrument", "init") if sys.argv[1] == "both" else (sys.argv[1],)
+BY_INSTRUMENT: bool  # or by init_process_group: how groups are timed now
 STEPS = 5
 A_TRAINING = 100
 """Iterations of the first training begin at 0, of the second at 100, ..."""
@@ -418,26 +419,37 @@ OTHERS: dict[str, Callable[[int], Any]] = {
     "sharded": sharded,
 }
 
-untimed = untimed_trainings()
-if not BY_INSTRUMENT:
-    # in a part of the store of its own: under the old names a rank finds where the others listened before
-    store = dist.PrefixStore("timed", dist.distributed_c10d._get_default_store())
-    dist.destroy_process_group()
-    allreduce_instrumentation.init_process_group(
-        "gloo", timing_logger=logger, store=store, rank=rank, world_size=size
-    )
-results: dict[str, Any] = {"not initialised": not_initialised, "trainings": trainings(untimed)}
-if BY_INSTRUMENT:
-    OTHERS["calls"] = calls
-for number, (name, check) in enumerate(OTHERS.items(), start=len(CASES)):
+
+def all_of_it(untimed: dict[str, list[float]]) -> dict[str, Any]:
+    results: dict[str, Any] = {"not initialised": not_initialised, "trainings": trainings(untimed)}
+    checks = {**OTHERS, "calls": calls} if BY_INSTRUMENT else OTHERS
+    for number, (name, check) in enumerate(checks.items(), start=len(CASES)):
+        logger.set_current_iteration(-1)
+        results[name] = {"found": check(number * A_TRAINING), "iteration": number * A_TRAINING}
     logger.set_current_iteration(-1)
-    results[name] = {"found": check(number * A_TRAINING), "iteration": number * A_TRAINING}
-logger.set_current_iteration(-1)
-results["refused"] = refused()
-results["changed at the end"] = class_after_use()
-results["rows"] = rows()
+    results["refused"] = refused()
+    results["changed at the end"] = class_after_use()
+    return {**results, "rows": rows()}
+
+
+untimed = untimed_trainings()
+found: dict[str, Any] = {}
+for way in WAYS:
+    BY_INSTRUMENT = way == "instrument"
+    if found:
+        logger.close()
+        sink = MemorySink()
+        logger = TimingLogger(rank, None, sinks=[sink])
+    if not BY_INSTRUMENT:
+        # in a part of the store of its own: under the old names a rank finds where the others listened before
+        store = dist.PrefixStore("timed", dist.distributed_c10d._get_default_store())
+        dist.destroy_process_group()
+        allreduce_instrumentation.init_process_group(
+            "gloo", timing_logger=logger, store=store, rank=rank, world_size=size
+        )
+    found[way] = all_of_it(untimed)
 everyone: list[Any] = [None] * size
-dist.all_gather_object(everyone, results)
+dist.all_gather_object(everyone, found)
 if rank == 0:
     print("\nRESULTS " + json.dumps(everyone), flush=True)
 dist.destroy_process_group()

@@ -1,7 +1,7 @@
 """Any number of ranks under torchrun: every operation of torch.distributed, over timed or untimed groups.
 
-Arguments: ``timed`` or ``untimed``, and the parts to do. The untimed run is torch's own, and shows what
-must not change. A row finds its case by its label, so nothing here waits for rows.
+Arguments: ``timed`` or ``untimed``, or ``both`` one after the other, and the parts to do. The untimed run is
+torch's own, and shows what must not change. A row finds its case by its label, so nothing here waits for rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from timing_logger.record import Record
 from timing_logger.recording.logger import TimingLogger
 from timing_logger.sinks.memory import MemorySink
 
-TIMED = sys.argv[1] == "timed"
+WAYS = ("untimed", "timed") if sys.argv[1] == "both" else (sys.argv[1],)
 ENTRIES = 5
 
 Made = tuple[Any, Any]
@@ -33,15 +33,10 @@ Made = tuple[Any, Any]
 
 torch.set_num_threads(1)
 sink = MemorySink()
-if TIMED:
-    logger = TimingLogger(int(os.environ["RANK"]), None, sinks=[sink], record_every_n_steps=2)
-    allreduce_instrumentation.init_process_group("gloo", timing_logger=logger, timeout=timedelta(seconds=60))
-else:
-    logger = TimingLogger(0, None, enabled=False)
-    dist.init_process_group("gloo", timeout=timedelta(seconds=60))
-rank, size = dist.get_rank(), dist.get_world_size()
-WORLD: Any = dist.group.WORLD
+rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 right, left = (rank + 1) % size, (rank - 1) % size
+logger: TimingLogger
+WORLD: Any
 
 
 def mine(entries: int = ENTRIES, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -474,8 +469,7 @@ def tried(calls: dict[str, Callable[[], Any]]) -> dict[str, Any]:
 
 def rows() -> dict[str, list[Any]]:
     """Of each label, in the order of their writing."""
-    if TIMED:
-        logger.flush()
+    logger.flush()
     found: dict[str, list[Any]] = {}
     for record in sink.records:
         found.setdefault(record.layer_name, []).append(columns(record))
@@ -496,15 +490,43 @@ PARTS: dict[str, Callable[[], Any]] = {
     "groups": groups,
     "sampled": sampled,
 }
-results: dict[str, Any] = {
-    "is timed": isinstance(WORLD, TimedProcessGroup),
-    "is a group": isinstance(WORLD, dist.ProcessGroup),
-    **{name: PARTS[name]() for name in sys.argv[2:] or PARTS},
-}
-results["rows"] = rows()
-results["shortest"] = min(durations(), default=0)
+
+
+def begin(timed: bool, store: Any) -> Any:
+    """Make the default group, over ``store`` or as torchrun says; return the store of it."""
+    global WORLD, logger
+    arguments: dict[str, Any] = {"timeout": timedelta(seconds=60)}
+    if store is not None:
+        arguments |= {"store": dist.PrefixStore("another", store), "rank": rank, "world_size": size}
+    if timed:
+        logger = TimingLogger(rank, None, sinks=[sink], record_every_n_steps=2)
+        allreduce_instrumentation.init_process_group("gloo", timing_logger=logger, **arguments)
+    else:
+        logger = TimingLogger(0, None, enabled=False)
+        dist.init_process_group("gloo", **arguments)
+    WORLD = dist.group.WORLD
+    return dist.distributed_c10d._get_default_store()
+
+
+def all_parts() -> dict[str, Any]:
+    results: dict[str, Any] = {
+        "is timed": isinstance(WORLD, TimedProcessGroup),
+        "is a group": isinstance(WORLD, dist.ProcessGroup),
+        **{name: PARTS[name]() for name in sys.argv[2:] or PARTS},
+    }
+    return {**results, "rows": rows(), "shortest": min(durations(), default=0)}
+
+
+found: dict[str, Any] = {}
+store = None
+for way in WAYS:
+    if store is not None:
+        dist.barrier()  # a rank that closes its connections would fail those that still use them
+        dist.destroy_process_group()
+    store = begin(way == "timed", store)
+    found[way] = all_parts()
 everyone: list[Any] = [None] * size
-dist.all_gather_object(everyone, results)
+dist.all_gather_object(everyone, found if len(WAYS) > 1 else found[WAYS[0]])
 if rank == 0:
     print("\nRESULTS " + json.dumps(everyone), flush=True)
 dist.destroy_process_group()

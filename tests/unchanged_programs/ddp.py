@@ -1,4 +1,7 @@
-"""Trains a small model with DDP; it knows nothing of being timed. Argument: by how many s rank 1 is late."""
+"""Trains a small model with DDP; it knows nothing of being timed.
+
+Arguments: by how many s rank 1 is late; how many s a batch takes all ranks (0); how many steps (40).
+"""
 
 import os
 import sys
@@ -10,7 +13,10 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 
-STEPS, BATCH = 40, 8
+LATE_S = float(sys.argv[1])
+USUAL_S = float(sys.argv[2]) if len(sys.argv) > 2 else 0.0
+STEPS = int(sys.argv[3]) if len(sys.argv) > 3 else 40
+BATCH = 8
 
 
 class Numbers(Dataset):
@@ -18,8 +24,8 @@ class Numbers(Dataset):
         return STEPS * BATCH
 
     def __getitem__(self, i):
-        if os.environ["RANK"] == "1" and i % BATCH == 0:
-            time.sleep(float(sys.argv[1]))
+        if i % BATCH == 0:
+            time.sleep(USUAL_S + LATE_S * (os.environ["RANK"] == "1"))
         values = torch.arange(16, dtype=torch.float32) * (i + 1) % 7
         return values, int(values.sum()) % 4
 

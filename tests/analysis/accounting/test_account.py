@@ -101,6 +101,7 @@ def test_of_a_call_that_waits_for_several_operations_the_one_that_took_longest_c
     assert parts(timings, 0)["waiting", 1] == 5.0
 
 
+@pytest.mark.slow("work that ended well is quick")
 def test_work_that_ended_in_an_exception_took_its_time() -> None:
     timings = table(row(0, "load", 0, 8, status="error:TimeoutError"), row(0, "load", 8, 9))
     assert parts(timings, 0) == {("own work", "load"): 9.0}
@@ -166,6 +167,7 @@ def test_a_broadcast_that_nobody_leaves_before_all_have_come_holds_everybody() -
     assert parts(timings, 0) == {("waiting", 2): 7.0, ("transfer", "BCAST"): 1.0}
 
 
+@pytest.mark.slow("as a broadcast that nobody leaves early, which is quick")
 def test_a_write_of_a_file_that_nobody_leaves_early_holds_everybody() -> None:
     timings = table(*rooted("FILE_WRITE_ALL", [(1, 9), (2, 9), (8, 9)]))
     assert parts(timings, 0) == {("waiting", 2): 7.0, ("transfer", "FILE_WRITE_ALL"): 1.0}
@@ -288,6 +290,7 @@ def test_at_every_instant_the_account_says_what_the_definition_says(seed: int) -
         assert told[rank] == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.slow("what each part is at every instant is quick")
 @few_examples(3)
 @given(st.integers(0, 10_000))
 def test_the_parts_of_each_rank_sum_to_its_wall_time(seed: int) -> None:

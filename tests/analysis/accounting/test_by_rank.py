@@ -10,6 +10,7 @@ import pytest
 from account_rows import barrier, random_run, row, table
 from rank_tables import as_polars
 from seeds import seeds
+from slow import slow
 
 from timing_logger.analysis import account, summarize_account, waiting_by_rank
 
@@ -41,7 +42,7 @@ def test_whom_a_rank_waited_for_is_summed_over_operations_the_longest_first() ->
     assert waiting["share"].tolist() == pytest.approx([12 / 27, 12 / 27, 2 / 27, 1 / 27])
 
 
-@pytest.mark.parametrize("seed", seeds(50, few=2))
+@pytest.mark.parametrize("seed", seeds(50))
 def test_whom_ranks_waited_for_sums_to_how_long_they_waited(seed: int) -> None:
     told = account(random_run(seed)[0])
     ranks, waiting = summarize_account(told), waiting_by_rank(told)
@@ -51,6 +52,7 @@ def test_whom_ranks_waited_for_sums_to_how_long_they_waited(seed: int) -> None:
     assert ranks[PARTS].sum(axis=1).tolist() == pytest.approx(ranks["wall_ms"].tolist())
 
 
+@pytest.mark.slow("what the sums are is quick")
 def test_sums_are_the_same_in_any_order_of_rows() -> None:
     told = account(random_run(3)[0])
     shuffled = told.sample(frac=1, random_state=1)
@@ -66,7 +68,7 @@ def test_a_second_thread_that_is_blocked_counts_in_no_sum_of_its_rank() -> None:
     assert waiting_by_rank(account(timings))["ms"].round(6).tolist() == [5.0]
 
 
-@pytest.mark.parametrize("analysis", [summarize_account, waiting_by_rank])
+@pytest.mark.parametrize("analysis", [summarize_account, slow(waiting_by_rank, "as the other")])
 def test_no_rows_give_no_rows_of_the_same_types(analysis: Any) -> None:
     told = account(run())
     empty = analysis(told.iloc[:0])
@@ -75,7 +77,7 @@ def test_no_rows_give_no_rows_of_the_same_types(analysis: Any) -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("polars") is None, reason="polars is not installed")
-@pytest.mark.parametrize("analysis", [summarize_account, waiting_by_rank])
+@pytest.mark.parametrize("analysis", [slow(summarize_account, "as the other"), waiting_by_rank])
 def test_polars_gives_what_pandas_gives(analysis: Any) -> None:
     found = analysis(account(as_polars(run()))).to_dicts()
     assert found == analysis(account(run())).to_dict("records")

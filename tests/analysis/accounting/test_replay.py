@@ -148,6 +148,7 @@ def test_a_run_is_not_played_again_where_rows_do_not_tell_for_whom_ranks_waited(
     assert prices_of(timings.assign(peer=pd.NA)).error == pytest.approx(waited_ms / run_ms, rel=0.05)
 
 
+@pytest.mark.slow("a rarer run; one without set-up is quick")
 def test_the_set_up_of_communication_keeps_no_run_from_being_played_again() -> None:
     timings = data_parallel(factors(40, 4, 0.05))
     before = timings.groupby("rank").head(1).assign(operation="MPI_INIT", iteration=pd.NA, elapsed_ms=2000.0)

@@ -8,15 +8,24 @@ import pandas as pd
 import pytest
 from simulated_runs import OPERATIONS_MS, TRANSFER_MS, data_parallel, factors
 
+from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.comparison.counted_steps import counted_steps
 from timing_logger.analysis.comparison.run_summary import Course
 from timing_logger.analysis.comparison.settings import MOST_STRETCHES
-from timing_logger.analysis.comparison.summarize_run import RUN_SUMMARY, summarize_run
+from timing_logger.analysis.comparison.summarize_run import RUN_SUMMARY, course_of, step_sums, summarize_run
+from timing_logger.analysis.tables import opened
 
 STEP_MS = sum(OPERATIONS_MS.values()) + TRANSFER_MS
 
 
-def course_of(table: pd.DataFrame) -> Course:
-    found = summarize_run(table).course
+def course_or_none(*tables: pd.DataFrame) -> Course | None:
+    """Return the course of a run by itself, of tables with some of its processes each."""
+    steps = (counted_steps(opened(table, COLUMNS_OF["summarize_run"])) for table in tables)
+    return course_of([sums for some in steps for sums in step_sums(some)])
+
+
+def course(*tables: pd.DataFrame) -> Course:
+    found = course_or_none(*tables)
     assert found is not None
     return found
 
@@ -24,7 +33,8 @@ def course_of(table: pd.DataFrame) -> Course:
 def test_a_run_that_becomes_slower_has_that_in_its_course() -> None:
     times = factors(300, 2)
     times[160:] *= 2.0
-    found = course_of(data_parallel(times))
+    found = summarize_run(data_parallel(times)).course
+    assert found is not None
     ms = dict(zip(found.first, found.median_ms, strict=True))
     assert (found.counted_by, found.width) == ("iterations", 8)
     assert ms[152] == pytest.approx(STEP_MS)
@@ -32,7 +42,7 @@ def test_a_run_that_becomes_slower_has_that_in_its_course() -> None:
 
 
 def test_a_long_run_has_few_stretches_that_begin_where_those_of_a_shorter_one_do() -> None:
-    long, short = (course_of(data_parallel(factors(n, 1), logged=["FORWARD"])) for n in (600, 550))
+    long, short = (course(data_parallel(factors(n, 1), logged=["FORWARD"])) for n in (600, 550))
     assert len(long.first) <= MOST_STRETCHES
     assert long.width == 16
     assert set(short.first) <= set(long.first)
@@ -41,19 +51,19 @@ def test_a_long_run_has_few_stretches_that_begin_where_those_of_a_shorter_one_do
 def test_one_long_step_is_no_long_stretch() -> None:
     times = factors(300, 2)
     times[100] *= 1000
-    found = course_of(data_parallel(times))
+    found = course(data_parallel(times))
     assert max(found.median_ms) == pytest.approx(STEP_MS)
 
 
 def test_the_first_steps_are_not_in_it() -> None:
-    found = course_of(data_parallel(factors(40, 2)))
+    found = course(data_parallel(factors(40, 2)))
     assert found.first[0] == 4
     assert sum(found.n_steps) == 35  # how long the last one took is not known
 
 
 def test_where_iterations_restart_the_steps_are_counted() -> None:
     table = data_parallel(factors(60, 2))
-    found = course_of(table.assign(epoch=table["iteration"] // 20, iteration=table["iteration"] % 20))
+    found = course(table.assign(epoch=table["iteration"] // 20, iteration=table["iteration"] % 20))
     assert found.counted_by == "steps"
     assert found.first[0] == 6
     assert found.first[-1] == 58
@@ -61,13 +71,13 @@ def test_where_iterations_restart_the_steps_are_counted() -> None:
 
 def test_rounds_are_counted_where_no_iteration_is_recorded() -> None:
     table = data_parallel(factors(60, 2)).assign(iteration=pd.array([pd.NA] * 600, dtype="Int64"))
-    assert course_of(table).counted_by == "iterations"
+    assert course(table).counted_by == "iterations"
 
 
 def test_a_run_that_is_one_step_has_no_course() -> None:
     rows = data_parallel(factors(2, 1))
     table = rows[rows["operation"] != "ALLREDUCE"].assign(iteration=pd.array([pd.NA] * 8, dtype="Int64"))
-    assert summarize_run(table.reset_index(drop=True)).course is None
+    assert course_or_none(table.reset_index(drop=True)) is None
 
 
 def test_ranks_that_count_otherwise_have_no_course_together() -> None:
@@ -75,13 +85,12 @@ def test_ranks_that_count_otherwise_have_no_course_together() -> None:
     restarts = (table["rank"] == 1) & (table["iteration"] >= 30)
     table["epoch"] = restarts.astype(int)
     table.loc[restarts, "iteration"] -= 30
-    assert summarize_run(table).course is None
+    assert course_or_none(table) is None
 
 
 def test_many_processes_in_any_parts_give_the_same() -> None:
-    table = data_parallel(factors(40, 5, noise=0.3))
-    parts = [rows.reset_index(drop=True) for _, rows in table.groupby("rank")]
-    several = pd.concat(parts[:3], ignore_index=True)
-    in_parts = RUN_SUMMARY.reduce([RUN_SUMMARY.map(each) for each in (several, *parts[3:])])
+    table = data_parallel(factors(40, 3, noise=0.3))
+    parts = [rows.reset_index(drop=True) for _, rows in table.groupby(table["rank"] == 2)]
+    in_parts = RUN_SUMMARY.reduce([RUN_SUMMARY.map(each) for each in parts])
     assert in_parts == summarize_run(table)
     assert np.ptp(in_parts.course.median_ms) > 0

@@ -96,7 +96,8 @@ def test_the_command_says_it_first(tmp_path: Path, capsys: pytest.CaptureFixture
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("command", ["stragglers", slow("summary", "both begin with one text")])
+@pytest.mark.slow("other commands; that of hangs is quick, and so is what it says")
+@pytest.mark.parametrize("command", ["stragglers", "summary"])
 def test_no_command_calls_it_healthy(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -135,6 +136,7 @@ def ended(folder: Path, *ranks: Rank, **options: Any) -> RunEnd:
 # -- the seven hangs -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("test_stuck_groups.py holds that they disagree, of made rows")
 def test_ranks_in_different_collectives_disagree_and_none_is_missing(tmp_path: Path) -> None:
     other = Rank([*trained(), inflight("BARRIER", message_size_bytes=None)])
     end = ended(tmp_path, waiting(), other, waiting(), waiting())
@@ -215,6 +217,7 @@ def test_a_call_that_the_sidecar_alone_knows_counts_and_one_that_both_know_count
     assert (end.groups[0].inside, end.groups[0].missing) == ((0, 1, 3), (2,))
 
 
+@pytest.mark.slow("test_open_calls_at_the_end.py holds which call has its row")
 def test_a_call_of_the_sidecar_whose_end_has_a_row_is_over(tmp_path: Path) -> None:
     late = Rank([*trained(), allreduce(10, start_ns=10 * 10**9, end_ns=100 * 10**9)])
     late.sidecar["open_calls"] = [open_call()]
@@ -249,9 +252,8 @@ def test_the_counts_of_a_process_are_final_once_it_began_nothing_for_10_s(
     assert (1 in end.groups[0].inside) == is_inside
 
 
-@pytest.mark.parametrize(
-    ("open_s", "state"), [pytest.param(59.0, "unfinished", marks=OF_MADE_CALLS), (61.0, "hang")]
-)
+@OF_MADE_CALLS
+@pytest.mark.parametrize(("open_s", "state"), [(59.0, "unfinished"), (61.0, "hang")])
 def test_a_call_hangs_after_60_s_where_no_option_says_otherwise(
     tmp_path: Path, open_s: float, state: str
 ) -> None:
@@ -272,6 +274,7 @@ def test_collectives_timed_by_hand_are_matched_by_their_order(tmp_path: Path) ->
     )
 
 
+@pytest.mark.slow("test_stuck_groups.py holds who is unread, of made rows")
 def test_a_rank_without_a_file_is_told_and_nobody_else_blamed(tmp_path: Path) -> None:
     end = ended(tmp_path, waiting(), waiting(), waiting(), world_size=4)
     assert (end.groups[0].missing, end.groups[0].unread, end.culprits) == ((), (3,), ())
@@ -312,6 +315,7 @@ def test_a_group_between_two_groups_has_the_ranks_of_both(tmp_path: Path) -> Non
 # -- chains ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("test_who_waits.py holds who is at the end of a chain")
 def test_who_waits_in_another_group_is_not_the_culprit(tmp_path: Path) -> None:
     """Rank 1 is missing in the world's collective since it waits for rank 2 in a group of its own."""
     pair = {"group": "ranks 1,2", "group_size": 2}
@@ -399,6 +403,7 @@ def test_a_receive_whose_sender_does_something_else_tells_what(tmp_path: Path) -
     )
 
 
+@pytest.mark.slow("test_group_members.py holds which ranks such a name lists")
 def test_a_peer_is_a_number_in_its_group(tmp_path: Path) -> None:
     split = {"group": "ranks 3,1", "group_size": 2, "seq": 0}
     met = allreduce(9, group="ranks 3,1", group_size=2, seq=0)
@@ -490,6 +495,7 @@ def timed_out() -> Rank:
     return Rank([*trained(), allreduce(10, status="error:RuntimeError")], closed=True, seen_s=12.0)
 
 
+@pytest.mark.slow("test_stuck_groups.py holds that such a failure hangs")
 def test_ranks_that_failed_for_want_of_another_did_not_end_well(tmp_path: Path) -> None:
     end = ended(tmp_path, timed_out(), timed_out(), Rank(), timed_out())
     assert (end.state, end.groups[0].missing, end.culprits) == ("hang", (2,), (2,))
@@ -521,9 +527,8 @@ def test_a_collective_that_raised_on_all_ranks_is_told_though_nobody_hung(tmp_pa
     )
 
 
-@pytest.mark.parametrize(
-    ("lasted_s", "state"), [pytest.param(0.5, "ended", marks=OF_MADE_CALLS), (100.0, "hang")]
-)
+@OF_MADE_CALLS
+@pytest.mark.parametrize(("lasted_s", "state"), [(0.5, "ended"), (100.0, "hang")])
 def test_an_interrupt_ends_a_run_and_is_no_hang_unless_it_ended_one(
     tmp_path: Path, lasted_s: float, state: str
 ) -> None:

@@ -95,6 +95,7 @@ def test_a_hang_that_was_ended_is_told_as_while_it_lasted(
     assert end.sentences[2] == what
 
 
+@pytest.mark.slow("test_stalls.py holds who had ended by then")
 def test_a_rank_that_was_killed_long_before_the_others_gave_up_is_gone(tmp_path: Path) -> None:
     stuck = was_stuck(closed=False, killed=True, ended_s=STUCK_AT_S + 5)
     early = stall(until_s=STUCK_AT_S + 5)
@@ -141,6 +142,7 @@ def broke(status: str) -> Record:
     return record("ALLREDUCE", STUCK_AT_S, 500.0, iteration=10, status=status, **group)
 
 
+@pytest.mark.slow("test_open_calls_at_the_end.py holds whose doing it is")
 def test_what_fails_because_a_peer_was_interrupted_is_no_failure_of_its_own(tmp_path: Path) -> None:
     failed = Rank([*trained(), broke("error:RuntimeError")], closed=True, seen_s=STUCK_AT_S + 1)
     failed.sidecar["ended_by"] = "RuntimeError"
@@ -179,6 +181,7 @@ def test_what_fails_for_want_of_a_rank_that_died_in_its_own_code_tells_of_it(
 # -- what the sidecar keeps ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("waits for two stalls of a real process")
 def test_the_sidecar_keeps_the_longest_stall_and_the_last_with_their_stacks(tmp_path: Path) -> None:
     program = """
         import sys, time

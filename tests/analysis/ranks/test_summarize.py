@@ -434,6 +434,7 @@ def test_counters_stand_beside_the_rows_read(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow("a sidecar without counters is quick")
 def test_without_a_sidecar_the_counters_are_unknown(tmp_path: Path) -> None:
     write_timing_file(tmp_path, 0, [record()])
     (counters,) = overview(read_timings(tmp_path)).counters

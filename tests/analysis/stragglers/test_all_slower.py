@@ -107,6 +107,16 @@ def test_levels_that_change_again_and_again_wander() -> None:
     assert _wandering(series, spans[:7], POLICY) == 0.0
 
 
+@pytest.mark.parametrize(("n_steps", "sigma"), [(120, 0.12), (200, 0.15)])
+def test_ranks_that_vary_together_became_slower_by_as_many_stretches_as_can_be_compared(
+    n_steps: int, sigma: float
+) -> None:
+    together = np.random.default_rng(0).normal(0.0, sigma, (n_steps, 1))
+    own = np.random.default_rng(0).normal(0.0, 0.004, (n_steps, 4))
+    own[n_steps // 2 :] += math.log(1.2)
+    assert all_slower(case_of(20.0 * np.exp(own + together))) is not None
+
+
 def test_the_costliest_span_beyond_the_best_past_is_taken() -> None:
     own = np.repeat([0.2, 0.0, 0.3, 0.6], [30, 30, 60, 20])[:, None] * np.ones(3)
     spans = [(0, 30), (30, 60), (60, 120), (120, 140)]

@@ -174,6 +174,12 @@ def test_z_among_the_peers_is_relative_to_how_far_they_are_apart_and_at_least_to
     assert gates_by_name()[PEERS].bound == POLICY.min_z
 
 
+@pytest.mark.parametrize(("sigmas", "passed"), [(3.51, True), (3.49, False)])
+def test_a_rank_is_three_and_a_half_deviations_from_its_peers(sigmas: float, passed: bool) -> None:
+    spread = np.array([0.1 + sigmas * 1.4826 * 0.1, 0.0, 0.1, 0.3])
+    assert gates_by_name(levels=spread)[PEERS].passed is passed
+
+
 def test_one_known_peer_alone_has_no_spread_and_two_have() -> None:
     nan = math.nan
     assert PEERS not in gates_by_name(levels=np.array([1.0, 0.0, nan, nan]))

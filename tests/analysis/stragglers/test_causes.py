@@ -19,7 +19,6 @@ from timing_logger.report.verdict_wording import verdict_sentence, what_next
 SHAPE = 120, 4
 ADVICE = {"GC": "gc.freeze()", "COMPILE": "recompiles", "GRAPH_CAPTURE": "once", "IMPORT": "at the top"}
 
-each_kind = pytest.mark.parametrize("kind", PAUSES)
 any_kind = pytest.mark.parametrize(
     "kind", [PAUSES[0], *(slow(kind, "pauses of all kinds are told in one way") for kind in PAUSES[1:])]
 )
@@ -52,14 +51,24 @@ def lasted_without_pauses_ms() -> float:
     return lasted_ms(run())
 
 
+@functools.cache
+def paused_in_turn(kind: str) -> pd.DataFrame:
+    timings: pd.DataFrame = run(**{kind: in_turn(80.0)})
+    return timings
+
+
+@functools.cache
+def verdict_in_turn(kind: str) -> Verdict:
+    return stragglers(paused_in_turn(kind))
+
+
 def facts(verdict: Verdict) -> list[Pauses]:
     return [fact for fact in verdict.evidence if isinstance(fact, Pauses)]
 
 
 @any_kind
 def test_pauses_that_hit_ranks_in_turn_are_why_much_time_is_lost(kind: str) -> None:
-    paused = run(**{kind: in_turn(80.0)})
-    verdict = stragglers(paused)
+    paused, verdict = paused_in_turn(kind), verdict_in_turn(kind)
     assert (verdict.verdict, verdict.ranks) == ("diffuse", ())
     assert verdict.cost_ms == pytest.approx(lasted_ms(paused) - lasted_without_pauses_ms(), rel=0.1)
     assert facts(verdict) == [Pauses(kind, verdict.cost_share)]
@@ -79,10 +88,10 @@ def within_optimizer(timings: pd.DataFrame, kind: str) -> Any:
 
 @any_kind
 def test_a_pause_inside_of_another_row_is_counted_once(kind: str) -> None:
-    beside = run(**{kind: in_turn(80.0)})
+    beside = paused_in_turn(kind)
     nested = within_optimizer(beside, kind)
     assert nested["elapsed_ms"].sum() > 1.1 * beside["elapsed_ms"].sum()
-    verdict, expected = stragglers(nested), stragglers(beside)
+    verdict, expected = stragglers(nested), verdict_in_turn(kind)
     assert (verdict.verdict, verdict.cost_ms) == ("diffuse", pytest.approx(expected.cost_ms))
     assert facts(verdict) == [Pauses(kind, pytest.approx(expected.cost_share))]
 
@@ -98,14 +107,15 @@ def test_pauses_of_all_ranks_at_once_are_told_though_no_rank_is_slow(kind: str) 
     assert ADVICE[kind] in what_next(verdict)
 
 
-@each_kind
+@any_kind
 def test_a_rank_that_pauses_alone_is_named_with_that(kind: str) -> None:
     verdict = stragglers(run(**{kind: pauses((slice(1, None, 3), 1), 60.0)}))
     assert (verdict.ranks_to_look_at, verdict.operation) == ((1,), kind)
     assert ADVICE[kind] in what_next(verdict)
 
 
-@any_kind
+@pytest.mark.slow("a rank that pauses alone is quick above, and its work a rarer case")
+@pytest.mark.parametrize("kind", PAUSES)
 def test_it_is_neither_the_fault_of_its_machine_nor_of_its_work(kind: str) -> None:
     work = np.random.default_rng(0).uniform(0.8, 1.2, SHAPE)
     verdict = stragglers(with_work(run(**{kind: pauses((slice(1, None, 3), 1), 60.0)}), "FORWARD", work))

@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 from seeds import seeds
 from simulated_runs import _row, _table
-from slow import slow
 
 from timing_logger.analysis import Verdict, stragglers
 from timing_logger.analysis.stragglers.facts import OthersInAllSlow
@@ -96,6 +95,7 @@ def test_transfers_that_grew_in_the_middle_of_a_run_are_named_from_there_on() ->
     assert "All ranks take part" in said(verdict)
 
 
+@pytest.mark.slow("a rarer run; transfers that grew are quick above")
 def test_slow_transfers_are_named_in_a_run_that_a_rank_joins() -> None:
     times = usual(1)
     times[50:] = 20
@@ -172,7 +172,8 @@ def test_transfers_that_were_slow_for_a_few_steps_are_named_where_they_cost_much
     assert (verdict.first_iteration, verdict.last_iteration) == (60, 74)
 
 
-@pytest.mark.parametrize("groups", [[range(4)], slow(PAIRS, "as of all ranks")], ids=["all", "pairs"])
+@pytest.mark.slow("test_communication_by_hand.py has how few slow steps are enough for what they cost")
+@pytest.mark.parametrize("groups", [[range(4)], PAIRS], ids=["all", "pairs"])
 def test_an_outage_of_few_steps_is_named_where_it_costs_a_good_part_of_the_run(
     groups: Sequence[Sequence[int]],
 ) -> None:
@@ -191,6 +192,7 @@ def test_an_outage_of_few_steps_that_costs_little_is_not_named() -> None:
     assert stragglers(run([range(4)], times)).verdict == "healthy"
 
 
+@pytest.mark.slow("a rarer case: that waiting for a slow rank is no slow transfer is quick")
 def test_messages_that_one_waitall_waited_for_are_not_taken_to_last_until_it_ends() -> None:
     """In a ring of three, the message between the two quick ranks ends where the slow one's do."""
     now, rows, ranks = np.zeros(3), [], np.arange(3)
@@ -225,6 +227,7 @@ def test_of_a_run_that_is_mostly_transfers_no_slowness_is_claimed() -> None:
     assert sentence.startswith("Verdict: most of the run is communication, and nothing in it says whether")
 
 
+@pytest.mark.slow("test_verdict_wording.py has the headlines, and the sentence is above")
 def test_the_page_says_it_too() -> None:
     said = judgement(Findings.of(with_slow_pair())).headline
     assert "Communication is slow in group dp 2 and costs this run" in said
@@ -249,6 +252,7 @@ def mesh(kinds: Sequence[tuple[Sequence[Sequence[int]], float]]) -> pd.DataFrame
     return _table(rows, None)
 
 
+@pytest.mark.slow("test_slow_links.py has which links do the same")
 def test_groups_of_another_kind_are_not_slow_for_what_they_are() -> None:
     tensor, data = np.arange(16).reshape(4, 4).tolist(), np.arange(16).reshape(4, 4).T.tolist()
     assert stragglers(mesh([(tensor, 0.5), (data, 8.0)])).verdict == "healthy"
@@ -301,6 +305,7 @@ def test_a_slow_link_of_two_ranks_whose_other_links_are_fast_is_told_by_both() -
     assert verdict.cost_ms == pytest.approx(N_STEPS * 29.0, rel=0.02)
 
 
+@pytest.mark.slow("a rarer case; the slow group of several is quick above")
 def test_a_delay_that_is_passed_on_from_message_to_message_is_that_of_its_link() -> None:
     """A receiver that the slow message delayed finds the next one half on its way, and its row is short."""
     took_ms = np.ones((40, 6))
@@ -339,6 +344,7 @@ def test_what_is_slow_in_most_steps_is_not_said_to_be_quick_in_most() -> None:
     assert "in the others" in said(verdict)
 
 
+@pytest.mark.slow("test_slow_links.py has a link with more to transfer")
 def test_larger_messages_now_and_then_are_not_slow_for_taking_longer() -> None:
     times = usual(1)
     is_large = np.random.default_rng(1).random(N_STEPS) < 0.3
@@ -391,6 +397,7 @@ def test_one_slow_message_of_a_run_shows_nothing() -> None:
     assert stragglers(messages_in_a_ring(took_ms)).verdict != "communication"
 
 
+@pytest.mark.slow("test_communication_by_hand.py has the least time")
 def test_microseconds_are_not_told_whatever_part_of_a_short_run_they_are() -> None:
     times = usual(1)
     times[50:] = 20

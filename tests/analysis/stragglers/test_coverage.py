@@ -23,13 +23,13 @@ from timing_logger.analysis import (
     efficiencies,
     match_collectives,
     overlap,
-    overview,
     scores,
     stragglers,
     stragglers_and_windows,
     summarize,
     summarize_ranks,
 )
+from timing_logger.analysis.runs import different_runs
 from timing_logger.analysis.stragglers.facts import LeavesLate, MostlyTransfers
 from timing_logger.analysis.stragglers.rank_facts import FewSteps
 from timing_logger.cli import main
@@ -60,6 +60,7 @@ def without_any_time(timings: pd.DataFrame) -> pd.DataFrame:
     return timings.assign(elapsed_ms=np.nan, start_counter=np.nan, end_counter=np.nan)
 
 
+BY_HAND = pytest.mark.slow("test_coverage_by_hand.py has each reason")
 INCONCLUSIVE = {
     "no rows": (run().head(0), "there are no rows"),
     "one rank": (run(ranks=1), "only one rank is recorded"),
@@ -75,7 +76,13 @@ INCONCLUSIVE = {
 # -- nobody --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("timings", "why"), INCONCLUSIVE.values(), ids=INCONCLUSIVE)
+@pytest.mark.parametrize(
+    ("timings", "why"),
+    [
+        pytest.param(*its, id=name, marks=[] if name in ("no rows", "two steps") else [BY_HAND])
+        for name, its in INCONCLUSIVE.items()
+    ],
+)
 def test_where_nobody_can_be_compared_the_verdict_says_so_and_why(timings: pd.DataFrame, why: str) -> None:
     verdict = stragglers(timings)
     assert (verdict.verdict, verdict.judged) == ("healthy", False)
@@ -83,7 +90,9 @@ def test_where_nobody_can_be_compared_the_verdict_says_so_and_why(timings: pd.Da
     assert verdict.unjudged_ranks == tuple(sorted(set(timings["rank"])))
 
 
-@pytest.mark.parametrize("timings", [run(), slow_run()], ids=["healthy", "slow"])
+@pytest.mark.parametrize(
+    "timings", [pytest.param(run(), id="healthy"), slow(slow_run(), "as of a healthy run", id="slow")]
+)
 def test_where_all_can_be_compared_nothing_is_left_open(timings: pd.DataFrame) -> None:
     verdict = stragglers(timings)
     assert (verdict.judged, verdict.why, verdict.unjudged_ranks) == (True, None, ())
@@ -96,6 +105,7 @@ def test_one_rank_that_slowed_down_against_its_past_is_a_finding() -> None:
     assert (verdict.verdict, verdict.judged, verdict.unjudged_ranks) == ("group-wide", True, (0,))
 
 
+@pytest.mark.slow("test_coverage_by_hand.py has of which ranks too little is known")
 def test_a_rank_of_which_nothing_is_known_is_listed_beside_a_healthy_verdict() -> None:
     timings = run().copy()
     timings.loc[timings["rank"] == 3, "status"] = "error:RuntimeError"
@@ -103,6 +113,7 @@ def test_a_rank_of_which_nothing_is_known_is_listed_beside_a_healthy_verdict() -
     assert (verdict.verdict, verdict.judged, verdict.unjudged_ranks) == ("healthy", True, (3,))
 
 
+@pytest.mark.slow("test_own_times.py has when steps are few")
 def test_few_steps_in_which_nobody_was_slow_are_said_to_be_few() -> None:
     assert FewSteps(12, nobody_is_slow=True) in stragglers(run(steps=12)).evidence
     assert not any("Only" in sentence for sentence in evidence_sentences(stragglers(run(steps=20))))
@@ -124,12 +135,11 @@ def test_the_text_does_not_call_it_healthy(one_rank: str, capsys: pytest.Capture
 
 
 def test_a_script_can_tell(one_rank: str, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["stragglers", one_rank, "--json"])
+    assert main(["stragglers", one_rank, "--json", "--fail-on", "rank,unjudged"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert not found["judged"]
     assert found["why"] == {"fact": "one-rank", "text": "only one rank is recorded"}
     assert found["unjudged_ranks"] == [0]
-    assert main(["stragglers", one_rank, "--fail-on", "rank,unjudged"]) == 1
 
 
 @pytest.mark.slow(
@@ -188,6 +198,7 @@ MIXED = {
 }  # fmt: skip
 
 
+@pytest.mark.slow("ranks that differ a little are compared below")
 def test_ranks_of_one_run_are_compared(of_one_run: Path) -> None:
     assert stragglers(read_timings(of_one_run)).ranks == (2,)
 
@@ -221,9 +232,9 @@ def move_rows(path: Path) -> None:
 def test_files_without_sidecars_are_told_apart_by_their_rows(folder: Path) -> None:
     for rank in range(4):
         sidecar_path(folder / f"timing-rank{rank}.csv").unlink()
-    assert stragglers(read_timings(folder)).judged
+    assert different_runs(read_timings(folder).attrs["files"]) == ""
     move_rows(folder / "timing-rank3.csv")
-    assert "had ended" in reason(stragglers(read_timings(folder)).why)
+    assert "had ended" in different_runs(read_timings(folder).attrs["files"])
 
 
 @pytest.mark.slow("one answer that compares ranks warns of it below")
@@ -262,7 +273,7 @@ def test_a_restart_into_the_same_folder_is_one_run(tmp_path: Path) -> None:
             rows = [record("FORWARD", start_s + 1, iteration=0)]
             path = write_timing_file(tmp_path, rank, rows, incarnation=incarnation)
             write_sidecar(path, start_s=start_s, end_s=start_s + 60)
-    assert overview(read_timings(tmp_path, incarnations="all")).different_runs == ""
+    assert different_runs(read_timings(tmp_path, incarnations="all").attrs["files"]) == ""
 
 
 def test_ranks_whose_host_and_start_differ_a_little_are_of_one_run(folder: Path) -> None:
@@ -273,10 +284,22 @@ def test_ranks_whose_host_and_start_differ_a_little_are_of_one_run(folder: Path)
 # -- rows of no rank -----------------------------------------------------------------------------------
 
 
+def as_pandas(timings: pd.DataFrame) -> pd.DataFrame:
+    return timings
+
+
+ANALYSES = [summarize, summarize_ranks, scores, stragglers, overlap, efficiencies, match_collectives]
+OF_POLARS = pytest.mark.slow("one table of polars is quick, and all tables are opened in one place")
+
+
 @pytest.mark.parametrize(
-    "analysis", [summarize, summarize_ranks, scores, stragglers, overlap, efficiencies, match_collectives]
+    ("analysis", "library"),
+    [
+        *((analysis, as_pandas) for analysis in ANALYSES),
+        (ANALYSES[0], as_polars),
+        *(pytest.param(analysis, as_polars, marks=OF_POLARS) for analysis in ANALYSES[1:]),
+    ],
 )
-@pytest.mark.parametrize("library", [lambda frame: frame, as_polars], ids=["pandas", "polars"])
 def test_a_row_of_no_rank_is_an_error_that_names_the_column_and_the_way_out(
     analysis: Any, library: Any
 ) -> None:
@@ -307,6 +330,7 @@ def test_a_rank_that_leaves_communication_late_is_told_and_the_run_not_called_he
     assert "rank 1 leaves collectives later than its peers, by 5.0 ms a step" in verdict_sentence(verdict)
 
 
+@pytest.mark.slow("both at once; each of them is quick")
 def test_in_a_run_that_mostly_transfers_that_is_told_and_who_leaves_late_beside_it() -> None:
     verdict = stragglers(leaving(5.0, transfer_ms=40.0))
     assert (verdict.verdict, verdict.operation, verdict.judged) == ("communication", "ALLREDUCE", True)
@@ -320,6 +344,7 @@ def test_ranks_that_wait_for_one_that_leaves_with_the_others_are_not_told_that_i
     assert stragglers(leaving(0.0, works_ms=26.0)).ranks == (1,)
 
 
+@pytest.mark.slow("test_coverage_by_hand.py takes the error of clocks off what is late")
 def test_nobody_is_said_to_leave_late_by_less_than_the_clocks_may_be_wrong() -> None:
     assert not stragglers(leaving(8.0, clocks_s=1e-3)).judged
     assert stragglers(leaving(8.0, clocks_s=4e-3)).judged

@@ -201,21 +201,22 @@ def test_facts_are_equal_by_kind_and_value() -> None:
 def test_the_json_of_a_verdict_has_each_fact_with_its_sentence() -> None:
     factor = factors(60, 4)
     factor[:, 2] *= 2
-    verdict = stragglers(data_parallel(factor))
-    told = json.loads(verdict_json(verdict, data_parallel(factor)[:0]))
+    timings = data_parallel(factor)
+    verdict = stragglers(timings)
+    told = json.loads(verdict_json(verdict, timings[:0]))
     assert told["why"] is None
     assert [fact.pop("text") for fact in told["evidence"]] == [*evidence_sentences(verdict)]
     assert told["evidence"] == verdict.as_dict()["evidence"]
 
 
 def test_the_json_of_a_run_that_is_not_judged_says_why() -> None:
-    verdict = stragglers(data_parallel(factors(60, 1)))
+    verdict = stragglers(data_parallel(factors(5, 1)))
     assert verdict.why == OneRank()
     assert verdict.as_dict()["why"] == {"fact": "one-rank"}
 
 
 def test_the_warning_of_a_bad_end_comes_first() -> None:
-    timings = data_parallel(factors(60, 4))
+    timings = data_parallel(factors(5, 2))
     end = RunEnd(state="unfinished", sentences=("The run was cut off.",))
     verdict = judged(timings).ending_in(end).verdict
     assert verdict.evidence[0] == EndedBadly("unfinished", "The run was cut off.")
@@ -260,9 +261,16 @@ def names_in(node: ast.AST) -> Iterator[ast.AST]:
     """
     if isinstance(node, ast.Expr):
         yield node.value
-    elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[0] == "Gate":
+    elif isinstance(node, ast.Call) and first_name(node.func) == "Gate":
         yield from node.args[:1]
     elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).isupper():
         yield from [] if ast.unparse(node.value).rstrip("'\"").endswith(".") else [node.value]
     elif isinstance(node, ast.Constant) and node.value in ("part of host", "little by little"):
         yield node
+
+
+def first_name(node: ast.AST) -> str:
+    """Return the name before the first full stop of what is called; "" if it begins with another thing."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from seeds import seeds
 from simulated_runs import data_parallel, factors, of_operations, on_hosts
-from slow import slow
 
 from timing_logger.analysis import Verdict, stragglers
 from timing_logger.report import evidence_sentences
@@ -33,7 +32,7 @@ def stalled(
 
 
 @functools.cache
-def verdict_on_node1(seed: int = 0) -> Verdict:
+def verdict_on_node1(seed: int) -> Verdict:
     """The verdict on a run in which all ranks of node1 stall."""
     return stragglers(on_hosts(stalled(32, slice(8, 16), seed=seed)))
 
@@ -71,7 +70,8 @@ def test_a_throttled_host_is_named() -> None:
     assert (verdict.verdict, verdict.ranks, verdict.bond) == ("rank", NODE1, "host")
 
 
-@pytest.mark.parametrize("seed", seeds(3))
+@pytest.mark.slow("test_hosts_by_hand.py has two hosts, one of which is slow")
+@pytest.mark.parametrize("seed", range(3))
 def test_of_two_hosts_the_one_that_stalls_is_named_though_it_has_half_of_the_ranks(seed: int) -> None:
     verdict = stragglers(on_hosts(stalled(16, slice(8, 16), 0.3, by_ms=60.0, seed=seed)))
     assert (verdict.verdict, verdict.ranks, verdict.hosts) == ("rank", NODE1, ("node1",))
@@ -89,7 +89,7 @@ def test_the_ranks_of_a_host_count_as_one_where_others_are_slow_too() -> None:
 
 
 def test_the_verdict_says_that_it_is_likely_the_host_and_what_was_looked_at() -> None:
-    text = said(verdict_on_node1())
+    text = said(verdict_on_node1(0))
     assert text.startswith("The 8 ranks of node1 (ranks 8 to 15), likely the host, cost this run ")
     assert "The typical rank of node1: 2.15 times the median of the other hosts (intermittent" in text
     assert "these are all ranks of node1, and no rank of another host is as slow then." in text
@@ -121,6 +121,7 @@ def test_a_host_that_stalls_for_longer_or_shorter_in_every_step_is_named(seed: i
 # -- a host, or its work ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("test_hosts_by_hand.py has such a host, and test_verdict_wording.py the headline")
 def test_half_of_the_ranks_that_are_always_slower_may_have_more_to_do() -> None:
     verdict = stragglers(on_hosts(throttled(16, slice(8, 16))))
     assert (verdict.verdict, verdict.ranks, verdict.hosts) == ("role", NODE1, ("node1",))
@@ -173,6 +174,7 @@ def test_ranks_of_several_hosts_in_lockstep_are_not_called_a_host() -> None:
     assert "they share something (a host, storage), or wait for each other" not in said(verdict)
 
 
+@pytest.mark.slow("test_lockstep.py has such ranks, and test_verdict_wording.py the headline")
 def test_where_hosts_are_not_known_ranks_in_lockstep_may_share_something() -> None:
     verdict = stragglers(stalled(32, slice(8, 16)))
     assert (verdict.verdict, verdict.ranks, verdict.bond) == ("suspect", (), "something")
@@ -187,8 +189,9 @@ def test_hosts_of_which_some_are_not_stated_are_not_known() -> None:
     assert stragglers(timings).bond == "something"
 
 
-@pytest.mark.parametrize("ranks", [16, slow(32, "as of 16 ranks")])
-@pytest.mark.parametrize("seed", seeds(3))
+@pytest.mark.slow("test_hosts_by_hand.py has what a host must be to be named")
+@pytest.mark.parametrize("ranks", [16, 32])
+@pytest.mark.parametrize("seed", range(3))
 def test_no_host_of_a_healthy_run_is_slow(ranks: int, seed: int) -> None:
     factor = factors(200, ranks, noise=0.1, seed=seed, memory=0.9)
     assert stragglers(on_hosts(data_parallel(factor, noise=0.05, seed=seed))).verdict == "healthy"

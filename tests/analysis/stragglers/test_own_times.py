@@ -1,4 +1,4 @@
-"""Who is told of beside the rank that is slow: whoever passes its delay on, or is slow, too."""
+"""By which times ranks are judged, what that rests on, and who is told of beside the rank that is slow."""
 
 from __future__ import annotations
 
@@ -7,9 +7,89 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hand_made_cases import case_of
 
-from timing_logger.analysis.stragglers.own_times import _passed_on, _why_not_others
-from timing_logger.analysis.stragglers.rank_facts import NotNamed
+from timing_logger.analysis.stragglers.facts import Fact, OneRank
+from timing_logger.analysis.stragglers.own_times import (
+    _few_steps,
+    _outdone,
+    _passed_on,
+    _what_it_rests_on,
+    _why_not_others,
+    by_own_times,
+)
+from timing_logger.analysis.stragglers.policy import STANDARD
+from timing_logger.analysis.stragglers.rank_facts import (
+    AloneInRole,
+    FewSteps,
+    NotNamed,
+    SelfTimeBetween,
+    SelfTimeOfRows,
+    SelfTimeUnknown,
+    StepsCounted,
+    TwoRanks,
+)
+from timing_logger.analysis.stragglers.who.pricing import pricing_of
+
+# -- by which times ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("covered", "verdict"), [(0.81, "healthy"), (0.79, "diffuse")])
+def test_rows_that_cover_less_than_four_fifths_of_the_time_do_not_make_a_run_healthy(
+    covered: float, verdict: str
+) -> None:
+    """Between communication, each of four ranks takes longer in its turn, by half as long again."""
+    gap_ms = np.full((40, 4), 1.0)
+    gap_ms[np.arange(40), np.arange(40) % 4] = 1.5
+    gap_ms *= 10.0 / covered / gap_ms.mean()
+    case = case_of(np.full((40, 4), 10.0), gap_ms=gap_ms)
+    assert by_own_times(case, pricing_of(case)).verdict.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("column", "cost_ms", "is_outdone"),
+    [(0, 20.1, True), (0, 19.9, False), (1, 10.1, True), (1, 9.9, False)],
+)
+def test_unlogged_time_of_the_named_rank_must_cost_twice_as_much_and_of_another_more(
+    column: int, cost_ms: float, is_outdone: bool
+) -> None:
+    def judged(column: int, cost_ms: float) -> Any:
+        candidate = SimpleNamespace(column=column, cost_ms=cost_ms, may_be_named=True)
+        case = SimpleNamespace(policy=STANDARD, times=SimpleNamespace(ranks=[7, 8]))
+        found = SimpleNamespace(candidates=[candidate])
+        return SimpleNamespace(case=case, culprits=found, verdict=SimpleNamespace(ranks=(7,)))
+
+    assert _outdone(judged(0, 10.0), judged(column, cost_ms)) is is_outdone
+
+
+# -- what it rests on --------------------------------------------------------------------------------------
+
+
+def rests_on(n_ranks: int, *, unknown: int | None = None, **its: Any) -> list[Fact]:
+    self_ms = np.ones((20, n_ranks))
+    if unknown is not None:
+        self_ms[:, unknown] = np.nan
+    return list(_what_it_rests_on(case_of(self_ms, **its)))
+
+
+def test_it_is_told_by_which_times_ranks_are_compared_and_what_limits_that() -> None:
+    of_rows = SelfTimeOfRows(("FORWARD",))
+    assert rests_on(3) == [of_rows]
+    assert rests_on(3, from_gaps=True) == [SelfTimeBetween()]
+    assert rests_on(3, unknown=1) == [of_rows, SelfTimeUnknown((1,))]
+    assert rests_on(3, roles=["a", "a", "b"]) == [of_rows, AloneInRole(("b",))]
+    assert rests_on(1) == [of_rows, OneRank()]
+    assert rests_on(2) == [of_rows, TwoRanks()]
+    assert rests_on(3, has_iterations=False) == [of_rows, StepsCounted()]
+
+
+@pytest.mark.parametrize(("n_steps", "are_few"), [(19, True), (20, False), (0, False)])
+def test_fewer_steps_than_name_any_rank_are_said_to_be_few(n_steps: int, are_few: bool) -> None:
+    found = _few_steps(case_of(np.ones((n_steps, 4))), nobody_is_slow=True)
+    assert found == ((FewSteps(n_steps, nobody_is_slow=True),) if are_few else ())
+
+
+# -- who is told of beside ---------------------------------------------------------------------------------
 
 
 def passing_on(*for_each: float) -> tuple[int, ...]:

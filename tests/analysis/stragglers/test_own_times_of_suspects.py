@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import io
 import json
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +19,7 @@ from simulated_runs import data_parallel, factors, on_hosts, pipeline
 from slow import slow
 from timing_files import write_table
 
-from timing_logger.analysis import Verdict, stragglers, windows
+from timing_logger.analysis import Verdict, stragglers
 from timing_logger.analysis.series.chance import likelihood_above_0
 from timing_logger.analysis.stragglers.facts import RolesMayWait
 from timing_logger.analysis.stragglers.rank_facts import FewSteps
@@ -27,22 +29,31 @@ from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._verdict import judgement
 from timing_logger.report.why_text import reason
 
+SEED = 7
+
 
 @functools.cache
-def unequal_peers(seed: int = 7) -> pd.DataFrame:
+def unequal_peers(seed: int) -> pd.DataFrame:
     """Rank 1 of three takes twice the time of rank 0, and rank 2 15% more than that."""
     return data_parallel(factors(60, 3, noise=0.03, seed=seed) * [1.0, 2.0, 1.15])
 
 
 @functools.cache
-def verdict_on_unequal_peers(seed: int = 7) -> Verdict:
+def verdict_on_unequal_peers(seed: int) -> Verdict:
     return stragglers(unequal_peers(seed))
+
+
+@functools.cache
+def verdict_on_healthy(ranks: int) -> Verdict:
+    return stragglers(data_parallel(factors(200, ranks, noise=0.1), noise=0.05))
 
 
 # -- probably ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", seeds(5))
+@pytest.mark.parametrize(
+    "seed", [SEED, *(slow(seed, "more random runs of the same kind") for seed in range(5))]
+)
 def test_the_slow_rank_among_unequal_peers_is_probably_it_though_not_for_certain(seed: int) -> None:
     verdict = verdict_on_unequal_peers(seed)
     assert (verdict.verdict, verdict.ranks) == ("suspect", ())
@@ -57,20 +68,21 @@ def test_a_named_rank_is_the_first_suspect_and_likely() -> None:
     factor = factors(60, 8, noise=0.05)
     factor[:, [1, 6]] *= [1.5, 1.6]
     verdict = stragglers(data_parallel(factor))
-    assert verdict.verdict == "rank"
+    assert (verdict.verdict, set(verdict.ranks)) == ("rank", {1, 6})
     assert [suspect.ranks for suspect in verdict.suspects] == [(6,), (1,)]
     assert {suspect.likelihood for suspect in verdict.suspects} == {1.0}
 
 
 def test_a_healthy_run_suspects_nobody() -> None:
-    assert stragglers(data_parallel(factors(60, 4, noise=0.05))).suspects == ()
+    assert verdict_on_healthy(4).suspects == ()
 
 
 @pytest.mark.slow("test_stragglers.py compares whole verdicts on tables of both libraries")
 def test_likelihoods_are_the_same_every_time_and_of_any_table() -> None:
-    assert verdict_on_unequal_peers().suspects == stragglers(as_polars(unequal_peers())).suspects
+    assert verdict_on_unequal_peers(SEED).suspects == stragglers(as_polars(unequal_peers(SEED))).suspects
 
 
+@pytest.mark.slow("test_culprits.py has the likelihood of one beside its rival")
 def test_where_two_are_slow_by_nearly_as_much_neither_is_much_likelier() -> None:
     factor = factors(120, 3, noise=0.1, seed=2)
     factor[:60, 0] *= 1.5
@@ -102,6 +114,7 @@ def test_a_rank_that_costs_less_than_a_hundredth_of_the_run_is_listed_and_not_na
     assert verdict.suspects[0].likelihood < 0.5
 
 
+@pytest.mark.slow("test_verdict_costs.py has which part of a run a cost is")
 def test_the_cost_is_told_as_a_part_of_the_run() -> None:
     factor = factors(100, 4)
     factor[:, 2] = 2.0
@@ -137,9 +150,10 @@ def test_half_of_a_host_is_named(seed: int) -> None:
     assert set(stragglers(data_parallel(factor)).ranks) == set(range(16, 24))
 
 
-@pytest.mark.parametrize("memory", [0.95, slow(0.97, "as with a little less memory")])
-@pytest.mark.parametrize("ranks", [2, slow(4, "as of two ranks")])
-@pytest.mark.parametrize("seed", seeds(5))
+@pytest.mark.slow("test_windows.py has the error of a level where noise has a memory")
+@pytest.mark.parametrize("memory", [0.95, 0.97])
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("seed", range(5))
 def test_ranks_that_drift_are_not_named(seed: int, ranks: int, memory: float) -> None:
     """Each is slower than its peers for long, and then quicker for as long."""
     factor = factors(200, ranks, noise=0.1, seed=seed, memory=memory)
@@ -155,7 +169,8 @@ def in_lockstep(factor: npt.NDArray[np.float64], size: int, seed: int = 0) -> pd
     return data_parallel(np.repeat(slowest, size, axis=1), noise=0.003, seed=seed)
 
 
-@pytest.mark.parametrize("seed", seeds(5))
+@pytest.mark.slow("test_lockstep.py has what ties such ranks, and the sentence on such a run is below")
+@pytest.mark.parametrize("seed", range(5))
 def test_of_ranks_that_wait_for_each_other_unseen_one_is_suspected_and_none_named(seed: int) -> None:
     factor = factors(100, 24, noise=0.05, seed=seed)
     factor[:, 5] *= 1.5
@@ -184,8 +199,9 @@ def last_stage_slower(seed: int, times: float = 1.4) -> tuple[pd.DataFrame, Mapp
     return pipeline(factor, stages=4)
 
 
-@pytest.mark.parametrize("seed", seeds(5))
-@pytest.mark.parametrize("logged", [slow("all", "test_stragglers.py has such a stage"), "no messages"])
+@pytest.mark.slow("test_systemic.py has slow roles, and test_stragglers.py a run with such a stage")
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("logged", ["all", "no messages"])
 def test_a_slower_stage_is_a_role_also_without_the_messages(logged: str, seed: int) -> None:
     timings, roles = last_stage_slower(seed)
     chosen = timings if logged == "all" else timings[timings["operation"] != "RECV"]
@@ -193,6 +209,7 @@ def test_a_slower_stage_is_a_role_also_without_the_messages(logged: str, seed: i
     assert (verdict.verdict, verdict.labels, verdict.ranks) == ("role", "stage 3", (9, 10, 11))
 
 
+@pytest.mark.slow("test_coverage_by_hand.py has roles that may wait for each other")
 def test_a_slower_stage_of_which_only_reductions_are_logged_is_not_judged() -> None:
     """Messages that are not logged hold all stages up alike."""
     timings, roles = last_stage_slower(0)
@@ -228,6 +245,7 @@ def test_stages_that_do_different_things_are_no_slow_role() -> None:
 # -- what is not understood ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow("test_coverage_by_hand.py has the rank for which most is waited")
 def test_a_rank_too_little_slow_to_be_suspected_for_which_all_wait_visibly_leaves_no_healthy_run() -> None:
     factor = factors(200, 4, noise=0.005)
     factor[:, 1] *= 1.07
@@ -238,6 +256,7 @@ def test_a_rank_too_little_slow_to_be_suspected_for_which_all_wait_visibly_leave
     assert why.endswith("but it is slower by too little or in too few steps to name it")
 
 
+@pytest.mark.slow("test_candidates_gates.py has who is suspected though slow by little")
 def test_a_costly_rank_that_is_a_little_slow_is_probably_it() -> None:
     factor = factors(200, 4, noise=0.005)
     factor[:, 1] *= 1.10
@@ -247,7 +266,7 @@ def test_a_costly_rank_that_is_a_little_slow_is_probably_it() -> None:
 
 @pytest.mark.parametrize("ranks", [4, *(slow(ranks, "as of four ranks") for ranks in (2, 16))])
 def test_a_healthy_run_is_judged(ranks: int) -> None:
-    verdict = stragglers(data_parallel(factors(200, ranks, noise=0.1), noise=0.05))
+    verdict = verdict_on_healthy(ranks)
     assert (verdict.verdict, verdict.judged) == ("healthy", True)
 
 
@@ -256,38 +275,46 @@ def test_a_healthy_run_is_judged(ranks: int) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(write_table(tmp_path_factory.mktemp("run"), unequal_peers()))
+    return str(write_table(tmp_path_factory.mktemp("run"), unequal_peers(SEED)))
 
 
-def test_the_text_says_probably_and_at_what_cost(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["stragglers", folder])
-    said = " ".join(capsys.readouterr().out.split())
+@pytest.fixture(scope="module")
+def answer(folder: str) -> tuple[int, str]:
+    """The exit code and the text of a command that fails for a named rank."""
+    with redirect_stdout(io.StringIO()) as text:
+        exit_code = main(["stragglers", folder, "--fail-on", "rank"])
+    return exit_code, " ".join(text.getvalue().split())
+
+
+def test_the_text_says_probably_and_at_what_cost(answer: tuple[int, str]) -> None:
+    _, said = answer
     assert said.startswith("Verdict: probably rank 1 costs this run 1.78 s, 42% of the recorded time.")
     assert "throughout (iterations 0 to 59), in BACKWARD. Not certain: z among the peers is below" in said
 
 
 def test_the_json_has_the_suspects() -> None:
-    found = json.loads(verdict_json(verdict_on_unequal_peers(), windows(unequal_peers())))
+    verdict = verdict_on_unequal_peers(SEED)
+    found = json.loads(verdict_json(verdict, unequal_peers(SEED).head(0)))
     assert (found["verdict"], found["ranks"]) == ("suspect", [])
     assert found["suspects"][0]["ranks"] == [1]
     assert set(found["suspects"][0]) == {"ranks", "operation", "share", "likelihood"}
     assert 0.4 < found["cost_share"] < 0.5
 
 
-@pytest.mark.parametrize(
-    ("fail_on", "exit_code"),
-    [
-        ("suspect", 1),
-        ("rank", 0),
-        pytest.param("rank,suspect", 1, marks=pytest.mark.slow("as of suspects alone")),
-    ],
-)
-def test_a_script_tells_a_suspect_from_a_named_rank(folder: str, fail_on: str, exit_code: int) -> None:
-    assert main(["stragglers", folder, "--fail-on", fail_on]) == exit_code
+def test_a_suspect_is_no_named_rank_to_a_script(answer: tuple[int, str]) -> None:
+    exit_code, _ = answer
+    assert exit_code == 0
 
 
+@pytest.mark.slow("test_questions.py has a command that fails for the verdict that it names")
+@pytest.mark.parametrize("fail_on", ["suspect", "rank,suspect"])
+def test_a_script_can_fail_on_suspects(folder: str, fail_on: str) -> None:
+    assert main(["stragglers", folder, "--fail-on", fail_on]) == 1
+
+
+@pytest.mark.slow("test_verdict_wording.py has the headlines, and the text above says the same")
 def test_the_page_says_probably() -> None:
-    shown = judgement(Findings.of(unequal_peers()))
+    shown = judgement(Findings.of(unequal_peers(SEED)))
     assert "Probably rank 1 costs this run 1.78 s, 42% of the recorded time." in shown.headline
     assert shown.kind == "suspect"  # which the page has as a class
 
@@ -302,12 +329,16 @@ def test_ranks_that_act_as_one_are_told_as_one() -> None:
     )
 
 
+@pytest.mark.slow("test_own_times.py has when steps are few")
 def test_few_steps_are_counted_whether_or_not_the_slow_rank_was_slow_in_them() -> None:
     slow = factors(18, 4, noise=0.02)
     slow[6:, 2] *= 3
     assert FewSteps(18, nobody_is_slow=False) in stragglers(data_parallel(slow)).evidence
 
 
+@pytest.mark.slow(
+    "test_candidates_gates.py has who is suspected if others wait for a part; test_pricing.py what it costs"
+)
 def test_a_slow_rank_that_others_wait_for_by_a_part_of_its_delay_costs_what_they_waited() -> None:
     """The groups never meet, so it is not known who of the other group would have waited."""
     timings, _ = apart(13, 15.5, 13, 13, 10, 10, 10, 10)()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -46,6 +47,20 @@ def lasted_ms(timings: pd.DataFrame) -> float:
     return 1000 * float(of_rank["end_counter"].max() - of_rank["start_counter"].min())
 
 
+@functools.cache
+def with_more_work() -> pd.DataFrame:
+    """A run whose rank 2 has 1.4 times as much to do."""
+    work = lengths(100, 4, 0.1)
+    work[:, 2] *= 1.4
+    timings: pd.DataFrame = run(work)
+    return timings
+
+
+@functools.cache
+def verdict_on_more_work() -> Verdict:
+    return stragglers(with_more_work())
+
+
 def only_fact(verdict: Verdict, kind: type) -> Any:
     (fact,) = (fact for fact in verdict.evidence if isinstance(fact, kind))
     return fact
@@ -54,11 +69,15 @@ def only_fact(verdict: Verdict, kind: type) -> Any:
 # -- a rank with more to do --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "spread", [0.1, *(slow(spread, "as of lengths that vary by a tenth") for spread in (0.0, 0.4))]
-)
-@pytest.mark.parametrize("n_ranks", [3, slow(8, "as of three ranks")])
-@pytest.mark.parametrize("seed", seeds(3))
+def test_a_rank_with_more_work_is_no_slow_machine() -> None:
+    verdict = verdict_on_more_work()
+    assert (verdict.owner, verdict.ranks_to_look_at) == ("work", (2,))
+
+
+@pytest.mark.slow("a rank with more work is quick above")
+@pytest.mark.parametrize("spread", [0.0, 0.1, 0.4])
+@pytest.mark.parametrize("n_ranks", [3, 8])
+@pytest.mark.parametrize("seed", range(3))
 def test_a_rank_with_more_work_at_equal_speed_is_no_slow_machine(
     spread: float, n_ranks: int, seed: int
 ) -> None:
@@ -70,9 +89,7 @@ def test_a_rank_with_more_work_at_equal_speed_is_no_slow_machine(
 
 
 def test_it_is_told_how_much_more_it_has_and_what_to_do() -> None:
-    work = lengths(100, 4, 0.1)
-    work[:, 2] *= 1.4
-    verdict = stragglers(run(work))
+    verdict = verdict_on_more_work()
     fact = only_fact(verdict, WorkOfRank)
     assert fact.times_as_much == pytest.approx(1.4, abs=0.03)
     assert fact.times_as_long == pytest.approx(1.0, abs=0.03)
@@ -82,19 +99,13 @@ def test_it_is_told_how_much_more_it_has_and_what_to_do() -> None:
 
 @pytest.mark.slow("a sentence only, and the one above holds what it says")
 def test_what_the_verdict_says_of_work_is_not_said_again_below_it() -> None:
-    work = lengths(100, 4, 0.1)
-    work[:, 2] *= 1.4
-    timings = run(work)
-    text = stragglers_text(stragglers(timings), windows(timings), 200)
+    text = stragglers_text(verdict_on_more_work(), windows(with_more_work()), 200)
     assert text.count("times the work of its peers") == 1
 
 
 def test_what_more_work_costs_is_the_time_by_which_the_run_is_longer() -> None:
-    even = lengths(100, 4, 0.1)
-    more = even.copy()
-    more[:, 2] *= 1.4
-    cost_ms = lasted_ms(run(more)) - lasted_ms(run(even))
-    assert stragglers(run(more)).cost_ms == pytest.approx(cost_ms, rel=0.05)
+    cost_ms = lasted_ms(with_more_work()) - lasted_ms(run(lengths(100, 4, 0.1)))
+    assert verdict_on_more_work().cost_ms == pytest.approx(cost_ms, rel=0.05)
 
 
 # -- a rank that is slow for its work ----------------------------------------------------------------------
@@ -111,10 +122,12 @@ def test_a_rank_slow_by_a_fifth_is_named_however_much_lengths_vary(n_ranks: int,
     assert "For the work that it has, rank 2 takes 1." in verdict_sentence(verdict)
 
 
+@pytest.mark.slow("such a rank is named by its work above")
 def test_without_its_work_such_a_rank_is_not_known() -> None:
     assert stragglers(run(lengths(100, 4, 0.4), {2: 1.2}, stated="")).verdict != "rank"
 
 
+@pytest.mark.slow("test_equal_work.py has the owner by the part that more work explains")
 def test_a_slow_rank_with_more_work_has_both() -> None:
     work = lengths(100, 4, 0.1)
     work[:, 2] *= 1.4
@@ -147,7 +160,7 @@ def test_a_rank_with_less_to_do_and_no_quicker_is_not_called_slow_where_this_is_
 
 @pytest.mark.parametrize("seed", seeds(3))
 def test_uneven_work_of_ranks_in_turn_is_told_with_what_it_costs(seed: int) -> None:
-    work = lengths(150, 4, 0.4, seed)
+    work = lengths(60, 4, 0.4, seed)
     even = np.repeat(work.mean(axis=1, keepdims=True), 4, axis=1)
     verdict = stragglers(run(work, seed=seed))
     cost_ms = lasted_ms(run(work, seed=seed)) - lasted_ms(run(even, seed=seed))
@@ -172,6 +185,7 @@ def test_the_work_of_the_batch_counts_for_all_that_is_done_with_it() -> None:
     assert (verdict.ranks, verdict.owner) == ((2,), "machine")
 
 
+@pytest.mark.slow("test_equal_work.py scales the time between rows by the work of the step")
 def test_work_stated_in_communication_alone_counts_for_the_time_between() -> None:
     work = lengths(100, 4, 0.4)
     timings = of_operations(operations_ms(work, {2: 1.2}), logged=["ALLREDUCE"])

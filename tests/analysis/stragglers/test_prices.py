@@ -8,11 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from account_rows import barrier, row, table
+from hand_made_cases import case_of
 
 from timing_logger.analysis.step_times.communication import Played
 from timing_logger.analysis.step_times.step_times import step_times
 from timing_logger.analysis.stragglers.who.prices import Prices, Repair, Slowed, _Parts
-from timing_logger.analysis.stragglers.who.pricing import ByReplay
+from timing_logger.analysis.stragglers.who.pricing import ByReplay, pricing_of
 from timing_logger.analysis.table_types import Floats
 
 MEETING_MS = 1.0
@@ -108,6 +109,23 @@ def test_the_error_is_the_part_of_the_run_by_which_its_length_differs_or_that_is
     assert prices.error == pytest.approx(0.25)
     prices._program = program._replace(end_s=program.end_s * 0)
     assert prices.error == 0.0
+
+
+@pytest.mark.parametrize(("unknown_s", "plays_again"), [(0.0, True), (0.8e-3, True), (1e-3, False)])
+def test_a_run_is_played_again_if_no_more_than_a_fiftieth_of_it_is_unknown(
+    unknown_s: float, plays_again: bool
+) -> None:
+    played = played_of(4, 4)  # of 44 ms
+    program = played.program._replace(unknown_s=played.program.unknown_s + unknown_s)
+    case = case_of(work(), played=played._replace(program=program))
+    assert pricing_of(case).plays_again is plays_again
+
+
+@pytest.mark.parametrize(("n_ranks", "are_enough"), [(3, True), (2, False)])
+def test_three_ranks_show_what_is_chance_and_two_do_not(n_ranks: int, are_enough: bool) -> None:
+    pricing = pricing_of(case_of(work(n_ranks=n_ranks), played=played_of(4, n_ranks)))
+    assert isinstance(pricing, ByReplay)
+    assert bool((~np.isnan(pricing._prices._parts.by_chance)).any()) is are_enough
 
 
 def test_all_steps_of_the_run_are_known() -> None:

@@ -16,6 +16,7 @@ from timing_logger.analysis.stragglers.whole_run.slow_links import (
     _may_have_grown,
     _now_and_then,
     _ordinary_late_s,
+    _slower_than_before,
     _times_as_large,
     _usual_s,
     _with_untimed,
@@ -72,6 +73,25 @@ def test_a_link_may_have_grown_with_enough_steps_far_above_its_quickest(
 ) -> None:
     series = np.where(np.arange(n_steps) < n_long, math.log(1.5), 0.0)
     assert _may_have_grown(series, POLICY) is may
+
+
+@pytest.mark.parametrize(("n_quick", "may"), [(11, True), (10, False)])
+def test_the_quickest_are_a_tenth_of_the_steps(n_quick: int, may: bool) -> None:
+    series = np.where(np.arange(100) < n_quick, 0.0, math.log(2))
+    assert _may_have_grown(series, POLICY) is may
+
+
+def test_levels_are_told_apart_that_differ_by_more_than_a_tenth() -> None:
+    series = np.log(np.repeat([0.875, 1.125, 1.9], [9, 9, 42]))
+    ((at, _, _),) = _slower_than_before(series, POLICY)
+    assert at.tolist() == list(range(18, 60))
+
+
+def test_few_very_quick_steps_hide_no_growth() -> None:
+    series = np.repeat([0.0, math.log(1.9)], [32, 28])
+    series[8:32:8] = math.log(0.05)
+    ((at, _, _),) = _slower_than_before(series, POLICY)
+    assert at.tolist() == list(range(32, 60))
 
 
 @pytest.mark.parametrize(("slow", "n_found"), [([5, 15], 1), ([5, 6], 0), ([5], 0), ([0, 9], 1)])

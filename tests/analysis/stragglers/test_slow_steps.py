@@ -52,6 +52,7 @@ def test_one_save_may_be_the_start_of_the_run() -> None:
     assert stragglers(saving(150)).ranks == ()
 
 
+@pytest.mark.slow("test_slow_steps_found.py has the chance of single steps")
 def test_saves_that_are_not_timed_are_named_if_chance_would_not_have_them_all_on_one_rank() -> None:
     assert judged(saving(33, operation="")) == ("rank", (3,), "UNLOGGED", 6)
 
@@ -70,6 +71,7 @@ def test_fewer_saves_that_are_not_timed_are_told_of_and_not_named() -> None:
     assert "for rank 3" in reason(verdict.why)
 
 
+@pytest.mark.slow("test_slow_steps_found.py has very slow steps among slow ones")
 def test_saves_are_found_among_small_delays_that_all_ranks_have() -> None:
     factor = factors(200, 8, 0.03)
     factor[np.arange(200), np.arange(200) % 8] *= 1.5

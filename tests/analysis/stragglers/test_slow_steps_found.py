@@ -213,6 +213,12 @@ def test_single_steps_of_a_rank_are_its_own_if_chance_gathers_as_many_seldom_eno
     assert [one.level for one in found] == pytest.approx([0.55] * is_found)
 
 
+def test_events_count_in_blocks_twice_as_long_as_they_are() -> None:
+    single = events(*range(0, 12, 2))
+    found = _gathered(np.ones((100, 4)), single, np.ones_like(single), 4.0**-5, POLICY, NOT_IN_TURN)
+    assert [one.column for one in found] == [1]
+
+
 def test_steps_that_all_have_in_turn_belong_to_nobody() -> None:
     single, in_turn = events(10, 30, 50, 70), events(30)
     found = _gathered(np.ones((100, 4)), single, np.ones_like(single), 0.1, POLICY, in_turn)

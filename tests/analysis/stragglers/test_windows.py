@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +18,7 @@ from slow import examples, slow
 
 from timing_logger.analysis import scores, windows
 from timing_logger.analysis.operations import needs_no_other_rank
-from timing_logger.analysis.series.change_points import change_points, change_points_of_each
+from timing_logger.analysis.series.change_points import _lengths, change_points, change_points_of_each
 from timing_logger.analysis.series.noise import noise_of
 from timing_logger.analysis.series.peers import peer_medians
 from timing_logger.analysis.step_times.process_steps import exclusive_ms
@@ -32,26 +34,37 @@ def of_self_time(table: pd.DataFrame) -> pd.DataFrame:
 SEARCH = STANDARD.change_search
 
 
+@functools.cache
+def slowed_1_2_3_and_4_times() -> pd.DataFrame:
+    return data_parallel(factors(50, 4) * [1, 2, 3, 4])
+
+
+@functools.cache
+def found_on_slowed(analysis: Any) -> pd.DataFrame:
+    found: pd.DataFrame = analysis(slowed_1_2_3_and_4_times())
+    return found
+
+
 # -- scores ----------------------------------------------------------------------------------------
 
 
 def test_ranks_slowed_1_2_3_and_4_times_score_1_one_half_one_third_and_one_quarter() -> None:
-    found = scores(data_parallel(factors(50, 4) * [1, 2, 3, 4]))
+    found = found_on_slowed(scores)
     for operation, rows in found.groupby("operation"):
         assert rows["score"].tolist() == pytest.approx([1, 1 / 2, 1 / 3, 1 / 4], rel=1e-12), operation
     assert of_self_time(found)["flagged"].tolist() == [False, True, True, True]
 
 
-def test_what_a_rank_does_outside_of_any_iteration_is_of_no_step() -> None:
-    inside = data_parallel(factors(20, 4) * [1, 2, 3, 4])
+@pytest.mark.parametrize("analysis", [scores, slow(windows, "of the same steps as scores")])
+def test_what_a_rank_does_outside_of_any_iteration_is_of_no_step(analysis: Any) -> None:
+    inside = slowed_1_2_3_and_4_times()
     before = inside[inside["rank"] == 0].head(5).assign(iteration=pd.NA, elapsed_ms=1e4)
     outside = pd.concat([before.astype(inside.dtypes), inside], ignore_index=True)
-    pd.testing.assert_frame_equal(scores(outside), scores(inside))
-    pd.testing.assert_frame_equal(windows(outside), windows(inside))
+    pd.testing.assert_frame_equal(analysis(outside), found_on_slowed(analysis))
 
 
 def test_ranks_of_other_roles_do_not_enter_a_score() -> None:
-    timings = data_parallel(factors(50, 4) * [1, 2, 3, 4])
+    timings = slowed_1_2_3_and_4_times()
     found = of_self_time(scores(timings, roles={0: "a", 1: "b", 2: "a", 3: "b"})).set_index("rank")
     assert found["score"].to_dict() == pytest.approx({0: 1, 2: 1 / 3, 1: 1, 3: 1 / 2})
     assert found["labels"].to_dict() == {0: "a", 1: "b", 2: "a", 3: "b"}
@@ -87,6 +100,7 @@ def test_a_slow_operation_has_windows_and_the_others_have_none() -> None:
     assert set(found["kind"]) == {"persistent"}
 
 
+@pytest.mark.slow("test_slow_steps_found.py has all kinds of stretches")
 def test_a_rank_can_have_several_windows() -> None:
     factor = factors(200, 4, noise=0.03)
     factor[20:40, 1] *= 2
@@ -118,12 +132,15 @@ def test_slow_steps_that_every_rank_has_now_and_then_do_not_recur_on_any() -> No
 
 
 def test_the_time_of_failed_rows_is_unknown() -> None:
-    timings = data_parallel(factors(100, 4, noise=0.03))
-    failed = (timings["rank"] == 1) & (timings["operation"] == "BACKWARD") & (timings["iteration"] < 30)
+    timings = data_parallel(factors(20, 4, noise=0.03))
+    failed = (timings["rank"] == 1) & (timings["operation"] == "BACKWARD") & (timings["iteration"] < 10)
     timings.loc[failed, ["elapsed_ms", "status"]] = [1000.0, "error:RuntimeError"]
-    assert len(windows(timings)) == 0
+    times = step_times(timings)
+    assert np.isnan(times.self_ms).nonzero()[0].tolist() == list(range(10))
+    assert set(np.isnan(times.self_ms).nonzero()[1]) == {1}
 
 
+@pytest.mark.slow("test_verdict_costs.py has a sampled run")
 def test_windows_are_in_the_numbers_of_iterations_that_were_sampled() -> None:
     factor = factors(400, 4, noise=0.03)
     factor[160:240, 1] *= 2
@@ -139,17 +156,20 @@ def test_what_all_ranks_do_is_nobody_s_window() -> None:
     assert len(windows(data_parallel(factor))) == 0
 
 
-def test_tables_come_back_in_the_library_they_came_in_and_typed_when_empty() -> None:
-    timings = data_parallel(factors(20, 4) * [1, 1, 1, 2])
+@pytest.mark.parametrize("analysis", [windows, scores])
+def test_tables_come_back_in_the_library_they_came_in(analysis: Any) -> None:
+    timings = slowed_1_2_3_and_4_times().query("iteration < 5")
     plain = timings.astype(object).where(timings.notna(), None)
     as_polars = pl.DataFrame({name: plain[name].to_list() for name in plain.columns})
-    assert isinstance(windows(as_polars), pl.DataFrame)
-    assert isinstance(scores(as_polars), pl.DataFrame)
-    for analysis in (windows, scores):
-        empty, full = analysis(timings.head(0)), analysis(timings)
-        assert len(empty) == 0
-        assert len(full) > 0
-        assert empty.dtypes.to_dict() == full.dtypes.to_dict()
+    assert isinstance(analysis(as_polars), pl.DataFrame)
+
+
+@pytest.mark.parametrize("analysis", [windows, scores])
+def test_tables_are_typed_when_empty(analysis: Any) -> None:
+    empty, full = analysis(slowed_1_2_3_and_4_times().head(0)), found_on_slowed(analysis)
+    assert len(empty) == 0
+    assert len(full) > 0
+    assert empty.dtypes.to_dict() == full.dtypes.to_dict()
 
 
 # -- change points ------------------------------------------------------------------------------------
@@ -167,15 +187,13 @@ def test_both_ends_of_a_clear_window_are_found_within_two_steps(start: int, leng
 
 @pytest.mark.parametrize("n_windows", [40, slow(300, "more windows of the same kind")])
 def test_of_noisy_windows_not_one_end_is_more_than_two_steps_off(n_windows: int) -> None:
-    rng = np.random.default_rng(1)
-    for _ in range(n_windows):
-        series = rng.normal(0, 0.1, 200)
-        series[60:85] += 0.4
-        found = change_points(series, SEARCH, cap=0.29, min_sigma=0.02)
+    series = np.random.default_rng(1).normal(0, 0.1, (n_windows, 200))
+    series[:, 60:85] += 0.4
+    for found in change_points_of_each(series, SEARCH, cap=0.29, min_sigma=0.02):
         assert max(min(abs(at - end) for at in found) for end in (60, 85)) <= 2
 
 
-@settings(deadline=None, max_examples=examples(200))
+@settings(deadline=None, max_examples=examples(200, few=10))
 @given(st.integers(30, 250), st.lists(st.integers(0, 249), max_size=4), st.integers(0, 10_000))
 def test_no_level_is_shorter_than_3_steps_whatever_spikes_there_are(
     length: int, spikes: list[int], seed: int
@@ -190,9 +208,22 @@ def test_no_level_is_shorter_than_3_steps_whatever_spikes_there_are(
 
 
 def test_noise_has_next_to_no_change_points() -> None:
-    rng = np.random.default_rng(5)
-    found = [change_points(rng.normal(0, 0.1, 300), SEARCH, cap=0.29, min_sigma=0.02) for _ in range(100)]
+    noise = np.random.default_rng(5).normal(0, 0.1, (100, 300))
+    found = change_points_of_each(noise, SEARCH, cap=0.29, min_sigma=0.02)
     assert sum(map(bool, found)) <= 2
+
+
+@pytest.mark.parametrize(("height", "is_found"), [(1.31, True), (1.29, False)])
+def test_a_change_is_found_that_stands_out_from_the_noise_by_enough_for_so_many_steps(
+    height: float, is_found: bool
+) -> None:
+    """Of 60 steps: by 1 and 2 sqrt(log 60) standard deviations, of sqrt(60) / 2 times the height."""
+    series = np.repeat([0.0, height], 30)
+    assert bool(change_points(series, SEARCH, cap=9, min_sigma=1.0)) is is_found
+
+
+def test_each_length_of_intervals_is_about_half_of_the_next_but_one() -> None:
+    assert list(_lengths(60, SEARCH)) == [7, 10, 15, 21, 30, 42, 60]
 
 
 def test_ranks_that_are_looked_at_together_change_where_each_does_alone() -> None:
@@ -336,8 +367,8 @@ def test_what_runs_beside_the_row_in_which_a_rank_is_blocked_takes_nothing_off_t
 
 
 def test_a_restarted_job_s_waits_are_told_apart_from_those_before() -> None:
-    before, after = (data_parallel(factors(30, 4, noise=0.1, seed=seed)) for seed in (1, 2))
-    restarted = after.assign(incarnation=2, iteration=after["iteration"] + 30)
+    before, after = (data_parallel(factors(5, 4, noise=0.1, seed=seed)) for seed in (1, 2))
+    restarted = after.assign(incarnation=2, iteration=after["iteration"] + 5)
     both = step_times(pd.concat([before, restarted])).waits.own_ms
     alone = [step_times(run).waits.own_ms for run in (before, restarted)]
     np.testing.assert_allclose(both, np.concatenate(alone))

@@ -10,6 +10,9 @@ import pytest
 from simulated_runs import OPERATIONS_MS, of_operations
 
 from timing_logger.analysis import transfer_costs, what_if
+from timing_logger.analysis.stragglers.policy import STANDARD
+from timing_logger.analysis.what_if.repaired import Repairing, judgement_to_repair
+from timing_logger.analysis.what_if.what_if import parsed
 from timing_logger.errors import FixError
 
 STEPS, RANKS = 60, 4
@@ -20,6 +23,11 @@ SIZES_MB = np.array([1.0, 2.0, 4.0, 8.0])[np.arange(STEPS) % 4]
 @functools.cache
 def usual_run() -> pd.DataFrame:
     return run()
+
+
+@functools.cache
+def usual_run_to_repair() -> Repairing:
+    return Repairing(judgement_to_repair(usual_run(), None, STANDARD, None))
 
 
 def run(took_ms: np.ndarray | None = None) -> pd.DataFrame:  # type: ignore[type-arg]
@@ -43,7 +51,8 @@ def test_latency_and_bandwidth_are_those_of_the_transfers() -> None:
 
 
 def test_collectives_in_messages_of_another_size_cost_latency_more_or_less_often() -> None:
-    many, few = (what_if(usual_run(), f"bucket={size}").gain_ms for size in ("1MB", "8MB"))
+    fixes = [parsed([f"bucket={size}"]) for size in ("1MB", "8MB")]
+    many, few = (found.gain.ms for found in usual_run_to_repair().gains_of(fixes))
     n_bytes_mb = float(SIZES_MB.sum())
     recorded_ms = LATENCY_MS * STEPS + MS_PER_MB * n_bytes_mb
     assert many == pytest.approx(recorded_ms - (LATENCY_MS + MS_PER_MB) * n_bytes_mb, rel=0.1)
@@ -64,7 +73,7 @@ def test_collectives_in_messages_of_another_size_cost_latency_more_or_less_often
 )
 def test_what_was_not_measured_is_refused(fix: str, said: str) -> None:
     with pytest.raises(FixError, match=said):
-        what_if(usual_run(), fix)
+        usual_run_to_repair().repair(parsed([fix]))
 
 
 def test_transfers_that_no_latency_and_bandwidth_describe_are_refused() -> None:

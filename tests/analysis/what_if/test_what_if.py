@@ -13,7 +13,10 @@ from simulated_runs import OPERATIONS_MS, data_parallel, factors, of_operations,
 from slow import slow
 
 from timing_logger.analysis import Fix, WhatIf, repairs, what_if
+from timing_logger.analysis.stragglers.policy import STANDARD
 from timing_logger.analysis.table_types import Floats
+from timing_logger.analysis.what_if.repaired import Repairing, judgement_to_repair
+from timing_logger.analysis.what_if.what_if import parsed
 from timing_logger.errors import FixError
 
 SHAPE = 60, 4
@@ -44,7 +47,6 @@ def length_ms(timings: pd.DataFrame) -> float:
 
 
 HEALTHY = of_operations(times_ms())
-SHORT = of_operations({name: ms[:20] for name, ms in times_ms().items()})
 HEALTHY_MS = length_ms(HEALTHY)
 
 
@@ -68,6 +70,11 @@ LATER = pytest.param(
     "rank=2",
     marks=pytest.mark.slow("as of all steps"),
 )
+OF_AN_OPERATION = pytest.param(
+    longer("DATA", slice(0, None, 5), slice(2, 3), 60.0),
+    "operation=DATA",
+    marks=pytest.mark.slow("of an operation that one rank has at times, another test is quick"),
+)
 OF_ALL_RANKS = pytest.param(
     longer("OPTIMIZER", slice(15, 45), slice(None), 12.0),
     "operation=OPTIMIZER",
@@ -80,7 +87,7 @@ OF_ALL_RANKS = pytest.param(
     [
         (longer("FORWARD", slice(None), slice(2, 3), 8.0), "rank=2"),
         LATER,
-        (longer("DATA", slice(0, None, 5), slice(2, 3), 60.0), "operation=DATA"),
+        OF_AN_OPERATION,
         *AS_OF_ONE_RANK,
         OF_ALL_RANKS,
     ],
@@ -141,7 +148,10 @@ def _forward_ms(longer: Floats) -> Floats:
     return 10.0 * longer * np.exp(np.random.default_rng(1).normal(0, NOISE, SHAPE))
 
 
-@pytest.mark.parametrize("exponent", [0.0, slow(0.5, "between the other two"), 1.0])
+@pytest.mark.parametrize(
+    "exponent",
+    [slow(0.0, "times that grow with the work are quick"), slow(0.5, "between the other two"), 1.0],
+)
 def test_with_work_shared_evenly_ranks_take_what_ranks_with_as_much_work_would(exponent: float) -> None:
     timings = uneven(exponent)
     true_ms = length_ms(timings) - length_ms(shared(exponent))
@@ -182,6 +192,7 @@ def test_where_ranks_have_now_more_and_now_less_to_do_nothing_is_assumed() -> No
     assert what_if(timings, "work=even").assumed_gain_ms is None
 
 
+@pytest.mark.slow("all ranks of a host are repaired together, too")
 def test_repairs_are_made_together() -> None:
     two = times_ms()
     two["FORWARD"] = two["FORWARD"].copy()
@@ -220,7 +231,7 @@ def test_repairs_come_by_what_they_gain_and_in_part_of_all_that_can_be_gained() 
     assert (found["of_all"][:2] > 0.9).all()
 
 
-@pytest.mark.parametrize("n_runs", [2, slow(40, "more of the same")])
+@pytest.mark.parametrize("n_runs", [1, slow(40, "more of the same")])
 def test_a_run_made_again_is_within_what_is_stated_in_95_of_100_runs(n_runs: int) -> None:
     inside = 0
     for seed in range(n_runs):
@@ -234,6 +245,7 @@ def test_a_run_made_again_is_within_what_is_stated_in_95_of_100_runs(n_runs: int
     assert inside >= 0.9 * n_runs
 
 
+@pytest.mark.slow("by steps is quick where no communication is recorded")
 def test_where_rows_do_not_show_who_waits_a_gain_is_by_steps_and_says_so() -> None:
     usual = factors(30, 8, 0.02)
     slower = usual.copy()
@@ -247,9 +259,16 @@ def test_where_rows_do_not_show_who_waits_a_gain_is_by_steps_and_says_so() -> No
 
 
 def test_a_rank_that_is_alone_in_its_role_has_nobody_to_be_like() -> None:
-    timings, roles = pipeline(factors(40, 4, 0.02), 4)
+    timings, roles = pipeline(factors(10, 4, 0.02), 4)
     with pytest.raises(FixError, match="rank=1: no other rank has its role"):
         what_if(timings, "rank=1", roles=roles)
+
+
+@pytest.fixture(scope="module")
+def short() -> Repairing:
+    """Return a short run without a fault, which can be played with something repaired."""
+    timings = of_operations({name: ms[:20] for name, ms in times_ms().items()})
+    return Repairing(judgement_to_repair(timings, None, STANDARD, None))
 
 
 @pytest.mark.parametrize(
@@ -266,14 +285,15 @@ def test_a_rank_that_is_alone_in_its_role_has_nobody_to_be_like() -> None:
         ("everything", "say what is repaired, such as rank=2"),
     ],
 )
-def test_what_the_run_tells_nothing_of_is_refused_with_what_it_tells(fix: str, said: str) -> None:
+def test_what_the_run_tells_nothing_of_is_refused_with_what_it_tells(
+    fix: str, said: str, short: Repairing
+) -> None:
     with pytest.raises(FixError, match=said):
-        what_if(SHORT, fix)
+        short.repair(parsed([fix]))
 
 
 def test_a_repair_is_given_as_a_text_or_as_what_it_stands_for() -> None:
-    timings = of_operations({name: ms[:20] for name, ms in longer("DATA", ALL, slice(2, 3), 30.0).items()})
-    assert what_if(timings, "phase=DATA") == what_if(timings, Fix("operation", "DATA"))
+    assert parsed(["phase=DATA"]) == parsed([Fix("operation", "DATA")]) == [Fix("operation", "DATA")]
     assert str(Fix("bucket", "25MB")) == "bucket=25MB"
     assert Fix.parse("bucket=25MB").number == 25e6
 
@@ -285,11 +305,22 @@ def test_all_ranks_of_a_host_are_repaired_together() -> None:
     timings = on_hosts(data_parallel(slow), size=2)
     gained_ms = length_ms(timings) - length_ms(data_parallel(usual))
     assert what_if(timings, "host=node1").gain_ms == pytest.approx(gained_ms, abs=0.01 * length_ms(timings))
-    best = repairs(timings)
+
+
+@pytest.mark.slow("the gain of a host is quick, and so is the table of repairs")
+def test_the_best_repair_of_a_slow_host_is_that_of_all_its_ranks() -> None:
+    slow = factors(30, 6, 0.03)
+    slow[:, 2:4] *= 1.4
+    best = repairs(on_hosts(data_parallel(slow), size=2))
     assert best["fix"][0] == "host=node1"
     assert best["of_all"][0] > 0.8
+
+
+@pytest.mark.slow("as of a rank that is alone in its role")
+def test_a_host_on_which_all_ranks_run_has_none_to_be_like() -> None:
+    timings = on_hosts(data_parallel(factors(30, 6, 0.03)), size=6)
     with pytest.raises(FixError, match="all ranks run on this host"):
-        what_if(on_hosts(timings, size=6), "host=node0")
+        what_if(timings, "host=node0")
 
 
 @pytest.mark.slow("the second library of tables")
@@ -304,5 +335,7 @@ def test_an_operation_is_repaired_by_steps_where_no_communication_is_recorded() 
     timings = data_parallel(factors(80, 4, 0.02), logged=["DATA", "FORWARD"])
     late = (timings["rank"] == 2) & (timings["operation"] == "DATA")
     timings.loc[late, "elapsed_ms"] += 6.0
-    assert what_if(timings, "operation=DATA").gain_ms == pytest.approx(80 * 6.0, rel=0.1)
+    answer = what_if(timings, "operation=DATA")
+    assert not answer.plays_again
+    assert answer.gain_ms == pytest.approx(80 * 6.0, rel=0.1)
     assert set(repairs(timings)["fix"]) == {"rank=2", "operation=DATA"}

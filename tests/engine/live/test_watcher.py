@@ -58,20 +58,9 @@ def cut(path: Path) -> None:
     path.write_bytes(b"")
 
 
-AS_OF_OTHERS = pytest.mark.slow(
-    "as of a new file that is shorter; test_tails.py has one that is written anew"
-)
-
-
-@pytest.mark.parametrize(
-    ("replace", "n_rows"),
-    [
-        pytest.param(Path.unlink, 3, id="new-3"),
-        pytest.param(cut, 80, id="cut-80", marks=AS_OF_OTHERS),
-        pytest.param(Path.unlink, 80, id="new-80", marks=AS_OF_OTHERS),
-        pytest.param(cut, 3, id="cut-3", marks=AS_OF_OTHERS),
-    ],
-)
+@pytest.mark.slow("test_tails.py reads a file anew that takes the place of another")
+@pytest.mark.parametrize("n_rows", [3, 80])
+@pytest.mark.parametrize("replace", [Path.unlink, cut], ids=["new", "cut"])
 def test_a_run_that_takes_the_place_of_another_is_read_from_its_beginning(
     tmp_path: Path, replace: Callable[[Path], None], n_rows: int
 ) -> None:
@@ -124,7 +113,7 @@ class Watched:
 @contextmanager
 def watched(folder: Path) -> Iterator[Watched]:
     controller, terminal = pty.openpty()
-    command = [warm.python(), "-c", INTERRUPTIBLE_CLI, "watch", str(folder), "--interval", "0.2"]
+    command = [warm.python(), "-c", INTERRUPTIBLE_CLI, "watch", str(folder), "--interval", "0.05"]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "110", "LINES": "40"}
     process = subprocess.Popen(
         command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment, start_new_session=True

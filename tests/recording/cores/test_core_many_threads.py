@@ -17,11 +17,12 @@ from both_cores import needs_both as needs_native
 from busy_threads import THREADS, Group, Watcher, Worker, assert_whole, run_all
 from limits import PROCESS_S
 from places import ROOT
-from processes import rows, run_python
+from processes import rows
 from slow import slow
 
 from timing_logger import TimingLogger
 from timing_logger.record import COLUMNS
+from timing_logger.recording.cores.chosen import new_channel
 from timing_logger.sinks.memory import MemorySink
 
 HAS_GLOBAL_LOCK = getattr(sys, "_is_gil_enabled", lambda: True)()
@@ -50,7 +51,7 @@ def begun_and_run(core: BuiltCore, logger: TimingLogger, rounds: int) -> list[Wo
     return workers
 
 
-@pytest.mark.parametrize("rounds", [50, slow(200, "the same race four times as long")])
+@pytest.mark.parametrize("rounds", [15, slow(200, "the same race thirteen times as long")])
 @pytest.mark.parametrize("maxsize", [50, 100_000])
 def test_rows_of_threads_that_record_at_once_are_whole_and_accounted_for(
     each_core: BuiltCore, maxsize: int, rounds: int, tmp_path: Path
@@ -73,7 +74,7 @@ def test_pauses_of_the_collector_are_rows_among_those_of_many_threads(
     each_core: BuiltCore, tmp_path: Path
 ) -> None:
     logger = each_core.logger(0, tmp_path, flush_interval=0.001)
-    workers = begun_and_run(each_core, logger, 20)
+    workers = begun_and_run(each_core, logger, 8)
     logger.flush(60)
     logger.close()
     stats, found = logger.stats, rows_of(tmp_path)
@@ -82,7 +83,7 @@ def test_pauses_of_the_collector_are_rows_among_those_of_many_threads(
     assert (stats.accepted, stats.dropped, stats.pending) == (len(found), 0, 0)
 
 
-@pytest.mark.parametrize("attempts", [20, slow(60, "the same race three times as often")])
+@pytest.mark.parametrize("attempts", [5, slow(60, "the same race twelve times as often")])
 def test_each_block_is_accounted_for_once_if_the_logger_is_closed_meanwhile(
     each_core: BuiltCore, tmp_path: Path, attempts: int
 ) -> None:
@@ -120,70 +121,46 @@ def test_threads_that_number_collectives_of_one_group_at_once_get_each_number_on
     assert sorted(number for mine in got for number in mine) == list(range(THREADS * 5000))
 
 
-MANY_CHANNELS = """
-import os, threading
-from timing_logger.recording.cores.chosen import new_channel
-
-def make(mine):
-    for _ in range(300):
-        mine.append(new_channel(10))
-        mine[-1].put((1, 0, "", "A", "", 8, 1, 2, "host", "", 1, 1, 1, "T", "ok", "", None))
-
-made = [[] for _ in range(8)]
-threads = [threading.Thread(target=make, args=(mine,)) for mine in made]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-child = os.fork()
-if child == 0:
-    os._exit(min(255, sum(len(channel) for mine in made for channel in mine)))
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-
-
 @needs_native
 def test_a_forked_child_leaves_all_of_the_channels_that_threads_made_at_once() -> None:
-    assert run_python(MANY_CHANNELS).stdout == "0\n"
+    def make(mine: list[Any]) -> None:
+        for _ in range(100):
+            mine.append(new_channel(10, CORES["native"].classes.Channel))
+            mine[-1].put((1, 0, "", "A", "", 8, 1, 2, "host", "", 1, 1, 1, "T", "ok", "", None))
+
+    made: list[list[Any]] = [[] for _ in range(THREADS)]
+    run_all((f"worker{i}", lambda mine=mine: make(mine)) for i, mine in enumerate(made))
+    child = os.fork()
+    if child == 0:
+        os._exit(min(255, sum(len(channel) for mine in made for channel in mine)))
+    assert os.waitpid(child, 0)[1] == 0
 
 
-STATE = """
-import sys, threading
-from timing_logger import TimingLogger
-from timing_logger.sinks.memory import MemorySink
+def test_threads_record_by_an_iteration_that_another_one_sets_meanwhile(
+    each_core: BuiltCore, sink: MemorySink
+) -> None:
+    logger = each_core.logger(0, None, sinks=[sink], maxsize=1000, pause_rows=False)
+    found: set[tuple[type, ...]] = set()
+    is_over = threading.Event()
 
-def set_state():
-    begin.wait()
-    for i in range(30_000):
-        logger.set_current_iteration(10**6 + i)
-        logger.set_current_epoch(10**6 + i)
-        logger.set_current_work(0.5 + i)
-    over.append(True)
+    def set_state() -> None:
+        for i in range(5000):
+            logger.set_current_iteration(10**6 + i)
+            logger.set_current_epoch(10**6 + i)
+            logger.set_current_work(0.5 + i)
+        is_over.set()
 
-def record():
-    begin.wait()
-    while not over:
-        with logger.record_mpi_operation("A") as timer:
-            found.add((type(timer.iteration), type(timer.epoch), type(timer.work)))
+    def record() -> None:
+        while not is_over.is_set():
+            with logger.record_mpi_operation("A") as timer:
+                found.add((type(timer.iteration), type(timer.epoch), type(timer.work)))
 
-logger = TimingLogger(0, None, sinks=[MemorySink()], maxsize=1000, pause_rows=False)
-found, over, begin = set(), [], threading.Barrier(4)
-logger.set_current_iteration(10**6)
-logger.set_current_epoch(10**6)
-logger.set_current_work(0.5)
-threads = [threading.Thread(target=target) for target in (set_state, record, record, record)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-print(*sorted(one.__name__ for state in found for one in state))
-"""
-
-
-@pytest.mark.parametrize("core", ["native", "python"])
-def test_threads_record_by_an_iteration_that_another_one_sets_meanwhile(core: str) -> None:
-    run = run_python(STATE, environment={"TIMING_LOGGER_CORE": core if core in CORES else "python"})
-    assert (run.returncode, run.stdout) == (0, "float int int\n"), run.stderr
+    logger.set_current_iteration(10**6)
+    logger.set_current_epoch(10**6)
+    logger.set_current_work(0.5)
+    run_all([("sets", set_state), *((f"records{i}", record) for i in range(3))])
+    logger.close()
+    assert found == {(int, int, float)}
 
 
 def test_the_wait_for_an_operation_is_written_once_if_its_end_is_seen_as_its_thread_begins_to_wait(
@@ -191,7 +168,7 @@ def test_the_wait_for_an_operation_is_written_once_if_its_end_is_seen_as_its_thr
 ) -> None:
     logger: Any = each_core.logger(0, None, sinks=[sink], maxsize=100_000, pause_rows=False)
     group, begun = Group(each_core, 0), [None]
-    rounds = 100 if HAS_GLOBAL_LOCK else 3000  # with the lock, threads seldom take turns
+    rounds = 25 if HAS_GLOBAL_LOCK else 3000  # with the lock, threads seldom take turns
 
     def begin() -> None:
         for i in range(rounds):

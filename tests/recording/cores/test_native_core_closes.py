@@ -65,6 +65,7 @@ def closed(folder: Path, claims: Path, filled_after_s: str = "") -> tuple[list[i
     return json.loads(run.stdout), run.stderr
 
 
+@pytest.mark.slow("the rarer luck; what becomes of records behind one that is never finished is quick")
 def test_a_close_waits_for_a_record_that_a_thread_is_putting(tmp_path: Path, claims: Path) -> None:
     counts, said = closed(tmp_path, claims, "0.02")
     assert counts == [6, 5, 1, 0]

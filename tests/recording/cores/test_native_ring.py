@@ -45,7 +45,7 @@ def compiled(folder: Path, *options: str, name: str = "producers") -> Path:
 
 @pytest.fixture(scope="module")
 def producers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled(tmp_path_factory.mktemp("plain") / "built", "-O3")
+    return compiled(tmp_path_factory.mktemp("plain") / "built", "-O2")
 
 
 def files(folder: Path) -> tuple[Path, Path, Path]:
@@ -85,7 +85,10 @@ def said_by(command: list[Any], **environment: str) -> list[int]:
 
 
 @pytest.mark.parametrize("each", [1000, slow(5000, "the same race five times as long")])
-@pytest.mark.parametrize("capacity", [1, 1000, 10**6])
+@pytest.mark.parametrize(
+    "capacity",
+    [1, 1000, slow(10**6, "no record is dropped there; where some are, all others are checked too")],
+)
 def test_what_64_threads_put_at_once_is_written_once_each_or_counted_as_dropped(
     producers: Path, tmp_path: Path, capacity: int, each: int
 ) -> None:
@@ -131,7 +134,7 @@ def in_ring(path: Path) -> tuple[list[tuple[int, int, str]], int]:
     return [(record.peer, record.iteration, record.operation) for record in records], ring.damaged  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("trials", [4, slow(20, "the same at more moments")])
+@pytest.mark.parametrize("trials", [2, slow(20, "the same at more moments")])
 def test_a_kill_at_any_moment_costs_no_record_whose_put_had_returned(
     producers: Path, tmp_path: Path, trials: int
 ) -> None:

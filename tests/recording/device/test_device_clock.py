@@ -215,7 +215,7 @@ def test_where_asking_could_break_a_capture_only_users_ask(
 
 def test_the_pool_stays_constant_over_many_spans(scripted_device: ScriptedAccelerator) -> None:
     recording = Recording()
-    for _ in range(4 * PAIRS_PER_DEVICE // 1000):
+    for _ in range(2 * PAIRS_PER_DEVICE // 1000):
         for _ in range(1000):
             with recording.logger.record_device_operation("FORWARD"):
                 pass
@@ -236,7 +236,7 @@ def test_the_flush_thread_comes_sooner_when_events_run_low(
 
 
 def test_events_go_back_when_nobody_holds_the_interval(scripted_device: ScriptedAccelerator) -> None:
-    for _ in range(10 * PAIRS_PER_DEVICE):
+    for _ in range(2 * PAIRS_PER_DEVICE):
         interval = open_interval()
         interval.end()
     assert scripted_device.made <= 4
@@ -582,6 +582,7 @@ def test_an_iteration_left_out_makes_no_mark(scripted_device: ScriptedAccelerato
     recording.logger.close()
 
 
+@pytest.mark.slow("that recording itself imports no torch is quick, in test_accelerator.py")
 def test_finding_no_accelerator_imports_no_torch_at_exit(tmp_path: Path) -> None:
     run = run_python(
         """

@@ -98,7 +98,12 @@ def test_a_forked_child_is_timed_by_the_host_and_ends_no_block_of_its_parent() -
 
 # -- two ranks -------------------------------------------------------------------------------------------
 
+of_two_ranks = pytest.mark.slow(
+    "a job of two ranks; what one process shows is quick, and so are groups and copies on a scripted device"
+)
 
+
+@of_two_ranks
 @pytest.mark.both_groups
 def test_an_operation_is_timed_on_the_device_of_its_tensor() -> None:
     lasts = [True, "ok"]
@@ -106,6 +111,7 @@ def test_an_operation_is_timed_on_the_device_of_its_tensor() -> None:
     assert two_ranks("tensor_off_the_current_device") == [[rows, True]] * 2
 
 
+@of_two_ranks
 @pytest.mark.both_groups
 def test_timing_buckets_holds_no_streams_that_torch_gives_to_others() -> None:
     """The group's own is busy, and the one in which we wait for all of its buckets."""
@@ -115,6 +121,7 @@ def test_timing_buckets_holds_no_streams_that_torch_gives_to_others() -> None:
         assert are_many
 
 
+@of_two_ranks
 @pytest.mark.both_groups
 def test_the_rows_of_ddp_say_that_the_backward_pass_was_blocked() -> None:
     for found in two_ranks("ddp"):
@@ -126,6 +133,7 @@ def test_the_rows_of_ddp_say_that_the_backward_pass_was_blocked() -> None:
         assert found["exposed"] == found["hidden"] == [True] * 3
 
 
+@of_two_ranks
 @pytest.mark.both_groups
 def test_the_rows_of_fsdp2_lie_in_the_streams_where_it_calls() -> None:
     for found in two_ranks("fsdp2"):
@@ -136,12 +144,14 @@ def test_the_rows_of_fsdp2_lie_in_the_streams_where_it_calls() -> None:
         assert found["as long as they last"]
 
 
+@of_two_ranks
 @pytest.mark.both_groups
 def test_coalesced_operations_end_when_they_were_waited_for() -> None:
     rows = ["IRECV", "ISEND", "WAIT"]
     assert two_ranks("coalesced") == [[rows, True, [1.0] * 4]] * 2
 
 
+@of_two_ranks
 @pytest.mark.both_groups
 def test_the_optimizer_reduces_on_the_device_where_the_group_can() -> None:
     for found in two_ranks("optimizer"):

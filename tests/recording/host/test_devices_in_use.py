@@ -109,6 +109,7 @@ def test_where_no_device_is_known_to_be_used_nothing_is_stated(monkeypatch: pyte
     assert NvidiaDevices(lambda n_devices: []).read() == {}
 
 
+@pytest.mark.slow("builds a library for nvidia-ml-py; what a stand-in for that states is quick")
 @pytest.mark.skipif(shutil.which("cc") is None, reason="builds a library")
 def test_what_a_library_states_of_the_device_of_this_rank_comes_through_nvidia_ml_py(tmp_path: Path) -> None:
     pytest.importorskip("pynvml")

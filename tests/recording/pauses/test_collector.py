@@ -43,7 +43,7 @@ def test_a_pause_that_lasts_is_a_row_with_its_generation_and_no_other_is(
 
 
 def test_it_has_the_instants_of_the_pause(recording: TimingLogger, sink: MemorySink) -> None:
-    garbage = [[] for _ in range(200_000)]
+    garbage = [[] for _ in range(20_000)]
     for one in garbage:
         one.append(one)
     del garbage, one

@@ -68,6 +68,7 @@ def test_its_row_lies_within_the_operation_that_it_stopped(recording: TimingLogg
     assert compilation.thread == forward.thread
 
 
+@pytest.mark.slow("compiles another model")
 def test_a_module_has_the_name_of_its_class_whether_torch_wraps_it_or_not(
     recording: TimingLogger, sink: MemorySink
 ) -> None:

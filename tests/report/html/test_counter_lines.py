@@ -21,20 +21,18 @@ from timing_logger.report.html._counter_lines import (
     LineValues,
     counter_lines_of,
 )
-from timing_logger.report.html._findings import Findings
-from timing_logger.report.html._timeline import timeline
-from timing_logger.report.html.page import host_parts
+from timing_logger.report.html._timeline import Timeline, timeline
 
 
-def lines_in(found: Findings, host: pd.DataFrame) -> CounterLines:
-    return host_parts(found, None, host_tables(host)).lines
-
-
-def lines_of(timings: pd.DataFrame, host: pd.DataFrame) -> CounterLines:
-    values = LineValues(timeline(timings), "")
+def lines_under(drawn: Timeline, host: pd.DataFrame, named: str = "") -> CounterLines:
+    values = LineValues(drawn, named)
     for table in host_tables(host):
         values.add(table)
     return counter_lines_of(values)
+
+
+def lines_of(timings: pd.DataFrame, host: pd.DataFrame) -> CounterLines:
+    return lines_under(timeline(timings), host)
 
 
 @pytest.fixture(scope="module")
@@ -43,15 +41,15 @@ def run() -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def found(run: pd.DataFrame) -> Findings:
-    return Findings.of(run)
+def drawn_run(run: pd.DataFrame) -> Timeline:
+    return timeline(run)
 
 
 def test_a_line_is_the_rate_at_its_instant_on_the_axis_of_the_timeline(
-    run: pd.DataFrame, found: Findings
+    run: pd.DataFrame, drawn_run: Timeline
 ) -> None:
     waits_us = [[0, 500_000, 0, 0], [0, 0, 250_000, 0]]
-    drawn = lines_in(found, host_of(run, 1.0, main_run_queue_wait_us=waits_us))
+    drawn = lines_under(drawn_run, host_of(run, 1.0, main_run_queue_wait_us=waits_us))
     (line,) = drawn.lines
     at_s = (np.arange(1000) + 0.5) * 3.65 / 1000
     for rank in range(2):
@@ -74,24 +72,24 @@ def test_ranks_on_one_axis_have_their_lines_on_it(run: pd.DataFrame) -> None:
 
 
 def test_the_counters_that_vary_most_are_shown_and_steady_ones_are_not(
-    run: pd.DataFrame, found: Findings
+    run: pd.DataFrame, drawn_run: Timeline
 ) -> None:
     up = np.linspace(0, 1, 4) * np.ones((2, 1))
     host = host_of(
         run, 1.0, process_cpu_us=4e5 + 2e5 * up, throttled_us=1e6 * up, major_faults=500 * up,
         process_read_kb=1e6 * up, memory_available_mb=np.full((2, 4), 64_000.0),
     )  # fmt: skip
-    names = [line.kind.counters[0] for line in lines_in(found, host).lines]
+    names = [line.kind.counters[0] for line in lines_under(drawn_run, host).lines]
     assert names == ["throttled_us", "process_read_kb", "major_faults"]
     assert len(names) == MOST_COUNTERS
     steady = host_of(run, 1.0, memory_available_mb=np.full((2, 4), 64_000.0))
-    assert lines_in(found, steady).data is None
+    assert lines_under(drawn_run, steady).data is None
 
 
 def test_a_rank_without_a_file_has_no_value_and_no_line_in_the_table(
-    run: pd.DataFrame, found: Findings
+    run: pd.DataFrame, drawn_run: Timeline
 ) -> None:
-    drawn = lines_in(found, host_of(run, 1.0, throttled_us=[[0, 1e6, 0, 0]]))
+    drawn = lines_under(drawn_run, host_of(run, 1.0, throttled_us=[[0, 1e6, 0, 0]]))
     data: Any = drawn.data
     values = unpacked(data["counters"][0]["values"]).reshape(2, -1)
     assert (values[1] == 2**16 - 1).all()
@@ -100,11 +98,11 @@ def test_a_rank_without_a_file_has_no_value_and_no_line_in_the_table(
 
 
 def test_of_more_ranks_each_line_has_fewer_values() -> None:
-    many = data_parallel(factors(20, 60))
-    counted = np.tile([0, 1e5, 0, 5e5], (60, 1))
-    drawn = lines_of(many, host_of(many, 0.2, throttled_us=counted, main_run_queue_wait_us=counted))
+    many = data_parallel(factors(4, 24))
+    counted = np.tile([0, 2e4, 0, 1e5], (24, 1))
+    drawn = lines_of(many, host_of(many, 0.04, throttled_us=counted, main_run_queue_wait_us=counted))
     assert sum(line.values.size for line in drawn.lines) <= MOST_VALUES
-    assert {line.values.shape[0] for line in drawn.lines} == {60}
+    assert {line.values.shape[0] for line in drawn.lines} == {24}
 
 
 def test_a_line_of_a_long_run_says_what_time_a_value_stands_for() -> None:
@@ -127,19 +125,14 @@ def test_each_line_is_of_counters_that_are_recorded() -> None:
     ],
 )
 def test_the_counter_that_the_verdict_names_comes_first_even_if_it_is_steady(
-    run: pd.DataFrame, found: Findings, named: str, name: str, unit: str
+    run: pd.DataFrame, drawn_run: Timeline, named: str, name: str, unit: str
 ) -> None:
     up = np.linspace(0, 1, 4) * np.ones((2, 1))
     host = host_of(run, 1.0, **{named: np.full((2, 4), 5e4)}, throttled_us=1e6 * up, major_faults=500 * up)
-    values = LineValues(found.timeline, named)
-    for table in host_tables(host):
-        values.add(table)
-    drawn = counter_lines_of(values)
+    drawn = lines_under(drawn_run, host, named)
     assert [line.kind.name for line in drawn.lines] == [name, "CPU quota", "Major page faults"]
     assert (drawn.named, drawn.lines[0].kind.unit) == (True, unit)
 
 
-def test_a_counter_that_the_verdict_names_and_no_shown_rank_has_is_not_shown(
-    run: pd.DataFrame, found: Findings
-) -> None:
-    assert counter_lines_of(LineValues(found.timeline, "throttled_us")).data is None
+def test_a_counter_that_the_verdict_names_and_no_shown_rank_has_is_not_shown(drawn_run: Timeline) -> None:
+    assert counter_lines_of(LineValues(drawn_run, "throttled_us")).data is None

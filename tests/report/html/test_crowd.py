@@ -39,7 +39,7 @@ from timing_logger.report.html._scatter import bandwidth_chart
 from timing_logger.report.html.page import write_findings
 
 N_RANKS = 280  # on more hosts than have a row
-N_STEPS = 12
+N_STEPS = 6
 MOST_BYTES = 3_000_000
 
 
@@ -179,10 +179,10 @@ def test_one_slow_step_of_a_rank_without_a_row_is_seen_in_the_bands(found: Findi
     named = set(named_in(found))
     hidden = next(rank for rank in range(N_RANKS) if rank not in named)
     ms = found.own.ms.copy()
-    ms[7, hidden] = 10_000.0
+    ms[3, hidden] = 10_000.0
     changed = replace(found, own=found.own._replace(ms=ms))
-    assert cells(changed)[-len(BANDS)].argmax() == 7
-    assert cells(changed)[-len(BANDS), 7] == 10_000.0
+    assert cells(changed)[-len(BANDS)].argmax() == 3
+    assert cells(changed)[-len(BANDS), 3] == 10_000.0
 
 
 def test_the_page_says_how_many_ranks_have_no_row_of_their_own(page: str) -> None:
@@ -275,6 +275,7 @@ def test_of_too_many_spans_of_the_shown_ranks_the_longest_are_drawn(
     assert [one for one in said if "not in the timeline, which draws the 50 longest of 24 ranks." in one]
 
 
+@pytest.mark.slow("a timeline in parts is quick in test_page.py, and that of some ranks above")
 def test_a_timeline_of_some_ranks_made_in_parts_is_that_of_all_rows(
     monkeypatch: pytest.MonkeyPatch, run: pd.DataFrame, found: Findings
 ) -> None:

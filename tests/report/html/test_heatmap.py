@@ -110,6 +110,7 @@ def test_nothing_is_called_judged_where_nothing_could_be_judged(found: Findings)
     assert heatmap(found_as(found, data_parallel(factors(30, 1)))).views[0].name == "Own time"
 
 
+@pytest.mark.slow("of restarts; what a cell is and which are unknown is quick")
 def test_own_time_that_two_runs_of_a_rank_recorded_is_that_of_the_latest(found: Findings) -> None:
     first = data_parallel(factors(30, 2))
     again = first[(first["rank"] == 1) & (first["iteration"] >= 20)]
@@ -132,6 +133,7 @@ def test_of_an_intermittent_rank_only_the_slow_iterations_are_framed(found: Find
     assert framed == {"rows": [1], "frames": [[1, at, at] for at in range(5, 2 * MAX_COLUMNS, 9)]}
 
 
+@pytest.mark.slow("several slow ranks; the frames of one are quick")
 def test_each_of_several_slow_ranks_has_frames_of_its_own(found: Findings) -> None:
     slow = factors(100, 8, noise=0.02)
     slow[10:50, 1] *= 3
@@ -149,6 +151,7 @@ def test_where_a_column_stands_for_several_iterations_it_is_framed_if_one_of_the
     assert [frame[1:] for frame in framed["frames"]] == [[at, at] for at in columns]
 
 
+@pytest.mark.slow("framed as a slow rank is; the frames of that are quick")
 def test_a_rank_that_is_only_suspected_is_marked_and_framed(found: Findings) -> None:
     slow = factors(120, 3, noise=0.03, seed=7) * [1.0, 1.0, 1.15]
     slow[::3, 1] *= 2
@@ -158,6 +161,7 @@ def test_a_rank_that_is_only_suspected_is_marked_and_framed(found: Findings) -> 
     assert framed == {"rows": [1], "frames": [[1, at, at] for at in range(0, 120, 3)]}
 
 
+@pytest.mark.slow("a rarer kind of verdict; the frames of a slow rank are quick")
 def test_the_ranks_of_a_slow_role_are_framed_in_its_range(found: Findings) -> None:
     slow = factors(60, 4, noise=0.02)
     slow[20:50, 2:] *= 2

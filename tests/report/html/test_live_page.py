@@ -60,29 +60,20 @@ def page_of(timings: pd.DataFrame) -> str:
     return live_page("name", "<p></p>", {}, figures, window_s=30.0, made_unix_s=0.0)
 
 
-@pytest.fixture(scope="module")
-def page() -> str:
-    """Of a run of four ranks, of which rank 2 is slow."""
-    return page_of(crowd(4, 20, slow=2))
-
-
 def check_named_in_each_section(page: str, rank: int) -> None:
     for section in ("verdict", "time", "timeline"):
         assert f"ank {rank}" in page[page.index(f'id="{section}"') :]
 
 
-def test_the_page_has_the_slow_rank_in_each_section(page: str) -> None:
-    check_named_in_each_section(page, 2)
+@pytest.mark.slow("the sections are those of a report; test_run_page.py has a page with all of them")
+def test_the_page_has_the_slow_rank_in_each_section() -> None:
+    """Of a run of four ranks."""
+    check_named_in_each_section(page_of(crowd(4, 20, slow=2)), 2)
 
 
-@pytest.mark.slow("a page of many ranks; that of few is quick")
+@pytest.mark.slow("a page of many ranks; the sections are those of a report")
 def test_the_page_of_many_ranks_has_the_slow_one_in_each_section() -> None:
     check_named_in_each_section(page_of(crowd(80, 6)), SLOW_RANK)
-
-
-def test_the_page_says_nothing_about_whole_files(page: str) -> None:
-    assert 'id="accounting"' not in page
-    assert 'id="unknown"' not in page
 
 
 def test_it_may_ask_its_own_server_and_nobody_else() -> None:

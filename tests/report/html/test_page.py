@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from page_data import unpacked
 from processes import run_warm
-from rank_tables import aligned, collective, table
+from rank_tables import aligned, collective
+from rank_tables import quick_table as table
 from simulated_runs import data_parallel, factors
-from slow import slow
 from small_run import GOLDEN, visible_text
 from timing_files import record, write_table, write_timing_file
 
@@ -126,13 +126,10 @@ def test_a_log_gives_the_same_page_every_time_and_the_file_holds_it(
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == small
 
 
-@pytest.mark.parametrize("most_spans", [20, slow(10**6, "with fewer spans, parts have more to agree on")])
+@pytest.mark.slow("each analysis in parts is quick in tests/analysis and tests/engine, and a timeline below")
+@pytest.mark.parametrize("most_spans", [20, 10**6])
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"ranks": {0, 2}, "iterations": slice(3, 17)},
-        *(slow(options, "other choices of rows") for options in ({}, {"iterations": slice(500, 600)})),
-    ],
+    "options", [{"ranks": {0, 2}, "iterations": slice(3, 17)}, {}, {"iterations": slice(500, 600)}]
 )
 def test_a_page_made_in_parts_is_that_of_all_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], most_spans: int,
@@ -178,9 +175,9 @@ def test_the_page_refers_to_no_other_document(small: str) -> None:
 
 
 def test_a_name_that_is_markup_stays_text() -> None:
-    plain = data_parallel(factors(5, 2))
+    plain = data_parallel(factors(2, 2))
     runs = [
-        plain.assign(**dict.fromkeys(columns, HOSTILE), iteration=plain["iteration"] + 5 * n_before)
+        plain.assign(**dict.fromkeys(columns, HOSTILE), iteration=plain["iteration"] + 2 * n_before)
         for n_before, columns in enumerate(
             (["layer_name", "thread", "group", "phase"], ["operation"], ["status"])
         )

@@ -35,6 +35,7 @@ def logs(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow("what the page shows of them is quick")
 def test_the_command_shows_what_the_files_have_without_being_asked(logs: Path, tmp_path: Path) -> None:
     assert main(["report", str(logs), "-o", str(tmp_path / "files.html")]) == 0
     data = data_in((tmp_path / "files.html").read_text(encoding="utf-8"))

@@ -100,6 +100,7 @@ def test_the_cell_under_the_pointer_says_rank_iteration_and_ms(
     assert pointed.text("#tooltip") == f"rank {rank}, iteration {iteration}\nWaiting for others: {expected}"
 
 
+@pytest.mark.slow("one more gesture in a browser")
 def test_another_view_shows_other_figures(pointed: OpenPage) -> None:
     expected = in_ms(round(waiting_ms(0, 25), 6))
     for view, figure in [("Own work", in_ms(work_ms(0, 25))), ("Waiting for others", expected)]:
@@ -153,6 +154,7 @@ def test_arrow_keys_go_from_cell_to_cell(opened: OpenPage) -> None:
     assert opened.text("#tooltip").startswith("rank 1, iteration 2\n")
 
 
+@pytest.mark.slow("that a cell has its figure is quick")
 def test_a_cell_with_more_time_is_darker(pointed: OpenPage) -> None:
     show_view(pointed, "Waiting for others")
 
@@ -180,6 +182,7 @@ def step_in_ms(iteration: int) -> tuple[float, float]:
     return sum(lasted[:-1]), sum(lasted)
 
 
+@pytest.mark.slow("one more gesture in a browser")
 @pytest.mark.parametrize("how", ["click", slow("Enter", "by keys what a click does")])
 def test_a_cell_leads_to_its_iteration_in_the_timeline(calm: OpenPage, how: str) -> None:
     if how == "click":
@@ -226,6 +229,7 @@ def test_the_timeline_begins_with_the_whole_run(pointed: OpenPage) -> None:
     assert range_s(pointed) == (0.0, pytest.approx(total_s, abs=0.01))
 
 
+@pytest.mark.slow("one more gesture in a browser")
 def test_the_zoom_button_halves_what_is_seen_and_all_shows_it_again(pointed: OpenPage) -> None:
     whole = range_s(pointed)
     pointed.page.click("[data-do=in]")

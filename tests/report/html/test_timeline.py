@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from page_data import unpacked
-from rank_tables import aligned, table
+from rank_tables import aligned
+from rank_tables import quick_table as table
 from slow import slow
 from timing_files import record
 

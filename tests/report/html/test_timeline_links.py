@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from message_rows import one_message, receive, send
 from page_data import unpacked
-from rank_tables import aligned, collective, table
+from rank_tables import aligned, collective
+from rank_tables import quick_table as table
 from simulated_runs import data_parallel, factors
 
 from timing_logger.report.html import _timeline

@@ -20,6 +20,8 @@ from timing_logger.analysis.stragglers.coinciding.figures import (
     least_slow,
     preferred,
 )
+from timing_logger.analysis.stragglers.coinciding.slow_rank import _explained
+from timing_logger.analysis.stragglers.policy import STANDARD
 
 NAN = math.nan
 QUOTA, WAIT, FAULTS, STEAL = "throttled_us", "main_run_queue_wait_us", "major_faults", "steal_us"
@@ -123,3 +125,45 @@ def test_what_brings_about_the_cause_comes_before_it_if_it_states_most_of_the_de
     assert preferred(what, [wait], [quota, wait]) == quota._replace(chance=0.001)
     assert preferred(what, [wait], [one(0, 0.0), wait]) == wait
     assert preferred(what, [quota], [quota, wait]) == quota
+
+
+# -- whether it is stated ------------------------------------------------------------------------------------
+
+
+def is_stated(name: str, *, n: int = 100, states: float = 1.0, noise: float = 0.0) -> bool:
+    """Tell whether a counter is the cause that rank 0 of 4 is slow now and then, in so many stretches.
+
+    Args:
+        name: the counter, which is 0 on the other ranks.
+        n: the number of stretches.
+        states: the part of the delay that it states.
+        noise: by how much it varies by itself, compared with that.
+    """
+    rng = np.random.default_rng(5)
+    is_slow = np.cumsum(rng.uniform(size=n) < 0.2) % 2 > 0
+    delay = Delay((0,), 0.3 * is_slow, is_slow, np.full(n, 1000.0))
+    begin_s = np.tile(np.arange(float(n))[:, None], (1, 4))
+    what = seen_of(name)
+    (cause_and_counter,) = what.counters
+    shown = np.zeros((1, n, 4))
+    shown[0, :, 0] = states * np.maximum(delay.share + 0.3 * noise * rng.normal(size=n), 0.0)
+    stretches = Stretches(np.arange(n), begin_s, begin_s + 1.0)
+    found = _explained(Seen(stretches, [cause_and_counter], shown, 8.0, 4.0), delay, STANDARD).cause
+    return found is not None
+
+
+@pytest.mark.parametrize(("n", "are_enough"), [(25, True), (24, False)])
+def test_a_cause_goes_with_the_delays_better_than_at_ninety_nine_of_a_hundred_other_places(
+    n: int, are_enough: bool
+) -> None:
+    assert is_stated(WAIT, n=n) is are_enough
+
+
+@pytest.mark.parametrize(("states", "is_cause"), [(0.51, True), (0.49, False)])
+def test_a_cause_that_tells_time_states_half_of_the_delay(states: float, is_cause: bool) -> None:
+    assert is_stated(WAIT, states=states) is is_cause
+
+
+@pytest.mark.parametrize(("noise", "is_cause"), [(0.9, True), (1.0, False)])
+def test_a_cause_has_a_correlation_of_a_half_with_the_delay(noise: float, is_cause: bool) -> None:
+    assert is_stated(FAULTS, noise=noise) is is_cause

@@ -118,7 +118,7 @@ def test_many_differences_are_in_the_table_and_the_largest_in_the_chart() -> Non
 
 
 def test_causes_beyond_the_first_eight_are_folded_away() -> None:
-    found = compare_runs(differing(5, 1, 1.5, n_operations=30), differing(5, 2, n_operations=30))
+    found = compare_runs(differing(5, 1, 1.5, n_operations=12), differing(5, 2, n_operations=12))
     assert len(found.causes) > 8
     said = text_of(comparison_html(found))
     assert f"{len(found.causes) - 8} more, which say less" in said
