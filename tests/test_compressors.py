@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slow import examples
 from torch import Tensor
 
 from allreduce_instrumentation._selection import (
@@ -41,7 +42,7 @@ _LIMITS = {
     torch.float32: 2.0**120,
     torch.float64: 2.0**1000,
 }
-in_its_own_time = settings(deadline=None)  # the machine may be busy
+in_its_own_time = settings(deadline=None, max_examples=examples(100, few=8))  # the machine may be busy
 
 _INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 

@@ -44,7 +44,7 @@ DOCS = ROOT / "docs"
 needs_native = pytest.mark.skipif(core.NAME != "native", reason="the native core was not built, or is off")
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 of_each_kind = pytest.mark.parametrize(
-    "kind", [slow(kind, "as amounts and text are") if kind == "integer" else kind for kind in VALUES]
+    "kind", [kind if kind == "amount" else slow(kind, "as amounts are") for kind in VALUES]
 )
 
 CopyWith = Callable[[str], Copy]
@@ -68,6 +68,7 @@ def test_a_column_in_one_of_both_lists_is_an_error_that_names_it(
         check_columns(columns, recorded)
 
 
+@pytest.mark.slow("copies the package; that its lists of columns are refused is quick")
 def test_a_package_whose_records_lack_a_column_is_not_imported(tmp_path: Path) -> None:
     done = Copy(tmp_path, "integer", in_record=False).run("import timing_logger")
     assert done.returncode == 1
@@ -104,6 +105,7 @@ def test_lines_have_the_cells_of_their_header_with_one_more_column(
     assert (written, dropped) == (3, 0)
 
 
+@pytest.mark.slow("a column that is not there yet; for who adds one")
 @needs_native
 def test_a_native_core_that_was_built_for_other_columns_is_not_used_and_says_so(copy_with: CopyWith) -> None:
     copy = copy_with("amount")

@@ -70,7 +70,7 @@ def short_periods() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("short_periods")
-@settings(deadline=None, max_examples=examples(100, few=6))
+@settings(deadline=None, max_examples=examples(100, few=4))
 @given(streams(), st.sampled_from([0.01, 0.1, 0.5, 1.0]))
 def test_with_any_data_nothing_is_lost_and_the_words_stay_below_the_bound(
     calls: list[list[Tensor]], density: float

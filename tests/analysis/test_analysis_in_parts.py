@@ -45,6 +45,12 @@ def assert_steps_are_the_same_in_parts(timings: pd.DataFrame) -> Verdict:
     for in_parts, analyse in ANALYSES:
         found = in_parts.reduce([in_parts.map(rows) for rows in tables])
         pd.testing.assert_frame_equal(found, analyse(timings), check_exact=True)
+    return assert_verdicts_are_the_same_in_parts(timings)
+
+
+def assert_verdicts_are_the_same_in_parts(timings: pd.DataFrame) -> Verdict:
+    """Compare the verdict and its windows, and return the verdict."""
+    tables = one_table_for_each_process(timings)
     verdict, windows = STRAGGLERS.reduce([STRAGGLERS.map(rows) for rows in tables])
     expected = analysis.stragglers_and_windows(timings)
     assert verdict.as_dict() == expected.verdict.as_dict()
@@ -106,7 +112,14 @@ def test_sums_of_parts_are_those_of_all_rows() -> None:
 def test_a_slow_rank_is_named_from_parts() -> None:
     slower = factors(60, 3, noise=0.05)
     slower[20:50, 2] *= 2
-    assert assert_steps_are_the_same_in_parts(data_parallel(slower)).ranks == (2,)
+    assert assert_verdicts_are_the_same_in_parts(data_parallel(slower)).ranks == (2,)
+
+
+@pytest.mark.slow("the verdict is quick, and what asks for steps of another run")
+def test_what_is_said_of_the_steps_of_a_run_with_a_slow_rank_is_the_same_in_parts() -> None:
+    slower = factors(60, 3, noise=0.05)
+    slower[20:50, 2] *= 2
+    assert_steps_are_the_same_in_parts(data_parallel(slower))
 
 
 @pytest.mark.slow("in parts; roles themselves are quick")

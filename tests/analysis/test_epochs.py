@@ -119,11 +119,14 @@ def test_windows_have_their_epochs_beside_their_iterations(library: Any) -> None
     assert list(found.columns)[4:8] == names
 
 
+@pytest.mark.slow("that other sums count every step is quick")
 def test_scores_count_every_step() -> None:
     assert set(scores(restarting(run()))["steps"]) == {200}
 
 
-@pytest.mark.parametrize("library", [lambda frame: frame, as_polars], ids=["pandas", "polars"])
+@pytest.mark.parametrize(
+    "library", [slow(lambda frame: frame, "in polars it is quick"), as_polars], ids=["pandas", "polars"]
+)
 def test_overlap_has_a_row_for_each_step(library: Any) -> None:
     plain, found = overlap_without_epochs(), overlap(library(restarting(run())))
     assert list(found.columns)[:4] == ["rank", "incarnation", "iteration", "epoch"]
@@ -173,6 +176,7 @@ def test_iterations_that_fall_back_begin_an_epoch_that_is_counted_and_the_eviden
     assert EpochsCounted() in verdict.evidence
 
 
+@pytest.mark.slow("iterations that fall back are quick without epochs")
 def test_one_epoch_for_all_tells_no_more_than_none() -> None:
     timings = restarting(run()).assign(epoch=pd.array([0] * len(run()), "Int64"))
     assert overlap(timings)["epoch"].max() == 3

@@ -91,6 +91,7 @@ def test_a_summary_counts_them_as_an_operation_and_as_no_communication() -> None
     assert counts["BACKEND"] == counts["ALLREDUCE"] == 240
 
 
+@pytest.mark.slow("in a trace; that they count in no figure is quick")
 def test_a_trace_shows_them_and_counts_their_bytes_once(tmp_path: Path) -> None:
     plain, found = (
         write_trace(few_steps(timings), tmp_path / "trace.json")

@@ -84,6 +84,7 @@ def test_a_rank_that_becomes_slow_is_named_from_that_round_on(barrier_every: int
     assert StepsCounted() in verdict.evidence
 
 
+@pytest.mark.slow("of runs with iterations it is quick, and so are rounds")
 def test_equal_ranks_are_healthy() -> None:
     assert stragglers(solver(slow_from=N_ROUNDS)).verdict == "healthy"
 

@@ -79,7 +79,7 @@ PLACES = [
 
 
 @pytest.mark.slow(
-    "each place is a command of its own; make test has workers and imports that are interrupted"
+    "each place is a command of its own; make test interrupts one that reads, and one that imports"
 )
 @pytest.mark.parametrize(("place", "workers", "command"), PLACES, ids=lambda value: str(value))
 @pytest.mark.parametrize("to_all", [True, False], ids=["all", "parent"])
@@ -91,7 +91,7 @@ def test_an_interrupt_ends_a_command_wherever_it_stands(
         assert started.ended() == (INTERRUPTED, "", "")
 
 
-@pytest.mark.slow("a command and its workers; a program below has such workers, and a command ctrl-c")
+@pytest.mark.slow("a command and its worker processes; ctrl-c on a terminal ends one with threads below")
 def test_an_interrupt_ends_worker_processes(folder: Path, tmp_path: Path) -> None:
     command = "waits", folder, "--engine", "pyarrow"
     with standing(tmp_path, "reading-in-c", "processes", *command) as started:
@@ -100,7 +100,7 @@ def test_an_interrupt_ends_worker_processes(folder: Path, tmp_path: Path) -> Non
         assert started.ended() == (INTERRUPTED, "", "")
 
 
-@pytest.mark.slow("a command and its workers; a program with such workers is killed below")
+@pytest.mark.slow("a rarer end of a command than the interrupt above")
 def test_the_death_of_a_command_ends_its_worker_processes(folder: Path, tmp_path: Path) -> None:
     command = "summary", folder, "--engine", "pyarrow"
     with standing(tmp_path, "reading-in-c", "processes", *command) as started:

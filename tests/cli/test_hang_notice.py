@@ -200,7 +200,7 @@ def test_whoever_watches_reads_the_number_of_open_calls_and_who_is_missing(tmp_p
     assert "Rank 1 never entered ALLREDUCE 10 of MPI_COMM_WORLD" in snapshot_text(end, 140)
 
 
-@pytest.mark.slow("a rarer look than that at a hang, which reads who is missing above")
+@pytest.mark.slow("a rarer look than that at a hang; live/test_watcher_told_groups.py names who is missing")
 def test_whoever_watches_reads_who_is_missing_before_it_is_a_hang(tmp_path: Path) -> None:
     now_s = time.time() - EPOCH_S
     began = {"seen_s": now_s, "progressed_s": now_s - 4}

@@ -73,7 +73,7 @@ def asked(tmp_path: Path, question: str) -> list[str]:
 
 
 IN_MOST = ("stragglers", "hang", "watch")
-ELSEWHERE = {"report": "the page of dumps says it below"}
+ELSEWHERE = {"report": "a whole page; other answers say it in the same words"}
 
 
 class Answers:
@@ -146,13 +146,11 @@ def of_dumps(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Answers]:
     return made
 
 
-with_and_without_instants = pytest.mark.parametrize(
-    "verbose", [slow(True, "with instants it is as of any run"), False]
-)
+with_and_without_instants = pytest.mark.parametrize("verbose", [True, False])
 
 
 @pytest.mark.slow("the summary below accounts for no wall time either")
-@pytest.mark.parametrize("verbose", [True, False])
+@with_and_without_instants
 def test_of_a_source_without_instants_no_wall_time_is_accounted_for(
     of_dumps: dict[bool, Answers], *, verbose: bool
 ) -> None:
@@ -161,7 +159,7 @@ def test_of_a_source_without_instants_no_wall_time_is_accounted_for(
     assert found["waits"]
 
 
-@with_and_without_instants
+@pytest.mark.parametrize("verbose", [slow(True, "with instants it is as of any run"), False])
 def test_without_instants_a_summary_has_no_waits_and_no_shares_and_says_why(
     of_dumps: dict[bool, Answers], *, verbose: bool
 ) -> None:
@@ -182,7 +180,7 @@ def page_of(answers: Answers) -> str:
     return page.read_text("utf-8")
 
 
-@pytest.mark.slow("a whole page; a summary and a watch have the same figures and say the same")
+@pytest.mark.slow("a whole page; a summary has as little, and says the same")
 @with_and_without_instants
 def test_without_instants_the_page_has_no_waits_no_time_and_no_step_and_says_why(
     of_dumps: dict[bool, Answers], *, verbose: bool
@@ -199,6 +197,7 @@ def test_without_instants_the_page_has_no_waits_no_time_and_no_step_and_says_why
     assert ("Without instants it is not known who waited for whom" in said) != verbose
 
 
+@pytest.mark.slow("a summary of such dumps has as little, and says the same")
 @with_and_without_instants
 def test_without_instants_watch_has_no_waits_no_shares_and_no_rates_and_says_why(
     of_dumps: dict[bool, Answers], *, verbose: bool
@@ -220,7 +219,7 @@ def test_without_instants_watch_has_no_waits_no_shares_and_no_rates_and_says_why
 
 
 @pytest.mark.slow("a summary below shows no waits, of which arrows are made")
-@pytest.mark.parametrize("verbose", [True, False])
+@with_and_without_instants
 def test_without_instants_a_trace_has_no_arrows(
     of_dumps: dict[bool, Answers], tmp_path: Path, *, verbose: bool
 ) -> None:

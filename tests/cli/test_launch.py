@@ -150,7 +150,7 @@ def test_the_exit_code_is_the_jobs_though_the_report_cannot_be_written(tmp_path:
     assert "timing-logger: the job has ended" in job.stderr
 
 
-@pytest.mark.slow("a folder that is gone from the beginning is tried below")
+@pytest.mark.slow("a rarer case than a folder that is gone from the beginning")
 @pytest.mark.parametrize("log_dir", ["logs", "../logs"])
 def test_a_job_may_remove_the_working_folder(log_dir: str, tmp_path: Path) -> None:
     folder = tmp_path / "work"

@@ -337,11 +337,12 @@ LITTLE = {
 }
 
 
+AS_WAITS = "waits, bandwidth and stragglers ask for the same row"
 OF_ONE_ROW = {
+    **dict.fromkeys(("overlap", "compression", "hang", "what-if"), AS_WAITS),
     "summary": "a file without rows is summarised in test_cli.py",
-    "what-if": "a rarer question about so little; waits and stragglers ask for the same rows",
 }
-WITHOUT_ROWS = "one row without a duration is the harder case, and others have no row"
+WITHOUT_ROWS = "one row without a duration is the harder case, and test_cli.py summarises no rows"
 ONE_ROW, NO_ROWS = "one row", "no rows"
 
 
@@ -352,7 +353,7 @@ def asked_of_little(question: str, rows: str, *flags: str) -> Any:
     elif flags:
         reason = "" if (rows, question) == (ONE_ROW, "bandwidth") else AS_TEXT
     elif rows == NO_ROWS:
-        reason = "" if question == "stragglers" else WITHOUT_ROWS
+        reason = WITHOUT_ROWS
     else:
         reason = OF_ONE_ROW.get(question, "")
     marks = [pytest.mark.slow(reason)] if reason else []

@@ -67,7 +67,7 @@ def test_a_rank_that_has_no_part_in_the_verdict_is_not_told_of(
     assert "stack sample" not in printed(capsys, "stragglers", logs)
 
 
-@pytest.mark.slow("tests/reading leaves such a file out; a verdict without samples is above")
+@pytest.mark.slow("tests/reading leaves such a file out; verdicts without samples are in test_questions.py")
 def test_samples_that_cannot_be_read_cost_no_answer(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (logs / "stacks-rank2.csv").write_text("a,b\n1,2\n")
     found = printed(capsys, "stragglers", logs)

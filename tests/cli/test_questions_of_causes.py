@@ -57,7 +57,6 @@ def test_the_page_states_it_under_its_headline(folder: Path, tmp_path: Path) -> 
     assert page.read_text(encoding="utf-8").count("What coincides: in ") == 1
 
 
-@pytest.mark.slow("runs without counters are asked in test_questions.py, where a slow rank is named")
 def test_without_counters_a_slow_rank_is_named_all_the_same(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -151,7 +151,7 @@ def go(stands: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        slow(["stragglers"], "the warning below is above the progress of this engine, too", id="stragglers"),
+        slow(["stragglers"], "the stages of this engine are told in the same way", id="stragglers"),
         pytest.param(["bandwidth", "--json", "--engine", "pyarrow"], id="bandwidth --json --engine pyarrow"),
     ],
 )

@@ -173,7 +173,7 @@ def batched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize(
     "batched",
-    [slow(1, "so small they are of any rows"), 25_000, slow(10**9, "all in one batch")],
+    [slow(1, "batches of a row each, as of few rows"), 25_000, slow(10**9, "all in one batch")],
     indirect=True,
 )
 @pytest.mark.usefixtures("batched")

@@ -32,12 +32,13 @@ from timing_logger.sinks.memory import MemorySink
 pytestmark = pytest.mark.both_cores
 
 
-@pytest.mark.parametrize("repetition", [0, slow(1, "the same once more")])
+@pytest.mark.parametrize("of_each", [20_000, slow(100_000, "the same five times as long")])
 def test_sixteen_threads_into_a_small_queue_are_accounted_for_to_the_last_record(
-    repetition: int, tmp_path: Path
+    of_each: int, tmp_path: Path
 ) -> None:
+    if core.NAME != "native":
+        of_each //= 5
     logger = TimingLogger(0, tmp_path, maxsize=1000, flush_interval=0.001)
-    of_each = 100_000 if core.NAME == "native" else 20_000
 
     def record() -> None:
         for i in range(of_each):
@@ -181,6 +182,19 @@ def test_a_memory_sink_shows_records_by_name() -> None:
         assert sink.records[0].layer_name == "layer1"
 
 
+def test_at_exit_the_log_says_how_many_records_came_after_close(caplog: pytest.LogCaptureFixture) -> None:
+    logger = TimingLogger(0, log_dir=None, sinks=[MemorySink()])
+    logger.close()
+    for _ in range(3):
+        logger.record_timing("LATE", 1.0)
+    logger._close_at_exit()
+    assert [record.message for record in caplog.records] == [
+        "timing logger: 3 records came after close and were dropped"
+    ]
+    assert logger.stats == (3, 0, 3, 0)
+
+
+@pytest.mark.slow("what is said at exit is tried without one")
 def test_records_that_come_after_close_are_spoken_of_at_exit(tmp_path: Path) -> None:
     run = run_python(
         """

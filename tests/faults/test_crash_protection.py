@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from left_folders import LeftFolders, emptied
 from limits import LIMIT_S, PROCESS_S
 from processes import run_python
 from sidecars import sidecar_when
+from slow import slow
 
 from timing_logger import TimingLogger, read_timings
 from timing_logger.cli import main
@@ -91,7 +93,6 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-@pytest.mark.slow("a machine with little room, which is rare")
 @native
 def test_in_64_megabytes_the_ring_is_smaller_which_is_said_and_a_kill_costs_nothing(killed: Path) -> None:
     said = (killed / "64 MB.stderr").read_text()
@@ -102,7 +103,7 @@ def test_in_64_megabytes_the_ring_is_smaller_which_is_said_and_a_kill_costs_noth
     assert "the queue holds" in protection(killed / "64 MB")["reason"]
 
 
-@pytest.mark.slow("a machine with little room, which is rare")
+@pytest.mark.slow("that one logger is content with less room is quick")
 @native
 def test_in_64_megabytes_eight_loggers_at_once_have_each_a_ring(tmp_path: Path) -> None:
     program = """
@@ -199,7 +200,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 @native
-@pytest.mark.parametrize("when", ["idle", "drain"])
+@pytest.mark.parametrize("when", ["idle", slow("drain", "as found by a thread that has nothing to do")])
 def test_a_ring_that_was_removed_is_made_again_and_holds_what_the_old_one_held(
     tmp_path: Path, when: str
 ) -> None:
@@ -302,49 +303,68 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("left") / "one place"
+
+
+@pytest.fixture
+def one_place(place: Path) -> Path:
+    """The same folder for all tests, which find it empty."""
+    return emptied(place)
+
+
+left_folders = LeftFolders()
+
+
+def leave(folder: Path, how: str) -> None:
+    """Have a process record and be killed; its files are in ``logs``, its ring in ``folder``."""
+    left_folders.leave(folder, how, lambda: run_python(LEFT, folder / "logs", folder, how))
+    assert list(folder.glob("*.ring"))
+
+
 def left_after_another_logger(tmp_path: Path, how: str) -> list[Path]:
-    run_python(LEFT, tmp_path / "logs", tmp_path, how)
-    assert list(tmp_path.glob("*.ring"))
+    leave(tmp_path, how)
     TimingLogger(0, tmp_path / "other", ring_dir=tmp_path).close()
     return list(tmp_path.glob("*.ring"))
 
 
 @native
-def test_a_ring_whose_rows_are_all_in_the_file_is_removed_by_the_next_logger(tmp_path: Path) -> None:
-    assert not left_after_another_logger(tmp_path, "flush")
-    said = json.loads((tmp_path / "logs" / "timing-rank0.meta.json").read_text())
+def test_a_ring_whose_rows_are_all_in_the_file_is_removed_by_the_next_logger(one_place: Path) -> None:
+    assert not left_after_another_logger(one_place, "flush")
+    said = json.loads((one_place / "logs" / "timing-rank0.meta.json").read_text())
     assert said["killed"]
     assert said["groups"] == [{"group": "world", "size": 2, "issued": 5, "completed": 5}]
-    assert recover(tmp_path / "logs") == []
+    assert recover(one_place / "logs") == []
 
 
 @native
 @pytest.mark.parametrize("how", ["open and flush", ""])
-def test_a_ring_that_holds_evidence_is_left_for_a_reader(tmp_path: Path, how: str) -> None:
-    assert left_after_another_logger(tmp_path, how)
-    (recovery,) = recover(tmp_path / "logs")
+def test_a_ring_that_holds_evidence_is_left_for_a_reader(one_place: Path, how: str) -> None:
+    assert left_after_another_logger(one_place, how)
+    (recovery,) = recover(one_place / "logs")
     assert recovery.rows == 1
 
 
 @native
-def test_a_ring_stays_whose_rows_go_into_a_later_part(tmp_path: Path) -> None:
-    run_python(LEFT, tmp_path / "logs", tmp_path, "")
-    (tmp_path / "logs" / FILE).rename(tmp_path / "logs" / "timing-rank0.part2.csv")
-    TimingLogger(0, tmp_path / "other", ring_dir=tmp_path).close()
-    (recovery,) = recover(tmp_path / "logs")
+def test_a_ring_stays_whose_rows_go_into_a_later_part(one_place: Path) -> None:
+    leave(one_place, "")
+    (one_place / "logs" / FILE).rename(one_place / "logs" / "timing-rank0.part2.csv")
+    TimingLogger(0, one_place / "other", ring_dir=one_place).close()
+    (recovery,) = recover(one_place / "logs")
     assert recovery.rows == 1
 
 
 @native
 def test_a_disk_that_does_not_answer_holds_up_no_new_logger(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    one_place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_python(LEFT, tmp_path / "logs", tmp_path, "flush")
+    leave(one_place, "flush")
     released = threading.Event()
     monkeypatch.setattr(left_rings, "parts_of", lambda path: released.wait(LIMIT_S))
     monkeypatch.setattr(left_rings, "_MOST_SECONDS", 0.05)
     try:
-        with TimingLogger(0, tmp_path / "other", ring_dir=tmp_path) as logger:
+        with TimingLogger(0, one_place / "other", ring_dir=one_place) as logger:
             logger.record_timing("A", 1.0)
             assert logger.flush()
             assert not released.is_set()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,10 @@ from processes import rows, run_python
 from slow import slow
 
 from timing_logger import TimingLogger
+from timing_logger.record import RawRecord
 from timing_logger.recording import flusher
 from timing_logger.sinks.csv import CsvSink
+from timing_logger.sinks.memory import MemorySink
 
 RECORD_1000 = """
 import os, signal, sys, threading
@@ -283,23 +286,27 @@ def test_a_logger_that_gives_up_a_stalled_disk_says_in_its_sidecar_what_is_missi
 
 @pytest.mark.both_cores
 def test_close_in_a_signal_handler_that_interrupts_close_does_not_deadlock() -> None:
-    run = run_python(
-        """
-        import signal, sys, threading
-        from timing_logger import TimingLogger
-        from timing_logger.sinks.memory import MemorySink
-        class Slow(MemorySink):
-            def write(self, batch, wall_offset_ns):
-                threading.Event().wait(0.05)
-                super().write(batch, wall_offset_ns)
-        sink = Slow()
-        logger = TimingLogger(0, log_dir=None, sinks=[sink])
-        for _ in range(2000):
-            logger.record_timing("A", 1.0)
-        signal.signal(signal.SIGALRM, lambda *_: logger.close())
-        signal.setitimer(signal.ITIMER_REAL, 0.02)
+    handled: list[int] = []
+    closing = threading.get_ident()
+
+    def close_again(number: int, _: object) -> None:
         logger.close()
-        assert logger.stats == (2000, 2000, 0, 0), logger.stats
-        """
-    )
-    assert run.returncode == 0, run.stderr
+        handled.append(number)
+
+    class Slow(MemorySink):
+        def write(self, batch: Sequence[RawRecord], wall_offset_ns: int) -> None:
+            if not handled:
+                signal.pthread_kill(closing, signal.SIGUSR1)
+            time.sleep(0.05)
+            super().write(batch, wall_offset_ns)
+
+    logger = TimingLogger(0, log_dir=None, sinks=[Slow()], flush_interval=3600)
+    for _ in range(2000):
+        logger.record_timing("A", 1.0)
+    before = signal.signal(signal.SIGUSR1, close_again)
+    try:
+        logger.close()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert signal.SIGUSR1 in handled
+    assert logger.stats == (2000, 2000, 0, 0)

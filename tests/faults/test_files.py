@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
-from processes import rows, run_python
+from processes import rows, run_warm
 
 from timing_logger import TimingLogger
 from timing_logger.errors import LogPathError
@@ -42,7 +42,7 @@ def test_a_restart_keeps_the_old_file_and_says_which_one_is_new(
 def test_two_processes_with_the_same_rank_write_two_files(tmp_path: Path) -> None:
     with TimingLogger(0, tmp_path) as mine:
         mine.record_timing("MINE", 1.0)
-        run = run_python(
+        run = run_warm(
             """
             import sys
             from timing_logger import TimingLogger
@@ -148,7 +148,7 @@ def test_a_process_that_changes_its_folder_writes_on_into_its_own_files(tmp_path
     with TimingLogger(0, elsewhere / "logs") as other:
         other.record_timing("A", 1.0)
     sidecar = (elsewhere / "logs" / "timing-rank0.meta.json").read_text()
-    run = run_python(
+    run = run_warm(
         """
         import os, sys
         from timing_logger import TimingLogger

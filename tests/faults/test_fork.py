@@ -14,7 +14,7 @@ from slow import slow
 from timing_logger.recording import lifecycle
 
 
-@pytest.mark.parametrize("forks", [40, slow(500, "the same more often")])
+@pytest.mark.parametrize("forks", [10, slow(500, "the same more often")])
 @pytest.mark.both_cores
 def test_forks_under_load_leave_the_parents_records_exactly_once(tmp_path: Path, forks: int) -> None:
     run = run_python(FORKS_UNDER_LOAD, tmp_path, forks)
@@ -23,7 +23,6 @@ def test_forks_under_load_leave_the_parents_records_exactly_once(tmp_path: Path,
     assert sorted(p.name for p in tmp_path.iterdir()) == ["timing-rank0.csv", "timing-rank0.meta.json"]
 
 
-@pytest.mark.slow("one more end of a child")
 @pytest.mark.both_cores
 def test_a_child_that_leaves_through_sys_exit_writes_nothing_and_does_not_hang(tmp_path: Path) -> None:
     run = run_python(
@@ -69,6 +68,7 @@ def test_a_forked_child_may_make_a_logger_of_its_own_and_loses_nothing(tmp_path:
     assert [row[4] for row in rows(tmp_path / "timing-rank1.csv")] == ["CHILD"]
 
 
+@pytest.mark.slow("torch's workers are forked children, which are tried")
 def test_dataloader_workers_leave_the_file_alone(tmp_path: Path) -> None:
     if importlib.util.find_spec("torch") is None:
         pytest.skip("needs the extra torch")

@@ -78,6 +78,7 @@ def operations(folder: Path) -> list[str]:
     return [row[4] for row in rows(folder / "timing-rank0.csv")]
 
 
+@pytest.mark.slow("a hook that records, flushes and closes is quick")
 def test_a_record_of_an_earlier_fork_hook_leaves_the_parents_records_alone(tmp_path: Path) -> None:
     run(
         BEFORE_OUR_HOOK
@@ -161,7 +162,6 @@ finish(1)
     assert operations(tmp_path) == ["ISEND"]
 
 
-@pytest.mark.slow("one more call in such a hook; to record in it is quick")
 def test_flush_and_close_in_an_earlier_fork_hook_neither_hang_nor_write(tmp_path: Path) -> None:
     run(
         BEFORE_OUR_HOOK
@@ -178,16 +178,17 @@ in_child.append(use)
 def child():
     assert [thread.name for thread in threading.enumerate()] == ["MainThread"], threading.enumerate()
     assert logger.flush(60) and logger.stats.written == logger.stats.pending == 0
-for n in range(10):
+for n in range(4):
     logger.record_timing("PARENT", 1.0)
     fork(child)
-finish(10)
+finish(4)
 """,
         tmp_path,
     )
-    assert operations(tmp_path) == ["PARENT"] * 10
+    assert operations(tmp_path) == ["PARENT"] * 4
 
 
+@pytest.mark.slow("that what such a child records is in no file is quick")
 @needs_native
 def test_what_a_child_records_before_the_hook_counts_as_dropped_there(tmp_path: Path) -> None:
     run(

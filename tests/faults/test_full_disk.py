@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from fault_programs import FILE_SIZE_LIMIT
-from processes import rows, run_python
+from processes import rows, run_python, run_warm
 
 from timing_logger import TimingLogger, read_timings
 from timing_logger.sinks.csv import CsvSink
@@ -24,6 +24,7 @@ def test_when_there_is_room_again_every_row_is_written_once_and_the_exit_code_is
     assert [int(row[1]) for row in rows(tmp_path / "timing-rank0.csv")] == list(range(3000))
 
 
+@pytest.mark.slow("test_accounting.py counts what a full disk never took, and the log says it below")
 def test_when_there_is_no_room_to_the_end_the_loss_is_counted(tmp_path: Path) -> None:
     run = run_python(FILE_SIZE_LIMIT, tmp_path, "full")
     assert run.returncode == 3, run.stderr
@@ -108,7 +109,7 @@ def test_the_log_says_how_many_records_a_broken_disk_cost(
 
 
 def test_a_logger_on_a_full_disk_is_refused_before_training(tmp_path: Path) -> None:
-    run = run_python(
+    run = run_warm(
         """
         import resource, sys
         from timing_logger import TimingLogger

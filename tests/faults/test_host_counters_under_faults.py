@@ -83,7 +83,7 @@ while True:
 """
 
 
-@pytest.mark.slow("burns two cores; that the files of a host are read right is quick")
+@pytest.mark.slow("test_process.py of tests/recording/host has how waits for a processor add up")
 @pytest.mark.serial  # it needs a core of which it knows who shares it
 def test_two_busy_processes_on_one_core_each_wait_for_it_half_of_the_time(tmp_path: Path) -> None:
     core = min(os.sched_getaffinity(0))
@@ -119,7 +119,7 @@ logger.close()
 MEGABYTES = 16
 
 
-@pytest.mark.slow("one more fault of counters; a stop and a forked child are quick")
+@pytest.mark.slow("one more fault of counters; a kill and a forked child are quick")
 def test_what_a_process_reads_from_a_disk_is_in_its_lines(tmp_path: Path) -> None:
     large = tmp_path / "large"
     with large.open("wb") as file:
@@ -145,7 +145,7 @@ def test_a_killed_process_leaves_whole_lines(tmp_path: Path) -> None:
     assert len(sound(tmp_path)) >= 5
 
 
-@pytest.mark.slow("waits for a stop of seconds")
+@pytest.mark.slow("that a line continues where the last one ended is quick, also after a time without one")
 def test_a_stop_makes_one_line_of_the_time_in_which_the_process_stood_still(tmp_path: Path) -> None:
     file = tmp_path / "host-rank0.csv"
     with recording("sys.stdin.readline()\nlogger.close()", tmp_path) as process:
@@ -202,6 +202,7 @@ logger.close()
 """
 
 
+@pytest.mark.slow("test_sampler.py of tests/recording/host has a file that cannot be written for a while")
 def test_what_does_not_fit_onto_a_disk_is_part_of_the_first_line_that_fits_again(tmp_path: Path) -> None:
     done = run_warm(RECORDING + FULL, tmp_path)
     assert done.returncode == 0, done.stderr
@@ -221,6 +222,7 @@ logger.close()
 """
 
 
+@pytest.mark.slow("tests/recording/test_file_beside.py removes the folder of such a file")
 def test_a_removed_folder_costs_the_lines_that_were_in_it_and_no_others(tmp_path: Path) -> None:
     done = run_warm(RECORDING + REMOVED, tmp_path / "logs")
     assert done.returncode == 0, done.stderr
@@ -229,7 +231,7 @@ def test_a_removed_folder_costs_the_lines_that_were_in_it_and_no_others(tmp_path
     assert (tmp_path / "logs" / "host-rank0.part2.csv").read_text().startswith(HEADER)
 
 
-@pytest.mark.slow("one more fault of counters; a stop and a forked child are quick")
+@pytest.mark.slow("one more fault of counters; a kill and a forked child are quick")
 def test_a_second_process_of_a_rank_writes_beside_the_files_of_the_first(tmp_path: Path) -> None:
     for _ in range(2):
         assert run_warm(RECORDING + "until(2)\nlogger.close()", tmp_path).returncode == 0
@@ -240,7 +242,7 @@ def test_a_second_process_of_a_rank_writes_beside_the_files_of_the_first(tmp_pat
     assert set(read_host_counters(tmp_path, incarnations="all")["incarnation"]) == {1, 2}
 
 
-@pytest.mark.slow("one more fault of counters; a stop and a forked child are quick")
+@pytest.mark.slow("one more fault of counters; a kill and a forked child are quick")
 def test_lines_take_at_most_200_bytes_each_on_this_host(tmp_path: Path) -> None:
     assert run_warm(RECORDING + "until(20)\nlogger.close()", tmp_path).returncode == 0
     text = (tmp_path / "host-rank0.csv").read_text()
@@ -257,6 +259,7 @@ for options in ({}, {"enabled": False, "host_counters": True}, {"ranks": [1], "h
 """
 
 
+@pytest.mark.slow("test_sampler.py of tests/recording/host has loggers for which it is off")
 def test_where_it_is_off_there_is_neither_a_thread_nor_a_file(tmp_path: Path) -> None:
     done = run_warm(SWITCHED_OFF, tmp_path / "logs")
     assert done.returncode == 0, done.stderr

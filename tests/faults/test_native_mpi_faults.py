@@ -109,7 +109,12 @@ def test_the_writer_keeps_none_of_the_programs_pipes_and_locks(jobs: Jobs) -> No
         ("unlinks", "was deleted", 0),
         pytest.param("moves", "was moved away", 0, marks=pytest.mark.slow("as what was deleted")),
         pytest.param("replaces", "was replaced", 0, marks=pytest.mark.slow("as what was deleted")),
-        pytest.param("cuts", "was cut to 20000 bytes", None, marks=pytest.mark.slow("as what was deleted")),
+        pytest.param(
+            "cuts",
+            "was cut to 20000 bytes",
+            None,
+            marks=pytest.mark.slow("that rows which are gone are counted is tried of a deleted file"),
+        ),
         pytest.param("removes_the_folder", "was deleted", 0, marks=pytest.mark.slow("as what was deleted")),
     ],
 )
@@ -174,7 +179,7 @@ def test_a_stalled_disk_does_not_keep_a_process_from_its_end(
 # -- ends ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow("one more end of a rank; a kill is quick")
+@pytest.mark.slow("one more end of a rank; that a killed one has its rows and the call is quick")
 def test_the_rank_that_aborts_has_its_rows_and_the_call(jobs: Jobs) -> None:
     assert jobs.timed("aborts", "--quiet").returncode == jobs.plain("aborts").returncode != 0
     rows = jobs.rows()

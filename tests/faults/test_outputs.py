@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
 SLOW = {
     "report": "a report takes a second, and is written by the code that all outputs share",
     "trace, compressed": "it is a trace through gzip: the other one is tried",
+    "parquet folder": "each of its files is written as a single one, which is tried",
     "jsonl": "by the code that writes CSV, which is tried",
 }
 of_each_kind = pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
 from inspect import signature
 from pathlib import Path
@@ -15,6 +16,7 @@ from processes import run_python
 
 from timing_logger import TimingLogger
 from timing_logger.recording.cores.channel import BYTES_PER_RECORD
+from timing_logger.sinks.memory import MemorySink
 
 pytestmark = pytest.mark.both_cores
 
@@ -71,7 +73,7 @@ def test_recording_goes_on_while_the_disk_is_stalled_and_loses_nothing_that_fits
 
 
 def test_what_waits_for_a_stalled_disk_stays_within_the_stated_memory() -> None:
-    capacity = 10_000
+    capacity = 3_000
     sink = StalledSink()
     logger = TimingLogger(0, log_dir=None, sinks=[sink], flush_interval=0.001, maxsize=capacity)
     logger.record_timing("FIRST", 1.0)
@@ -94,7 +96,32 @@ def test_a_signal_handler_may_record_flush_and_read_stats_at_any_moment() -> Non
     assert run.returncode == 0, run.stderr
 
 
-@pytest.mark.slow("one more place to record from; that of signal handlers is quick")
+def test_a_finalizer_may_record_while_another_recording_call_is_at_work() -> None:
+    cycles, finalized = 300, []
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.itself = self
+
+        def __del__(self) -> None:
+            finalized.append(1)
+            logger.record_timing("DEL", 1.0)
+
+    before = gc.get_threshold()
+    with TimingLogger(0, log_dir=None, sinks=[MemorySink()], flush_interval=0.001) as logger:
+        try:
+            gc.set_threshold(1)
+            for _ in range(cycles):
+                Cycle()
+                logger.record_timing("MAIN", 1.0)
+        finally:
+            gc.set_threshold(*before)
+        while len(finalized) < cycles:
+            gc.collect()  # does nothing while the flush thread collects
+    assert logger.stats == (2 * cycles, 2 * cycles, 0, 0)
+
+
+@pytest.mark.slow("the same more often, in a process of its own")
 def test_finalizers_may_record_at_any_moment() -> None:
     run = run_python(RECORDING_FINALIZERS)
     assert run.returncode == 0, run.stderr

@@ -275,7 +275,7 @@ logger.record_timing("A", 1.0, iteration=10)
 def test_a_file_that_is_full_of_rows_already_gets_only_the_others(tmp_path: Path) -> None:
     logs = leave(tmp_path, 10, IN_A_CALL)
     assert iterations(logs) == [str(i) for i in range(10)]
-    recover(logs)
+    assert [recovery.rows for recovery in recover(logs)] == [2]
     assert [row[1] for row in rows(logs / FILE) if row[4] == "A"] == [str(i) for i in range(11)]
 
 
@@ -295,18 +295,25 @@ def test_how_far_each_group_had_come_is_in_the_sidecar(tmp_path: Path) -> None:
     assert said == {"group": "world", "size": 2, "issued": 5, "completed": 5}
 
 
+CALL_AND_NUMBER_TOO_LARGE = f"""
+outer.__enter__()
+logger.flush()
+outer.__exit__(None, None, None)
+logger.record_timing("A", 1.0, message_size=10**30)
+{KILLED}
+"""
+"""A process's end with a call that was open for a while, and a record that has no place in a ring."""
+
+
 def test_a_call_that_ended_after_it_was_seen_open_is_not_in_flight(tmp_path: Path) -> None:
-    end = f"outer.__enter__()\nlogger.flush()\nouter.__exit__(None, None, None)\n{KILLED}"
-    logs = leave(tmp_path, 1, end)
+    logs = leave(tmp_path, 1, CALL_AND_NUMBER_TOO_LARGE)
     with pytest.warns(UserWarning, match="had not written"):
         assert read_timings(logs).status.tolist() == ["ok", "ok"]
 
 
 def test_what_only_the_process_held_is_counted(tmp_path: Path) -> None:
-    logs = leave(tmp_path, 1, f"logger.record_timing('A', 1.0, message_size=10**30)\n{KILLED}")
-    assert [str(recovery) for recovery in recover(logs)] == [
-        "1 row added that its process had not written; 1 record lost that only the process held"
-    ]
+    logs = leave(tmp_path, 1, CALL_AND_NUMBER_TOO_LARGE)
+    assert [recovery.trouble for recovery in recover(logs)] == ["1 record lost that only the process held"]
 
 
 def test_a_file_that_cannot_be_written_keeps_its_ring_and_says_so(

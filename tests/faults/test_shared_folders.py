@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from left_folders import LeftFolders, emptied
 from processes import run_python, run_warm
+from slow import slow
 
 from timing_logger import TimingLogger, read_timings
 from timing_logger.reading.living import ALIVE, as_it_stands
@@ -216,7 +217,15 @@ print(*[path for path in opened if path.startswith(("/dev/", sys.argv[2]))])
 """
 
 
-@pytest.mark.parametrize("trap", [a_fifo, a_link_to_a_fifo, a_link_to_a_device, a_folder])
+@pytest.mark.parametrize(
+    "trap",
+    [
+        a_fifo,
+        a_link_to_a_device,
+        slow(a_link_to_a_fifo, "a FIFO is tried, and a link"),
+        slow(a_folder, "what is no regular file is told by one look, of which others are tried"),
+    ],
+)
 def test_what_is_no_regular_file_is_not_even_opened(tmp_path: Path, trap: Callable[[Path], None]) -> None:
     logs, _ = leave(tmp_path)
     trap(tmp_path / "trap")

@@ -31,7 +31,7 @@ WIDTH = 100
 RING = "SENDRECV ring / all rows / steady / link later / 8 / 60 steps"
 
 OF_EACH = ("summary", "stragglers", "hang", "waits", "bandwidth", "what-if")
-"""What is asked of each folder by day."""
+"""The plainest questions."""
 
 PLAIN = (
     *OF_EACH, "summary --by operation,phase", "overlap", "compression", "what-if --fix rank=1",

@@ -86,7 +86,7 @@ def csv_files(drawn: random.Random, folder: Path) -> dict[Path, bytes]:
     return files
 
 
-@pytest.mark.slow("rows of each look are quick, and so is what is said of an import that was stopped or killed")
+@pytest.mark.slow("rows of each look are quick, and what is said of an import that was stopped")
 def test_while_it_grows_the_slow_rank_is_named_and_the_run_is_said_to_go_on_and_not_to_have_ended(
     tmp_path: Path,
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gzip
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,21 @@ def imported(traces: Path) -> pd.DataFrame:
     return read_timings(traces.parent / "out")
 
 
+@functools.cache
+def of_slow_rank(slow_in: str = "kernels", *, seq: bool = True) -> pd.DataFrame:
+    """Return the rows of traces of which rank 2 is slow; no test may change them."""
+    with tempfile.TemporaryDirectory() as folder:
+        return imported(write_traces(Path(folder, "traces"), 2, slow_in, seq=seq))
+
+
+FEW, EVENTS_OF_STEP = 8, 9
+
+
+def few_events(rank: int) -> list[dict[str, Any]]:
+    """Return the events of the first steps of a rank."""
+    return events_of(rank, None, "")[: 1 + FEW * EVENTS_OF_STEP]
+
+
 def of_events(folder: Path, *events: dict[str, Any], **further: Any) -> pd.DataFrame:
     """Return the rows of a trace with these events."""
     (folder / "rank0.json").write_text(json.dumps(trace_of(0, list(events), **further)))
@@ -55,10 +71,8 @@ def alike(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
         pytest.param("data", "DATA", id="on the host", marks=pytest.mark.slow("as on the device")),
     ],
 )
-def test_a_rank_that_is_slow_is_named_with_what_it_is_slow_in(
-    tmp_path: Path, slow_in: str, operation: str
-) -> None:
-    verdict = stragglers(imported(write_traces(tmp_path / "traces", 2, slow_in)))
+def test_a_rank_that_is_slow_is_named_with_what_it_is_slow_in(slow_in: str, operation: str) -> None:
+    verdict = stragglers(of_slow_rank(slow_in))
     assert (verdict.verdict, verdict.ranks, verdict.operation) == ("rank", (2,), operation)
 
 
@@ -68,8 +82,8 @@ def test_of_ranks_that_are_alike_none_is_named(alike: pd.DataFrame) -> None:
 
 
 @pytest.mark.parametrize("seq", [True, False], ids=["numbered by torch", "numbered here"])
-def test_collectives_match_and_ranks_wait_for_the_last_to_arrive(tmp_path: Path, seq: bool) -> None:
-    rows = imported(write_traces(tmp_path / "traces", 2, seq=seq))
+def test_collectives_match_and_ranks_wait_for_the_last_to_arrive(seq: bool) -> None:
+    rows = of_slow_rank(seq=seq)
     assert set(match_collectives(rows)["state"]) == {"complete"}
     found = waits(rows)
     assert len(found) == RANKS * STEPS
@@ -92,16 +106,17 @@ def test_instants_are_unix_time_and_ranks_of_one_host_have_one_clock(alike: pd.D
 
 
 def test_without_the_name_of_a_host_clocks_are_not_taken_to_agree(tmp_path: Path) -> None:
-    traces = write_traces(tmp_path / "traces", None)
-    for path in traces.iterdir():
-        trace = json.loads(path.read_text())
+    traces = tmp_path / "traces"
+    traces.mkdir()
+    for rank in range(RANKS):
+        trace = trace_of(rank, few_events(rank))
         del trace["host_name"]
-        path.write_text(json.dumps(trace))
+        (traces / f"rank{rank}.json").write_text(json.dumps(trace))
     assert {file["clock"]["alignment"] for file in imported(traces).attrs["files"]} == {"unaligned"}
 
 
 def test_the_handler_of_tensorboard_tells_the_host_in_the_name_of_the_file(tmp_path: Path) -> None:
-    trace = trace_of(0, events_of(0, None, ""))
+    trace = trace_of(0, few_events(0))
     del trace["host_name"]
     path = tmp_path / "node3_4711.1770388245000.pt.trace.json.gz"
     path.write_bytes(gzip.compress(json.dumps(trace).encode()))
@@ -260,7 +275,7 @@ def test_traces_that_begin_at_different_steps_are_numbered_from_one_that_all_hav
 @functools.cache
 def layouts() -> dict[str, bytes]:
     """Return one trace in the layouts that tools write."""
-    trace = trace_of(3, events_of(3, None, ""))
+    trace = trace_of(3, few_events(3))
     events = trace["traceEvents"]
     return {
         "one line": json.dumps(trace).encode(),
@@ -289,14 +304,14 @@ def test_a_trace_is_read_in_any_layout_and_any_blocks(
     path = tmp_path / "trace.json"
     path.write_bytes(layouts()[layout])
     made = import_kineto(path, tmp_path / "out")
-    assert (made.ranks, made.rows, made.left_out) == ([3], 4 * STEPS, {})
+    assert (made.ranks, made.rows, made.left_out) == ([3], 4 * FEW, {})
 
 
 def test_a_list_of_events_without_more_is_a_trace_too(tmp_path: Path) -> None:
     path = tmp_path / "rank2.json"
-    path.write_text(json.dumps(events_of(2, None, ""))[:-1])  # the closing bracket may lack
+    path.write_text(json.dumps(few_events(2))[:-1])  # the closing bracket may lack
     made = import_kineto(path, tmp_path / "out")
-    assert (made.ranks, made.rows, made.left_out) == ([2], 4 * STEPS, {})
+    assert (made.ranks, made.rows, made.left_out) == ([2], 4 * FEW, {})
 
 
 def damaged(tmp_path: Path, content: bytes) -> Imported:
@@ -337,8 +352,8 @@ BAD_EVENTS: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("what", BAD_EVENTS)
 def test_an_event_that_cannot_be_used_is_counted(tmp_path: Path, what: str) -> None:
     event, reason = BAD_EVENTS[what]
-    made = damaged(tmp_path, json.dumps(trace_of(0, [*events_of(0, None, ""), event])).encode())
-    assert made.rows == 4 * STEPS
+    made = damaged(tmp_path, json.dumps(trace_of(0, [*few_events(0), event])).encode())
+    assert made.rows == 4 * FEW
     [(told, n)] = made.left_out.items()
     assert (told.startswith(reason), n) == (True, 1), made.left_out
 
@@ -352,11 +367,11 @@ ODD_ARGUMENTS = [
 
 @pytest.mark.parametrize("odd", ODD_ARGUMENTS, ids=str)
 def test_arguments_of_odd_types_leave_blanks_and_break_nothing(tmp_path: Path, odd: dict[str, Any]) -> None:
-    events = events_of(0, None, "")
+    events = few_events(0)
     for event in events:
         event["args"].update(odd)
     content = json.dumps(trace_of(0, events, host_name=5, baseTimeNanoseconds="x")).encode()
-    assert damaged(tmp_path, content).rows >= STEPS
+    assert damaged(tmp_path, content).rows >= FEW
 
 
 NO_TRACES = {
@@ -374,14 +389,14 @@ def test_what_is_no_trace_is_refused_and_leaves_nothing(tmp_path: Path, what: st
 
 def test_two_traces_of_one_rank_are_refused(tmp_path: Path) -> None:
     for name in ("a.json", "b.json"):
-        (tmp_path / name).write_text(json.dumps(trace_of(1, events_of(1, None, ""))))
+        (tmp_path / name).write_text(json.dumps(trace_of(1, few_events(1))))
     with pytest.raises(NotImportableError, match="are both of rank 1"):
         import_kineto(tmp_path, tmp_path / "out")
 
 
 def test_traces_that_tell_no_rank_are_refused_where_there_are_several(tmp_path: Path) -> None:
     for name in ("a.json", "b.json"):
-        (tmp_path / name).write_text(json.dumps({"traceEvents": events_of(1, None, "")}))
+        (tmp_path / name).write_text(json.dumps({"traceEvents": few_events(1)}))
     with pytest.raises(NotImportableError, match="nothing tells the rank"):
         import_kineto(tmp_path, tmp_path / "out")
     assert import_kineto(tmp_path / "a.json", tmp_path / "out").ranks == [0]

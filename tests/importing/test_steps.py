@@ -30,6 +30,7 @@ def imported(source: Path, columns: StepColumns) -> pd.DataFrame:
     return read_timings(source.parent / "out")
 
 
+@pytest.mark.slow("what rows say of a slow rank is quick, of traces of torch.profiler among others")
 def test_the_rank_that_is_slow_in_one_part_of_its_steps_is_named(tmp_path: Path) -> None:
     log = write_json_lines(tmp_path / "train.jsonl", step_records())
     verdict = stragglers(imported(log, WITH_PHASES))
@@ -103,11 +104,11 @@ def test_work_and_epochs_are_columns_of_the_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compressed", ["gzip", "zstandard"])
 def test_compressed_logs_are_read_as_their_first_bytes_say(tmp_path: Path, compressed: str) -> None:
-    content = "".join(json.dumps(record) + "\n" for record in step_records()).encode()
+    content = "".join(json.dumps(record) + "\n" for record in step_records()[:40]).encode()
     log = tmp_path / "train.jsonl"  # which says nothing of it
     compress = gzip.compress if compressed == "gzip" else pytest.importorskip("zstandard").compress
     log.write_bytes(compress(content))
-    assert len(imported(log, StepColumns(seconds="perf.step_s"))) == RANKS * STEPS
+    assert len(imported(log, StepColumns(seconds="perf.step_s"))) == 40
 
 
 BAD: dict[str, tuple[str, str]] = {

@@ -38,7 +38,7 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
     """The log folders of two hosts, with two of four ranks each; rank 2 is slow."""
     found = []
     for host in range(2):
-        folder = write_run_of_this_host(tmp_path / f"node{host}")
+        folder = write_run_of_this_host(tmp_path / f"node{host}", steps=60)
         for rank in range(4):
             file = folder / f"timing-rank{rank}.csv"
             is_of_host(file, f"node{rank // 2}")
@@ -49,7 +49,7 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
     return found[0], found[1]
 
 
-@pytest.mark.slow("two hosts; each part of it is quick")
+@pytest.mark.slow("six looks on two hosts; what a host passes on, and that it reaches the store, is quick")
 @pytest.mark.usefixtures("nobody_is_late")
 def test_a_rank_that_only_another_host_sees_is_named(
     folders: tuple[Path, Path], store: TCPStore, monkeypatch: pytest.MonkeyPatch

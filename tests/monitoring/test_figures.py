@@ -45,6 +45,7 @@ def test_figures_are_bounded_however_many_ranks_there_are(n_ranks: int) -> None:
     assert len(OF_RANK) == MOST_OF_RANK
 
 
+@pytest.mark.slow("reads files; the figures of what is seen in them are quick")
 def test_the_figures_of_the_sample_files_say_what_its_reports_say() -> None:
     figures = Figures().of(snapshot_of_sample())
     assert value(figures, "ranks") == value(figures, "closed_ranks") == 4

@@ -21,7 +21,7 @@ from timing_logger.run_info import read_sidecar, sidecar_path
 
 @pytest.fixture
 def run_of_two_hosts(tmp_path: Path) -> Path:
-    folder = write_run_of_this_host(tmp_path / "run")
+    folder = write_run_of_this_host(tmp_path / "run", steps=60)
     for rank in range(4):
         is_of_host(folder / f"timing-rank{rank}.csv", f"node{rank // 2}")
     return folder
@@ -30,7 +30,7 @@ def run_of_two_hosts(tmp_path: Path) -> Path:
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run of this host, of which one rank is slow, whose files nobody looked at yet."""
-    return write_run_of_this_host(tmp_path / "run")
+    return write_run_of_this_host(tmp_path / "run", steps=60)
 
 
 def looking_at(folder: Path, **settings: Any) -> tuple[Looking, Voice]:

@@ -186,7 +186,7 @@ def test_a_dead_endpoint_costs_nothing_and_is_said_once() -> None:
 def test_an_endpoint_that_never_answers_is_given_up_after_the_time_it_has() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}/v1/metrics"
-        metrics = OpenTelemetryMetrics(endpoint, 0.2, {})
+        metrics = OpenTelemetryMetrics(endpoint, 0.05, {})
         with pytest.raises(OSError, match=r"did not take|timed out"):
             metrics.show(snapshot_of(1), None)
         metrics.close()

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import gc
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
-import warm
 from conditions import wait_for
 from monitored_runs import LIMIT_S, monitor_of, write_run_of_this_host
 from places import ROOT
 from processes import run_warm
 
 from timing_logger import monitor_process
+from timing_logger.monitor import Settings
+from timing_logger.monitoring import process
 
 STARTS_ONE = """
 import sys, time
@@ -38,19 +42,51 @@ def has_ended(pid: int) -> bool:
         return True
 
 
-def test_who_is_slow_is_told_to_whoever_started_it_and_stands_in_the_folder(
+# -- what its process does, in this one -------------------------------------------------------------------
+
+
+class Ear(io.StringIO):
+    """Takes what a monitor says, and ends it with its first event: the other end of its input is closed."""
+
+    def __init__(self, other_end: int) -> None:
+        super().__init__()
+        self._other_end = other_end
+        self.events: list[dict[str, Any]] = []
+
+    def write(self, text: str) -> int:
+        content = json.loads(text)
+        if "event" in content:
+            self.events.append(content["event"])
+            if len(self.events) == 1:
+                os.close(self._other_end)
+        return len(text)
+
+
+@pytest.fixture
+def _collects_as_before() -> Iterator[None]:
+    usual = gc.get_threshold()
+    yield
+    gc.set_threshold(*usual)
+
+
+@pytest.mark.usefixtures("_collects_as_before")
+def test_who_is_slow_is_told_and_stands_in_the_folder_and_it_ends_with_its_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "executable", warm.python())
     folder = write_run_of_this_host(tmp_path / "run", steps=60)
-    with monitor_of(folder, every_s=0.2) as (_, heard):
-        event = heard.next("event")
+    own_end, other_end = os.pipe()
+    os.write(other_end, json.dumps(asdict(Settings(log_dir=str(folder), every_s=0.05))).encode() + b"\n")
+    ear = Ear(other_end)
+    with open(own_end) as settings:
+        monkeypatch.setattr(sys, "stdin", settings)
+        monkeypatch.setattr(sys, "stdout", ear)
+        monkeypatch.setattr(process, "_stay_out_of_the_way", lambda: None)
+        assert process.main() == 0
+    (event,) = ear.events
     assert (event["change"], event["verdict"], event["ranks"]) == ("begins", "rank", [2])
     (line,) = (folder / "verdicts.jsonl").read_text().splitlines()
     assert json.loads(line) == event
 
-
-# -- beside a job ------------------------------------------------------------------------------------------
 
 STAYS_OUT_OF_THE_WAY = """
 import os, signal
@@ -83,16 +119,21 @@ def test_it_is_started_as_no_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     assert site not in environment["PYTHONPATH"].split(os.pathsep)
 
 
+# -- its process beside a job ------------------------------------------------------------------------------
+
+
 class Behaved(NamedTuple):
     """What a monitor of a job did that is timed from outside, and may use one processor.
 
     Attributes:
+        event: what it told.
         processors: on which it may run.
         niceness: how far behind others it stands.
         status: with which it ended, after Ctrl-C in the terminal and then the end of who started it.
         is_timed: whether it was taken for a rank.
     """
 
+    event: dict[str, Any]
     processors: set[int]
     niceness: int
     status: int
@@ -110,7 +151,7 @@ def behaved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Behaved]:
         os.sched_setaffinity(0, {min(usable)})
         try:
             with monitor_of(folder) as (process, heard):
-                heard.next("event")
+                event = heard.next("event")
                 processors = os.sched_getaffinity(process.pid)
                 niceness = os.getpriority(os.PRIO_PROCESS, process.pid)
                 os.kill(process.pid, signal.SIGINT)
@@ -118,7 +159,13 @@ def behaved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Behaved]:
                 status = heard.next("ended")
         finally:
             os.sched_setaffinity(0, usable)
-        yield Behaved(processors, niceness, status, timed.exists())
+        yield Behaved(event, processors, niceness, status, timed.exists())
+
+
+@pytest.mark.slow("an interpreter of its own; what it tells is tried above")
+def test_who_is_slow_is_told_to_whoever_started_it(behaved: Behaved) -> None:
+    event = behaved.event
+    assert (event["change"], event["verdict"], event["ranks"]) == ("begins", "rank", [2])
 
 
 @pytest.mark.slow("that a monitor ends with its job is quick in tests/cli/test_monitored.py")

@@ -22,6 +22,10 @@ from timing_logger.monitoring.run_page import RunPage
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html.live_page import figures_of
 
+pytestmark = pytest.mark.slow(
+    "a second page in a browser; test_page_in_browser.py has one, and test_run_page.py what this one is sent"
+)
+
 ENDLESS_S, EVERY_S = 1e9, 0.05
 STEPS_AT_ONCE = 20
 FIGURES = "JSON.parse(document.getElementById('data').textContent).live.figures"
@@ -182,7 +186,6 @@ def test_a_table_stays_scrolled(renewed: Renewed) -> None:
     assert renewed.reader.page.evaluate(f"{TABLE}.scrollLeft") == 60
 
 
-@pytest.mark.slow("one more gesture in a browser")
 def test_the_view_of_the_heatmap_and_the_focus_stay(renewed: Renewed) -> None:
     chosen = "document.querySelector('.views input:checked').parentElement.textContent"
     explained = "document.querySelector('#views-explained > div:not([hidden]) dt').textContent"
@@ -235,7 +238,6 @@ def lived(
 # -- what renews nothing ----------------------------------------------------------------------------------
 
 
-@pytest.mark.slow("in a browser; that it stays as it was left is quick for a page that grows")
 def test_a_timeline_that_is_looked_into_stands_still_until_all_of_it_is_shown(reader: Reader) -> None:
     reader.page.locator("[data-do=in]").click()
     reader.opened.frame()
@@ -248,7 +250,6 @@ def test_a_timeline_that_is_looked_into_stands_still_until_all_of_it_is_shown(re
     reader.renewed()
 
 
-@pytest.mark.slow("in a browser; that it stays as it was left is quick for a page that grows")
 def test_a_text_that_is_selected_stays(reader: Reader) -> None:
     reader.page.evaluate("getSelection().selectAllChildren(document.querySelector('#verdict h2'))")
     reader.look()
@@ -258,14 +259,12 @@ def test_a_text_that_is_selected_stays(reader: Reader) -> None:
     reader.renewed()
 
 
-@pytest.mark.slow("in a browser; that it stays as it was left is quick for a page that grows")
 def test_when_the_run_ends_it_says_so_and_asks_no_more(lived: Lived) -> None:
     assert lived.end.startswith("The run ended: 4 ranks")
     assert lived.figures == [1, 2]  # of the beginning, and those of the end
     assert lived.asked_afterwards == 0
 
 
-@pytest.mark.slow("in a browser; that it stays as it was left is quick for a page that grows")
 def test_when_the_server_ends_it_says_since_when_nothing_is_new(served: Served, browser: Any) -> None:
     reader = Reader(served, browser, server=served.serve())
     reader.server.close()
@@ -275,7 +274,6 @@ def test_when_the_server_ends_it_says_since_when_nothing_is_new(served: Served, 
     reader.close()
 
 
-@pytest.mark.slow("in a browser; that it stays as it was left is quick for a page that grows")
 def test_a_page_that_nobody_sees_asks_nothing(reader: Reader) -> None:
     reader.page.evaluate("Object.defineProperty(document, 'hidden', { value: true, configurable: true })")
     reader.wait(5)  # an answer may be on its way
@@ -289,7 +287,6 @@ def test_a_page_that_nobody_sees_asks_nothing(reader: Reader) -> None:
 # -- other pages ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow("in a browser; that it stays as it was left is quick for a page that grows")
 def test_times_are_those_of_the_reader(served: Served, browser: Any) -> None:
     reader = Reader(served, browser, timezone_id="Asia/Kolkata")  # half an hour off everybody else
     iso = reader.page.locator("#now time").first.get_attribute("datetime")
@@ -300,7 +297,6 @@ def test_times_are_those_of_the_reader(served: Served, browser: Any) -> None:
     reader.close()
 
 
-@pytest.mark.slow("in a browser; that it stays as it was left is quick for a page that grows")
 def test_it_begins_before_the_run_does(lived: Lived) -> None:
     assert lived.beginning == "No timing files yet in logs/run."
     assert lived.figures[0] == 1

@@ -22,6 +22,7 @@ from http_receivers import (
     trickles,
 )
 from limits import PROCESS_S
+from slow import slow
 
 from timing_logger.errors import ConfigurationError
 from timing_logger.monitoring.delivery import NotDelivered
@@ -55,14 +56,14 @@ def test_an_event_is_posted_as_json_with_the_headers_that_are_given() -> None:
     assert (headers["Content-Type"], headers["Authorization"]) == ("application/json", "Bearer 1")
 
 
-@pytest.mark.parametrize("code", [408, 429, 500, 502, 503])
+@pytest.mark.parametrize("code", [408, 429, 500, *(slow(code, "as 500") for code in (502, 503))])
 def test_one_that_is_busy_or_broken_is_asked_again(code: int) -> None:
     with receiving(status(code)) as server:
         refused = refusal(server.url)
     assert (str(refused), refused.may_later) == (f"it answers {code}", True)
 
 
-@pytest.mark.parametrize("code", [400, 401, 403, 404, 410, 413])
+@pytest.mark.parametrize("code", [400, 413, *(slow(code, "as 400") for code in (401, 403, 404, 410))])
 def test_one_that_refuses_is_not_asked_again(code: int) -> None:
     with receiving(status(code)) as server:
         refused = refusal(server.url)
@@ -77,7 +78,7 @@ def test_a_pause_that_is_asked_for_in_seconds_is_granted(asked: str, pause_s: fl
         assert refusal(server.url).pause_s == pause_s
 
 
-@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("code", [301, 308, *(slow(code, "as 301") for code in (302, 303, 307))])
 def test_a_redirect_is_not_followed_since_secrets_are_for_the_place_that_was_named(code: int) -> None:
     with receiving(status(200)) as elsewhere, receiving(status(code, Location=elsewhere.url)) as server:
         refused = refusal(server.url)

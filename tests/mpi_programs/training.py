@@ -1,10 +1,15 @@
-"""Any number of ranks: DistributedOptimizer beside one process that trains on the whole batch."""
+"""Any number of ranks: DistributedOptimizer beside one process that trains on the whole batch.
+
+Arguments: the trainings, all if none is named.
+"""
 
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
@@ -190,29 +195,32 @@ def training() -> dict[str, Any]:
         "OneCycleLR": lambda o: lr_scheduler.OneCycleLR(o, 0.2, total_steps=STEPS + 1),
         "ReduceLROnPlateau": lambda o: lr_scheduler.ReduceLROnPlateau(o, patience=0),
     }
-    return {
-        "SGD": compared(sgd, plain_steps),
-        "Adam": compared(lambda m: Adam(m.parameters(), lr=0.01), plain_steps),
-        "fused Adam": compared(lambda m: Adam(m.parameters(), lr=0.01, fused=True), plain_steps),
-        "LBFGS": compared(
+    every: dict[str, Callable[[], dict[str, Any]]] = {
+        "SGD": lambda: compared(sgd, plain_steps),
+        "Adam": lambda: compared(lambda m: Adam(m.parameters(), lr=0.01), plain_steps),
+        "fused Adam": lambda: compared(lambda m: Adam(m.parameters(), lr=0.01, fused=True), plain_steps),
+        "LBFGS": lambda: compared(
             lambda m: LBFGS(m.parameters(), max_iter=4, line_search_fn="strong_wolfe"), closures
         ),
-        "SGD with a closure": compared(sgd, closures),
-        "accumulating, each backward reduced": compared(sgd, accumulated(True)),
-        "accumulating, none reduced before the step": compared(sgd, accumulated(False)),
-        "accumulating, the first backward reduced": compared(sgd, one_of_two_reduced(0)),
-        "accumulating, the last backward reduced": compared(sgd, one_of_two_reduced(1)),
-        "gradients never zeroed": compared(sgd, never_zeroed),
-        "clipping": compared(sgd, clipped),
-        "GradScaler": compared(sgd, scaled),
-        "GradScaler and fused Adam": compared(lambda m: Adam(m.parameters(), lr=0.01, fused=True), scaled),
-        "checkpoints": compared(sgd, checkpointed(False)),
-        "reentrant checkpoints": compared(sgd, checkpointed(True)),
-        "frozen for a while": compared(sgd, frozen_for_a_while),
-        "frozen at first": compared(frozen_at_first, frozen_for_a_while),
-        "a group added": compared(lambda m: SGD(list(m.parameters())[:2], lr=0.1), group_added),
-        **{name: compared(sgd, with_scheduler(make)) for name, make in schedulers.items()},
+        "SGD with a closure": lambda: compared(sgd, closures),
+        "accumulating, each backward reduced": lambda: compared(sgd, accumulated(True)),
+        "accumulating, none reduced before the step": lambda: compared(sgd, accumulated(False)),
+        "accumulating, the first backward reduced": lambda: compared(sgd, one_of_two_reduced(0)),
+        "accumulating, the last backward reduced": lambda: compared(sgd, one_of_two_reduced(1)),
+        "gradients never zeroed": lambda: compared(sgd, never_zeroed),
+        "clipping": lambda: compared(sgd, clipped),
+        "GradScaler": lambda: compared(sgd, scaled),
+        "GradScaler and fused Adam": lambda: compared(
+            lambda m: Adam(m.parameters(), lr=0.01, fused=True), scaled
+        ),
+        "checkpoints": lambda: compared(sgd, checkpointed(False)),
+        "reentrant checkpoints": lambda: compared(sgd, checkpointed(True)),
+        "frozen for a while": lambda: compared(sgd, frozen_for_a_while),
+        "frozen at first": lambda: compared(frozen_at_first, frozen_for_a_while),
+        "a group added": lambda: compared(lambda m: SGD(list(m.parameters())[:2], lr=0.1), group_added),
+        **{name: partial(compared, sgd, with_scheduler(make)) for name, make in schedulers.items()},
     }
+    return {name: every[name]() for name in sys.argv[1:] or every}
 
 
 class Branches(nn.Module):

@@ -202,6 +202,7 @@ def test_nobody_asks_the_device_nor_waits_for_it(bench: Bench) -> None:
     bench.device.busy = True
     bench.issue(bench.work()).wait()
     assert set(bench.steps) == {"record", "backend", "wait", *END_BY_FUTURE}
+    bench.device.get_on()  # else to close the logger would wait for it
 
 
 def test_without_a_future_an_operation_ends_when_it_is_waited_for(bench: Bench) -> None:

@@ -10,6 +10,10 @@ import torch.distributed as dist
 from slow import slow
 from torch_runner import run_with_torchrun
 
+from allreduce_instrumentation import init_process_group
+from timing_logger import TimingLogger
+from timing_logger.sinks.memory import MemorySink
+
 both_groups = pytest.mark.both_groups  # rows; what comes out of calls is compared over one kind by day
 
 Results = list[dict[str, Any]]
@@ -415,6 +419,22 @@ def test_a_group_of_a_device_mesh_shows_its_dimension(
 def test_a_group_is_split_or_not_as_torch_does_it_by_itself(timed: Results, untimed: Results) -> None:
     for with_rows, without in zip(timed, untimed, strict=True):  # gloo cannot, before torch 2.14
         assert with_rows["groups"]["split"] == without["groups"]["split"]
+
+
+# -- over either core ------------------------------------------------------------------------------------
+
+
+@pytest.mark.both_cores
+def test_calls_of_a_rank_by_itself_are_rows(logger: TimingLogger, sink: MemorySink) -> None:
+    init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1, timing_logger=logger)
+    try:
+        dist.all_reduce(torch.ones(5))
+        dist.all_reduce(torch.ones(5), async_op=True).wait()
+    finally:
+        dist.destroy_process_group()
+    logger.close()
+    found = sorted((row.seq, row.operation, row.message_size_bytes, row.status) for row in sink.records)
+    assert found == [(0, "ALLREDUCE", 20, "ok"), (1, "IALLREDUCE", 20, "ok"), (1, "WAIT", 20, "ok")]
 
 
 # -- iterations ------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Calls of a timed group whose backend queues its work in a device's streams, as NCCL does: nothing scripted.
 
 The device is the tests' own (``async_device``), and so is the backend. A real one is tried in
-``tests/gpu/test_process_groups_on_gpu.py``.
+``tests/gpu/test_process_groups_on_gpu.py``. The rows over groups in C++ are compared with these in
+``in_cpp/test_in_cpp_on_devices.py``.
 """
 
 from __future__ import annotations
@@ -11,53 +12,44 @@ from functools import partial
 import pytest
 from device_runner import on_device
 
-both_groups = pytest.mark.both_groups  # those of nccl2 are timed in Python whichever group it is
 of_nccl2 = pytest.mark.slow("a backend of a torch to come; how it is timed is quick on a scripted device")
 
 two_ranks = partial(on_device, "timed_calls.py", ranks=2)
 two_ranks_of_nccl2 = partial(on_device, "timed_nccl2.py", ranks=2)
 
 
-@both_groups
 def test_a_synchronous_call_that_leaves_no_work_is_a_row_of_its_kernel() -> None:
     rows = [["ALLREDUCE", "ok", 0], ["BARRIER", "ok", 1]]
     assert two_ranks("synchronous_calls") == [[None, rows, 1, [100, 0], True]] * 2
 
 
-@both_groups
 def test_calls_that_wait_and_waits_occupy_the_current_stream_and_the_background_none() -> None:
     alone = together = {"ALLREDUCE": "side"}
     assert two_ranks("streams_of_rows") == [[alone, together, {"IALLREDUCE": "", "WAIT": "side"}]] * 2
 
 
-@both_groups
 def test_a_call_in_the_background_and_its_first_wait_are_rows_with_one_number_and_nobody_waits() -> None:
     rows = [["ALLREDUCE", "ok", 0], ["IALLREDUCE", "ok", 1], ["WAIT", "ok", 1]]
     assert two_ranks("background_call") == [[True, False, rows, True]] * 2
 
 
-@both_groups
 def test_an_operation_that_nobody_waited_for_is_unresolved() -> None:
     assert two_ranks("call_that_nobody_waits_for") == [[["IALLREDUCE", "unresolved", None]]] * 2
 
 
-@both_groups
 def test_an_operation_of_which_only_the_future_is_kept_ends_with_it() -> None:
     assert two_ranks("future_alone") == [[["IALLREDUCE", "device", "ok", True]]] * 2
 
 
-@both_groups
 def test_coalesced_operations_end_together_and_one_wait_for_them_is_one_row() -> None:
     rows = [["IBCAST", 0], ["IBCAST", 1], ["IBCAST", 2], ["IALLREDUCE", 3]]
     assert two_ranks("coalesced_calls") == [[rows, 2, True, [4, 2, 2]]] * 2
 
 
-@both_groups
 def test_coalesced_operations_that_the_backend_waits_for_end_when_it_returns() -> None:
     assert two_ranks("coalesced_calls_that_wait") == [[["BCAST", "ok", True]] * 2] * 2
 
 
-@both_groups
 def test_gloo_is_timed_by_the_host_where_there_is_a_device_too() -> None:
     rows = [
         ["ALLREDUCE", "host", "", "MainThread"],
@@ -67,7 +59,6 @@ def test_gloo_is_timed_by_the_host_where_there_is_a_device_too() -> None:
     assert two_ranks("host_group") == [rows] * 2
 
 
-@both_groups
 def test_a_call_that_is_captured_is_alone_in_its_graph_and_is_counted_and_no_row() -> None:
     assert two_ranks("captured_calls") == [[[1], [], 2]] * 2
 

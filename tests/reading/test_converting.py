@@ -61,49 +61,67 @@ def two_runs(folder: Path) -> Path:
     return folder / "logs"
 
 
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of ``two_runs``; no test may change them."""
+    return two_runs(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="module")
+def hashes_before(runs: Path) -> dict[str, str]:
+    """Of their content before anything was converted."""
+    return hashes(runs)
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def in_one(runs: Path, hashes_before: dict[str, str]) -> Path:
+    """What they are in one file of Parquet."""
+    convert(runs, "parquet", runs.parent / "one.parquet")
+    return runs.parent / "one.parquet"
+
+
+@pytest.fixture(scope="module")
+def in_folder(runs: Path, hashes_before: dict[str, str]) -> Converted:
+    """What they are in a file of Parquet each."""
+    return convert(runs, "parquet", runs.parent / "folder")
+
+
 # -- Parquet -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "output", ["one.parquet", slow("folder", "runs of two incarnations are read from one")]
-)
+@pytest.mark.slow("a larger run; runs of two incarnations are read from one file and from a folder")
+@pytest.mark.parametrize("output", ["one.parquet", "folder"])
 def test_parquet_reads_as_the_files_that_it_was_made_from(output: str, tmp_path: Path) -> None:
     convert(SAMPLE, "parquet", tmp_path / output)
     assert_same(read_timings(tmp_path / output), read_timings(SAMPLE))
 
 
-@pytest.mark.parametrize("output", [slow("one.parquet", "the latest is read from it"), "folder"])
-def test_all_incarnations_are_converted(output: str, tmp_path: Path) -> None:
-    logs = two_runs(tmp_path)
-    convert(logs, "parquet", tmp_path / output)
-    everything = read_timings(tmp_path / output, incarnations="all")
-    assert_same(everything, read_timings(logs, incarnations="all"))
+def test_all_incarnations_are_converted(runs: Path, in_folder: Converted) -> None:
+    everything = read_timings(in_folder.files[0].parent, incarnations="all")
+    assert_same(everything, read_timings(runs, incarnations="all"))
     assert everything["incarnation"].tolist() == [1, 1, 1, 1, 2, 2]
 
 
-def test_the_latest_incarnation_is_read_from_parquet_too(tmp_path: Path) -> None:
-    logs = two_runs(tmp_path)
-    convert(logs, "parquet", tmp_path / "one.parquet")
+def test_the_latest_incarnation_is_read_from_parquet_too(runs: Path, in_one: Path) -> None:
     with pytest.warns(UserWarning, match="left out"):
-        df, original = read_timings(tmp_path / "one.parquet"), read_timings(logs)
+        df, original = read_timings(in_one), read_timings(runs)
     assert_same(df, original)
     assert len(df.attrs["left_out"]) == len(original.attrs["left_out"]) > 0
 
 
-def test_a_folder_has_a_file_for_each_timing_file(tmp_path: Path) -> None:
-    files, rows, n_bytes = convert(two_runs(tmp_path), "parquet", tmp_path / "folder")
+def test_a_folder_has_a_file_for_each_timing_file(in_folder: Converted) -> None:
+    files, rows, n_bytes = in_folder
     names = ["timing-rank0.parquet", "timing-rank1.parquet", "timing-rank1.run2.parquet"]
-    assert (
-        [file.name for file in files]
-        == sorted(file.name for file in (tmp_path / "folder").iterdir())
-        == names
-    )
+    assert [file.name for file in files] == sorted(file.name for file in files[0].parent.iterdir()) == names
     assert (rows, n_bytes) == (6, sum(file.stat().st_size for file in files))
 
 
-def test_one_file_has_row_groups_of_one_process_each(tmp_path: Path) -> None:
-    convert(two_runs(tmp_path), "parquet", tmp_path / "one.parquet")
-    file = pq.ParquetFile(tmp_path / "one.parquet")
+def test_one_file_has_row_groups_of_one_process_each(in_one: Path) -> None:
+    file = pq.ParquetFile(in_one)
     groups = [file.read_row_group(i).to_pandas() for i in range(file.num_row_groups)]
     assert [set(zip(g["rank"], g["incarnation"], strict=True)) for g in groups] == [
         {(0, 1)},
@@ -113,9 +131,8 @@ def test_one_file_has_row_groups_of_one_process_each(tmp_path: Path) -> None:
     assert all(group["start_counter"].is_monotonic_increasing for group in groups)
 
 
-def test_other_tools_find_typed_columns(tmp_path: Path) -> None:
-    convert(two_runs(tmp_path), "parquet", tmp_path / "one.parquet")
-    types = {field.name: str(field.type) for field in pq.read_schema(tmp_path / "one.parquet")}
+def test_other_tools_find_typed_columns(in_one: Path) -> None:
+    types = {field.name: str(field.type) for field in pq.read_schema(in_one)}
     kinds = {
         "timestamp": "timestamp[us, tz=UTC]",
         "integer": "int64",
@@ -147,7 +164,7 @@ def test_many_row_groups_are_one_table(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_durations_that_come_again_take_little_space(tmp_path: Path) -> None:
-    durations_ms = np.random.default_rng(0).integers(1000, 2000, 10_000) / 1000
+    durations_ms = np.random.default_rng(0).integers(1000, 1200, 2000) / 1000
     write_timing_file(
         tmp_path / "logs", 0, [record("SEND", i, ms) for i, ms in enumerate(durations_ms.tolist())]
     )
@@ -158,7 +175,7 @@ def test_durations_that_come_again_take_little_space(tmp_path: Path) -> None:
     assert taken < 3 * len(durations_ms)
 
 
-@pytest.mark.slow("a large file")
+@pytest.mark.slow("a larger run; that sizes choose the engine is quick in test_plain_files.py")
 def test_parquet_is_large_where_what_it_was_made_from_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,10 +230,8 @@ def test_files_of_an_earlier_version_are_converted_with_blank_streams(tmp_path: 
     assert_same(read_timings(tmp_path / "all.parquet"), read_timings(logs))
 
 
-def test_parquet_is_converted_like_what_it_was_made_from(tmp_path: Path) -> None:
-    logs = two_runs(tmp_path)
-    convert(logs, "parquet", tmp_path / "one.parquet")
-    for name, source in (("a.csv", logs), ("b.csv", tmp_path / "one.parquet")):
+def test_parquet_is_converted_like_what_it_was_made_from(runs: Path, in_one: Path, tmp_path: Path) -> None:
+    for name, source in (("a.csv", runs), ("b.csv", in_one)):
         convert(source, "csv", tmp_path / name)
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
 
@@ -269,7 +284,7 @@ def records(draw: st.DrawFn) -> Record:
 
 
 @settings(
-    max_examples=examples(60, few=3),
+    max_examples=examples(60, few=2),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -329,11 +344,10 @@ def test_a_row_without_a_timestamp_has_null_or_a_blank(tmp_path: Path) -> None:
     assert row["timestamp"] == ""
 
 
-def test_sidecars_survive_beside_the_file(tmp_path: Path) -> None:
-    logs = two_runs(tmp_path)
-    convert(logs, "jsonl", tmp_path / "all.jsonl")
+def test_sidecars_survive_beside_the_file(runs: Path, tmp_path: Path) -> None:
+    convert(runs, "jsonl", tmp_path / "all.jsonl")
     described = json.loads((tmp_path / "all.jsonl.meta.json").read_text())["files"]
-    sidecars = [file["sidecar"] for file in read_timings(logs, incarnations="all").attrs["files"]]
+    sidecars = [file["sidecar"] for file in read_timings(runs, incarnations="all").attrs["files"]]
     assert [file["sidecar"] for file in described] == sidecars
 
 
@@ -416,16 +430,11 @@ def test_another_format_is_refused(tmp_path: Path) -> None:
         convert(SAMPLE, "xlsx", tmp_path / "a.xlsx")  # type: ignore[arg-type]
 
 
-def test_the_input_stays_as_it_was(tmp_path: Path) -> None:
-    logs = two_runs(tmp_path)
-
-    def hashes() -> dict[str, str]:
-        return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in logs.iterdir()}
-
-    before = hashes()
-    for to, name in (("parquet", "folder"), ("csv", "a.csv"), ("jsonl", "a.jsonl")):
-        convert(logs, to, tmp_path / name)
-    assert hashes() == before
+@pytest.mark.usefixtures("in_one", "in_folder")
+def test_the_input_stays_as_it_was(runs: Path, hashes_before: dict[str, str], tmp_path: Path) -> None:
+    for to in ("csv", "jsonl"):
+        convert(runs, to, tmp_path / to)
+    assert hashes(runs) == hashes_before
 
 
 def test_torn_lines_are_warned_of_and_stay_known(tmp_path: Path) -> None:
@@ -447,15 +456,13 @@ def test_a_failure_leaves_no_torn_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("output", [slow("one.parquet", "as of a folder"), "folder"])
-def test_progress_counts_timing_files(output: str, tmp_path: Path) -> None:
+def test_progress_counts_timing_files(output: str, runs: Path, tmp_path: Path) -> None:
     calls: list[tuple[int, int]] = []
-    convert(SAMPLE, "parquet", tmp_path / output, progress=lambda done, total: calls.append((done, total)))
-    assert calls == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    convert(runs, "parquet", tmp_path / output, progress=lambda done, total: calls.append((done, total)))
+    assert calls == [(1, 3), (2, 3), (3, 3)]
 
 
-def test_what_was_written_is_counted(tmp_path: Path) -> None:
+def test_what_was_written_is_counted(runs: Path, tmp_path: Path) -> None:
     path = tmp_path / "all.csv"
-    logs = two_runs(tmp_path)
-    rows = len(read_timings(logs, incarnations="all"))
-    assert convert(logs, "csv", path) == Converted([path], rows, path.stat().st_size)
-    assert np.sum([len(line) > 0 for line in path.read_text().splitlines()]) == rows + 1
+    assert convert(runs, "csv", path) == Converted([path], 6, path.stat().st_size)
+    assert np.sum([len(line) > 0 for line in path.read_text().splitlines()]) == 6 + 1

@@ -127,6 +127,7 @@ def test_parquet_has_none_and_still_counts_what_was_written(folder: Path, tmp_pa
     assert [file["rows"] for file in table.attrs["files"]] == [4, 4]
 
 
+@pytest.mark.slow("the table that is summed has the call once, which is quick")
 def test_sums_count_the_call_once(folder: Path) -> None:
     counts = summarize(read_timings(folder)).set_index(["operation", "rank"])["count"]
     assert counts["ALLREDUCE", 0] == 2

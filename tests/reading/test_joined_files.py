@@ -178,7 +178,7 @@ FEW_KINDS = [
 
 
 def test_odd_files_of_some_kinds_among_sound_ones_are_read_as_if_alone(tmp_path: Path) -> None:
-    write(tmp_path, [each for kind in FEW_KINDS for each in (kind, "sound")])
+    write(tmp_path, ["sound", *FEW_KINDS[:4], "sound", *FEW_KINDS[4:]])
     assert_read_alike(tmp_path, "pandas")
 
 

@@ -17,6 +17,7 @@ from timing_logger.cli import main
 from timing_logger.reading.converting import convert
 from timing_logger.reading.lacking import MOST_RANKS, stated_world_size
 from timing_logger.report import evidence_sentences
+from timing_logger.report._diagnostics import diagnostics, is_complete
 from timing_logger.run_info import sidecar_path
 
 Damage = Callable[[Path], object]
@@ -105,6 +106,15 @@ def test_a_run_of_which_a_file_is_missing_is_not_said_to_have_ended(
     assert "no file of rank 2" in said
 
 
+@pytest.mark.filterwarnings("ignore:Of the 42,579 bytes")
+def test_a_file_of_which_rows_are_missing_is_not_complete(folder: Path) -> None:
+    cut(folder)
+    summary = analysis.overview(read_timings(folder))
+    assert [is_complete(counters) for counters in summary.counters] == [True, True, False, True]
+    assert any("Of the 42,579 bytes that the logger of rank 2 wrote" in said for said in diagnostics(summary))
+
+
+@pytest.mark.slow("that the file is not complete, and what is said of it, is quick")
 def test_a_summary_calls_no_file_complete_of_which_rows_are_missing(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -123,6 +133,7 @@ def test_ranks_that_were_not_asked_for_do_not_count_as_missing(
     assert "no file" not in said.out + said.err
 
 
+@pytest.mark.slow("ranks that were not asked for are quick, and do not count as missing either")
 def test_ranks_that_were_to_record_nothing_do_not_spoil_the_verdict_and_are_told_of(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -141,16 +152,8 @@ def test_a_sidecar_of_another_schema_is_not_read_without_a_word(folder: Path) ->
     assert "its sidecar has schema version 99, and this timing_logger knows 1" in said_of(folder)[0]
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["hang"],
-        *(
-            slow(command, "as of hang")
-            for command in (["trace", "-o"], ["stragglers"], ["waits"], ["summary"])
-        ),
-    ],
-)
+@pytest.mark.slow("reading says it, also to each command")
+@pytest.mark.parametrize("command", [["hang"], ["trace", "-o"], ["stragglers"], ["waits"], ["summary"]])
 def test_each_command_says_that_a_sidecar_is_of_another_schema(
     folder: Path, command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -168,6 +171,7 @@ def test_reading_says_it_once(folder: Path) -> None:
     assert "".join(said_of(folder)).count("schema version 99") == 1
 
 
+@pytest.mark.slow("reading says it, also to whoever converts")
 def test_converting_says_that_a_sidecar_is_of_another_schema(folder: Path, tmp_path: Path) -> None:
     restate(folder / "timing-rank0.csv", schema_version=99)
     with pytest.warns(UserWarning, match="schema version 99"):

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from slow import slow
 from timing_files import record, write_sidecar, write_timing_file
 
 from timing_logger.errors import NoTimingFilesError
@@ -23,7 +24,10 @@ def test_a_folder_with_one_run_is_that_run(tmp_path: Path) -> None:
     assert [(one.number, one.of, str(one)) for one in runs_in(tmp_path)] == [(1, 1, str(tmp_path))]
 
 
-@pytest.mark.parametrize("run_ids", [("", "", ""), ("a", "b", "c")])
+@pytest.mark.parametrize(
+    "run_ids",
+    [slow(("", "", ""), "incarnations alone tell them apart in test_runs_of_job.py"), ("a", "b", "c")],
+)
 def test_each_of_several_runs_in_a_folder_counts(tmp_path: Path, run_ids: tuple[str, ...]) -> None:
     for place, run_id in enumerate(run_ids):
         write_run(tmp_path, place + 1, run_id, at_s=10.0 * place + 1)

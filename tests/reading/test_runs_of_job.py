@@ -36,6 +36,7 @@ def runs(folder: Path, *numbers: Any) -> list[list[tuple[int, int]]]:
     "sidecar", [True, slow(False, "without sidecars, incarnations are told apart in test_reading.py")]
 )
 class TestRunsByNumber:
+    @pytest.mark.slow("where a rank joined later, each run has it too")
     def test_each_run_has_the_number_in_its_names(self, tmp_path: Path, sidecar: bool) -> None:
         for number in (1, 2, 3):
             job(tmp_path, {0: number, 1: number}, 20 * number, 20 * number + 10, sidecar=sidecar)

@@ -20,7 +20,7 @@ from timing_logger.record import HEADER, Record
 from timing_logger.report.why_text import reason
 
 HOUR_S = 3600.0
-OTHER_QUESTIONS = ("overlap", "summary", "waits", "stragglers")
+QUESTIONS = ("bandwidth", "overlap", "summary", "waits", "stragglers")
 
 
 def rows_of(rank: int, start_s: float, n: int = 20, **fields: object) -> list[Record]:
@@ -103,8 +103,7 @@ JOINED: dict[str, tuple[Callable[[int], bytes], str]] = {
 def test_rows_of_two_that_were_joined_in_a_file_are_said_to_be_so(
     joined: Callable[[int], bytes], why: str, tmp_path: Path
 ) -> None:
-    for rank in range(2):
-        write(tmp_path / "logs", rank, joined(rank))
+    write(tmp_path / "logs", 0, joined(0))
     assert said(tmp_path / "logs").startswith(f"the file of rank 0 holds the rows of two processes: {why}")
 
 
@@ -118,7 +117,7 @@ def test_rows_without_numbers_below_a_second_header_are_of_another_run_if_iterat
     assert said(tmp_path) == ""
 
 
-@pytest.mark.parametrize("whose", ["the first", "the second"])
+@pytest.mark.parametrize("whose", ["the first", slow("the second", "as of the first")])
 def test_rows_from_outside_the_life_of_their_process_are_of_another(whose: str, tmp_path: Path) -> None:
     path = write(tmp_path / "logs", 0, without_header(rows_of(0, 1), rows_of(0, 1 + HOUR_S)))
     start_s = 0.0 if whose == "the first" else HOUR_S
@@ -140,9 +139,8 @@ def test_nobody_is_judged_by_rows_of_two_runs(of_two_runs: Path) -> None:
     assert "the files look like those of different runs: the file of rank 0 holds" in reason(verdict.why)
 
 
-@pytest.mark.parametrize(
-    "question", ["bandwidth", *(slow(name, "as of bandwidth") for name in OTHER_QUESTIONS)]
-)
+@pytest.mark.slow("what is said is quick, and that nobody is judged; it comes along with the rows")
+@pytest.mark.parametrize("question", QUESTIONS)
 def test_every_question_says_that_rows_are_of_two_runs(
     question: str, of_two_runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -28,6 +28,7 @@ def test_copies_of_a_table_share_what_is_known_of_its_files(tmp_path: Path) -> N
     assert [file["rank"] for file in selected.attrs["files"]] == [1]
 
 
+@pytest.mark.slow("what a benchmark writes; that a slow rank is named by such rows is quick elsewhere")
 @pytest.mark.filterwarnings("error")
 def test_of_many_written_ranks_the_slow_one_is_named(tmp_path: Path) -> None:
     write_many_ranks(tmp_path, n_ranks=SLOW_RANK + 3, n_rows=100)

@@ -283,7 +283,7 @@ _DEEP = """
 """
 
 
-@pytest.mark.slow("imports torch; a thread that stands in for the engine's is quick above, for each way to record")
+@pytest.mark.slow("imports torch; with a thread that stands in for the engine's the same is quick")
 @pytest.mark.parametrize(
     "way", ["instrument", pytest.param("init_process_group", marks=pytest.mark.both_groups)]
 )

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from both_cores import BuiltCore
-from processes import rows, run_python
+from processes import rows
 
 from timing_logger import TimingLogger, get_timing_logger, init_timing_logger, shutdown_timing_logger
 from timing_logger.errors import AlreadyInitializedError, ConfigurationError

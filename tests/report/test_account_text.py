@@ -195,10 +195,15 @@ def test_summary_shows_the_account_that_waits_shows(
     assert of_ranks
 
 
-def test_the_table_of_ranks_in_a_summary_has_the_parts_of_the_account() -> None:
-    timings = crowd(5, 8, slow=2)
-    in_waits = account_text(analysis.account(timings), 100)
-    in_summary = summary_text(analysis.overview(timings))
+@pytest.fixture(scope="module")
+def found() -> Findings:
+    """What a report holds of five ranks, of which one is slow."""
+    return Findings.of(crowd(5, 8, slow=2))
+
+
+def test_the_table_of_ranks_in_a_summary_has_the_parts_of_the_account(found: Findings) -> None:
+    in_waits = account_text(found.summary.account, 100)
+    in_summary = summary_text(found.summary)
     of_ranks = re.findall(IN_TEXT, in_waits.partition("\n\n")[0], re.MULTILINE)
     in_table = re.findall(IN_TEXT, in_summary.partition("rank  rows")[2], re.MULTILINE)
     assert [(rank, parts.split()) for rank, parts in of_ranks] == [
@@ -207,10 +212,9 @@ def test_the_table_of_ranks_in_a_summary_has_the_parts_of_the_account() -> None:
     assert of_ranks
 
 
-def test_the_tables_of_the_page_have_the_figures_of_the_text() -> None:
-    timings = crowd(5, 8, slow=2)
-    totals, _, matrix, *_ = account_text(analysis.account(timings), 100).split("\n\n")
-    of_page = account_chart(Findings.of(timings))
+def test_the_tables_of_the_page_have_the_figures_of_the_text(found: Findings) -> None:
+    totals, _, matrix, *_ = account_text(found.summary.account, 100).split("\n\n")
+    of_page = account_chart(found)
     of_ranks = re.findall(IN_TEXT, totals, re.MULTILINE)
     shown = [(row[0], [cell for cell in row if cell.endswith("%")][:4]) for row in of_page.ranks.rows]
     assert shown == [(rank, parts.split()[:4]) for rank, parts in of_ranks]

@@ -14,7 +14,7 @@ import pytest
 from browser import LIMIT_MS
 from simulated_runs import data_parallel, factors
 
-from timing_logger.analysis import stragglers
+from timing_logger.analysis import Verdict, stragglers
 from timing_logger.errors import ConfigurationError
 from timing_logger.report import inline
 
@@ -26,8 +26,13 @@ def timings() -> pd.DataFrame:
     return data_parallel(factor)
 
 
-def test_a_verdict_is_printed_in_the_words_of_the_command(timings: pd.DataFrame) -> None:
-    said = str(stragglers(timings))
+@pytest.fixture(scope="module")
+def verdict(timings: pd.DataFrame) -> Verdict:
+    return stragglers(timings)
+
+
+def test_a_verdict_is_printed_in_the_words_of_the_command(verdict: Verdict) -> None:
+    said = str(verdict)
     assert said.startswith("Verdict: rank 2 costs this run ")
     assert said.endswith(" or more work, which logger.set_current_work(n) in each step would tell.")
 
@@ -98,7 +103,6 @@ def page_in(shown: str) -> str:
     return unescape(found[1])
 
 
-@pytest.mark.slow("names on the page are quick")
 def test_names_cannot_end_the_frame(shown: str) -> None:
     assert shown.count("<") == 2
 
@@ -113,13 +117,13 @@ def test_the_frame_has_the_whole_page_which_is_closed_to_the_notebook(shown: str
 
 
 def test_a_section_alone_stands_without_the_others_and_without_a_head(timings: pd.DataFrame) -> None:
-    page = page_in(inline(timings, sections=["heatmap"])._repr_html_())
+    page = page_in(inline(timings.head(0), sections=["heatmap"])._repr_html_())
     assert re.findall(r'<section id="([^"]*)"', page) == ["heatmap"]
     assert re.findall("<h1|<nav", page) == []
 
 
-def test_a_verdict_shows_its_words_and_a_step(timings: pd.DataFrame) -> None:
-    page = page_in(stragglers(timings)._repr_html_())
+def test_a_verdict_shows_its_words_and_a_step(verdict: Verdict) -> None:
+    page = page_in(verdict._repr_html_())
     assert "Rank 2 costs this run" in page
     assert page.count('class="lane"') == 4
 
@@ -143,8 +147,7 @@ def test_a_verdict_shows_its_words_and_a_step_without_scrolling(
     assert complaints == []
 
 
-def test_the_step_is_no_part_of_what_a_verdict_says(timings: pd.DataFrame) -> None:
-    verdict = stragglers(timings)
+def test_the_step_is_no_part_of_what_a_verdict_says(verdict: Verdict) -> None:
     assert verdict.step is not None
     assert "step" not in verdict.as_dict()
     assert verdict == replace(verdict, step=None)

@@ -52,6 +52,7 @@ def test_who_left_the_communication_before_late_is_said_to_begin_late() -> None:
     )
 
 
+@pytest.mark.slow("a rarer case of who waited for whom, which is quick")
 def test_a_wait_that_no_operation_explains_is_not_explained() -> None:
     work = [row(r, name, at, at + 1) for r in (0, 1) for at, name in enumerate("abcd", 10)]
     longer = [row(2, name, 10 + 2 * at, 12 + 2 * at) for at, name in enumerate("abcd")]
@@ -97,9 +98,16 @@ def test_of_many_ranks_the_named_ones_are_drawn_and_three_others_and_the_rest_is
     assert 30 < waits[0] < waits[1] < 45
 
 
-def test_the_text_has_a_letter_for_each_operation_and_says_for_whom_a_rank_waits() -> None:
+@pytest.fixture(scope="module")
+def of_three_ranks() -> PicturedStep:
     work = [row(0, "load", 10, 12), row(1, "load", 10, 11), row(1, "look", 11, 13), row(2, "load", 10, 30)]
-    text = step_text(second_step(work, [12, 14, 30], 31, [10, 10, 10]), 72)
+    return second_step(work, [12, 14, 30], 31, [10, 10, 10])
+
+
+def test_the_text_has_a_letter_for_each_operation_and_says_for_whom_a_rank_waits(
+    of_three_ranks: PicturedStep,
+) -> None:
+    text = step_text(of_three_ranks, 72)
     lines = text.splitlines()
     assert lines[0] == "A typical slow step: iteration 1, 21.0 ms"
     assert lines[1].startswith("rank 0  llllll//////")
@@ -110,9 +118,6 @@ def test_the_text_has_a_letter_for_each_operation_and_says_for_whom_a_rank_waits
     assert text.isascii()
 
 
-def test_no_line_is_wider_than_the_terminal() -> None:
-    factor = factors(20, 4, noise=0.02)
-    factor[:, 1] *= 2
-    step = pictured(data_parallel(factor))
+def test_no_line_is_wider_than_the_terminal(of_three_ranks: PicturedStep) -> None:
     for width in (60, 100, 140):
-        assert max(map(len, step_text(step, width).splitlines())) <= width
+        assert max(map(len, step_text(of_three_ranks, width).splitlines())) <= width

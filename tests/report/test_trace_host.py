@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from timing_files import record, write_sidecar, write_timing_file
-from trace_processor import TraceProcessor, compiled
+from trace_processor import Compiled, TraceProcessor, compiled
 
 from timing_logger import read_host_counters, read_timings
 from timing_logger.cli import main
@@ -28,25 +29,33 @@ def line(start_s: float, seconds: float, **counters: object) -> str:
     return ",".join(cells) + "\n"
 
 
-@pytest.fixture
-def logs(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two ranks, of which one waits for a processor for a tenth of two seconds, at 1,500 MHz."""
+    folder = tmp_path_factory.mktemp("counted") / "logs"
     for rank in range(2):
-        write_sidecar(write_timing_file(tmp_path / "logs", rank, [record()]), world_size=2)
+        write_sidecar(write_timing_file(folder, rank, [record()]), world_size=2)
         waited_us = 200_000 * rank
         text = HEADER + line(START_S, 2.0, main_run_queue_wait_us=waited_us, cpu_mhz=1500, major_faults=0)
-        (tmp_path / "logs" / f"host-rank{rank}.csv").write_text(text)
-    return tmp_path / "logs"
+        (folder / f"host-rank{rank}.csv").write_text(text)
+    return folder
 
 
-def read(logs: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+@pytest.fixture(scope="module")
+def tables(logs: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The timings, and what the hosts counted."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return read_timings(logs), read_host_counters(logs)
 
 
+@functools.cache
+def processor() -> Compiled:
+    return compiled()
+
+
 def values(trace: Path) -> list[tuple[object, ...]]:
-    return TraceProcessor(compiled(), trace.read_bytes()).query(VALUES)
+    return TraceProcessor(processor(), trace.read_bytes()).query(VALUES)
 
 
 EXPECTED = [
@@ -58,9 +67,9 @@ EXPECTED = [
 
 
 def test_what_grows_is_shown_per_second_a_level_where_it_was_read_and_what_is_0_not_at_all(
-    logs: Path, tmp_path: Path
+    tables: tuple[pd.DataFrame, pd.DataFrame], tmp_path: Path
 ) -> None:
-    timings, host = read(logs)
+    timings, host = tables
     counts = write_trace(timings, tmp_path / "trace.json", host=host)
     assert values(tmp_path / "trace.json") == EXPECTED
     without = write_trace(timings, tmp_path / "without.json")
@@ -75,8 +84,10 @@ def test_the_command_shows_them_without_being_asked(
     assert values(tmp_path / "trace.json") == EXPECTED
 
 
-def test_counters_from_before_the_chosen_rows_are_not_shown(logs: Path, tmp_path: Path) -> None:
-    timings, host = read(logs)
+def test_counters_from_before_the_chosen_rows_are_not_shown(
+    tables: tuple[pd.DataFrame, pd.DataFrame], tmp_path: Path
+) -> None:
+    timings, host = tables
     earlier = host.assign(start_s=host["start_s"] - 10, end_s=host["end_s"] - 10)
     write_trace(timings, tmp_path / "trace.json", host=earlier)
     assert values(tmp_path / "trace.json") == []

@@ -1,9 +1,10 @@
 """Two ranks under torchrun: whose bucket or module a row is, for groups that are timed in either way.
 
 Arguments: ``init`` for groups of ``init_process_group`` of the package, ``instrument`` for groups that torch
-has made before, ``both`` for these and then those; and the trainings, all if none is named. The names of a DDP model's buckets are compared
-with what a communication hook is told on the same model. Every training has iterations of its own, by which
-its rows are found in the end: those of a bucket may come a moment after its backward pass.
+has made before, ``both`` for these and then those; and the trainings, all if none is named. The names of a
+DDP model's buckets are compared with what a communication hook is told on the same model. Every training has
+iterations of its own, by which its rows are found in the end: those of a bucket may come a moment after its
+backward pass.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Any number of ranks under torchrun: every operation of torch.distributed, over timed or untimed groups.
 
-Arguments: ``timed`` or ``untimed``, or ``both`` one after the other, and the parts to do. The untimed run is
-torch's own, and shows what must not change. A row finds its case by its label, so nothing here waits for rows.
+Arguments: ``timed``, ``untimed``, or ``both`` one after the other; and the parts to do. The untimed run is
+torch's own, and shows what must not change. A row finds its case by its label, so nothing waits for rows.
 """
 
 from __future__ import annotations

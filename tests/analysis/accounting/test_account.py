@@ -124,9 +124,9 @@ def test_background_operations_are_waited_for_once_however_many_there_are() -> N
         waits = [row(number, "WAIT", 28 if k == 0 else 29 + k, 30 + k, seq=k, group_size=2) for k in range(4)]
         return [row(number, "backward", 0, 28), *buckets, *waits]
 
-    timings = table(*rank(0, 3), *rank(1, 20))
+    told = parts_of_each(table(*rank(0, 3), *rank(1, 20)))
     for number in (0, 1):
-        assert parts(timings, number) == {("own work", "backward"): 28.0, ("transfer", "WAIT"): 5.0}
+        assert told[number] == {("own work", "backward"): 28.0, ("transfer", "WAIT"): 5.0}
 
 
 def test_a_thread_that_serves_another_passes_on_for_whom_it_waits() -> None:
@@ -173,6 +173,7 @@ def test_a_write_of_a_file_that_nobody_leaves_early_holds_everybody() -> None:
     assert parts(timings, 0) == {("waiting", 2): 7.0, ("transfer", "FILE_WRITE_ALL"): 1.0}
 
 
+@pytest.mark.slow("a rarer operation; what nobody leaves early is quick, of broadcasts")
 def test_a_write_of_a_file_that_some_leave_early_is_a_transfer() -> None:
     timings = table(*rooted("FILE_WRITE_ALL", [(1, 3), (2, 4), (8, 9)]))
     assert parts(timings, 0)["transfer", "FILE_WRITE_ALL"] == 2.0
@@ -210,6 +211,7 @@ def test_what_no_other_rank_has_a_row_of_is_not_matched() -> None:
     assert parts(timings, 0) == {("not matched", "BARRIER"): 6.0}
 
 
+@pytest.mark.slow("what no other rank has a row of is quick")
 def test_a_rank_of_which_nothing_but_its_own_part_of_a_collective_is_known_is_accounted_for() -> None:
     timings = table(row(0, "work", 0, 4), row(0, "BARRIER", 4, 6, group_size=3))
     assert parts(timings, 0) == {("own work", "work"): 4.0, ("not matched", "BARRIER"): 2.0}
@@ -219,6 +221,7 @@ def test_no_rows_have_no_account() -> None:
     assert account(table(row(0, "work", 0, 4)).iloc[:0]).empty
 
 
+@pytest.mark.slow("a rarer run; clocks that were never compared are quick")
 def test_a_rank_whose_clock_nothing_compares_keeps_its_time() -> None:
     timings = table(
         row(0, "work", 0, 4),
@@ -237,7 +240,7 @@ def test_a_rank_whose_clock_nothing_compares_keeps_its_time() -> None:
 def test_clocks_that_were_never_compared_or_are_not_as_stated_change_nothing() -> None:
     rows = [
         line
-        for step in range(5)
+        for step in range(3)
         for line in [
             row(0, "work", 20 * step, 20 * step + 3),
             row(1, "work", 20 * step, 20 * step + 9),
@@ -272,7 +275,7 @@ def test_two_threads_with_a_communicator_each_have_an_account_each() -> None:
 # -- against the definition, instant by instant ----------------------------------------------------------
 
 
-@few_examples(3)
+@few_examples(2)
 @given(st.integers(0, 10_000))
 def test_at_every_instant_the_account_says_what_the_definition_says(seed: int) -> None:
     timings, n = random_run(seed)

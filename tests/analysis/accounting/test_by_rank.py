@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from account_rows import barrier, random_run, row, table
 from rank_tables import as_polars
-from seeds import seeds
 from slow import slow
 
 from timing_logger.analysis import account, summarize_account, waiting_by_rank
@@ -42,7 +41,8 @@ def test_whom_a_rank_waited_for_is_summed_over_operations_the_longest_first() ->
     assert waiting["share"].tolist() == pytest.approx([12 / 27, 12 / 27, 2 / 27, 1 / 27])
 
 
-@pytest.mark.parametrize("seed", seeds(50))
+@pytest.mark.slow("random runs; the sums of one that is made by hand are quick")
+@pytest.mark.parametrize("seed", range(50))
 def test_whom_ranks_waited_for_sums_to_how_long_they_waited(seed: int) -> None:
     told = account(random_run(seed)[0])
     ranks, waiting = summarize_account(told), waiting_by_rank(told)
@@ -60,6 +60,7 @@ def test_sums_are_the_same_in_any_order_of_rows() -> None:
     pd.testing.assert_frame_equal(waiting_by_rank(told), waiting_by_rank(shuffled), check_exact=True)
 
 
+@pytest.mark.slow("that it has an account of its own is quick")
 def test_a_second_thread_that_is_blocked_counts_in_no_sum_of_its_rank() -> None:
     other = {"thread": "io", "group": "io", "group_size": 2}
     timings = table(*barrier([0, 5], 9), row(0, "BARRIER", 1, 6, **other), row(1, "BARRIER", 2, 6, **other))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from played_runs import lived, played, random_program
 from seeds import few_examples
 from simulated_runs import data_parallel, factors, pipeline
+from slow import slow
 
 from timing_logger.analysis.accounting.nodes import WAIT
 from timing_logger.analysis.step_times.step_times import step_times
@@ -21,7 +22,7 @@ from timing_logger.analysis.stragglers.who.prices import Prices, Slowed
 from timing_logger.analysis.table_types import Floats
 
 
-@few_examples(3)
+@few_examples(2)
 @given(st.integers(0, 100_000))
 def test_played_with_what_was_recorded_a_run_lasts_as_long_as_it_did(seed: int) -> None:
     lasted_ms, rows = lived(*random_program(seed))
@@ -29,7 +30,7 @@ def test_played_with_what_was_recorded_a_run_lasts_as_long_as_it_did(seed: int) 
     assert run.lasts_ms(run.program.own_s) == pytest.approx(lasted_ms)
 
 
-@few_examples(3)
+@few_examples(2)
 @given(st.integers(0, 100_000))
 def test_a_run_of_collectives_played_with_other_times_lasts_as_long_as_the_run_with_those_times(
     seed: int,
@@ -113,7 +114,7 @@ def rounds(ranks: int, begins_ms: float, works_ms: Sequence[float], steps: range
     return rows, now
 
 
-@pytest.mark.parametrize("with_state", [False, True])
+@pytest.mark.parametrize("with_state", [slow(False, "with a broadcast of the state it is quick"), True])
 def test_ranks_that_join_a_run_would_come_sooner_had_the_others_been_quicker(with_state: bool) -> None:
     few, ended_ms = rounds(3, 0.0, [20.0, 30.0, 20.0], range(40))
     at, state = ended_ms + 1000.0, []
@@ -125,6 +126,7 @@ def test_ranks_that_join_a_run_would_come_sooner_had_the_others_been_quicker(wit
     assert prices.saved_ms([[Slowed(1, prices.steps)]])[0] == pytest.approx(40 * 10.0, rel=0.05)
 
 
+@pytest.mark.slow("a rarer beginning; ranks that join are quick")
 def test_a_rank_that_the_others_wait_for_when_it_starts_comes_at_its_own_time() -> None:
     nobody = row(0, "SEND", 1990, 1991, iteration=0, peer=2)
     at_first = [row(0, "work", 0, 1990, iteration=0), nobody, row(1, "work", 0, 1000, iteration=0)]
@@ -139,7 +141,7 @@ def test_a_rank_that_the_others_wait_for_when_it_starts_comes_at_its_own_time() 
 
 
 def test_a_run_is_not_played_again_where_rows_do_not_tell_for_whom_ranks_waited() -> None:
-    factor = factors(40, 4)
+    factor = factors(20, 4)
     factor[:, 2] = 1.5
     timings, _ = pipeline(factor, stages=4)
     assert prices_of(timings).error < 0.002

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from rank_tables import as_polars, collective, only
 from rank_tables import quick_table as table
+from slow import slow
 from timing_files import record
 
 from timing_logger.analysis import compression
@@ -92,6 +93,7 @@ def test_a_dense_time_is_not_estimated_from_issues() -> None:
     assert math.isnan(judged(*reduction(), *by_hand)["dense_estimate_ms"])
 
 
+@pytest.mark.slow("what is received was not sent, which is quick")
 def test_a_broadcast_is_sent_by_its_root() -> None:
     rows = reduction()[:1]
     cast = collective(
@@ -113,6 +115,7 @@ def test_the_dense_time_is_that_measured_at_the_size() -> None:
     assert bool(found["pays"]) is True
 
 
+@pytest.mark.slow("a size that was held up does not pay, which is quick")
 def test_compression_that_takes_longer_does_not_pay() -> None:
     assert bool(judged(*reduction(), *dense((DENSE_BYTES, 5.0)))["pays"]) is False
 
@@ -131,7 +134,12 @@ def test_a_size_that_was_held_up_is_as_quick_as_a_larger_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "extrapolated_by", "is_said"), [(500_000, 2, True), (250_000, 4, False), (8_000_000, 8, False)]
+    ("size", "extrapolated_by", "is_said"),
+    [
+        (500_000, 2, True),
+        (250_000, 4, False),
+        pytest.param(8_000_000, 8, False, marks=pytest.mark.slow("as of a size that is too small")),
+    ],
 )
 def test_far_from_all_sizes_measured_nothing_is_said(
     size: int, extrapolated_by: float, is_said: bool
@@ -177,11 +185,13 @@ def test_rows_that_state_no_group_are_compared_with_each_other() -> None:
     assert bool(found["pays"]) is True
 
 
+@pytest.mark.slow("rows that state no group are quick")
 def test_rows_that_state_no_group_are_compared_even_where_they_cannot_be_matched() -> None:
     ranks = without_group([*reduction(), *dense((DENSE_BYTES, 20.0))])
     assert only(compression(table(ranks)))["dense_estimate_ms"] == pytest.approx(20)
 
 
+@pytest.mark.slow("a rarer run; where both or none state a group is quick")
 def test_a_layer_without_a_group_is_compared_with_allreduces_of_as_many_ranks() -> None:
     rows = [*without_group(reduction()), *dense((DENSE_BYTES, 20.0))]
     assert judged(*rows)["dense_estimate_ms"] == pytest.approx(20)
@@ -189,12 +199,14 @@ def test_a_layer_without_a_group_is_compared_with_allreduces_of_as_many_ranks() 
     assert math.isnan(judged(*of_others)["dense_estimate_ms"])
 
 
+@pytest.mark.slow("a rarer run; where both or none state a group is quick")
 def test_a_layer_of_unknown_ranks_is_compared_with_the_largest_group() -> None:
     layer = without_group([*reduction()[:1], *reduction()[3:]])
     rows = [*layer, *dense((DENSE_BYTES, 20.0)), *dense((DENSE_BYTES, 30.0), ranks=4)]
     assert judged(*rows)["dense_estimate_ms"] == pytest.approx(30)
 
 
+@pytest.mark.slow("a rarer run; where both or none state a group is quick")
 def test_a_layer_with_a_group_is_compared_with_allreduces_that_state_none() -> None:
     alone = [*reduction(), *without_group(dense((DENSE_BYTES, 20.0)))]
     assert only(compression(table(alone)))["dense_estimate_ms"] == pytest.approx(20)
@@ -203,7 +215,7 @@ def test_a_layer_with_a_group_is_compared_with_allreduces_that_state_none() -> N
 # -- means on both sides -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("held_up", [1, 10])
+@pytest.mark.parametrize("held_up", [slow(1, "not at all"), 10])
 def test_what_is_held_up_now_and_then_counts_on_both_sides(held_up: int) -> None:
     """Dense 10 ms and compressed 8 ms; in each tenth step the network is ``held_up`` times as slow."""
     rows = []
@@ -232,7 +244,7 @@ def test_layers_are_kept_apart() -> None:
     assert found[["layer_name", "phase"]].to_numpy().tolist() == [["conv", "dense"], ["fc", "sparse"]]
 
 
-@pytest.mark.parametrize("rows", [[], dense((8, 1.0))])
+@pytest.mark.parametrize("rows", [slow([], "no rows at all"), dense((8, 1.0))])
 def test_without_compression_there_are_no_rows_of_the_same_types(rows: list[Record]) -> None:
     empty = compression(table(rows))
     assert len(empty) == 0

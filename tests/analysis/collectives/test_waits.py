@@ -31,6 +31,7 @@ def values(frame: pd.DataFrame, name: str) -> Any:
     return pytest.approx(frame[name].astype(float).tolist(), abs=1e-6, nan_ok=True)
 
 
+@pytest.mark.slow("test_group_members.py holds what such names list")
 def test_the_root_is_the_rank_of_that_number_in_the_order_that_the_group_is_named_by() -> None:
     """A communicator whose ranks were split by keys that turn their order."""
     turned = judged("BCAST", peer=3, group="ranks 3,2,1,0")
@@ -96,12 +97,14 @@ def test_the_uncertainty_is_that_of_both_clocks() -> None:
     assert values(found, "uncertainty_ms") == [0.003, 0.004, 0.006, 0.005]
 
 
+@pytest.mark.slow("that it covers what clocks are off is quick, at random")
 def test_no_uncertainty_is_larger_than_the_rows_of_a_collective_allow() -> None:
     """Each was in it when the others were: rank 3, for 2 ms, at some time in the 11 ms of rank 0."""
     found = waits(aligned(table(*collective(ARRIVALS_MS, LEAVE_MS)), uncertainty_s=0.054))
     assert values(found, "uncertainty_ms") == [11, 11, 11, 11]
 
 
+@pytest.mark.slow("of operations that bound it, it is quick at random")
 def test_ranks_that_need_not_be_in_an_operation_together_bound_nothing() -> None:
     rows = collective(ARRIVALS_MS, LEAVE_MS, operation="BCAST", peer=1)
     assert values(waits(aligned(table(*rows), uncertainty_s=0.054)), "uncertainty_ms") == [108] * 4
@@ -120,7 +123,7 @@ def test_where_rows_contradict_the_clocks_the_uncertainty_is_that_of_the_rows() 
 parts_of_ms = st.tuples(st.floats(0, 50), st.floats(0, 20), st.floats(-300, 300), st.floats(0.0, 300))
 
 
-@few_examples(3)
+@few_examples(2)
 @given(st.lists(parts_of_ms, min_size=2, max_size=5))
 def test_the_uncertainty_covers_what_clocks_are_off_where_they_say_so_or_the_rows_show_it(
     ranks: list[tuple[float, float, float, float]],
@@ -148,6 +151,7 @@ def test_a_rank_without_bytes_takes_no_part() -> None:
     assert values(found, "transfer_ms") == [7] * 4
 
 
+@pytest.mark.slow("a rank without bytes is quick, and an operation of all")
 def test_a_barrier_has_no_bytes_and_all_take_part() -> None:
     assert values(judged("BARRIER", message_size_bytes=0), "wait_ms") == [9, 5, 8, 0]
 
@@ -176,6 +180,7 @@ def test_without_a_root_nobody_can_tell_who_waited() -> None:
     assert not found["clock_violation"].any()
 
 
+@pytest.mark.slow("a rarer violation; one of an operation of all is quick")
 def test_a_root_that_leaves_first_violates_nothing_in_a_broadcast_but_does_in_a_reduction() -> None:
     rows = collective(ARRIVALS_MS, LEAVE_MS, operation="BCAST", peer=0)
     rows[0] = [record("BCAST", start_s=1.0, elapsed_ms=2.0, seq=0, peer=0)]
@@ -184,11 +189,13 @@ def test_a_root_that_leaves_first_violates_nothing_in_a_broadcast_but_does_in_a_
     assert waits(aligned(table(*reduced)))["clock_violation"].tolist() == [True, False, False, False]
 
 
+@pytest.mark.slow("which rank a number is, test_group_members.py holds")
 def test_the_root_is_counted_among_the_members_of_its_group() -> None:
     df = aligned(table(*collective(ARRIVALS_MS, LEAVE_MS, operation="BCAST", peer=1)))
     assert values(waits(df.assign(rank=[10, 20, 30, 40])), "wait_ms") == [4, 0, 3, 0]
 
 
+@pytest.mark.slow("a rarer operation")
 def test_a_prefix_sum_has_a_skew_and_no_wait() -> None:
     found = judged("SCAN")
     assert values(found, "arrival_skew_ms") == [9] * 4
@@ -208,6 +215,7 @@ def test_in_the_background_only_blocked_time_is_waiting() -> None:
     assert values(found, "clock_free_wait_ms") == [9, 5, 8, 0]
 
 
+@pytest.mark.slow("which wait is for which operation is quick, of messages")
 def test_waits_of_another_operation_do_not_count() -> None:
     rows = collective(ARRIVALS_MS, LEAVE_MS, operation="IALLREDUCE")
     rows[0] = [*rows[0], record("WAIT", start_s=1.0, elapsed_ms=5.0, seq=1)]
@@ -267,7 +275,7 @@ def test_polars_gives_what_pandas_gives() -> None:
         assert values(mine, name) == [math.nan if v is None else v for v in theirs[name].to_list()]
 
 
-@few_examples(3)
+@few_examples(2)
 @given(
     st.lists(st.lists(st.floats(0, 50), min_size=3, max_size=3), min_size=1, max_size=6),
     st.floats(0.001, 10),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,13 @@ from places import ROOT
 from simulated_runs import OPERATIONS_MS, TRANSFER_MS, data_parallel, factors
 
 from timing_logger import read_timings
+from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.comparison.counted_steps import CountedSteps, StepLength, counted_steps
+from timing_logger.analysis.comparison.quantities import joined_quantities, spent_in
 from timing_logger.analysis.comparison.run_summary import Quantity, RunSummary
 from timing_logger.analysis.comparison.settings import MOST_LAYERS, MOST_OPERATIONS
 from timing_logger.analysis.comparison.summarize_run import RUN_SUMMARY, summarize_run
+from timing_logger.analysis.tables import opened
 from timing_logger.errors import TableError
 
 STEP_MS = sum(OPERATIONS_MS.values()) + TRANSFER_MS
@@ -41,10 +46,26 @@ def of_steady(n_steps: int) -> RunSummary:
     return summarize_run(steady(n_steps))
 
 
-def of(found: RunSummary, operation: str, kind: str = "operation", rank: int | None = None) -> Quantity:
-    (one,) = (
-        one for one in found.quantities if (one.kind, one.operation, one.rank) == (kind, operation, rank)
-    )
+def steps_of(table: pd.DataFrame) -> CountedSteps:
+    """Return the steps that count, without the rest of the summary."""
+    return counted_steps(opened(table, COLUMNS_OF["summarize_run"]))
+
+
+def length_of(table: pd.DataFrame) -> StepLength:
+    """Return how long the steps of the first process are."""
+    return steps_of(table).lengths[0]
+
+
+def spent(table: pd.DataFrame) -> list[Quantity]:
+    """Return on what steps are spent, without the rest of the summary."""
+    frame, steps = opened(table, COLUMNS_OF["summarize_run"]), steps_of(table)
+    return joined_quantities(spent_in(frame, steps), sum(one.n_steps for one in steps.lengths))[0]
+
+
+def of(
+    found: Sequence[Quantity], operation: str, kind: str = "operation", rank: int | None = None
+) -> Quantity:
+    (one,) = (one for one in found if (one.kind, one.operation, one.rank) == (kind, operation, rank))
     return one
 
 
@@ -54,7 +75,7 @@ def test_a_step_lasts_until_the_next_one_begins() -> None:
 
 
 def test_the_first_tenth_is_left_out_and_at_most_ten_steps() -> None:
-    of_40, of_150 = of_steady(40), of_steady(150)
+    of_40, of_150 = of_steady(40), length_of(steady(150))
     assert (of_40.n_warm_up, of_40.n_steps) == (4, 36)
     assert (of_150.n_warm_up, of_150.n_steps) == (10, 140)
 
@@ -64,10 +85,11 @@ def test_slow_first_steps_and_what_is_of_no_step_are_not_in_it() -> None:
     slow[:4] *= 50
     table = data_parallel(slow)
     set_up = table.iloc[:1].assign(operation="SET_UP", iteration=pd.NA, elapsed_ms=5e3)
-    found = summarize_run(pd.concat([table, set_up], ignore_index=True))
-    assert found.step_mean_ms == pytest.approx(STEP_MS)
+    with_set_up = pd.concat([table, set_up], ignore_index=True)
+    found = spent(with_set_up)
+    assert length_of(with_set_up).mean_ms == pytest.approx(STEP_MS)
     assert of(found, "FORWARD").mean_ms == pytest.approx(OPERATIONS_MS["FORWARD"])
-    assert "SET_UP" not in [one.operation for one in found.quantities]
+    assert "SET_UP" not in [one.operation for one in found]
 
 
 def test_a_quantity_is_that_of_an_average_rank_in_an_average_step() -> None:
@@ -75,7 +97,7 @@ def test_a_quantity_is_that_of_an_average_rank_in_an_average_step() -> None:
     uneven[:, 1] = 2.0
     table = data_parallel(uneven, slow_operations=["FORWARD"])
     table.loc[table["operation"] == "ALLREDUCE", "message_size_bytes"] = 1000
-    found = summarize_run(table)
+    found = spent(table)
     assert of(found, "FORWARD").mean_ms == pytest.approx(1.5 * OPERATIONS_MS["FORWARD"])
     assert of(found, "FORWARD").bytes is None
     assert (of(found, "ALLREDUCE").n_rows, of(found, "ALLREDUCE").bytes) == (1.0, 1000.0)
@@ -84,7 +106,7 @@ def test_a_quantity_is_that_of_an_average_rank_in_an_average_step() -> None:
 def test_the_median_counts_steps_without_the_operation_as_0() -> None:
     table = steady()
     seldom = table[(table["operation"] == "DATA") & (table["iteration"] % 4 == 0)].assign(operation="SAVE")
-    found = of(summarize_run(pd.concat([table, seldom], ignore_index=True)), "SAVE")
+    found = of(spent(pd.concat([table, seldom], ignore_index=True)), "SAVE")
     assert found.median_ms == 0.0
     assert found.mean_ms == pytest.approx(OPERATIONS_MS["DATA"] / 4, rel=0.1)
 
@@ -92,10 +114,11 @@ def test_the_median_counts_steps_without_the_operation_as_0() -> None:
 def test_waits_that_share_an_interval_count_once() -> None:
     table = steady()
     twice = table[table["operation"] == "DATA"].assign(operation="WAIT")
-    found = of(summarize_run(pd.concat([table, twice, twice], ignore_index=True)), "WAIT")
+    found = of(spent(pd.concat([table, twice, twice], ignore_index=True)), "WAIT")
     assert (found.n_rows, found.mean_ms) == (2.0, pytest.approx(OPERATIONS_MS["DATA"]))
 
 
+@pytest.mark.slow("that they are all of the time is quick, of accounts")
 def test_the_parts_of_the_account_are_the_step() -> None:
     uneven = factors(60, 4, noise=0.1)
     found = summarize_run(data_parallel(uneven))
@@ -108,8 +131,8 @@ def test_the_slow_rank_is_kept(kept_of_sample: RunSummary) -> None:
     found = kept_of_sample
     assert found.verdict is not None
     assert (found.verdict.verdict, found.verdict.ranks, found.verdict.operation) == ("rank", [2], "DATA")
-    slow = of(found, "own work", "rank", 2).mean_ms
-    assert slow > 3 * of(found, "own work", "rank", 0).mean_ms
+    slow = of(found.quantities, "own work", "rank", 2).mean_ms
+    assert slow > 3 * of(found.quantities, "own work", "rank", 0).mean_ms
 
 
 def test_what_sidecars_state_is_kept(kept_of_sample: RunSummary) -> None:
@@ -138,24 +161,24 @@ def test_polars_gives_the_same() -> None:
 
 def test_where_only_some_steps_are_recorded_a_step_is_one_iteration() -> None:
     table = steady(100)
-    found = summarize_run(table[table["iteration"] % 10 == 0].reset_index(drop=True))
+    found = length_of(table[table["iteration"] % 10 == 0].reset_index(drop=True))
     assert found.n_steps == 9
-    assert found.step_mean_ms == pytest.approx(STEP_MS)
+    assert found.mean_ms == pytest.approx(STEP_MS)
 
 
 def test_rounds_are_steps_where_no_iteration_is_recorded() -> None:
     table = steady(60).assign(iteration=pd.array([pd.NA] * (60 * 2 * 5), dtype="Int64"))
-    found = summarize_run(table)
-    assert found.steps_are == "rounds"
-    assert found.step_mean_ms == pytest.approx(STEP_MS)
+    found = steps_of(table)
+    assert found.kind == "rounds"
+    assert found.lengths[0].mean_ms == pytest.approx(STEP_MS)
 
 
 def test_a_run_in_which_nothing_repeats_is_one_step() -> None:
     rows = steady(2, 1)
     table = rows[rows["operation"] != "ALLREDUCE"].assign(iteration=pd.array([pd.NA] * 8, dtype="Int64"))
-    found = summarize_run(table.reset_index(drop=True))
-    assert (found.steps_are, found.n_steps) == ("run", 1)
-    assert found.step_mean_ms == pytest.approx(2 * STEP_MS)
+    found = steps_of(table.reset_index(drop=True))
+    assert (found.kind, found.lengths[0].n_steps) == ("run", 1)
+    assert found.lengths[0].mean_ms == pytest.approx(2 * STEP_MS)
 
 
 def test_a_run_without_a_step_of_known_length_is_refused() -> None:

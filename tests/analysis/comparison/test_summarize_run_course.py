@@ -18,14 +18,13 @@ from timing_logger.analysis.tables import opened
 STEP_MS = sum(OPERATIONS_MS.values()) + TRANSFER_MS
 
 
-def course_or_none(*tables: pd.DataFrame) -> Course | None:
-    """Return the course of a run by itself, of tables with some of its processes each."""
-    steps = (counted_steps(opened(table, COLUMNS_OF["summarize_run"])) for table in tables)
-    return course_of([sums for some in steps for sums in step_sums(some)])
+def course_or_none(table: pd.DataFrame) -> Course | None:
+    """Return the course of a run, without the rest of its summary."""
+    return course_of(step_sums(counted_steps(opened(table, COLUMNS_OF["summarize_run"]))))
 
 
-def course(*tables: pd.DataFrame) -> Course:
-    found = course_or_none(*tables)
+def course(table: pd.DataFrame) -> Course:
+    found = course_or_none(table)
     assert found is not None
     return found
 
@@ -33,8 +32,7 @@ def course(*tables: pd.DataFrame) -> Course:
 def test_a_run_that_becomes_slower_has_that_in_its_course() -> None:
     times = factors(300, 2)
     times[160:] *= 2.0
-    found = summarize_run(data_parallel(times)).course
-    assert found is not None
+    found = course(data_parallel(times))
     ms = dict(zip(found.first, found.median_ms, strict=True))
     assert (found.counted_by, found.width) == ("iterations", 8)
     assert ms[152] == pytest.approx(STEP_MS)

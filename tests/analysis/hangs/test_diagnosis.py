@@ -25,7 +25,7 @@ from hung_runs import (
 from rank_tables import as_polars
 from simulated_runs import data_parallel, factors
 from slow import slow
-from timing_files import EPOCH_S, record, write_table
+from timing_files import EPOCH_S, record
 
 from timing_logger import read_timings
 from timing_logger.analysis import RunEnd, hang, stragglers
@@ -82,6 +82,13 @@ def test_the_command_says_it_first(tmp_path: Path, capsys: pytest.CaptureFixture
     assert said.startswith(
         "Rank 2 never entered ALLREDUCE 10 of MPI_COMM_WORLD, in which ranks 0, 1 and 3 have"
     )
+
+
+@pytest.mark.slow("as --json and --fail-on of other commands; the answer is quick")
+def test_the_command_gives_the_same_as_json_and_fails_where_it_shall(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_run(tmp_path, waiting(), waiting(), Rank(), waiting())
     assert main(["hang", str(folder), "--json", "--fail-on", "hang"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert not found["ended"]
@@ -157,7 +164,7 @@ def test_ranks_that_bring_different_sizes_disagree(tmp_path: Path) -> None:
     assert end.sentences[0].startswith("Ranks disagree on ALLREDUCE 10 of MPI_COMM_WORLD: sizes differ")
 
 
-@pytest.mark.slow("a circle of messages is quick, and circles of made calls")
+@pytest.mark.slow("test_who_waits.py holds which circles are told")
 def test_ranks_that_wait_for_each_other_in_two_groups_are_a_circle(tmp_path: Path) -> None:
     one, two = ("pair 0", 3), ("pair 1", 7)
 
@@ -174,7 +181,8 @@ def test_ranks_that_wait_for_each_other_in_two_groups_are_a_circle(tmp_path: Pat
     assert end.sentences[0].startswith("Ranks 0 and 1 wait for each other in a circle (0 -> 1 -> 0)")
 
 
-@pytest.mark.parametrize("where", ["outside", slow("inside", "of one rank more that is inside")])
+@pytest.mark.slow("test_stuck_groups.py holds who is silent, test_wording_of_hangs.py what is said of it")
+@pytest.mark.parametrize("where", ["outside", "inside"])
 def test_a_rank_that_died_was_stopped_or_is_stuck_in_c_is_gone(tmp_path: Path, where: str) -> None:
     rows = trained() if where == "outside" else [*trained(), inflight()]
     silent = Rank(rows, seen_s=STUCK_AT_S + 2)
@@ -264,9 +272,9 @@ def test_a_call_hangs_after_60_s_where_no_option_says_otherwise(
 
 def test_collectives_timed_by_hand_are_matched_by_their_order(tmp_path: Path) -> None:
     by_hand: dict[str, Any] = {"group": "", "group_size": None, "seq": None, "iteration": None, "epoch": None}
-    before = [allreduce(step, **by_hand) for step in range(200)]
-    inside = Rank([*before, inflight(start_s=210.0, **by_hand)], seen_s=400.0)
-    end = ended(tmp_path, inside, inside, Rank(before, seen_s=400.0), inside)
+    before = [allreduce(step, **by_hand) for step in range(20)]
+    inside = Rank([*before, inflight(start_s=30.0, **by_hand)], seen_s=220.0)
+    end = ended(tmp_path, inside, inside, Rank(before, seen_s=220.0), inside)
     (group,) = end.groups
     assert (group.inside, group.missing, group.seq) == ((0, 1, 3), (2,), None)
     assert (
@@ -331,6 +339,7 @@ def test_who_waits_in_another_group_is_not_the_culprit(tmp_path: Path) -> None:
     assert end.sentences[2].startswith("Ranks 1 and 2 never entered ALLREDUCE 10 of MPI_COMM_WORLD")
 
 
+@pytest.mark.slow("test_who_waits.py holds that it is a circle")
 def test_sends_in_a_ring_are_a_circle(tmp_path: Path) -> None:
     def sender(rank: int) -> Rank:
         return Rank([*trained(), inflight("SEND", peer=(rank + 1) % 4, seq=0)])
@@ -391,6 +400,7 @@ def test_ranks_in_different_collectives_are_told_at_once(tmp_path: Path) -> None
     )
 
 
+@pytest.mark.slow("test_wording_of_hangs.py holds that it is told what the other side does")
 def test_a_receive_whose_sender_does_something_else_tells_what(tmp_path: Path) -> None:
     receiver = Rank([*trained(), inflight("RECV", peer=1, seq=0)])
     sender = Rank(sidecar={"idle_stack": ["train.py:88 in load_batch"]})
@@ -595,9 +605,16 @@ def test_a_run_that_is_read_while_it_goes_on_is_in_progress(tmp_path: Path) -> N
     timings = read_timings(write_run(tmp_path, young, young))
     now_s = EPOCH_S + STUCK_AT_S + 25
     assert hang(timings, now_unix_s=now_s).state == "running"
-    assert hang(timings, now_unix_s=now_s + 600).state == "unfinished"
 
 
+@pytest.mark.slow("a run that was killed is quick, and so is one in progress")
+def test_a_run_that_is_read_long_after_its_last_sign_of_life_did_not_end(tmp_path: Path) -> None:
+    young = Rank([*trained(), inflight()], seen_s=STUCK_AT_S + 20)
+    timings = read_timings(write_run(tmp_path, young, young))
+    assert hang(timings, now_unix_s=EPOCH_S + STUCK_AT_S + 625).state == "unfinished"
+
+
+@pytest.mark.slow("test_wording_of_hangs.py holds the words of both")
 def test_calls_that_were_open_when_sigterm_came_are_told_but_are_no_hang(tmp_path: Path) -> None:
     stopped = Rank([*trained(), inflight()], seen_s=STUCK_AT_S + 20, sidecar={"signal": "SIGTERM"})
     late = Rank(seen_s=STUCK_AT_S + 20, sidecar={"signal": "SIGTERM"})
@@ -625,11 +642,10 @@ def test_files_without_a_sidecar_tell_nothing_of_the_end(tmp_path: Path) -> None
 # -- the verdict on slow ranks ---------------------------------------------------------------------------
 
 
-def test_a_verdict_that_names_a_slow_rank_stands_beside_the_hang(tmp_path: Path) -> None:
+def test_a_verdict_that_names_a_slow_rank_stands_beside_the_hang() -> None:
     factor = factors(40, 4, noise=0.02)
     factor[:, 1] *= 2
     table = data_parallel(factor, slow_operations=["BACKWARD"])
-    write_table(tmp_path, table)
     verdict = judgement_of(table, None, RunEnd(state="hang", sentences=("Rank 2 never came.",))).verdict
     assert (verdict.verdict, verdict.ranks, verdict.end.hangs) == ("rank", (1,), True)
     said = stragglers_text(verdict, table[:0], 100)
@@ -657,7 +673,8 @@ KEYS = [
 LEFT_OUT = "what has another type is left out when the sidecar is read, whatever its name"
 
 
-@pytest.mark.parametrize("key", [*KEYS[:1], *(slow(key, LEFT_OUT) for key in KEYS[1:])])
+@pytest.mark.slow("what has another type is left out when a file is read, which is quick")
+@pytest.mark.parametrize("key", KEYS)
 def test_a_sidecar_of_wrong_types_raises_nothing(tmp_path: Path, key: str) -> None:
     hostile = [Rank(sidecar={key: value}) for value in HOSTILE]
     with pytest.warns(UserWarning, match=f"no value that can be one for {key}"):

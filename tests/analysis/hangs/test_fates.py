@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from hung_runs import END_S, STUCK_AT_S, Rank, counted, inflight, open_call, trained, write_run
 from processes import run_python
-from slow import slow
 from timing_files import record
 
 from timing_logger import read_timings
@@ -118,6 +117,7 @@ def that_went_on(**sidecar: Any) -> tuple[Rank, Rank]:
     return inside, came_late
 
 
+@pytest.mark.slow("test_stalls.py holds which standstill counts, test_wording_of_hangs.py its words")
 def test_of_what_ranks_stood_in_at_different_times_the_longest_is_told(tmp_path: Path) -> None:
     inside, came_late = that_went_on(last_stall=None)
     brief = stall(open_call("BARRIER", END_S + 14, seq=14), since_s=END_S + 14, until_s=END_S + 84)
@@ -126,7 +126,7 @@ def test_of_what_ranks_stood_in_at_different_times_the_longest_is_told(tmp_path:
     assert end.sentences[1].startswith(f"Before, the run stood still for 118 s, and went on: {NEVER_CAME}")
 
 
-@pytest.mark.slow("the longest of several such hangs is quick")
+@pytest.mark.slow("test_stalls.py holds which runs went on, test_wording_of_hangs.py the words")
 def test_a_hang_from_which_the_run_went_on_is_told_beside_how_it_ended(tmp_path: Path) -> None:
     end = ended(tmp_path, *that_went_on())
     assert end.state == "ended"
@@ -165,7 +165,8 @@ def test_what_fails_because_its_peer_was_killed_in_a_call_is_no_failure_of_its_o
     assert ended(tmp_path / "before", failed, killed).failed == ()
 
 
-@pytest.mark.parametrize("killed_after_s", [0.3, slow(3.0, "later than the others, as in another test")])
+@pytest.mark.slow("test_stuck_groups.py holds that such a failure hangs")
+@pytest.mark.parametrize("killed_after_s", [0.3, 3.0])
 def test_what_fails_for_want_of_a_rank_that_died_in_its_own_code_tells_of_it(
     tmp_path: Path, killed_after_s: float
 ) -> None:

@@ -70,7 +70,15 @@ def test_a_group_was_made_anew_where_a_number_came_again_and_none_had_risen() ->
 
 
 @pytest.mark.parametrize(
-    "fields", [{"group": "pair"}, {"group_size": 2.0}, {"rank": 1}, {"seq": math.nan}, {"operation": "SEND"}]
+    "fields",
+    [
+        {"group": "pair"},
+        {"operation": "SEND"},
+        *(
+            slow(other, "as of another group")
+            for other in ({"group_size": 2.0}, {"rank": 1}, {"seq": math.nan})
+        ),
+    ],
 )
 def test_only_collectives_of_one_rank_and_group_are_of_one_life(fields: dict[str, Any]) -> None:
     found = ending({**ended(0, began_s=10.0, seq=3.0), **fields}, ended(0, began_s=20.0, seq=3.0))
@@ -113,13 +121,23 @@ def test_a_call_has_its_row_by_start_or_number(seq: int | None, start_s: float |
     assert len(told(row(0), seq=seq, began_s=start_s)) == n_added
 
 
-@pytest.mark.parametrize("fields", [{"operation": "BCAST"}, {"group": "pair"}])
+@pytest.mark.parametrize(
+    "fields", [{"operation": "BCAST"}, slow({"group": "pair"}, "as of another operation")]
+)
 def test_a_row_of_another_operation_or_group_is_not_of_the_call(fields: dict[str, Any]) -> None:
     assert len(told({**row(0), **fields})) == 1
 
 
 @pytest.mark.parametrize(
-    ("of_row", "of_call", "n_added"), [(math.nan, None, 0), (2.0, None, 1), (2.0, 2, 0), (math.nan, 2, 1)]
+    ("of_row", "of_call", "n_added"),
+    [
+        (2.0, None, 1),
+        (2.0, 2, 0),
+        *(
+            pytest.param(*other, marks=pytest.mark.slow("as where the row has a peer"))
+            for other in ((math.nan, None, 0), (math.nan, 2, 1))
+        ),
+    ],
 )
 def test_calls_of_one_number_are_told_apart_by_their_peers(
     of_row: float, of_call: int | None, n_added: int
@@ -128,15 +146,21 @@ def test_calls_of_one_number_are_told_apart_by_their_peers(
 
 
 def test_a_call_without_a_number_comes_after_those_of_its_group_in_its_step() -> None:
-    unnumbered = {"seq": math.nan, EARLIER_IN_STEP: 2}
-    mine = ended(0, **unnumbered)
+    mine = ended(0, **{"seq": math.nan, EARLIER_IN_STEP: 2})
     (found,) = told(mine, seq=None)
     assert found[EARLIER_IN_STEP] == 3
-    for other in ({"iteration": 4.0}, {"epoch": 1.0}, {"group_size": 2.0}, {"group": "pair"}, {"seq": 1.0}):
-        (found,) = told({**mine, **other}, seq=None)
-        assert found[EARLIER_IN_STEP] == 0
+    (found,) = told({**mine, "iteration": 4.0}, seq=None)
+    assert found[EARLIER_IN_STEP] == 0
     (found,) = told(mine, seq=12)
     assert found[EARLIER_IN_STEP] == 0
+
+
+@pytest.mark.slow("a call of another step, or with a number, is quick")
+def test_a_call_of_another_group_kind_or_unknown_step_comes_after_none_of_these() -> None:
+    mine = ended(0, **{"seq": math.nan, EARLIER_IN_STEP: 2})
+    for other in ({"epoch": 1.0}, {"group_size": 2.0}, {"group": "pair"}, {"seq": 1.0}):
+        (found,) = told({**mine, **other}, seq=None)
+        assert found[EARLIER_IN_STEP] == 0
     (found,) = told({**mine, "operation": "SEND"}, seq=None, operation="SEND")
     assert found[EARLIER_IN_STEP] == 0
     (found,) = told({**mine, "iteration": math.nan}, seq=None, iteration=None)
@@ -191,7 +215,10 @@ def test_a_call_of_a_process_that_closed_is_not_open_any_more() -> None:
 # -- which hang ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("began_s", "found"), [(139.9, True), (140.0, True), (140.1, False)])
+@pytest.mark.parametrize(
+    ("began_s", "found"),
+    [pytest.param(139.9, True, marks=pytest.mark.slow("as at 140")), (140.0, True), (140.1, False)],
+)
 def test_a_call_hangs_that_was_open_for_60_s(began_s: float, found: bool) -> None:
     assert hangs(row(0, began_s=began_s)) == [found]
     assert hangs(row(0, began_s=began_s - 40), hang_after_s=100.0) == [found]
@@ -205,9 +232,14 @@ def test_a_call_hangs_that_was_open_for_60_s(began_s: float, found: bool) -> Non
         (ended(0, began_s=159.0), False),
         (ended(0, "FORWARD", 170.0), False),
         (ended(0, "FORWARD", 170.0, iteration=6.0), True),
-        (ended(0, "FORWARD", 170.0, iteration=4.0), False),
-        (row(0, "FORWARD", 170.0, iteration=6.0), False),
-        (ended(0, began_s=100.0, end_counter=170.0), False),
+        *(
+            pytest.param(other, False, marks=pytest.mark.slow("a rarer row beside it"))
+            for other in (
+                ended(0, "FORWARD", 170.0, iteration=4.0),
+                row(0, "FORWARD", 170.0, iteration=6.0),
+                ended(0, began_s=100.0, end_counter=170.0),
+            )
+        ),
     ],
 )
 def test_a_call_beside_which_the_training_goes_on_is_no_hang(other: dict[str, Any], goes_on: bool) -> None:
@@ -221,7 +253,15 @@ def test_what_ended_long_ago_tells_of_no_training_that_goes_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("progressed_s", "found"), [(160.0, True), (160.1, False), (100.0, True), (199.0, False)]
+    ("progressed_s", "found"),
+    [
+        (160.0, True),
+        (160.1, False),
+        *(
+            pytest.param(*other, marks=pytest.mark.slow("farther from the same bound"))
+            for other in ((100.0, True), (199.0, False))
+        ),
+    ],
 )
 def test_where_rows_say_nothing_the_last_progress_tells_whether_training_goes_on(
     progressed_s: float, found: bool

@@ -35,6 +35,7 @@ def test_ranks_are_inside_missing_or_unread() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.slow("the order alone; what is stuck, and whether it hangs, is quick")
 def test_the_longest_comes_first_after_those_that_hang() -> None:
     of_pairs = [
         row(rank, group=f"ranks {rank}-{rank + 1}", group_size=2.0, began_s=began_s)
@@ -51,7 +52,10 @@ def test_a_rank_that_is_in_a_later_collective_has_passed(seq: float, missing: tu
     assert [one.missing for one in at_10] == [(1,)] if missing else all(1 not in one.missing for one in at_10)
 
 
-@pytest.mark.parametrize(("issued", "missing"), [(10, (1,)), (11, ())])
+@pytest.mark.parametrize(
+    ("issued", "missing"),
+    [pytest.param(10, (1,), marks=pytest.mark.slow("ranks that are missing are quick")), (11, ())],
+)
 def test_a_rank_whose_counts_are_past_the_collective_is_not_missing(
     issued: int, missing: tuple[int, ...]
 ) -> None:
@@ -61,7 +65,13 @@ def test_a_rank_whose_counts_are_past_the_collective_is_not_missing(
 
 @pytest.mark.parametrize(
     ("seen_s", "silent"),
-    [(99.0, (1,)), (100.0, ()), pytest.param(150.0, (), marks=pytest.mark.slow("as at 100"))],
+    [
+        (99.0, (1,)),
+        *(
+            pytest.param(other, (), marks=pytest.mark.slow("a rank that closed is quick"))
+            for other in (100.0, 150.0)
+        ),
+    ],
 )
 def test_a_missing_rank_is_silent_that_left_no_sign_since_the_others_entered(
     seen_s: float, silent: tuple[int, ...]
@@ -132,10 +142,15 @@ def test_who_has_it_under_way_without_being_blocked_is_told_where_others_are() -
     others = [row(rank) for rank in (0, 1, 2)]
     found = only(ending(*others, row(3, "IALLREDUCE")))
     assert (found.unblocked, found.pending) == ((3,), (3,))
-    waited = only(ending(*others, row(3, "IALLREDUCE"), row(3, "WAIT")))
-    assert (waited.unblocked, waited.pending) == ((), ())
     elsewhere = only(ending(*others, row(3, "IALLREDUCE"), row(3, "WAIT", seq=4.0)))
     assert (elsewhere.unblocked, elsewhere.pending) == ((), (3,))
+
+
+@pytest.mark.slow("who is not blocked in it is quick, where another waits elsewhere, too")
+def test_who_waits_for_it_is_blocked_and_where_nobody_is_or_on_a_device_nobody_is_told() -> None:
+    others = [row(rank) for rank in (0, 1, 2)]
+    waited = only(ending(*others, row(3, "IALLREDUCE"), row(3, "WAIT")))
+    assert (waited.unblocked, waited.pending) == ((), ())
     nobody = only(ending(*(row(rank, "IALLREDUCE") for rank in range(4))))
     assert (nobody.unblocked, nobody.pending) == ((), (0, 1, 2, 3))
     on_device = only(ending(*others, row(3, "IALLREDUCE", clock="device")))
@@ -163,8 +178,9 @@ def test_counts_tell_who_is_inside_and_who_never_entered() -> None:
 
 @pytest.mark.parametrize(
     ("idle_s", "hang_after_s", "hangs"),
-    [(10.0, 60.0, False), (9.9, 60.0, None), (60.0, 60.0, True), (59.9, 60.0, False), (2.0, 2.0, True),
-     (1.9, 2.0, None)],
+    [(10.0, 60.0, False), (9.9, 60.0, None), (60.0, 60.0, True),
+     *(pytest.param(*other, marks=pytest.mark.slow("of another time, or as one of these"))
+       for other in ((59.9, 60.0, False), (2.0, 2.0, True), (1.9, 2.0, None)))],
 )  # fmt: skip
 def test_counts_are_final_after_ten_seconds_and_hang_after_their_time(
     idle_s: float, hang_after_s: float, hangs: bool | None

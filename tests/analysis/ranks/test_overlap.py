@@ -124,7 +124,7 @@ def test_polars_gives_what_pandas_gives() -> None:
 INTERVALS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)), max_size=8)
 
 
-@few_examples(3)
+@few_examples(2)
 @given(communication=INTERVALS, work=INTERVALS, blocked=INTERVALS)
 def test_lengths_are_those_of_the_cells_that_are_covered(communication: Any, work: Any, blocked: Any) -> None:
     def cells(intervals: Any) -> set[int]:

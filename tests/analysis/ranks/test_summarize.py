@@ -169,8 +169,7 @@ def test_every_figure_of_an_operation_is_that_of_numpy() -> None:
     [
         "operation",
         "iteration",
-        "group",
-        *(slow(other, "as these") for other in ("rank", "incarnation", "phase", "layer_name")),
+        *(slow(other, "as these") for other in ("group", "rank", "incarnation", "phase", "layer_name")),
     ],
 )
 def test_rows_can_be_summed_by_any_of_these_columns(name: str) -> None:
@@ -442,7 +441,10 @@ def test_without_a_sidecar_the_counters_are_unknown(tmp_path: Path) -> None:
     assert {counters[name] for name in ("accepted", "dropped", "closed", "agrees")} == {None}
 
 
-@pytest.mark.parametrize("text", ["{}", '{"counters": 3}', '{"counters": {}}', '{"closed": []}'])
+@pytest.mark.parametrize(
+    "text",
+    ['{"counters": 3}', *(slow(other, "as it") for other in ("{}", '{"counters": {}}', '{"closed": []}'))],
+)
 def test_a_sidecar_without_counters_is_endured(tmp_path: Path, text: str) -> None:
     path = write_timing_file(tmp_path, 0, [record()])
     path.with_suffix(".meta.json").write_text(text)

@@ -76,6 +76,7 @@ def test_what_was_not_measured_is_refused(fix: str, said: str) -> None:
         usual_run_to_repair().repair(parsed([fix]))
 
 
+@pytest.mark.slow("test_transfer_models.py holds the error of a model; other refusals are quick")
 def test_transfers_that_no_latency_and_bandwidth_describe_are_refused() -> None:
     strange_ms = np.array([1.0, 9.0, 2.0, 20.0])[np.arange(STEPS) % 4]
     with pytest.raises(FixError, match="no latency and bandwidth tell what ALLREDUCE among 4 ranks takes"):

@@ -186,6 +186,7 @@ def test_a_slow_rank_with_more_to_do_may_be_only_slow() -> None:
     assert answer.gain_low_ms <= alone.gain_ms <= answer.gain_high_ms
 
 
+@pytest.mark.slow("where the work never changes it is quick")
 def test_where_ranks_have_now_more_and_now_less_to_do_nothing_is_assumed() -> None:
     work = np.exp(np.random.default_rng(2).normal(0, 0.3, SHAPE))
     timings = with_work(of_operations(times_ms(FORWARD=_forward_ms(work))), "FORWARD", work)

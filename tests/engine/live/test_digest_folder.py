@@ -6,6 +6,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
 import warm
 from digests import digest_of
 from limits import LIMIT_S
@@ -66,6 +67,16 @@ def test_a_run_without_digests_has_none(tmp_path: Path) -> None:
     assert list(DigestFolder(tmp_path).read()) == []
 
 
+def test_a_claim_is_that_of_one_until_it_lets_go(tmp_path: Path) -> None:
+    folder, other = DigestFolder(tmp_path), DigestFolder(tmp_path)
+    assert other.claim("node1")
+    assert not folder.claim("node1")
+    assert folder.claim("node2")
+    other.let_go()
+    assert folder.claim("node1")
+
+
+@pytest.mark.slow("a process more; a claim is of one alone until that lets go, above")
 def test_a_claim_is_that_of_one_process_until_it_ends(tmp_path: Path) -> None:
     command = [warm.python(), "-c", CLAIM, str(tmp_path)]
     other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -137,7 +137,9 @@ def test_in_a_terminal_it_draws_anew_and_ends_with_an_interrupt(tmp_path: Path) 
         assert watch.process.wait(LIMIT_S) == 0
 
 
-@pytest.mark.slow("a run is waited for in test_commands.py; how another run is read is above")
+@pytest.mark.slow(
+    "a run is waited for in test_commands.py; test_tails.py reads one that takes the place of another"
+)
 def test_it_waits_for_the_next_run_where_the_folder_is_emptied(tmp_path: Path) -> None:
     folder = write_table(tmp_path / "run", data_parallel(factors(12, 2)), closed=False)
     with watched(folder) as watch:

@@ -17,7 +17,7 @@ from packaging.version import Version
 from timing_logger.recording.device.devices import MOST_INTERVALS
 from timing_logger.recording.device.reserved import AT_ONCE
 
-REASON = "calls on a device are quick over both kinds of groups in test_timed_group_on_async_device.py"
+REASON = "calls on a device are quick over both kinds of groups in test_rows_on_async_device.py"
 new_torch = pytest.mark.skipif(
     Version(version("torch")) < Version("2.12"), reason="Python times devices there"
 )

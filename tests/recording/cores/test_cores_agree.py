@@ -20,7 +20,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from processes import run_python
 from requests_of_cores import Endpoint, Request, Told, completing_calls, learn_size, size_of, slotted
-from slow import examples, slow
+from slow import examples
 
 from timing_logger.record import format_records
 from timing_logger.recording.cores.chosen import new_channel
@@ -30,7 +30,7 @@ np = pytest.importorskip("numpy")
 
 pytestmark = needs_both
 
-SEQUENCES = int(os.environ.get("CORE_SEQUENCES") or examples(400, few=60))
+SEQUENCES = int(os.environ.get("CORE_SEQUENCES") or examples(400, few=40))
 
 
 class Group:
@@ -454,9 +454,8 @@ def test_a_difference_is_found() -> None:
     assert one.do("take", 5) != other.do("take", 5)
 
 
-@pytest.mark.parametrize(
-    "chosen", ["native", slow("python", "the same program; the sequences above run both cores")]
-)
+@pytest.mark.slow("processes that chose either; in one that chose, the sequences above run both cores")
+@pytest.mark.parametrize("chosen", ["native", "python"])
 def test_both_cores_are_at_work_in_a_process_whichever_it_chose(chosen: str) -> None:
     done = run_python(BOTH, environment={"TIMING_LOGGER_CORE": chosen})
     assert done.stdout.split() == ["native", "B", "A", "WAIT", "C", "python", "B", "A", "WAIT", "C"], (

@@ -26,7 +26,7 @@ from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.device import clock as clock_module
 from timing_logger.recording.device import devices
 from timing_logger.recording.device.clock import RENEW_NS, DeviceClock
-from timing_logger.recording.device.devices import MOST_INTERVALS, PAIRS_PER_DEVICE, device
+from timing_logger.recording.device.devices import MOST_INTERVALS, device
 from timing_logger.recording.device.intervals import DeviceInterval, open_interval
 from timing_logger.sinks.memory import MemorySink
 
@@ -58,6 +58,13 @@ def recording(scripted_device: ScriptedAccelerator) -> Iterator[Recording]:
     found = Recording()
     yield found
     found.logger.close()
+
+
+@pytest.fixture
+def few_pairs(monkeypatch: pytest.MonkeyPatch) -> int:
+    """The number of pairs of events that a device has at most: fewer than usual."""
+    monkeypatch.setattr(devices, "PAIRS_PER_DEVICE", 500)
+    return 500
 
 
 # -- what a row says -------------------------------------------------------------------------------
@@ -152,6 +159,7 @@ def test_recording_makes_two_marks_and_asks_the_device_nothing(
     with recording.logger.record_device_operation("FORWARD"):
         pass
     assert scripted_device.asks == ["record", "record"]
+    scripted_device.get_on()
 
 
 def test_nothing_is_ever_synchronised_unless_somebody_reads(
@@ -213,30 +221,34 @@ def test_where_asking_could_break_a_capture_only_users_ask(
 # -- the pool ----------------------------------------------------------------------------------------
 
 
-def test_the_pool_stays_constant_over_many_spans(scripted_device: ScriptedAccelerator) -> None:
+def test_the_pool_stays_constant_over_many_spans(
+    few_pairs: int, scripted_device: ScriptedAccelerator
+) -> None:
     recording = Recording()
-    for _ in range(2 * PAIRS_PER_DEVICE // 1000):
-        for _ in range(1000):
+    for _ in range(16):
+        for _ in range(few_pairs // 4):
             with recording.logger.record_device_operation("FORWARD"):
                 pass
         assert recording.logger.flush()
-    assert events_of_training(scripted_device) <= 2 * PAIRS_PER_DEVICE
+    assert events_of_training(scripted_device) <= 2 * few_pairs
     assert {row.status for row in recording.rows} == {"ok"}
     recording.logger.close()
 
 
 def test_the_flush_thread_comes_sooner_when_events_run_low(
-    recording: Recording, scripted_device: ScriptedAccelerator
+    few_pairs: int, recording: Recording, scripted_device: ScriptedAccelerator
 ) -> None:
     """Its interval is an hour."""
-    for _ in range(PAIRS_PER_DEVICE * 3 // 4):
+    for _ in range(few_pairs * 3 // 4):
         with recording.logger.record_device_operation("FORWARD"):
             pass
     wait_for(lambda: recording.logger.stats.written)
 
 
-def test_events_go_back_when_nobody_holds_the_interval(scripted_device: ScriptedAccelerator) -> None:
-    for _ in range(2 * PAIRS_PER_DEVICE):
+def test_events_go_back_when_nobody_holds_the_interval(
+    few_pairs: int, scripted_device: ScriptedAccelerator
+) -> None:
+    for _ in range(10 * few_pairs):
         interval = open_interval()
         interval.end()
     assert scripted_device.made <= 4
@@ -393,32 +405,35 @@ def test_a_full_disk_loses_no_device_row_and_holds_no_events_for_ever(
 
 
 def test_rows_that_are_lost_wait_for_nobody(
-    recording: Recording, scripted_device: ScriptedAccelerator, monkeypatch: pytest.MonkeyPatch
+    few_pairs: int,
+    recording: Recording,
+    scripted_device: ScriptedAccelerator,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Where asking could break a capture, events come back only when a user asks."""
     monkeypatch.setattr(devices, "when_events_are_low", [])  # only this thread drains
     scripted_device.harmless = False
-    for _ in range(PAIRS_PER_DEVICE + 1000):
+    for _ in range(few_pairs + 100):
         with recording.logger.record_device_operation("FORWARD"):
             pass
     recording.logger._flusher._drain()
     stats = recording.logger.stats
-    assert (stats.written, stats.pending) == (1000, PAIRS_PER_DEVICE)
-    assert len(recording.rows) == PAIRS_PER_DEVICE + 1000
+    assert (stats.written, stats.pending) == (100, few_pairs)
+    assert len(recording.rows) == few_pairs + 100
 
 
 def test_the_flush_thread_is_called_once_while_events_stay_low(
-    scripted_device: ScriptedAccelerator, monkeypatch: pytest.MonkeyPatch
+    few_pairs: int, scripted_device: ScriptedAccelerator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[None] = []
     monkeypatch.setattr(devices, "when_events_are_low", [lambda: calls.append(None)])
-    held = [open_interval() for _ in range(PAIRS_PER_DEVICE * 3 // 4)]
-    for _ in range(1000):
+    held = [open_interval() for _ in range(few_pairs * 3 // 4)]
+    for _ in range(few_pairs):
         open_interval()
     assert len(calls) == 1
     del held
-    held = [open_interval() for _ in range(PAIRS_PER_DEVICE)]
-    assert len(held) == PAIRS_PER_DEVICE
+    held = [open_interval() for _ in range(few_pairs)]
+    assert len(held) == few_pairs
     assert len(calls) == 2
 
 

@@ -17,7 +17,9 @@ from timing_logger.sinks.memory import MemorySink
 def only_own_collections() -> Iterator[None]:
     was = gc.isenabled()
     gc.disable()
+    gc.freeze()  # what there is already takes long to look at
     yield
+    gc.unfreeze()
     if was:
         gc.enable()
 

@@ -1,21 +1,22 @@
-"""Each compilation by torch.compile is a row: of which function, and whether it had been compiled before."""
+"""Each compilation by torch.compile is a row: of which function, and whether it had been compiled before.
+
+``test_compilations_of_a_stand_in.py`` has the same of a module that stands in for torch's.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from types import ModuleType
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import pytest
 import torch
-from processes import run_python
-from slow import slow
 
 from timing_logger import TimingLogger
-from timing_logger.recording.pauses import compilations
 from timing_logger.sinks.memory import MemorySink
+
+pytestmark = pytest.mark.slow(
+    "importing torch's compiler takes seconds; with a module that stands in for it the same is quick"
+)
 
 Told = list[tuple[object, object, object, str]]
 
@@ -68,7 +69,6 @@ def test_its_row_lies_within_the_operation_that_it_stopped(recording: TimingLogg
     assert compilation.thread == forward.thread
 
 
-@pytest.mark.slow("compiles another model")
 def test_a_module_has_the_name_of_its_class_whether_torch_wraps_it_or_not(
     recording: TimingLogger, sink: MemorySink
 ) -> None:
@@ -83,7 +83,6 @@ def test_a_module_has_the_name_of_its_class_whether_torch_wraps_it_or_not(
     assert [name.rpartition("<locals>.")[2] for name in names] == ["Doubling.forward", "Linear"]
 
 
-@pytest.mark.slow("a second compilation; that each is a row is quick")
 def test_a_backward_that_is_compiled_when_it_first_runs_has_the_name_of_its_function(
     recording: TimingLogger, sink: MemorySink
 ) -> None:
@@ -123,59 +122,3 @@ def test_each_of_two_loggers_has_the_row(recording: TimingLogger, sink: MemorySi
         compiled()(torch.ones(2))
     assert len(rows(recording, sink)) == 1
     assert [row.operation for row in other.records if row.operation != "GC"] == ["COMPILE"]
-
-
-@pytest.mark.parametrize("torch_is", ["empty", slow("itself", "importing torch takes 2 s")])
-def test_the_compiler_is_not_imported_to_be_timed(torch_is: str, tmp_path: Path) -> None:
-    if torch_is == "empty":
-        for package in ("torch", "torch/_dynamo"):
-            (tmp_path / package).mkdir()
-            (tmp_path / package / "__init__.py").touch()
-    job = run_python(
-        "import sys\n"
-        "sys.path.insert(0, sys.argv[1])\n"
-        "from timing_logger import TimingLogger\n"
-        "from timing_logger.sinks.memory import MemorySink\n"
-        "with TimingLogger(0, log_dir=None, sinks=[MemorySink()], pause_rows=True):\n"
-        "    print('torch' in sys.modules)\n"
-        "    import torch\n"
-        "    print('torch._dynamo' in sys.modules)\n",
-        tmp_path,
-    )
-    assert job.stdout.split() == ["False", "False"]
-
-
-# -- other versions of torch, by a stand-in ----------------------------------------------------------------
-
-
-class Handler:
-    @contextmanager
-    def install_callbacks(self, *_: object) -> Iterator[None]:
-        yield
-
-
-def stand_in(**attributes: object) -> Any:
-    callback = ModuleType("callback")
-    vars(callback).update(attributes)
-    return callback
-
-
-def test_where_torch_does_not_number_compilations_each_is_just_one(
-    recording: TimingLogger, sink: MemorySink
-) -> None:
-    callback = stand_in(callback_handler=Handler())
-    compilations.time_compilations(callback)
-
-    def _compile(code: object) -> None:
-        with callback.callback_handler.install_callbacks():
-            pass
-
-    _compile(stand_in.__code__)
-    assert rows(recording, sink) == [("COMPILE", "compile", "stand_in", "ok")]
-
-
-@pytest.mark.parametrize("attributes", [{}, {"callback_handler": object()}])
-def test_a_torch_that_compiles_in_other_ways_is_left_alone(attributes: dict[str, object]) -> None:
-    callback = stand_in(**attributes)
-    compilations.time_compilations(callback)
-    assert {name: vars(callback)[name] for name in attributes} == attributes

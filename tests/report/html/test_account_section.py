@@ -55,7 +55,7 @@ def test_a_bar_has_own_work_by_name_and_waiting_by_rank() -> None:
 
 @pytest.fixture(scope="module")
 def of_many_ranks() -> list[AccountBar]:
-    factor = factors(5, 20, noise=0.02)
+    factor = factors(2, 20, noise=0.02)
     factor[:, 17] *= 2
     return bars_of(data_parallel(factor))
 

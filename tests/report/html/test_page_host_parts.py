@@ -18,6 +18,11 @@ from timing_logger.host_counters import HEADER, NAMES
 from timing_logger.report.html import report_html, write_report
 
 
+pytestmark = pytest.mark.slow(
+    "whole reports; the strip and the lines are tested by themselves, and that trace shows counters unasked"
+)
+
+
 def line(start_s: float, end_s: float, **counters: int) -> str:
     return ",".join([f"{start_s}", f"{end_s}", *(str(counters.get(name, "")) for name in NAMES)]) + "\n"
 
@@ -35,7 +40,6 @@ def logs(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.slow("what the page shows of them is quick")
 def test_the_command_shows_what_the_files_have_without_being_asked(logs: Path, tmp_path: Path) -> None:
     assert main(["report", str(logs), "-o", str(tmp_path / "files.html")]) == 0
     data = data_in((tmp_path / "files.html").read_text(encoding="utf-8"))
@@ -43,7 +47,6 @@ def test_the_command_shows_what_the_files_have_without_being_asked(logs: Path, t
     assert [counter["name"] for counter in data["counters"]["counters"]] == ["Processor wait"]
 
 
-@pytest.mark.slow("two pages; the one of the files is read above")
 def test_the_page_of_files_with_counters_is_that_of_their_tables(logs: Path, tmp_path: Path) -> None:
     assert main(["report", str(logs), "-o", str(tmp_path / "files.html")]) == 0
     with warnings.catch_warnings():
@@ -53,7 +56,6 @@ def test_the_page_of_files_with_counters_is_that_of_their_tables(logs: Path, tmp
     assert of_files.read_text(encoding="utf-8") == of_tables.read_text(encoding="utf-8")
 
 
-@pytest.mark.slow("the command; test_page.py has such a page")
 def test_a_folder_without_counters_has_the_page_that_it_had(tmp_path: Path) -> None:
     folder = write_small_run(tmp_path / "logs")
     assert main(["report", str(folder), "-o", str(tmp_path / "report.html")]) == 0
@@ -61,7 +63,6 @@ def test_a_folder_without_counters_has_the_page_that_it_had(tmp_path: Path) -> N
     assert (data["causes"], data["counters"]) == (None, None)
 
 
-@pytest.mark.slow("that the strip and the lines are limited is tested by itself")
 def test_of_many_ranks_the_counters_add_a_small_part_to_the_page() -> None:
     run = crowd(200, 60)
     rng = np.random.default_rng(0)
@@ -74,7 +75,6 @@ def test_of_many_ranks_the_counters_add_a_small_part_to_the_page() -> None:
     assert without < with_host < without + 250_000
 
 
-@pytest.mark.slow("test_cause_text.py has the sentence, and test_causes_strip.py the strip")
 def test_the_verdict_of_the_page_says_what_coincides() -> None:
     slow = factors(400, 4, noise=0.02)
     slow[:, 3] *= 1 + 0.8 * (np.arange(400) % 60 > 40)

@@ -100,7 +100,7 @@ def test_the_cell_under_the_pointer_says_rank_iteration_and_ms(
     assert pointed.text("#tooltip") == f"rank {rank}, iteration {iteration}\nWaiting for others: {expected}"
 
 
-@pytest.mark.slow("one more gesture in a browser")
+@pytest.mark.slow("one view more; the figure of a cell is pointed at above")
 def test_another_view_shows_other_figures(pointed: OpenPage) -> None:
     expected = in_ms(round(waiting_ms(0, 25), 6))
     for view, figure in [("Own work", in_ms(work_ms(0, 25))), ("Waiting for others", expected)]:
@@ -125,7 +125,7 @@ def slower(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.slow("a number of the scale; the shades themselves are compared below")
+@pytest.mark.slow("a number of the scale; the figure of a cell is pointed at above")
 @pytest.mark.parametrize(("scheme", "shade"), [("light", "darkest"), ("dark", "lightest")])
 def test_the_strongest_shade_is_the_98th_percentile_and_the_scale_says_so(
     browser: Any, slower: Path, scheme: str, shade: str
@@ -137,7 +137,7 @@ def test_the_strongest_shade_is_the_98th_percentile_and_the_scale_says_so(
     opened.close()
 
 
-@pytest.mark.slow("a rarer case of the scale; the shades themselves are compared below")
+@pytest.mark.slow("a rarer case of the scale; the figure of a cell is pointed at above")
 def test_where_all_cells_are_alike_the_scale_is_as_wide_as_half_of_them(browser: Any, tmp_path: Path) -> None:
     write_report(data_parallel(factors(40, 2)), tmp_path / "report.html")
     opened = OpenPage(browser, tmp_path / "report.html")
@@ -154,7 +154,7 @@ def test_arrow_keys_go_from_cell_to_cell(opened: OpenPage) -> None:
     assert opened.text("#tooltip").startswith("rank 1, iteration 2\n")
 
 
-@pytest.mark.slow("that a cell has its figure is quick")
+@pytest.mark.slow("a shade; the figure of a cell is pointed at above")
 def test_a_cell_with_more_time_is_darker(pointed: OpenPage) -> None:
     show_view(pointed, "Waiting for others")
 
@@ -182,8 +182,8 @@ def step_in_ms(iteration: int) -> tuple[float, float]:
     return sum(lasted[:-1]), sum(lasted)
 
 
-@pytest.mark.slow("one more gesture in a browser")
-@pytest.mark.parametrize("how", ["click", slow("Enter", "by keys what a click does")])
+@pytest.mark.slow("a second page for one gesture; what the timeline shows of a range is quick below")
+@pytest.mark.parametrize("how", ["click", "Enter"])
 def test_a_cell_leads_to_its_iteration_in_the_timeline(calm: OpenPage, how: str) -> None:
     if how == "click":
         calm.page.mouse.click(*cell_centre(calm, 2, 25))
@@ -229,7 +229,7 @@ def test_the_timeline_begins_with_the_whole_run(pointed: OpenPage) -> None:
     assert range_s(pointed) == (0.0, pytest.approx(total_s, abs=0.01))
 
 
-@pytest.mark.slow("one more gesture in a browser")
+@pytest.mark.slow("by buttons what keys do")
 def test_the_zoom_button_halves_what_is_seen_and_all_shows_it_again(pointed: OpenPage) -> None:
     whole = range_s(pointed)
     pointed.page.click("[data-do=in]")
@@ -239,7 +239,7 @@ def test_the_zoom_button_halves_what_is_seen_and_all_shows_it_again(pointed: Ope
     assert range_s(pointed) == whole
 
 
-@pytest.mark.slow("the buttons zoom, too")
+@pytest.mark.slow("keys zoom, too")
 def test_wheel_with_ctrl_zooms_about_the_pointer_and_alone_it_scrolls(opened: OpenPage) -> None:
     opened.page.locator("#timeline-canvas").scroll_into_view_if_needed()
     whole = range_s(opened)
@@ -297,13 +297,18 @@ def test_the_span_under_the_pointer_says_what_it_is(pointed: OpenPage) -> None:
 # -- screens -------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def unfolded(browser: Any, report: Path) -> Iterator[OpenPage]:
-    """The page on a screen 320 px wide, with all tables shown."""
-    page = OpenPage(browser, report, viewport={"width": 320, "height": 700})
-    page.page.evaluate("for (const table of document.querySelectorAll('details')) table.open = true")
-    yield page
-    page.close()
+@pytest.fixture
+def unfolded(pointed: OpenPage) -> Iterator[OpenPage]:
+    """The page on a screen 320 px wide, with all tables shown; afterwards it is as before."""
+    show = "for (const table of document.querySelectorAll('details')) table.open = {}"
+    pointed.page.set_viewport_size({"width": 320, "height": 700})
+    pointed.page.evaluate(show.format("true"))
+    pointed.frame()
+    yield pointed
+    pointed.page.emulate_media(color_scheme="light")
+    pointed.page.evaluate(show.format("false"))
+    pointed.page.set_viewport_size({"width": 1200, "height": 900})
+    pointed.frame()
 
 
 def test_the_narrowest_screen_needs_no_scrolling_sideways(unfolded: OpenPage) -> None:
