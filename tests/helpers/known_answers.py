@@ -45,18 +45,13 @@ ASKED_ALL = (
 )
 """Runs that every analysis is asked about."""
 
-QUICK = (
+IN_PARTS = (
+    *ASKED_ALL,
     "training / all rows / steady / host of two stalls / 16",
     "training / collectives only / busy / slow 50% / 8",
     "ring / communication only / steady / slow 25% / 8 / 40 steps",
     "rounds / no iterations / steady / now and then / 8",
     "ranks join / all rows / mixed / slow 30% / 8 / 100 steps",
-)
-"""Those that ``make test`` asks: quickly answered, and of as many kinds."""
-
-IN_PARTS = (
-    *ASKED_ALL,
-    *QUICK,
     "training / all rows / steady / flaky link / 8",
     "training / all rows / steady / two in turn / 8",
     "partly timed / all rows / steady / 20 ms late / 8",

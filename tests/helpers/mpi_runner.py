@@ -73,6 +73,7 @@ class Run(NamedTuple):
 
 
 def has_mpiexec() -> bool:
+    """Return whether MPI jobs can be run here."""
     return _MPIEXEC.exists()
 
 

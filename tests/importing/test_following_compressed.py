@@ -110,7 +110,8 @@ def as_lines(records: list[Any]) -> bytes:
     return b"".join(json.dumps(record).encode() + b"\n" for record in records)
 
 
-@pytest.mark.parametrize("ending", ONE_AND_ALL)
+@pytest.mark.slow("that what was compressed is read again is quick, of a file that is followed at first")
+@pytest.mark.parametrize("ending", COMPRESSED)
 def test_compressed_dumps_are_read_again_where_ranks_get_other_names(tmp_path: Path, ending: str) -> None:
     folder, drawn = tmp_path / "dumps", random.Random(1)
     folder.mkdir()

@@ -47,9 +47,9 @@ def of_slow_rank(slow_in: str = "kernels", *, seq: bool = True) -> pd.DataFrame:
 FEW, EVENTS_OF_STEP = 8, 9
 
 
-def few_events(rank: int) -> list[dict[str, Any]]:
+def few_events(rank: int, *, seq: bool = True) -> list[dict[str, Any]]:
     """Return the events of the first steps of a rank."""
-    return events_of(rank, None, "")[: 1 + FEW * EVENTS_OF_STEP]
+    return events_of(rank, None, "", seq=seq)[: 1 + FEW * EVENTS_OF_STEP]
 
 
 def of_events(folder: Path, *events: dict[str, Any], **further: Any) -> pd.DataFrame:
@@ -257,16 +257,16 @@ def test_messages_have_the_other_ranks_place_in_the_group(tmp_path: Path) -> Non
 
 
 def test_traces_that_begin_at_different_steps_are_numbered_from_one_that_all_have(tmp_path: Path) -> None:
-    traces = write_traces(tmp_path / "traces", None, seq=False)
-    path = traces / "rank1.json"
-    late = trace_of(
-        1, [event for event in events_of(1, None, "", seq=False) if event["ts"] >= FIRST_US + STEP_US]
-    )
-    path.write_text(json.dumps(late))
+    traces = tmp_path / "traces"
+    traces.mkdir()
+    for rank in range(RANKS):
+        begins_us = FIRST_US + STEP_US if rank == 1 else 0
+        events = [event for event in few_events(rank, seq=False) if event["ts"] >= begins_us]
+        (traces / f"rank{rank}.json").write_text(json.dumps(trace_of(rank, events)))
     states = match_collectives(imported(traces))
     states = states[states["iteration"] >= 1]
     assert set(states["state"]) == {"complete"}
-    assert len(states) == RANKS * (STEPS - 1)
+    assert len(states) == RANKS * (FEW - 1)
 
 
 # -- what is no trace, or a damaged one ----------------------------------------------------------------

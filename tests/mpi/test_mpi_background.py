@@ -25,7 +25,6 @@ def neighbours(me: int, ranks: Results) -> tuple[int, int]:
     return (me - 1) % len(ranks), (me + 1) % len(ranks)
 
 
-@pytest.mark.slow("a rarer order of calls")
 def test_the_first_requests_of_a_program_are_seen(ranks: Results) -> None:
     for rank in ranks:
         assert rank["first_of_all"]["rows"] == [

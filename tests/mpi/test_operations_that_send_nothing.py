@@ -220,7 +220,7 @@ def test_a_duplicate_that_is_made_in_the_background_is_a_duplicate() -> None:
 
 
 def run_with(untimed: dict[str, int], slow: bool = False) -> Any:
-    factor = factors(60, 4, noise=0.05, seed=7)
+    factor = factors(30, 4, noise=0.05, seed=7)
     if slow:
         factor[:, 2] *= 2
     timings = data_parallel(factor)

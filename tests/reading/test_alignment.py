@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from slow import slow
+from slow import examples, slow
 from timing_files import EPOCH_S, record, write_sidecar, write_timing_file
 
 from timing_logger import read_timings
@@ -348,6 +348,7 @@ moments_s = st.lists(st.integers(0, 10_000), min_size=1, max_size=6, unique=True
 
 
 @given(moments_s, st.lists(st.integers(0, 20_000), min_size=1, max_size=20), st.data())
+@settings(max_examples=examples(100, few=8))
 def test_a_clock_that_drifts_steadily_is_followed_exactly_between_measurements(
     measured_at_s: list[int], instants_s: list[int], data: st.DataObject
 ) -> None:

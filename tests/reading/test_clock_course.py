@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from slow import examples, slow
 
 from timing_logger.reading.alignment import Alignment, alignments
 from timing_logger.record import NS_PER_S
@@ -92,7 +93,7 @@ ALL_ALONG_S = np.linspace(-300.0, HOUR_S + 300.0, 4001)
 
 
 @pytest.mark.parametrize("name", COURSES)
-@pytest.mark.parametrize("every_s", [HOUR_S, HOUR_S / 4, 120.0])
+@pytest.mark.parametrize("every_s", [HOUR_S, slow(HOUR_S / 4, "between the two others"), 120.0])
 def test_the_stated_uncertainty_covers_the_error_all_along(name: str, every_s: float) -> None:
     moments = np.arange(0.0, HOUR_S + 1, every_s)
     alignment = measured(COURSES[name], moments.tolist(), errors=(1, -1, 0.3))
@@ -113,6 +114,7 @@ def wandering(rates: Sequence[float]) -> Course:
 
 
 @given(moments_s, rates, errors)
+@settings(max_examples=examples(100, few=8))
 def test_whatever_a_clock_does_within_the_drift_bound_is_covered(
     at_s: list[int], rates: list[float], errors: list[float]
 ) -> None:
@@ -122,6 +124,7 @@ def test_whatever_a_clock_does_within_the_drift_bound_is_covered(
 
 
 @given(moments_s, rates, errors, st.floats(-500, 11_000), st.floats(0, 100), st.sampled_from([paused, leapt]))
+@settings(max_examples=examples(100, few=8))
 def test_a_step_that_the_measurements_contradict_is_covered_too(
     at_s: list[int], rates: list[float], errors: list[float], when_s: float, length_s: float, step: Any
 ) -> None:

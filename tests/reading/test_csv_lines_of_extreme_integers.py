@@ -16,9 +16,9 @@ from timing_logger.reading import read_timings
 from timing_logger.record import LARGEST
 
 EXTREME = (
-    2**63 - 1, LARGEST + 1, LARGEST,
-    *(slow(value, "between others that are tried, or as of the other sign")
-      for value in (2**62, -LARGEST - 1, -LARGEST, 10**15, -(2**63) + 1, -1)),
+    LARGEST + 1, LARGEST,
+    *(slow(value, "beyond others that are tried, between them, or as of the other sign")
+      for value in (2**63 - 1, 2**62, -LARGEST - 1, -LARGEST, 10**15, -(2**63) + 1, -1)),
 )  # fmt: skip
 
 

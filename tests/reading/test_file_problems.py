@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from hostile_files import COMMANDS, change_sidecar, mutated, say_all, write_run
-from slow import slow
 
 from timing_logger.reading import read_timings
 from timing_logger.run_info import UNUSABLE, RunInfo, read_sidecar, sidecar_path, usable_sidecar
@@ -71,9 +70,8 @@ def test_fields_that_are_lacking_or_not_known_are_no_flaw() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "command", [slow("waits", "as of trace"), "trace -o {out}.json", slow("summary", "as of trace")]
-)
+@pytest.mark.slow("that reading says it is quick, of Parquet")
+@pytest.mark.parametrize("command", ["waits", "trace -o {out}.json", "summary"])
 def test_summary_trace_and_reader_say_what_they_cannot_use(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

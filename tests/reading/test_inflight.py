@@ -133,6 +133,7 @@ def test_sums_count_the_call_once(folder: Path) -> None:
     assert counts["ALLREDUCE", 0] == 2
 
 
+@pytest.mark.slow("what replaces a row is quick, and that whoever watches sees later rows")
 def test_whoever_watches_sees_it_replaced_when_it_ends(tmp_path: Path) -> None:
     path = write_timing_file(tmp_path, 0, [record(seq=6), inflight()])
     write_sidecar(path, closed=False)

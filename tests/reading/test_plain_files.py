@@ -92,7 +92,7 @@ records = st.builds(
 
 
 @given(st.lists(records, max_size=6))
-@settings(deadline=None, max_examples=examples(40, few=2))
+@settings(deadline=None, max_examples=examples(40, few=1))
 def test_both_engines_read_the_same_of_what_was_written(batch: list[Record]) -> None:
     assert_read_alike(content(batch))
 

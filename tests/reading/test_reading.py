@@ -524,6 +524,7 @@ class TestIncarnations:
             left_out["timing-rank3.csv"] == "of an earlier job: it had ended when timing-rank0.run2.csv began"
         )
 
+    @pytest.mark.slow("ranks that the newest of two jobs lacks are quick")
     def test_ranks_that_only_the_oldest_of_three_jobs_had_are_left_out(
         self, tmp_path: Path, sidecar: bool
     ) -> None:
@@ -596,6 +597,11 @@ def test_a_sidecar_that_can_be_none_is_as_good_as_none(make: Callable[[Path], No
     path = write_timing_file(tmp_path, 0, [record()])
     make(sidecar_path(path))
     assert read_timings(tmp_path).attrs["files"][0]["sidecar"] is None
+
+
+@pytest.mark.slow("reading passes it over, which is quick")
+def test_whoever_watches_passes_over_a_sidecar_that_can_be_none(tmp_path: Path) -> None:
+    make_fifo(sidecar_path(write_timing_file(tmp_path, 0, [record()])))
     assert len(Watcher(tmp_path).snapshot().ranks) == 1
 
 

@@ -114,6 +114,7 @@ def test_a_rank_whose_sidecar_is_lost_is_still_of_the_only_run(tmp_path: Path) -
     assert set(read(tmp_path)["rank"]) == {0, 1}
 
 
+@pytest.mark.slow("which files are of a run is quick, also for whoever watches, in test_newest_files.py")
 def test_a_run_is_watched_alone(at_once: Path) -> None:
     now = Watcher(at_once).snapshot()
     assert [(rank.rank, rank.incarnation) for rank in now.ranks] == [(0, 2), (1, 1)]

@@ -259,7 +259,7 @@ def test_of_many_files_that_are_not_complete_some_are_shown_and_the_rest_is_coun
     run: pd.DataFrame,
 ) -> None:
     run = run.copy()
-    run.attrs = crowd(N_RANKS, 1, closed=False).attrs
+    run.attrs = crowd(N_RANKS, 1, slow=SLOW, closed=False).attrs
     overview = analysis.overview(run)
     said = summary_text(overview)
     assert len(re.findall(r"^timing-rank\d+\.csv  ", said, re.MULTILINE)) == MOST_LINES

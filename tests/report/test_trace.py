@@ -534,9 +534,11 @@ def test_instants_common_to_all_ranks_are_used_where_they_are_there(tmp_path: Pa
     assert load(written(df, tmp_path)[0]).query(sql) == [(0, 250_000_000), (1_000_000_000, 500_000_000)]
 
 
-def test_a_name_in_gz_is_compressed(tmp_path: Path, sample: pd.DataFrame, sample_trace: Sample) -> None:
-    write_trace(sample, tmp_path / "trace.json.gz")
-    assert gzip.decompress((tmp_path / "trace.json.gz").read_bytes()) == sample_trace.path.read_bytes()
+def test_a_name_in_gz_is_compressed(tmp_path: Path) -> None:
+    timings = table([record(), record("FORWARD", 1.0005)])
+    write_trace(timings, tmp_path / "trace.json.gz")
+    plain = written(timings, tmp_path)[0].read_bytes()
+    assert gzip.decompress((tmp_path / "trace.json.gz").read_bytes()) == plain
 
 
 @pytest.mark.slow("a second library of tables; all is read through one that knows both")
@@ -566,7 +568,7 @@ def test_progress_ends_with_all_rows(sample_trace: Sample, sample: pd.DataFrame)
     assert calls == sorted(calls)
 
 
-def test_a_trace_that_fails_leaves_the_one_before(tmp_path: Path, sample: pd.DataFrame) -> None:
+def test_a_trace_that_fails_leaves_the_one_before(tmp_path: Path) -> None:
     path, _ = written(table([record()]), tmp_path)
     before = path.read_bytes()
 
@@ -574,6 +576,6 @@ def test_a_trace_that_fails_leaves_the_one_before(tmp_path: Path, sample: pd.Dat
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_trace(sample, path, progress=give_up)
+        write_trace(table([record("FORWARD")]), path, progress=give_up)
     assert path.read_bytes() == before
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["trace.json"]

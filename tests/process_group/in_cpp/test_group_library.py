@@ -68,7 +68,7 @@ def an_endless_build(folder: Path) -> Iterator[Callable[[], None]]:
         kill()
 
 
-@pytest.mark.slow("several processes")
+@pytest.mark.slow("several processes build at once; that one builds it and the next takes it is quick")
 def test_of_processes_that_need_it_at_once_one_builds_it(tmp_path: Path) -> None:
     jobs = [build(tmp_path, takes_s=0.5) for _ in range(3)]
     assert [job.communicate(timeout=PROCESS_S)[0] for job in jobs] == ["whole\n"] * 3

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import group_in_cpp
 import pytest
+import torch
+import torch.distributed as dist
 from processes import run_warm
-from slow import slow
 from torch_runner import PROGRAMS
 
+from allreduce_instrumentation import init_process_group
 from allreduce_instrumentation.process_group.in_cpp import which_group
 from allreduce_instrumentation.process_group.in_cpp.group_library import CannotBuildError
-from timing_logger import which_core
+from timing_logger import TimingLogger, which_core
 from timing_logger.errors import ConfigurationError
 
 needs_native = pytest.mark.skipif(
@@ -131,13 +133,29 @@ with TimingLogger(0, FOLDER) as logger:
 """
 
 
+@pytest.mark.both_groups
+def test_the_sidecar_names_what_timed_the_groups(tmp_path: Path) -> None:
+    with TimingLogger(0, tmp_path) as logger:
+        init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1, timing_logger=logger)
+        dist.all_reduce(torch.ones(1))
+        dist.destroy_process_group()
+    asked_for = os.environ.get(which_group.VARIABLE) == "native" and not group_in_cpp.missing()
+    assert group_in_the_sidecar(tmp_path) == ("native" if asked_for else "python")
+
+
+def group_in_the_sidecar(folder: Path) -> str:
+    named: str = json.loads((folder / "timing-rank0.meta.json").read_text())["process_group"]
+    return named
+
+
 @group_in_cpp.needed
-@pytest.mark.parametrize("group", [slow("python", "every other sidecar of groups has it"), "native"])
-def test_the_sidecar_names_what_timed_the_groups(tmp_path: Path, group: str) -> None:
+@pytest.mark.slow("a process of its own; what the sidecar names is quick over both kinds of groups")
+@pytest.mark.parametrize("group", ["python", "native"])
+def test_the_sidecar_names_the_group_that_the_environment_asks_for(tmp_path: Path, group: str) -> None:
     group_in_cpp.build()
     run = chosen_with(f"FOLDER = {str(tmp_path)!r}\n{ONE_CALL}", TIMING_LOGGER_GROUP=group)
     assert run.returncode == 0, run.stderr
-    assert json.loads((tmp_path / "timing-rank0.meta.json").read_text())["process_group"] == group
+    assert group_in_the_sidecar(tmp_path) == group
 
 
 @group_in_cpp.needed

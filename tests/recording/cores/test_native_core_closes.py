@@ -16,9 +16,11 @@ from timing_logger import read_timings, which_core
 from timing_logger.columns_in_c import HEADER_FILE, columns_header
 from timing_logger.reading.recovery import recover
 
-pytestmark = pytest.mark.skipif(
+needs_compiler = pytest.mark.skipif(
     which_core.NAME != "native" or shutil.which("cc") is None, reason="no native core, or no C compiler"
 )
+REASON = "only C code stops within a put; what a ring keeps is quick in test_native_ring.py"
+pytestmark = [pytest.mark.slow(REASON), needs_compiler]
 
 PROGRAM = """
 import ctypes, json, sys, threading
@@ -65,7 +67,6 @@ def closed(folder: Path, claims: Path, filled_after_s: str = "") -> tuple[list[i
     return json.loads(run.stdout), run.stderr
 
 
-@pytest.mark.slow("the rarer luck; what becomes of records behind one that is never finished is quick")
 def test_a_close_waits_for_a_record_that_a_thread_is_putting(tmp_path: Path, claims: Path) -> None:
     counts, said = closed(tmp_path, claims, "0.02")
     assert counts == [6, 5, 1, 0]

@@ -45,7 +45,7 @@ def compiled(folder: Path, *options: str, name: str = "producers") -> Path:
 
 @pytest.fixture(scope="module")
 def producers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled(tmp_path_factory.mktemp("plain") / "built", "-O2")
+    return compiled(tmp_path_factory.mktemp("plain") / "built", "-O1")
 
 
 def files(folder: Path) -> tuple[Path, Path, Path]:

@@ -17,7 +17,6 @@ from timing_logger.cli import main
 from timing_logger.host_counters import HEADER, NAMES
 from timing_logger.report.html import report_html, write_report
 
-
 pytestmark = pytest.mark.slow(
     "whole reports; the strip and the lines are tested by themselves, and that trace shows counters unasked"
 )

@@ -324,13 +324,14 @@ def test_a_narrow_screen_needs_no_scrolling_sideways(browser: Any, report: Path,
     opened.close()
 
 
+@pytest.mark.slow("colours of the style sheet, which change seldom")
 def test_every_text_has_contrast_on_light_and_dark_screens(unfolded: OpenPage) -> None:
     for scheme in ("light", "dark"):
         unfolded.page.emulate_media(color_scheme=scheme)
         assert unfolded.page.evaluate(LOW_CONTRASTS) == []
 
 
-@pytest.mark.slow("a colour; that each text has contrast on a dark screen is quick")
+@pytest.mark.slow("colours of the style sheet, which change seldom")
 def test_a_dark_screen_is_dark(browser: Any, report: Path) -> None:
     opened = OpenPage(browser, report, color_scheme="dark")
     background = opened.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")

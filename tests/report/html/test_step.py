@@ -61,6 +61,7 @@ def test_a_lane_has_no_gap_and_its_parts_are_as_long_as_the_stretches(
         assert sum(waits) == pytest.approx(expected, abs=0.3)
 
 
+@pytest.mark.slow("of what is too narrow to be drawn; how long the parts of a lane are is quick")
 def test_the_figure_in_a_part_is_that_of_its_operation_alone(timings: pd.DataFrame) -> None:
     """What lies between two rows and is too narrow to be drawn is drawn as one of them."""
     gap_ms = 0.06
