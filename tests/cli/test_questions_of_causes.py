@@ -50,7 +50,7 @@ def test_a_program_that_reads_the_files_is_told_the_same(folder: Path) -> None:
     assert (verdict.cause.name, verdict.cause.ranks) == ("processor-wait", (2,))
 
 
-@pytest.mark.slow("a whole report; test_page_host_parts.py has a page that states it")
+@pytest.mark.slow("a whole report; what its parts say of a cause is quick")
 def test_the_page_states_it_under_its_headline(folder: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     assert main(["report", str(folder), "-o", str(page)]) == 0

@@ -86,7 +86,7 @@ def compressed_logs(drawn: random.Random, folder: Path, ending: str) -> dict[Pat
     return files
 
 
-@pytest.mark.parametrize("ending", COMPRESSED)
+@pytest.mark.parametrize("ending", ONE_AND_ALL)
 @pytest.mark.parametrize("seed", seeds(12))
 def test_whatever_is_written_when_the_rows_are_those_of_one_import(
     tmp_path: Path, seed: int, ending: str

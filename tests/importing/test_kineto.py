@@ -81,7 +81,13 @@ def test_of_ranks_that_are_alike_none_is_named(alike: pd.DataFrame) -> None:
     assert (verdict.verdict, verdict.judged) == ("healthy", True)
 
 
-@pytest.mark.parametrize("seq", [True, False], ids=["numbered by torch", "numbered here"])
+@pytest.mark.parametrize(
+    "seq",
+    [
+        pytest.param(True, id="numbered by torch"),
+        slow(False, "traces that begin at different steps are numbered here too", id="numbered here"),
+    ],
+)
 def test_collectives_match_and_ranks_wait_for_the_last_to_arrive(seq: bool) -> None:
     rows = of_slow_rank(seq=seq)
     assert set(match_collectives(rows)["state"]) == {"complete"}

@@ -19,6 +19,7 @@ from timing_logger.cli import main
 from timing_logger.reading.alignment import alignments
 from timing_logger.record import NS_PER_S, Record
 from timing_logger.report.html import report_html
+from timing_logger.report.question_text import _on_clocks
 from timing_logger.run_info import DRIFT_BOUND, ClockAnchor, ClockOffset, TimingFile, sidecar_path
 
 HERE = {"host": "node1", "boot_id": "b1"}
@@ -403,6 +404,13 @@ def test_the_page_says_how_each_rank_was_aligned_how_exactly_and_whose_clock_was
     assert "202702.0" in page  # us: the step, both measurements, 90 s of drift
 
 
+def test_a_violation_of_the_clocks_is_said_with_what_it_means() -> None:
+    totals = pd.DataFrame({"uncertainty_ms": [0.1], "clock_violations": [1]})
+    *_, said = _on_clocks(totals)
+    assert said.startswith("1 row ended before a rank had come that it needed: a clock is farther off")
+
+
+@pytest.mark.slow("that it is said is quick, and waits count what violates the clocks")
 def test_waits_say_what_a_violation_of_the_clocks_means(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

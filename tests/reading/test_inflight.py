@@ -118,6 +118,7 @@ def test_it_is_dropped_also_where_its_status_is_not_asked_for(folder: Path, engi
     assert len(table) == 6
 
 
+@pytest.mark.slow("what is converted is what is read, which has none")
 @pytest.mark.filterwarnings("error")
 def test_parquet_has_none_and_still_counts_what_was_written(folder: Path, tmp_path: Path) -> None:
     converted = convert(folder, "parquet", tmp_path / "parquet")

@@ -16,7 +16,8 @@ from timing_files import record, write_sidecar, write_timing_file
 from timing_logger import analysis, read_timings
 from timing_logger.cli import main
 from timing_logger.reading.converting import convert
-from timing_logger.reading.lacking import MOST_RANKS, stated_world_size
+from timing_logger.reading.lacking import MOST_RANKS, lacking, stated_world_size
+from timing_logger.reading.selection import select
 from timing_logger.report import evidence_sentences
 from timing_logger.report._diagnostics import diagnostics, is_complete
 from timing_logger.run_info import sidecar_path
@@ -114,7 +115,7 @@ def test_a_run_of_which_a_file_is_missing_is_not_said_to_have_ended(
     assert "no file of rank 2" in said
 
 
-@pytest.mark.filterwarnings("ignore:.*42,579 bytes")
+@pytest.mark.filterwarnings("ignore")
 def test_a_file_of_which_rows_are_missing_is_not_complete(folder: Path) -> None:
     cut(folder)
     summary = analysis.overview(read_timings(folder))
@@ -133,6 +134,11 @@ def test_a_summary_calls_no_file_complete_of_which_rows_are_missing(
     assert "Of the 42,579 bytes that the logger of rank 2 wrote" in said
 
 
+def test_ranks_that_were_not_selected_do_not_count_as_missing(folder: Path) -> None:
+    assert lacking(select(read_timings(folder), ranks={0, 2, 3}).attrs["files"]) == []
+
+
+@pytest.mark.slow("that they do not count, and that whoever says it asks, is quick")
 def test_ranks_that_were_not_asked_for_do_not_count_as_missing(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -141,7 +147,7 @@ def test_ranks_that_were_not_asked_for_do_not_count_as_missing(
     assert "no file" not in said.out + said.err
 
 
-@pytest.mark.slow("ranks that were not asked for are quick, and do not count as missing either")
+@pytest.mark.slow("that it has a sentence of its own is quick, in test_diagnostics.py")
 def test_ranks_that_were_to_record_nothing_do_not_spoil_the_verdict_and_are_told_of(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -155,7 +155,7 @@ def assert_odd_line_is_read_alike(
 @given(
     st.lists(st.sampled_from([GOOD, b"\n", b'"', b",", b"\0", b"\r", b"\xff", b"1", GOOD[:60]]), max_size=8)
 )
-@settings(deadline=None, max_examples=examples(40, few=2))
+@settings(deadline=None, max_examples=examples(40, few=1))
 def test_both_engines_read_the_same_of_a_damaged_file(pieces: list[bytes]) -> None:
     assert_read_alike(HEADER.encode() + b"".join(pieces))
 
@@ -165,7 +165,7 @@ def test_both_engines_read_the_same_of_a_damaged_file(pieces: list[bytes]) -> No
     [
         {"incarnations": "all"},
         slow({}, "the newest of all are chosen before a file is read"),
-        {"columns": ["operation", "seq", "end_s"]},
+        slow({"columns": ["operation", "seq", "end_s"]}, "a column of another folder is read below"),
     ],
     ids="/".join,
 )

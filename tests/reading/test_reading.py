@@ -134,7 +134,7 @@ records = st.builds(
 
 
 @given(st.lists(records, max_size=5))
-@settings(deadline=None, max_examples=examples(200, few=4))
+@settings(deadline=None, max_examples=examples(200, few=2))
 def test_what_was_written_is_read_back(batch: list[Record]) -> None:
     parsed = parse_timings(content(batch))
     assert (parsed.content.cut, parsed.content.bad_lines, len(parsed.frame)) == ("", 0, len(batch))

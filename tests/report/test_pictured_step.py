@@ -38,6 +38,7 @@ def test_it_is_said_who_waited_for_whom_and_what_that_one_did_meanwhile() -> Non
     ]
 
 
+@pytest.mark.slow("a rarer case of who waited for whom, which is quick")
 def test_work_that_no_row_times_is_said_to_be_that() -> None:
     step = second_step([], [11, 11, 30], 31, [10, 10, 10])
     assert list(step.sentences())[1] == "Rank 2 spent 20.0 ms in code that no row times, the others 1.0 ms."

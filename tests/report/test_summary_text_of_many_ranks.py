@@ -72,6 +72,7 @@ def test_the_table_of_ranks_begins_with_the_one_that_all_others_waited_for(text:
     assert "4 are left out. --all shows all." in text
 
 
+@pytest.mark.slow("that all are shown is quick for twenty, and that --all shows all in test_limits.py")
 def test_all_ranks_are_shown_if_asked_for(summary: Summary) -> None:
     text = summary_text(summary, everything=True)
     assert ranks_in(text, "operation") == list(range(24))

@@ -374,6 +374,7 @@ def test_the_peers_of_a_smaller_group_are_numbers_in_it(tmp_path: Path, load: Lo
     assert arrows(load(written(table(*ranks), tmp_path)[0])) == [("rank 2", "rank 3", "SEND")]
 
 
+@pytest.mark.slow("of a lost file; the peers of a smaller group are quick")
 def test_no_arrow_leads_to_a_rank_that_may_be_another(tmp_path: Path) -> None:
     """Of the group {0, 2, 4} the file of 4 is lost, which was number 2."""
     stage = {"group": "stage", "group_size": 3, "seq": 0}
@@ -395,6 +396,7 @@ def test_a_restart_is_joined_with_itself(tmp_path: Path, load: Load) -> None:
     ]
 
 
+@pytest.mark.slow("programs that disagree; that groups and numbers are told apart is quick")
 def test_parts_that_are_not_of_one_operation_are_not_joined(tmp_path: Path) -> None:
     ranks = [[record("ALLREDUCE", seq=0)], [record("BCAST", seq=0)]]
     assert written(table(*ranks), tmp_path)[1].flows == 0
@@ -528,6 +530,7 @@ def test_a_clock_that_is_not_aligned_is_said_to_be_so(tmp_path: Path, load: Load
 # -- the file ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("the sample run has such instants, and each of its spans is compared")
 def test_instants_common_to_all_ranks_are_used_where_they_are_there(tmp_path: Path, load: Load) -> None:
     df = table([record()], [record()]).assign(start_s=[100.0, 99.0], end_s=[100.5, 99.25])
     sql = "select ts, dur from slice order by ts"

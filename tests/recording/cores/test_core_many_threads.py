@@ -83,7 +83,7 @@ def test_pauses_of_the_collector_are_rows_among_those_of_many_threads(
     assert (stats.accepted, stats.dropped, stats.pending) == (len(found), 0, 0)
 
 
-@pytest.mark.parametrize("attempts", [5, slow(60, "the same race twelve times as often")])
+@pytest.mark.parametrize("attempts", [4, slow(60, "the same race fifteen times as often")])
 def test_each_block_is_accounted_for_once_if_the_logger_is_closed_meanwhile(
     each_core: BuiltCore, tmp_path: Path, attempts: int
 ) -> None:

@@ -259,13 +259,18 @@ def faults() -> tuple[int, int]:
     return of_writing, of_putting
 
 
+counts_page_faults = pytest.mark.slow("what it costs in a process of its own; what comes out is quick")
+
+
 @needs_native
+@counts_page_faults
 @pytest.mark.skipif(sys.platform != "linux", reason="counts the page faults of a thread")
 def test_whoever_writes_records_makes_the_memory_of_the_next_ones_ready() -> None:
     assert faults()[1] < 20_000 / SLOTS_OF_A_PAGE / 4
 
 
 @needs_native
+@counts_page_faults
 @pytest.mark.skipif(sys.platform != "linux", reason="counts the page faults of a thread")
 def test_a_run_that_records_little_has_little_memory_made_ready() -> None:
     assert faults()[0] < 2 * 2000 / SLOTS_OF_A_PAGE

@@ -99,6 +99,7 @@ def test_the_first_view_is_the_times_that_the_verdict_compared(found: Findings) 
     check_first_view(found, from_gaps=False)
 
 
+@pytest.mark.slow("of gaps; that the first view is what the verdict compared is quick")
 def test_the_first_view_is_the_times_that_the_verdict_compared_if_those_are_gaps(found: Findings) -> None:
     slow = factors(60, 4, noise=0.05)
     slow[:, 2] *= 2

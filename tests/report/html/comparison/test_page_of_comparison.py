@@ -117,6 +117,7 @@ def test_many_differences_are_in_the_table_and_the_largest_in_the_chart() -> Non
     assert text_of(page).count("OP149") >= 2
 
 
+@pytest.mark.slow("many causes; what the page says of few is quick")
 def test_causes_beyond_the_first_eight_are_folded_away() -> None:
     found = compare_runs(differing(5, 1, 1.5, n_operations=12), differing(5, 2, n_operations=12))
     assert len(found.causes) > 8
