@@ -34,7 +34,7 @@ def monitors_start_warm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", warm.python())
 
 
-@pytest.mark.slow("the function of a program is called by a monitor, which tests/monitoring has; here a whole job does it")
+@pytest.mark.slow("starts a monitor; that it calls the function is quick in tests/monitoring")
 @pytest.mark.usefixtures("monitors_start_warm")
 def test_the_function_gets_each_event_and_what_it_raises_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
