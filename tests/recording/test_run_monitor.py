@@ -34,7 +34,24 @@ def monitors_start_warm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", warm.python())
 
 
-@pytest.mark.slow("starts a monitor; that it calls the function is quick in tests/monitoring")
+def test_a_function_that_raises_gets_each_event_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[Any] = []
+
+    def on_verdict(event: dict[str, Any]) -> None:
+        heard.append(event)
+        raise ValueError("of the user's")
+
+    monkeypatch.setattr(run_monitor, "MonitorProcess", lambda settings, hear: hear)  # it starts none
+    hear: Any = started(tmp_path, on_verdict=on_verdict)._process
+    for number in range(2):
+        hear({"event": {"ranks": [number]}})
+    assert heard == [{"ranks": [0]}, {"ranks": [1]}]
+    assert caplog.text.count("on_verdict raised") == 2
+
+
+@pytest.mark.slow("starts a monitor; that the function gets what it tells is quick")
 @pytest.mark.usefixtures("monitors_start_warm")
 def test_the_function_gets_each_event_and_what_it_raises_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -30,7 +30,7 @@ def holds_columns(frame: Frame) -> bool:
 
 
 def once(take: Callable[[Frame, str], TakenT]) -> Callable[[Frame, str], TakenT]:
-    """Take a column of a table of few rows, or what is said of it, once, though every analysis asks for it."""
+    """Take a column of a table of few rows, or a fact about it, once, though every analysis asks for it."""
 
     @functools.wraps(take)
     def taken(frame: Frame, name: str) -> TakenT:
