@@ -245,7 +245,6 @@ def test_a_logger_gives_up_a_stalled_disk_once_however_often_it_is_closed(
     logger.close()
 
 
-@pytest.mark.slow("the exit of an interpreter, which closes, is timed above")
 @pytest.mark.serial
 @pytest.mark.both_cores
 def test_close_takes_at_most_two_seconds_on_a_stalled_disk() -> None:

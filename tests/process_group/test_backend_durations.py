@@ -257,7 +257,7 @@ def test_an_operation_that_another_backend_worked_on_is_left_out(
     assert bench.told == []
 
 
-@pytest.mark.slow("fills a table to its end")
+@pytest.mark.slow("fills a table to its end; that a work is kept until its end is seen is quick")
 @pytest.mark.parametrize("completed", [True, False], ids=["completed, not recorded", "never completed"])
 def test_halves_that_wait_for_their_other_one_are_bounded(bench: Bench, completed: bool) -> None:
     halves = bench.timing.backend_durations._halves

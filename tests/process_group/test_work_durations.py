@@ -199,7 +199,7 @@ def test_no_work_is_asked_where_that_would_break_a_graph_capture(
     assert bench.numbers == [0]
 
 
-@pytest.mark.slow("fills a table to its end")
+@pytest.mark.slow("fills a table to its end; that a work is kept until its end is seen is quick")
 def test_works_that_hang_are_kept_up_to_a_limit(bench: Bench) -> None:
     for _ in range(MAX_OPEN + 3):
         bench.issue()

@@ -182,7 +182,7 @@ def test_what_fails_for_want_of_a_rank_that_died_in_its_own_code_tells_of_it(
 # -- what the sidecar keeps ------------------------------------------------------------------------------
 
 
-@pytest.mark.slow("waits for two stalls of a real process")
+@pytest.mark.slow("waits for two stalls of a real process; test_stalls.py holds which standstill counts")
 def test_the_sidecar_keeps_the_longest_stall_and_the_last_with_their_stacks(tmp_path: Path) -> None:
     program = """
         import sys, time
