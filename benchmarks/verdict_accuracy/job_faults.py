@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 
 from verdict_accuracy.faults import Booleans, Fault, Integers, MakesFault, Place, slow, some, sporadic
+from verdict_accuracy.noise import lognormal
 
 JOB_HOST_RANKS = 8
 """The number of ranks on a host of a job whose hosts are known."""
@@ -62,7 +63,7 @@ def compiles(rng: np.random.Generator, place: Place) -> Fault:
 def saves(rng: np.random.Generator, place: Place) -> Fault:
     """rank 0 saves for 2 s in one of 50 steps, while the others wait"""
     rank, steps, fault = np.array([0]), _steps(place) % 50 == 25, Fault.none(place)
-    fault.save_ms[steps, 0] = 2000.0 * rng.lognormal(0.0, 0.05, int(steps.sum()))
+    fault.save_ms[steps, 0] = 2000.0 * lognormal(rng, 0.05, int(steps.sum()))
     return fault.known_as("rank", rank, steps, operation="SAVE")
 
 

@@ -28,6 +28,16 @@ class Noise(NamedTuple):
     pause_ms: Floats
 
 
+def single(values: npt.ArrayLike) -> Floats:
+    """Return values in single precision: the last digits of exp and log are not the same on all processors."""
+    return np.asarray(values, np.float32).astype(np.float64)
+
+
+def lognormal(rng: np.random.Generator, sigma: float, n: int = 1) -> Floats:
+    """Draw ``n`` factors around 1, the same on all processors."""
+    return single(np.exp(rng.normal(0.0, sigma, n)))
+
+
 def steady(rng: np.random.Generator, shape: Shape) -> Noise:
     """Lognormal, 3%, independent in each step."""
     return Noise(np.exp(rng.normal(0.0, 0.03, shape)), np.zeros(shape))

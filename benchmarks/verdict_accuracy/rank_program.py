@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from timing_logger.record import DEVICE_CLOCK, HOST_CLOCK
 from verdict_accuracy.free_rows import FreeRows
+from verdict_accuracy.noise import lognormal, single
 from verdict_accuracy.timeline import POSTING_MS, TRANSFER_JITTER, Conditions, Timeline
 
 Floats = npt.NDArray[np.float64]
@@ -55,7 +56,7 @@ class RankProgram(Timeline):
         Args:
             evenness: the parameter of the Dirichlet distribution: shares vary by 1 / sqrt(evenness).
         """
-        drawn: Floats = self.rng.dirichlet(np.full(self.n_ranks, evenness)) * self._load
+        drawn = single(self.rng.dirichlet(np.full(self.n_ranks, evenness))) * self._load
         return drawn / drawn.mean(axis=1, keepdims=True)
 
     def save(self) -> None:
@@ -93,7 +94,7 @@ class RankProgram(Timeline):
             transfer_ms: how long the transfer of an average share takes, in ms.
             shares: the ranks' shares, as variants x ranks.
         """
-        jitter = np.exp(self.rng.normal(0.0, TRANSFER_JITTER))
+        jitter = lognormal(self.rng, TRANSFER_JITTER)
         done_ms = self.now_ms.max(axis=1, keepdims=True) + transfer_ms * jitter * shares * self._link
         self._until(
             operation, self.everybody, done_ms, groups=["ep"] * self.n_ranks, group_size=self.n_ranks,
@@ -102,7 +103,7 @@ class RankProgram(Timeline):
 
     def issue(self, operation: str, transfer_ms: float) -> Pending:
         """Begin a collective of all ranks in the background, which goes on when those before it are done."""
-        jitter = np.exp(self.rng.normal(0.0, TRANSFER_JITTER))
+        jitter = lognormal(self.rng, TRANSFER_JITTER)
         begun_ms = np.maximum(self.now_ms.max(axis=1), self._idle_ms)
         self._idle_ms = begun_ms + transfer_ms * jitter * self._link.max(axis=1)
         done_ms = np.repeat(self._idle_ms[:, None], self.n_ranks, axis=1)
@@ -118,7 +119,7 @@ class RankProgram(Timeline):
     def broadcast(self, ranks: Integers, name: str, transfer_ms: float) -> None:
         """Broadcast from the first of ``ranks``, for which the others wait, and it for none."""
         ready_ms, root_ms = self.now_ms[:, ranks], self.now_ms[:, ranks[:1]]
-        jitter = np.exp(self.rng.normal(0.0, TRANSFER_JITTER))
+        jitter = lognormal(self.rng, TRANSFER_JITTER)
         self._until(
             "BCAST", ranks, np.maximum(ready_ms, root_ms) + transfer_ms * jitter, groups=[name] * len(ranks),
             group_size=len(ranks), size_bytes=1000,
@@ -126,7 +127,7 @@ class RankProgram(Timeline):
 
     def to_root(self, operation: str, transfer_ms: float) -> None:
         """Run a REDUCE or GATHER of all ranks: rank 0 waits for the others, and they for nobody."""
-        jitter = np.exp(self.rng.normal(0.0, TRANSFER_JITTER))
+        jitter = lognormal(self.rng, TRANSFER_JITTER)
         done_ms = self.now_ms + transfer_ms * jitter
         done_ms[:, 0] = done_ms.max(axis=1)
         columns = {"groups": ["world"] * self.n_ranks, "group_size": self.n_ranks, "size_bytes": 1_000_000}

@@ -17,7 +17,7 @@ from verdict_accuracy.architectures import LOGGED
 from verdict_accuracy.faults import Fault, Place, Truth
 from verdict_accuracy.job_faults import JOB_FAULTS, JOB_HOST_RANKS
 from verdict_accuracy.jobs import JOBS
-from verdict_accuracy.noise import JOB_NOISES, LATE_IN_TURN, Noise
+from verdict_accuracy.noise import JOB_NOISES, LATE_IN_TURN, Noise, single
 from verdict_accuracy.rank_program import RankProgram
 from verdict_accuracy.timeline import Conditions, Timeline
 
@@ -90,7 +90,7 @@ def simulate(scenario: Scenario, seed: int) -> SimulatedRun:
     rng = np.random.default_rng([zlib.crc32(str(scenario).encode()), seed])
     architecture, kept = ARCHITECTURES[scenario.architecture], LOGGED[scenario.logged]
     teams = architecture.teams(scenario.ranks)
-    noise = NOISES[scenario.noise](rng, (scenario.steps, scenario.ranks))
+    noise = Noise(*map(single, NOISES[scenario.noise](rng, (scenario.steps, scenario.ranks))))
     fault = FAULTS[scenario.fault](rng, Place(scenario.steps, scenario.ranks, teams))
     program = RankProgram if is_job(scenario) else Timeline
     run = program(_conditions(noise, fault), rng)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from verdict_accuracy.noise import lognormal
 from verdict_accuracy.rows import Rows
 
 Floats = npt.NDArray[np.float64]
@@ -85,7 +86,7 @@ class Timeline:
             ranks: the ranks that work; None for all.
         """
         ranks = self.everybody if ranks is None else ranks
-        jitter = np.exp(self._rng.normal(0.0, JITTER, len(ranks)))
+        jitter = lognormal(self._rng, JITTER, len(ranks))
         took_ms = usual_ms * self._factor[:, ranks] * jitter + self._pause_ms[:, ranks]
         self._pause_ms[:, ranks] = 0.0
         self._until(name, ranks, self.now_ms[:, ranks] + took_ms)
@@ -115,7 +116,7 @@ class Timeline:
         """
         members = np.asarray(groups)
         n_groups, size = members.shape
-        jitter = np.exp(self._rng.normal(0.0, TRANSFER_JITTER, n_groups))
+        jitter = lognormal(self._rng, TRANSFER_JITTER, n_groups)
         transfer = transfer_ms * jitter * self._link[:, members].max(axis=-1)
         done_ms = self.now_ms[:, members].max(axis=-1) + transfer
         self._until(
