@@ -29,7 +29,7 @@ class Noise(NamedTuple):
 
 
 def single(values: npt.ArrayLike) -> Floats:
-    """Return values in single precision: the last digits of exp and log are not the same on all processors."""
+    """Return values in single precision: last digits of exp and log differ between processors."""
     return np.asarray(values, np.float32).astype(np.float64)
 
 
