@@ -97,11 +97,17 @@ def test_the_uncertainty_is_that_of_both_clocks() -> None:
     assert values(found, "uncertainty_ms") == [0.003, 0.004, 0.006, 0.005]
 
 
-@pytest.mark.slow("that it covers what clocks are off is quick, at random")
 def test_no_uncertainty_is_larger_than_the_rows_of_a_collective_allow() -> None:
     """Each was in it when the others were: rank 3, for 2 ms, at some time in the 11 ms of rank 0."""
     found = waits(aligned(table(*collective(ARRIVALS_MS, LEAVE_MS)), uncertainty_s=0.054))
     assert values(found, "uncertainty_ms") == [11, 11, 11, 11]
+
+
+def test_what_the_rows_allow_is_told_of_the_ranks_that_take_part() -> None:
+    rows = collective(ARRIVALS_MS, LEAVE_MS)
+    rows[0] = [rows[0][0]._replace(message_size_bytes=0)]
+    found = waits(aligned(table(*rows), uncertainty_s=0.054))
+    assert (found["uncertainty_ms"][1:] == pytest.approx(10)).all()
 
 
 @pytest.mark.slow("of operations that bound it, it is quick at random")

@@ -20,7 +20,7 @@ from timing_logger.analysis.stragglers.coinciding.figures import (
     least_slow,
     preferred,
 )
-from timing_logger.analysis.stragglers.coinciding.slow_rank import _explained
+from timing_logger.analysis.stragglers.coinciding.slow_rank import _covering, _explained
 from timing_logger.analysis.stragglers.policy import STANDARD
 
 NAN = math.nan
@@ -167,3 +167,18 @@ def test_a_cause_that_tells_time_states_half_of_the_delay(states: float, is_caus
 @pytest.mark.parametrize(("noise", "is_cause"), [(0.9, True), (1.0, False)])
 def test_a_cause_has_a_correlation_of_a_half_with_the_delay(noise: float, is_cause: bool) -> None:
     assert is_stated(FAULTS, noise=noise) is is_cause
+
+
+@pytest.mark.parametrize(
+    ("states", "peers", "worth"),
+    [(1.0, 0.0, 1.0), (0.8, 0.0, 0.8), (2.0, 0.0, 0.5), (0.8, 0.05, 0.75), (0.4, 0.0, 0.0), (1.0, NAN, 0.0)],
+)
+def test_what_covers_the_delay_of_a_rank_that_is_always_slow_is_worth_most_if_it_is_all_of_it_and_no_more(
+    states: float, peers: float, worth: float
+) -> None:
+    delay = Delay((0,), np.full(40, 0.5), np.ones(40, np.bool_), np.full(40, 100.0))
+    shown = np.full((40, 4), peers * 0.5 if peers else 0.0)
+    shown[:, 0] = states * 0.5
+    found = _covering(7, shown, delay, STANDARD)
+    assert (found.counter, found.worth) == (7, pytest.approx(worth))
+    assert found.covered == pytest.approx(states - (0.0 if math.isnan(peers) else peers))
