@@ -85,6 +85,10 @@ def test_what_intervals_of_an_owner_cover_twice_counts_once() -> None:
     assert union_lengths(*columns(UNITED), 4).tolist() == [4.0, 0.0, 2.0, 0.0]
 
 
+def test_an_interval_that_ends_before_it_starts_takes_nothing_off() -> None:
+    assert union_lengths(*columns([(0, 0.0, 2.0), (0, 9.0, 5.0), (1, 4.0, 3.0)]), 2).tolist() == [2.0, 0.0]
+
+
 def test_intervals_of_different_owners_do_not_overlap() -> None:
     assert union_lengths(*columns([(0, 0.0, 2.0), (1, 1.0, 3.0)]), 2).tolist() == [2.0, 2.0]
     assert not has_overlaps(*columns([(0, 0.0, 2.0), (1, 1.0, 3.0)]), 2).any()
@@ -181,3 +185,4 @@ def test_a_process_was_there_from_its_first_start_to_its_last_end() -> None:
     assert found[:2].tolist() == [8.0, 1.0]
     assert len(found) == 3
     assert np.isnan(found[2])
+    assert len(wall_times_s(opened(rows.to_native().iloc[:0], COUNTERS), np.zeros(0, np.int64))) == 0

@@ -74,7 +74,8 @@ def test_a_restart_into_the_same_folder_is_no_mixture() -> None:
 def test_a_file_that_states_no_incarnation_is_of_the_first() -> None:
     later = file(1, 1e3, 1.1e3)
     del later["incarnation"]
-    assert different_runs([file(0), later]).startswith("rank 0 had ended 990 s before rank 1")
+    again = file(0, 1e3, 1.1e3, incarnation=2)
+    assert different_runs([file(0), again, later]).startswith("rank 0 had ended 990 s before rank 1")
 
 
 def test_while_a_run_is_watched_its_sidecars_say_when_processes_were() -> None:
