@@ -31,7 +31,8 @@ def unpacked(unpacker: Unpacker, stored: bytes) -> bytes:
     ("head", "gz", "compressed"),
     [
         (b"\x1f\x8b\x08\x00", True, True), (b"\x28\xb5\x2f\xfd", False, True),
-        (b"\x1f\x8c\x08\x00", False, False), (b"\x28\xb5\x2f", False, False), (b"", False, False), (b"text", False, False),
+        (b"\x1f\x8c\x08\x00", False, False), (b"\x28\xb5\x2f", False, False),
+        (b"", False, False), (b"text", False, False),
     ],
 )  # fmt: skip
 def test_the_first_bytes_tell_what_is_compressed(head: bytes, gz: bool, compressed: bool) -> None:
