@@ -5,9 +5,14 @@ from __future__ import annotations
 import re
 
 import pandas as pd
+import pytest
 
 from timing_logger.analysis import Fix, WhatIf
+from timing_logger.analysis.step_times.step_times import UNLOGGED
+from timing_logger.analysis.stragglers import facts
+from timing_logger.analysis.what_if.result import Slowest
 from timing_logger.report import what_if_text
+from timing_logger.report.what_if_text import answer_sentence
 
 NO_TABLE = pd.DataFrame()
 
@@ -43,3 +48,90 @@ def test_the_table_of_repairs_says_it_of_even_work() -> None:
     best = pd.DataFrame([{"fix": "work=even", **row}])
     assert "the interval of work=even spans all that may be so" in told(answer("rank=2"), best)
     assert "work=even" not in told(answer("rank=2"), best.assign(fix="rank=2"))
+
+
+@pytest.mark.parametrize(
+    ("gain_ms", "said"),
+    [
+        (49.0, "would have taken as long, within 0.5%."),
+        (-49.0, "would have taken as long, within 0.5%."),
+        (50.0, "would have taken 9.95 s: 0.05 s less, 0.5% of it."),
+        (-2_000.0, "would have taken 12.00 s: 2.00 s more, 20.0% of it."),
+        (11_000.0, "would have taken 0 s: 11.00 s less, 110.0% of it."),
+    ],
+)
+def test_what_the_run_would_have_taken_is_told_unless_it_is_as_long(gain_ms: float, said: str) -> None:
+    assert said in answer_sentence(answer(gain_ms=gain_ms))
+
+
+def test_a_gain_without_an_interval_tells_none() -> None:
+    assert "Made again" not in answer_sentence(answer(gain_low_ms=1000.0, gain_high_ms=1000.0))
+
+
+@pytest.mark.parametrize("plays_again", [True, False])
+def test_it_is_said_if_the_run_was_not_played_again(plays_again: bool) -> None:
+    said = answer_sentence(answer(plays_again=plays_again))
+    assert ("This is by steps, each as long as its slowest rank works" in said) != plays_again
+
+
+def test_who_would_cost_most_then_comes_last() -> None:
+    def last(operation: str) -> str:
+        return answer_sentence(
+            answer(slowest=Slowest(rank=3, operation=operation, cost_ms=500.0))
+        ).rpartition("Rank")[2]
+
+    assert last("load") == " 3 would cost most then: 0.50 s, most in load."
+    assert last(UNLOGGED) == " 3 would cost most then: 0.50 s, most in code that is not timed."
+    assert last("") == " 3 would cost most then: 0.50 s."
+
+
+def test_that_nobody_would_cost_much_is_said_only_where_somebody_could_be_judged() -> None:
+    assert answer_sentence(answer()).endswith(" No rank would cost it 1% then.")
+    said = answer_sentence(answer(why_unjudged=facts.NoRows()))
+    assert said.endswith(" Nobody could be judged in it: there are no rows.")
+
+
+@pytest.mark.parametrize(
+    ("fix", "words"),
+    [
+        ("rank=2", "rank 2 like its peers"),
+        ("host=a", "all ranks of a like their peers"),
+        ("operation=load", "load as usual on all ranks"),
+        (f"operation={UNLOGGED}", "code that is not timed as usual on all ranks"),
+        (f"without={UNLOGGED}", "no time in code that is not timed"),
+        ("cause=GC", "nothing lost to GC"),
+        ("transfers=usual", "all transfers as usual"),
+        ("work=even", "work shared evenly"),
+        ("bytes=0.5", "0.5 of the bytes in each transfer"),
+        ("group=8", "collectives among 8 ranks"),
+    ],
+)
+def test_a_repair_is_told_in_words(fix: str, words: str) -> None:
+    assert answer_sentence(answer(fix)).startswith(f"With {words}, this run of 10.00 s would have taken")
+
+
+def test_it_is_said_if_no_single_repair_would_help() -> None:
+    assert what_if_text(None, NO_TABLE, NO_TABLE, 99).strip() == (
+        "No single repair would make this run shorter by 1%."
+    )
+
+
+def test_repairs_are_shown_in_seconds() -> None:
+    row = {"gain_ms": 900.0, "gain_low_ms": -50.0, "gain_high_ms": 1900.0, "share": 0.09, "of_all": 0.5}
+    heads, _, cells, *_ = what_if_text(
+        None, pd.DataFrame([{"fix": "rank=2", **row}]), NO_TABLE, 200
+    ).splitlines()
+    assert heads.split() == ["repair", "gain", "s", "%", "of", "run", "made", "again,", "s", "of", "all"]
+    assert cells.split() == ["rank=2", "0.90", "9.0%", "-0.05", "to", "1.90", "50.0%"]
+
+
+def test_a_transfer_whose_bytes_take_no_time_has_no_bandwidth() -> None:
+    row = {
+        "operation": "ALLREDUCE", "ranks": 4, "hosts": 2, "count": 9, "least_bytes": 8.0, "most_bytes": 1e6,
+        "latency_us": 12.34, "error": 0.1,
+    }  # fmt: skip
+    transfers = pd.DataFrame([{**row, "gb_per_s": 1.5}, {**row, "gb_per_s": float("inf")}])
+    said = what_if_text(None, NO_TABLE, transfers, 200)
+    cells = [line.split()[-3:] for line in said.splitlines() if line.startswith("ALLREDUCE")]
+    assert cells == [["12.3", "1.500", "10.0%"], ["12.3", "-", "10.0%"]]
+    assert "What transfers take: a latency" in said
