@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from limits import LIMIT_S
 from misbehaving_sinks import FullDiskSink
 
 from timing_logger.record import RawRecord, Record
@@ -18,6 +20,7 @@ from timing_logger.recording.device.devices import when_events_are_low
 from timing_logger.recording.flusher import CLOSE_GRACE_S, LATE_S, Flusher
 from timing_logger.recording.sidecar_writer import Account
 from timing_logger.run_info import Counters
+from timing_logger.sinks.csv import CsvSink
 from timing_logger.sinks.memory import MemorySink
 
 
@@ -269,6 +272,58 @@ def test_hangs_are_looked_for_at_each_drain_and_an_error_of_that_keeps_no_row_fr
     assert parts.sidecar.refreshed[-1].last_error == "look_for_hangs failed: ZeroDivisionError('mine')"
 
 
+class FastChannel(RingChannel):
+    """One whose records can be written without the interpreter; ``catch_up`` tells how many were."""
+
+    def __init__(self, capacity: int, written: int) -> None:
+        super().__init__(capacity)
+        self.catch_ups: list[int] = []
+        self._written = written
+
+    def catch_up(self, channel: Channel) -> tuple[int, float]:
+        self.catch_ups.append(len(channel))
+        channel.take(self._written)
+        return self._written, 0.25
+
+    def write_oldest(self) -> None:
+        """Called by the file, for which ``catch_up`` stands."""
+
+    def take_packed(self, limit: int) -> list[RawRecord]:
+        return self.take(limit)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "written", "catch_ups"),
+    [(8192, 8000, []), (8193, 8193, [8193]), (20000, 10000, [20000, 10000]), (8193, 0, [8193])],
+)
+def test_more_records_than_are_taken_at_once_are_written_without_the_interpreter(
+    parts: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    waiting: int, written: int, catch_ups: list[int],
+) -> None:  # fmt: skip
+    parts.channel = FastChannel(30000, written)
+    file = CsvSink(tmp_path, 0)
+    flusher = new(parts, file)
+    monkeypatch.setattr(flusher._delivery, "catch_up", parts.channel.catch_up)
+    for _ in range(waiting):
+        parts.channel.put(record())
+    assert flusher._drain()
+    assert (parts.channel.catch_ups, len(parts.channel)) == (catch_ups, 0)
+    file.close()
+
+
+def test_a_further_sink_gets_what_is_taken_and_nothing_is_written_past_it(
+    parts: SimpleNamespace, tmp_path: Path
+) -> None:
+    parts.channel = FastChannel(30000, 10000)
+    sink, file = Batches(), CsvSink(tmp_path, 0)
+    flusher = new(parts, file, sink)
+    for _ in range(8193):
+        parts.channel.put(record())
+    assert flusher.flush(1)
+    assert sink.sizes == [1024] * 8 + [1]
+    file.close()
+
+
 # -- who serves, and who waits ---------------------------------------------------------------------------
 
 
@@ -287,6 +342,16 @@ def test_where_no_thread_can_live_the_caller_drains_in_its_place_and_says_so(
     monkeypatch.setattr(threading.Thread, "start", refuse)
     assert flusher.flush(1)
     assert caplog.messages == ["timing logger: the flush thread had died and was started again"]
+
+
+def test_the_thread_drains_for_whoever_asks_it() -> None:
+    threads: list[str] = []
+    parts = SimpleNamespace(channel=RingChannel(8), sidecar=Sidecar(), watch=Watch())
+    flusher = new(parts, Batches(lambda: threads.append(threading.current_thread().name)))
+    parts.channel.put(record())
+    assert flusher.flush(LIMIT_S)
+    assert threads == ["timing-logger-flush"]
+    assert flusher.close()
 
 
 def test_a_caller_waits_no_longer_than_told_for_another_one_that_drains(parts: SimpleNamespace) -> None:
