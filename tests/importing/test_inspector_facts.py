@@ -100,7 +100,8 @@ def test_it_is_told_how_often_something_was_learnt_that_may_change_names() -> No
     changes = []
     for process, one in [
         (A, operation()), (A, operation(number=1)), (A, operation(function="AllGather")),
-        (A, operation(rank=1)), (A, operation(function="Send", peer=1)), (A, operation(1, function="Send", peer=1)),
+        (A, operation(rank=1)), (A, operation(function="Send", peer=1)),
+        (A, operation(1, function="Send", peer=1)),
         (B, operation(rank=2)), (B, operation(rank=2, start_us=-1)), (B, operation(rank=2, start_us=-1)),
     ]:  # fmt: skip
         facts.note(process, one)
