@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from simulated_runs import OPERATIONS_MS, data_parallel, factors
 from timing_files import write_table
 
+from timing_logger.analysis.comparison.result import Comparison, Side, StepChange
 from timing_logger.analysis.comparison.run_summary import Course, Quantity, RunSummary, Verdict
 
 PARTS_MS = {"own work": 80.0, "not timed": 5.0, "transfer": 10.0, "waiting": 5.0}
+STEP = StepChange(
+    ms=110.0, against_ms=100.0, change=0.1, low=0.05, high=0.15, p=0.001, spread=0.02, finds=0.03,
+    runs_needed=4,
+)  # fmt: skip
 
 
 def quantity(
@@ -37,6 +43,21 @@ def summary(
         **{**known, **fields},  # type: ignore[arg-type]
         step_mean_ms=step_ms, step_median_ms=step_ms, quantities=[*parts, *others], verdict=verdict,
     )  # fmt: skip
+
+
+def side(n: int = 3, n_units: int | None = None, **fields: object) -> Side:
+    """Return a side of so many runs that are alike, each with these fields."""
+    return Side([summary(**fields)] * n, n if n_units is None else n_units)  # type: ignore[arg-type]
+
+
+def comparison(step: Mapping[str, Any] | None = None, **fields: Any) -> Comparison:
+    """Return a comparison that shows a slowdown by 10%, not one of these runs; arguments change it."""
+    plain: dict[str, Any] = {
+        "verdict": "regressed", "why": "", "basis": "step", "parts": (), "bound": 0.03, "paired": False,
+        "in_batches": False, "causes": (), "differences": (), "courses": None, "since": None, "unlike": (),
+        "order": "", "here": side(), "against": side(),
+    }  # fmt: skip
+    return Comparison(step=STEP._replace(**(step or {})), **{**plain, **fields})
 
 
 def course(

@@ -8,10 +8,10 @@ from math import inf, nan
 from typing import Any
 
 import pytest
-from compared_runs import summary
+from compared_runs import comparison, side, summary
 
 from timing_logger.analysis.comparison.courses import Courses, Since
-from timing_logger.analysis.comparison.result import Comparison, PartChange, Side, StepChange, Unlike
+from timing_logger.analysis.comparison.result import PartChange, Side, Unlike
 from timing_logger.report.comparison_wording import (
     _between,
     _percent,
@@ -24,25 +24,6 @@ from timing_logger.report.comparison_wording import (
     what_is_compared,
     what_is_counted,
 )
-
-STEP = StepChange(
-    ms=110.0, against_ms=100.0, change=0.1, low=0.05, high=0.15, p=0.001, spread=0.02, finds=0.03,
-    runs_needed=4,
-)  # fmt: skip
-
-
-def side(n: int = 3, n_units: int | None = None, **fields: object) -> Side:
-    return Side([summary(**fields)] * n, n if n_units is None else n_units)  # type: ignore[arg-type]
-
-
-def comparison(step: Mapping[str, Any] | None = None, **fields: Any) -> Comparison:
-    """Return a comparison that shows a slowdown by 10%; ``step`` and ``fields`` are others."""
-    plain: dict[str, Any] = {
-        "verdict": "regressed", "why": "", "basis": "step", "parts": (), "bound": 0.03, "paired": False,
-        "in_batches": False, "causes": (), "differences": (), "courses": None, "since": None, "unlike": (),
-        "order": "", "here": side(), "against": side(),
-    }  # fmt: skip
-    return Comparison(step=STEP._replace(**(step or {})), **{**plain, **fields})
 
 
 def undecided(why: str, step: Mapping[str, Any] | None = None, **fields: Any) -> list[str]:
