@@ -60,11 +60,11 @@ def test_time_between_communication_without_a_row_of_work_is_not_timed() -> None
 
 
 def test_by_gaps_a_ranks_own_time_is_all_between_communication() -> None:
-    gap_ms = np.array([[5.0, 0.0], [4.0, 6.0]])
-    times = times_of(gap_ms, operation_ms=np.array([[[1.0, 2.0], [3.0, 5.0]]])).by_gaps()
+    gap_ms = np.array([[0.5, 0.0], [4.0, 6.0]])
+    times = times_of(gap_ms, operation_ms=np.array([[[0.25, 2.0], [3.0, 5.0]]])).by_gaps()
     assert times.operations == ["FORWARD", UNLOGGED]
-    assert times.operation_ms.tolist() == [[[1.0, 2.0], [3.0, 5.0]], [[4.0, 0.0], [1.0, 1.0]]]
-    np.testing.assert_array_equal(times.self_ms, [[5.0, NAN], [4.0, 6.0]])
+    assert times.operation_ms.tolist() == [[[0.25, 2.0], [3.0, 5.0]], [[0.25, 0.0], [1.0, 1.0]]]
+    np.testing.assert_array_equal(times.self_ms, [[0.5, NAN], [4.0, 6.0]])
     assert times.from_gaps
 
 
