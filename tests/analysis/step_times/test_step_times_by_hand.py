@@ -86,6 +86,7 @@ def test_without_pauses_only_those_in_the_first_step_of_each_rank_are_left() -> 
 
 def test_without_instants_a_run_lasts_as_long_as_the_slowest_rank_of_each_step() -> None:
     assert times_of(TWO).run_ms == 1000.0
+    assert times_of(TWO, wall_ms=0.5).run_ms == 0.5
     for unknown_ms in (NAN, 0.0):
         times = times_of(TWO, wall_ms=unknown_ms)
         assert (times.run_ms, times.slowest_ms) == (13.0, 13.0)
@@ -161,7 +162,8 @@ def test_if_several_processes_of_a_rank_took_a_step_the_latest_counts() -> None:
 
 
 def test_who_records_no_iterations_takes_part_in_no_step_of_the_others() -> None:
-    times = step_times(table(work(3, 4), work(None, None)))
+    without = table(work(None, None)).assign(rank=1)
+    times = reduce_step_times([map_step_times(table(work(3, 4))), map_step_times(without)])
     assert times.iterations.tolist() == [3, 4]
     assert times.has_iterations
     assert np.isnan(times.self_ms[:, 1:]).all()
@@ -178,7 +180,14 @@ def test_a_step_without_an_operation_of_its_own_has_no_time_of_it() -> None:
 def test_steps_stand_for_several_only_where_iterations_are_recorded() -> None:
     assert step_times(table(work(0, 10, 20, 30, 40))).recorded_every == 10
     assert step_times(table(work(0, 1, 2))).recorded_every == 1
-    assert not step_times(table(work(None, None))).has_iterations
+    none = step_times(table(work(None, None)))
+    assert (none.has_iterations, none.recorded_every) == (False, 1)
+
+
+def test_a_rank_that_did_nothing_itself_in_a_step_has_no_time_in_it() -> None:
+    times = step_times(table([*work(3, ms=0.5), *work(4, ms=0.0)]))
+    np.testing.assert_allclose(times.self_ms[:, 0], [0.5, NAN])
+    assert times.operation_ms[0, :, 0].tolist() == pytest.approx([0.5, 0.0])
 
 
 def test_the_account_and_what_ranks_did_while_blocked_are_there_if_they_are_asked_for() -> None:

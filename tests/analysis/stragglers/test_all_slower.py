@@ -14,6 +14,7 @@ from timing_logger.analysis.stragglers.whole_run.all_slower import (
     _at_once,
     _grown_operation,
     _growth,
+    _information,
     _is_a_line,
     _Level,
     _wandering,
@@ -79,6 +80,21 @@ def test_a_line_describes_a_growth_better_than_levels_do() -> None:
     assert not _is_a_line(np.repeat([0.0, 1.0], 25), [(0, 25), (25, 50)])
 
 
+@pytest.mark.parametrize(("noise", "is_a_line"), [(0.46, True), (0.36, False)])
+def test_five_levels_must_describe_a_series_so_much_better_as_they_have_more_numbers(
+    noise: float, is_a_line: bool
+) -> None:
+    """Steps of a stair are off a line by a twelfth of their height squared, and both leave the noise."""
+    stair = np.repeat(np.arange(5.0), 10) + noise * np.tile([1.0, -1.0], 25)
+    spans = [(begin, begin + 10) for begin in range(0, 50, 10)]
+    assert _is_a_line(stair, spans) is is_a_line
+
+
+def test_the_criterion_is_that_of_schwarz() -> None:
+    assert _information(np.full(10, math.e), 3) == pytest.approx(20.0 + 3 * math.log(10))
+    assert math.isfinite(_information(np.zeros(10), 3))
+
+
 def test_a_growth_is_that_over_all_steps_and_outliers_are_capped() -> None:
     step = np.linspace(-0.5, 0.5, 11)
     series = 3.0 * step
@@ -136,5 +152,9 @@ def test_the_operation_is_that_which_grew_most() -> None:
     assert _grown_operation(times, np.arange(20, 40)) == "A"
     operation_ms[1, 10:] += 3.0  # early steps are the past of a growth from the first step on
     assert _grown_operation(times, np.arange(40)) == "B"
+    operation_ms[1, 20:] -= 3.0
+    operation_ms[0] += 100.0  # of which most is as before
+    operation_ms[1, 20:] += 3.0
+    assert _grown_operation(times, np.arange(20, 40)) == "B"
     none = times_of(np.ones((4, 3)), operations=[], operation_ms=np.zeros((0, 4, 3)))
     assert _grown_operation(none, np.arange(2, 4)) == ""

@@ -12,7 +12,11 @@ from hand_made_cases import POLICY, case_of, waits_of
 from timing_logger.analysis.stragglers import facts
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.who.pricing import BySteps
-from timing_logger.analysis.stragglers.whole_run.coverage import inconclusive_ranks, why_inconclusive
+from timing_logger.analysis.stragglers.whole_run.coverage import (
+    inconclusive_ranks,
+    why_inconclusive,
+    why_untimed,
+)
 from timing_logger.analysis.table_types import Floats
 
 NAN = math.nan
@@ -114,3 +118,51 @@ def test_the_rank_that_leaves_late_is_told_if_that_is_half_of_the_visible_waitin
     transfer_ms[4], transfer_ms[5] = [2.0, 2.0, 3.0 + late_ms - 2], [2.0, 2.0, 5.0]
     found = why(waited(longest_ms=for_ranks(0, 0, longest_ms), transfer_ms=transfer_ms, clock_ms=clock_ms))
     assert found == (facts.LeavesLate(2, pytest.approx(late_ms / 2), 0.05) if is_told else None)
+
+
+# -- what has no rows ----------------------------------------------------------------------------------------
+
+
+def stated(rank: int, **sidecar: Any) -> Any:
+    return {"rank": rank, "sidecar": sidecar}
+
+
+def test_calls_that_are_not_timed_are_counted_over_all_files_the_most_frequent_first() -> None:
+    files = [
+        stated(0, untimed={"a": 2, "b": 3}),
+        stated(1, untimed={"a": 4}),
+        stated(2, untimed=None),
+        {"rank": 3},
+    ]
+    assert why_untimed(files) == facts.UntimedCalls((facts.CallCount("a", 6), facts.CallCount("b", 3)))
+
+
+def test_where_no_call_is_untimed_nothing_is_said() -> None:
+    assert why_untimed([stated(0, untimed={"a": 0}), stated(1)]) is None
+    assert why_untimed([]) is None
+
+
+def test_an_import_without_communication_is_said_before_calls_that_are_not_timed() -> None:
+    def imported(name: str) -> Any:
+        return stated(0, imported={"kind": "kineto", "not_told": [name]}, untimed={"a": 1})
+
+    assert why_untimed([imported("communication")]) == facts.CommunicationNotTold("kineto")
+    assert why_untimed([imported("sizes")]) == facts.UntimedCalls((facts.CallCount("a", 1),))
+
+
+# -- several roles -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("worked_ms", "roles", "may"), [(1.0, "aabb", True), (99.0, "aabb", False), (1.0, "aaaa", False)]
+)
+def test_roles_may_hold_each_other_up_in_time_of_which_little_is_logged_as_work(
+    worked_ms: float, roles: str, may: bool
+) -> None:
+    gap_ms = np.full((10, 4), 100.0)
+    logged_ms = np.full((10, 4), worked_ms)
+    case = case_of(
+        gap_ms, roles=list(roles), operations=["FORWARD", "UNLOGGED"], from_gaps=True,
+        operation_ms=np.stack([logged_ms, gap_ms - logged_ms]),
+    )  # fmt: skip
+    assert why(case) == (facts.RolesMayWait() if may else None)

@@ -43,6 +43,18 @@ def test_a_time_grows_with_the_work_by_the_exponent_that_the_run_shows(exponent:
     assert (found.error, found.is_assumed) == (pytest.approx(0.0, abs=1e-9), False)
 
 
+def test_a_growth_that_every_step_follows_is_known_without_error() -> None:
+    work = np.linspace(50.0, 200.0, 60)[:, None] * np.ones(3)
+    found = growth_of(work, 3.0 * work**2, POLICY)
+    assert found.exponent == pytest.approx(2.0)
+    assert found.error == pytest.approx(0.0, abs=1e-9)
+
+
+def test_where_the_run_does_not_tell_a_time_is_taken_to_be_proportional() -> None:
+    even = np.full((60, 3), 100.0)
+    assert growth_of(even, even, POLICY).exponent == 1.0
+
+
 @pytest.mark.parametrize(("n_steps", "is_assumed"), [(30, False), (29, True)])
 def test_a_growth_is_told_by_thirds_of_ten_steps(n_steps: int, is_assumed: bool) -> None:
     work = varying(n_steps, 1)

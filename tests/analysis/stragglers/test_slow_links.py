@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from hand_made_cases import POLICY, case_of, steps, transfers_of
 
+from timing_logger.analysis.accounting.nodes import ISSUE, WAIT
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.whole_run.slow_links import (
     SlowLink,
@@ -20,6 +22,7 @@ from timing_logger.analysis.stragglers.whole_run.slow_links import (
     _times_as_large,
     _usual_s,
     _with_untimed,
+    as_usual,
     blocked_at_most,
     excess_ms,
     families,
@@ -217,3 +220,48 @@ def test_what_is_ordinary_is_the_median_of_each_kind_where_it_is_not_slow() -> N
     late_s, kind = np.array([1.0, 2.0, 9.0, 5.0, 7.0]), np.array([-2, -2, -2, 1, 1])
     found = _ordinary_late_s(late_s, kind, np.array([False, False, True, True, True]))
     assert found.tolist() == pytest.approx([1.5, 1.5, 1.5, NAN, NAN], nan_ok=True)
+
+
+# -- a run that is played with usual transfers ---------------------------------------------------------------
+
+
+def played_as_usual(slow: list[SlowLink]) -> tuple[list[float], list[float]]:
+    """Play two meetings of a link, one of no link, and one of a line that joins.
+
+    Two rows take part in each of the first two meetings, one of which needs the other; a node of another
+    kind has the first row, too.
+    """
+    program = SimpleNamespace(
+        done=SimpleNamespace(took_s=np.array([5.0, 1.0, 4.0, 9.0])),
+        late_s=np.array([3.0, 0.5, 0.2, 0.4, 7.0, 6.0]),
+        kind=np.array([WAIT] * 4 + [ISSUE, WAIT]), row=np.array([0, 1, 2, 3, 0, 4]),
+    )  # fmt: skip
+    ties = SimpleNamespace(
+        row=np.array([0, 1, 2, 3, 4]), meeting=np.array([0, 0, 1, 1, 2]),
+        needs=np.array([True, False, True, False, True]),
+    )  # fmt: skip
+    transfers = transfers_of(
+        [(0, 1)], np.full((2, 1), 1.0), link=np.array([0, 0, -1]), step=np.array([0, 1, 0])
+    )
+    played: Any = SimpleNamespace(program=program, ties=ties)
+    took_s, late_s = as_usual(played, transfers, slow)
+    return took_s.tolist(), late_s.tolist()
+
+
+def test_without_slow_links_transfers_are_as_they_were() -> None:
+    assert played_as_usual([]) == ([5.0, 1.0, 4.0, 9.0], [3.0, 0.5, 0.2, 0.4, 7.0, 6.0])
+
+
+def test_a_slow_transfer_takes_what_is_usual_and_who_waits_for_it_is_as_late_as_in_others() -> None:
+    slow = SlowLink(0, steps(0), np.array([1000.0]), "before")
+    assert played_as_usual([slow]) == ([1.0, 1.0, 4.0, 9.0], [0.2, 0.4, 0.2, 0.4, 7.0, 6.0])
+
+
+def test_where_all_transfers_of_a_link_are_slow_nobody_is_later_than_one_usually_takes() -> None:
+    slow = SlowLink(0, steps(0, 1), np.array([1000.0, 300.0]), "before")
+    assert played_as_usual([slow]) == ([1.0, 0.3, 4.0, 9.0], [1.0, 0.5, 0.2, 0.3, 7.0, 6.0])
+
+
+def test_of_two_usual_times_of_a_transfer_the_shorter_counts() -> None:
+    slow = [SlowLink(0, steps(0), np.array([ms]), "before") for ms in (2000.0, 800.0, 1500.0)]
+    assert played_as_usual(slow)[0] == [0.8, 1.0, 4.0, 9.0]
