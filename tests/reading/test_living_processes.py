@@ -12,6 +12,7 @@ import pytest
 from sidecars import states
 
 from timing_logger import run_info
+from timing_logger.owned_files import UntrustedFileError
 from timing_logger.reading import living
 from timing_logger.reading.living import ALIVE, as_it_stands, gave_a_sign_lately, is_here, lives
 from timing_logger.record import Record
@@ -93,6 +94,7 @@ def test_a_process_that_began_over_a_second_after_the_logger_had_is_another_with
 ) -> None:
     proc("S", 100.0)
     anchors = [{"perf_counter_ns": int((time.perf_counter() - began_s_ago) * S), "unix_ns": 0}]
+    anchors.append({"perf_counter_ns": time.perf_counter_ns(), "unix_ns": 0})
     assert lives(of_this_process(clock_anchors=anchors)) is runs
     assert lives(of_this_process(clock_anchors=[])) is True
 
@@ -216,6 +218,26 @@ def test_a_call_of_which_a_record_tells_the_end_is_not_open(
     record = call._replace(**{"status": "ok", "end_ns": 860 * S, **ended})
     ring = ring_with(time.time_ns(), open_calls=[call], records=[record])
     assert len(standing(file, monkeypatch, ring)["open_calls"]) == is_open
+
+
+def test_the_ring_that_a_sidecar_names_is_read_if_it_is_of_the_run(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "ring"
+    path.touch(0o600)
+    states(file)
+    ring = ring_with(time.time_ns(), open_calls=[open_call(850 * S)])
+    monkeypatch.setattr(living, "read_ring", lambda descriptor: ring)
+    monkeypatch.setattr(living, "header_of", lambda *given: None)
+    found: Any = as_it_stands(of_this_process(ring_path=str(path)), file)
+    assert len(found["open_calls"]) == 1
+
+    def of_another_run(*given: object) -> None:
+        raise UntrustedFileError(path, "it is of another run")
+
+    monkeypatch.setattr(living, "header_of", of_another_run)
+    found = as_it_stands(of_this_process(ring_path=str(path)), file)
+    assert "open_calls" not in found
 
 
 def test_a_ring_that_cannot_be_read_says_nothing(file: Path, tmp_path: Path) -> None:
