@@ -60,8 +60,9 @@ def test_most_ranks_must_be_slower_by_enough_in_enough_steps_after_a_past(
     assert (all_slower(case_of(slower_from(at, factor, n_slower=n_slower))) is not None) == is_told
 
 
-def test_ranks_that_became_slower_little_by_little_are_told_in_all_steps() -> None:
-    self_ms = slower_from(0, 1.0) * np.linspace(1.0, 2.0, 100)[:, None]
+@pytest.mark.parametrize("times", [2.0, 3.0])  # of which the second would also pass for levels
+def test_ranks_that_became_slower_little_by_little_are_told_in_all_steps(times: float) -> None:
+    self_ms = slower_from(0, 1.0) * np.linspace(1.0, times, 100)[:, None]
     found = all_slower(case_of(self_ms))
     assert found is not None
     assert (found.slow_steps, found.window) == (100, "ongoing")

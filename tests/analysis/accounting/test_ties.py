@@ -1,0 +1,88 @@
+"""Who waits for whom where rows meet: the last that is needed, and senders that are held."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from account_rows import row, table
+
+from timing_logger.analysis.accounting.ties import NOBODY, Ties, needs_of, senders_are_held
+from timing_logger.analysis.collectives.messages import Messages
+from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.tables import opened
+
+Tie = tuple[int, int, bool, bool]
+"""The row, the meeting, whether it gives, and whether it needs."""
+
+
+def needs(ties: list[Tie], start_s: list[float]) -> list[tuple[float, int]]:
+    """Until when each row waited, -1 if that is unknown, and for which row."""
+    columns = [np.array(column, kind) for column, kind in zip(
+        zip(*ties, strict=True) if ties else [()] * 4, (np.int64, np.int64, bool, bool), strict=True
+    )]  # fmt: skip
+    found = needs_of(Ties._make(columns), np.array(start_s))
+    return list(zip(np.nan_to_num(found.until_s, nan=-1.0).tolist(), found.row.tolist(), strict=True))
+
+
+def test_a_row_waits_until_the_last_has_come_that_gives() -> None:
+    ties = [(0, 0, True, True), (1, 0, True, True), (2, 0, True, True), (3, 0, False, True)]
+    assert needs(ties, [1.0, 4.0, 2.0, 6.0]) == [(4.0, 1)] * 4
+
+
+def test_a_row_that_needs_nobody_goes_on_at_once_and_of_one_without_ties_nothing_is_known() -> None:
+    ties = [(0, 0, True, False), (1, 0, False, True), (2, 1, False, True)]
+    assert needs(ties, [5.0, 1.0, 3.0, 2.0]) == [(5.0, NOBODY), (5.0, 0), (3.0, NOBODY), (-1.0, NOBODY)]
+    assert needs([], [5.0]) == [(-1.0, NOBODY)]
+
+
+def test_a_row_of_several_meetings_waits_for_the_last_in_any_of_them() -> None:
+    ties = [(0, 0, False, True), (0, 1, False, True), (1, 0, True, False), (2, 1, True, False)]
+    assert needs(ties, [0.0, 9.0, 4.0])[0] == (9.0, 1)
+    assert needs(ties, [0.0, 4.0, 9.0])[0] == (9.0, 2)
+
+
+def held(*late_us: float, released: int | None = None, operations: tuple[str, ...] = ()) -> list[bool]:
+    """Tell of messages, whose receivers come so much later than their senders, whether these are held.
+
+    Senders leave when the receivers have come, but for as many of the last as are ``released`` at once.
+    """
+    rows, n = [], len(late_us)
+    for i, us in enumerate(late_us):
+        begin_ms, came_ms = 10.0 * i, 10.0 * i + us / 1e3
+        is_free = released is not None and i >= n - released
+        name = operations[i] if operations else "SEND"
+        rows.append(row(0, name, begin_ms, begin_ms + 0.001 if is_free else came_ms + 1.0, peer=1))
+        rows.append(row(1, "RECV", came_ms, came_ms + 1.0, peer=0))
+    frame = opened(table(*rows), COLUMNS_OF["account"])
+    start_s, end_s = (frame[name].to_numpy() for name in ("start_s", "end_s"))
+    every = np.arange(n)
+    return senders_are_held(frame, Messages(2 * every, 2 * every + 1), start_s, end_s).tolist()
+
+
+@pytest.mark.parametrize(("late_us", "is_held"), [(51.0, True), (49.0, False), (-500.0, False)])
+def test_a_receiver_shows_whether_its_sender_is_held_if_it_comes_50_us_later(
+    late_us: float, is_held: bool
+) -> None:
+    assert held(late_us) == [is_held]
+
+
+def test_a_sender_that_leaves_before_its_receiver_comes_is_free() -> None:
+    assert held(1000.0, released=1) == [False]
+
+
+@pytest.mark.parametrize(("n_free", "are_held"), [(1, True), (2, False), (3, False)])
+def test_senders_of_a_pair_are_held_if_more_than_half_of_them_are_seen_to_be(
+    n_free: int, are_held: bool
+) -> None:
+    assert held(*[1000.0] * 4, released=n_free) == [are_held] * 4
+
+
+def test_what_one_message_shows_is_so_for_others_of_its_pair_and_operation() -> None:
+    assert held(1000.0, -500.0) == [True, True]
+    assert held(1000.0, -500.0, operations=("SEND", "BSEND")) == [True, False]
+
+
+def test_no_messages_hold_nobody() -> None:
+    frame = opened(table(row(0, "SEND", 0.0, 1.0)), COLUMNS_OF["account"])
+    none = np.zeros(0, np.int64)
+    assert len(senders_are_held(frame, Messages(none, none), np.zeros(1), np.ones(1))) == 0
