@@ -178,11 +178,12 @@ def test_on_another_thread_nothing_is_held_back(number: int) -> None:
     def block() -> None:
         with interrupts_held_back():
             found.append(signal.getsignal(number))
+        found.append("left")
 
     thread = threading.Thread(target=block)
     thread.start()
     thread.join()
-    assert found == [before]
+    assert found == [before, "left"]
 
 
 # -- forks, and interpreters -----------------------------------------------------------------------------
