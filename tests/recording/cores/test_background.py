@@ -320,11 +320,14 @@ def test_the_size_of_a_message_may_be_unknown_to_all(bench: Bench) -> None:
 
 def test_an_open_wait_is_for_what_has_not_ended(bench: Bench) -> None:
     first, second = bench.begun(), bench.begun()
+    second.layer_name = "layer2"
     wait = bench.begin_wait((first, second))
     assert list(bench._caller.calls()) == [wait]
     first.end(None)
     (row,) = map(Record._make, wait.open_records("inflight"))
-    assert (row.operation, row.start_ns, row.end_ns, row.status) == ("WAIT", wait.start_ns, None, "inflight")
+    assert (row.operation, row.layer_name, row.start_ns, row.end_ns, row.status) == (
+        "WAIT", "layer2", wait.start_ns, None, "inflight",
+    )  # fmt: skip
 
 
 # -- a thread that is blocked until the end ---------------------------------------------------------------
