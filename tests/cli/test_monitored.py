@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import re
 import sys
+from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import warm
-from snapshots import BEGINS, ENDS
+from snapshots import BEGINS, ENDS, HANGS
 from timed_jobs import timed_warm, torchrun
 
 from timing_logger.cli import main
+from timing_logger.cli import monitored as cli_monitored
 from timing_logger.cli.monitored import JobMonitor
+from timing_logger.monitor import Settings
 from timing_logger.monitoring.events import event_of
 from timing_logger.monitoring.watched_run import WatchedRun
 
@@ -131,3 +136,121 @@ def test_what_is_for_a_monitor_needs_one(
 ) -> None:
     assert main(["run", "--log-dir", str(tmp_path), *option, "--", sys.executable, "-c", ""]) == 2
     assert f"{option[0]} is for what a monitor sees" in capsys.readouterr().err
+
+
+# -- what its process says -------------------------------------------------------------------------------
+
+
+def test_what_changes_is_said_to_be_so_now(capsys: pytest.CaptureFixture[str]) -> None:
+    event = event_of(BEGINS._replace(kind="changes"), WatchedRun())
+    JobMonitor().hear({"event": event})
+    assert f" now: {event['text']}" in capsys.readouterr().err
+
+
+def test_a_hang_stands_from_its_begin_to_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+    monitor, stands = JobMonitor(), []
+    hang = BEGINS._replace(verdict=HANGS)
+    for change in (BEGINS, hang, hang._replace(kind="changes"), hang._replace(kind="ends"), ENDS):
+        monitor.hear({"event": event_of(change, WatchedRun())})
+        stands.append(monitor.hang_stands)
+    assert stands == [False, True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("content", "said", "is_at_work"),
+    [
+        ({"said": "no webhook"}, "timing-logger: monitor: no webhook\n", True),
+        ({"ended": ""}, "", False),
+        ({"ended": "killed"}, "timing-logger: the monitor ended (killed); the job goes on without.\n", False),
+        ({}, "", True),
+    ],
+)
+def test_what_goes_wrong_is_said_and_only_what_ended_is_no_longer_at_work(
+    content: dict[str, str], said: str, is_at_work: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monitor = JobMonitor()
+    monitor.hear(content)
+    assert (capsys.readouterr().err, monitor.is_at_work) == (said, is_at_work)
+
+
+# -- around the job --------------------------------------------------------------------------------------
+
+
+class Process:
+    """Stands for the process of a monitor, and keeps what becomes of it."""
+
+    started: list[Process]
+
+    def __init__(self, settings: Settings, hear: Callable[..., object]) -> None:
+        self.settings, self.grace_s = settings, 0.0
+        self.started.append(self)
+
+    def close(self, grace_s: float) -> None:
+        self.grace_s = grace_s
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Process]:
+    found: list[Process] = []
+    monkeypatch.setattr(Process, "started", found, raising=False)
+    monkeypatch.setattr(cli_monitored, "MonitorProcess", Process)
+    for name in ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", "MPI_LOCALRANKID", "PMI_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    return found
+
+
+def asked(**options: Any) -> Namespace:
+    plain = {"monitor": True, "monitor_every": 3.0, "webhook": None, "prometheus": None}
+    return Namespace(**{**plain, **options})
+
+
+def test_without_being_asked_nobody_monitors(started: list[Process], tmp_path: Path) -> None:
+    with cli_monitored.monitored(asked(monitor=False), tmp_path) as monitor:
+        assert monitor is None
+    assert started == []
+
+
+def test_the_monitor_looks_as_often_as_asked_and_is_waited_for_at_the_end(
+    started: list[Process], tmp_path: Path
+) -> None:
+    options = asked(webhook="https://a.example", prometheus=9400)
+    with pytest.raises(RuntimeError), cli_monitored.monitored(options, tmp_path):
+        raise RuntimeError  # of the job
+    (process,) = started
+    assert (process.settings.log_dir, process.settings.every_s) == (str(tmp_path), 3.0)
+    assert [one["kind"] for one in process.settings.show_in] == ["prometheus"]
+    assert [one["url"] for one in process.settings.webhooks] == ["https://a.example"]
+    assert process.grace_s == 15.0
+
+
+def test_nobody_is_told_unless_that_is_asked(started: list[Process], tmp_path: Path) -> None:
+    with cli_monitored.monitored(asked(), tmp_path):
+        pass
+    assert (list(started[0].settings.webhooks), list(started[0].settings.show_in)) == ([], [])
+
+
+def test_of_several_runs_on_a_host_the_first_has_the_monitor(
+    started: list[Process], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for local_rank, n_started in (("1", 0), ("0", 1)):
+        monkeypatch.setenv("LOCAL_RANK", local_rank)
+        with cli_monitored.monitored(asked(), tmp_path) as monitor:
+            assert monitor is not None
+            assert monitor.is_at_work
+        assert len(started) == n_started
+
+
+def test_a_monitor_that_cannot_be_started_is_said_and_the_job_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object) -> Process:
+        raise OSError("no memory")
+
+    monkeypatch.setattr(cli_monitored, "MonitorProcess", fails)
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    with cli_monitored.monitored(asked(), tmp_path) as monitor:
+        assert monitor is not None
+        assert not monitor.is_at_work
+    assert capsys.readouterr().err == (
+        "timing-logger: the job cannot be judged while it goes on: no memory\n"
+    )
