@@ -22,6 +22,7 @@ QUICK, SLOW = "not slow", "slow"
 KEPT = {
     "analysis": "analysis/test_analysis_of_known_runs.py",
     "cli": "cli/test_questions_of_known_folders.py",
+    "comparison": "cli/test_questions_of_known_folders.py",
     "report": "cli/test_questions_of_known_folders.py",
 }
 """The tests of whole answers, by the folder of what they answer with."""
