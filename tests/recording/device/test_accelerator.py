@@ -212,6 +212,42 @@ def test_a_stream_that_cannot_say_whether_it_is_captured_is_made_current_to_ask(
     assert accelerator.look_at(newer) == (True, 2)
 
 
+def test_a_handle_of_0_is_the_default_stream_and_any_other_one_that_other_code_made() -> None:
+    torch = StandInTorch()
+    torch.cuda.default_stream = lambda index: f"default of {index}"
+    torch.cuda.ExternalStream = lambda handle, device: f"{handle} of {device}"
+    accelerator = Accelerator(torch, "cuda")
+    assert accelerator.stream_of_handle(0, 3) == "default of 3"
+    assert accelerator.stream_of_handle(9, 3) == "9 of 3"
+
+
+def test_events_tell_times_and_streams_of_ours_come_first() -> None:
+    torch, made = StandInTorch("xpu"), []
+    torch.Event = lambda kind, enable_timing: made.append((kind, enable_timing))
+    torch.Stream = lambda device, priority: made.append((device, priority))
+    accelerator = Accelerator(torch, "xpu")
+    accelerator.new_event()
+    accelerator.new_stream(3)
+    assert made == [("xpu", True), ("xpu:3", -1)]
+
+
+def test_a_torch_that_cannot_say_it_captures_nothing_and_has_a_context_everywhere() -> None:
+    torch = StandInTorch()
+    del torch.cuda.is_current_stream_capturing
+    torch.cuda.device_count = lambda: 2
+    accelerator = Accelerator(torch, "cuda")
+    assert (accelerator.is_capturing(), accelerator.used_devices()) == (False, [0, 1])
+
+
+def test_a_forked_child_cannot_use_the_device_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = StandInTorch()
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    assert find_accelerator() is not None
+    torch.initialized = False
+    accelerator._forget()
+    assert find_accelerator() is None
+
+
 # -- what the allocator counts -------------------------------------------------------------------------
 
 
