@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from timing_logger.errors import NotImportableError
-from timing_logger.importing.inspector_facts import BEFORE_S, Facts, Naming
+from timing_logger.importing.inspector_facts import Facts, Naming
 from timing_logger.importing.inspector_records import OPERATIONS, Communicator, Operation, Process
 
 WORLD, PAIR = Communicator("0xab", "", 4), Communicator("0xcd", "", 2)
 A, B, C = Process("node1", 10), Process("node1", 11), Process("node2", 5)
+BEFORE_S = 1_000_000  # eleven days: operations of other hosts may be earlier than the first that is read
 NAMES = list(OPERATIONS)
 PLAIN = Naming([WORLD, PAIR], 0, {A: (0,), B: (1, 2)}, frozenset({1}), True, False, 0)
 
