@@ -94,6 +94,14 @@ def test_what_one_rank_has_while_all_are_slower_is_no_cause(counters: Any) -> No
     assert sought is not None
 
 
+def test_what_a_counter_shows_in_other_stretches_too_does_not_count(counters: Any) -> None:
+    counters(seen_of([WAIT], 0.2 + shows()))
+    cause, _ = cause_together(all_slower(), np.flatnonzero(IS_SLOW), HOST)
+    assert cause is not None
+    assert (cause.slow_with, cause.other_with) == (IS_SLOW.sum(), 0)
+    assert (cause.in_slow, cause.in_others) == pytest.approx((500.0, 200.0))
+
+
 def test_recorded_steps_stand_for_the_others_in_their_stretch(counters: Any) -> None:
     counters(seen_of([WAIT], shows(0.6)))
     cause, _ = cause_together(all_slower(recorded_every=2), np.flatnonzero(IS_SLOW), HOST)
@@ -193,6 +201,14 @@ def test_what_other_ranks_have_then_is_no_cause(counters: Any) -> None:
     cause, sought = cause_in_turn(in_turn(), LOST_MS, HOST)
     assert cause is None
     assert sought is not None
+
+
+def test_what_all_ranks_do_and_have_at_once_does_not_count(counters: Any) -> None:
+    together = np.random.default_rng(7).uniform(size=(2, N, 1))
+    counters(seen_of([WAIT], (LATE + together[0])[None]))
+    cause, _ = cause_in_turn(run(500.0 + 1e3 * (LATE + together[1])), LOST_MS, HOST)
+    assert cause is not None
+    assert cause.covered_share == pytest.approx(1.0)
 
 
 def test_ranks_are_late_against_their_role(counters: Any) -> None:
