@@ -294,13 +294,14 @@ class FastChannel(RingChannel):
 
 @pytest.mark.parametrize(
     ("waiting", "written", "catch_ups"),
-    [(8192, 8000, []), (8193, 8193, [8193]), (20000, 10000, [20000, 10000]), (8193, 0, [8193])],
+    [(80, 78, []), (81, 81, [81]), (200, 100, [200, 100]), (81, 0, [81])],
 )
 def test_more_records_than_are_taken_at_once_are_written_without_the_interpreter(
     parts: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     waiting: int, written: int, catch_ups: list[int],
 ) -> None:  # fmt: skip
-    parts.channel = FastChannel(30000, written)
+    monkeypatch.setattr(flusher_module, "MOST_AT_ONCE", 80)
+    parts.channel = FastChannel(300, written)
     file = CsvSink(tmp_path, 0)
     flusher = new(parts, file)
     monkeypatch.setattr(flusher._delivery, "catch_up", parts.channel.catch_up)
@@ -312,15 +313,16 @@ def test_more_records_than_are_taken_at_once_are_written_without_the_interpreter
 
 
 def test_a_further_sink_gets_what_is_taken_and_nothing_is_written_past_it(
-    parts: SimpleNamespace, tmp_path: Path
+    parts: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parts.channel = FastChannel(30000, 10000)
+    monkeypatch.setattr(flusher_module, "MOST_AT_ONCE", 80)
+    parts.channel = FastChannel(3000, 1000)
     sink, file = Batches(), CsvSink(tmp_path, 0)
     flusher = new(parts, file, sink)
-    for _ in range(8193):
+    for _ in range(1025):
         parts.channel.put(record())
     assert flusher.flush(1)
-    assert sink.sizes == [1024] * 8 + [1]
+    assert sink.sizes == [1024, 1]
     file.close()
 
 

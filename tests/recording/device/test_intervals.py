@@ -139,7 +139,8 @@ def test_after_a_failure_an_interval_is_lost_without_a_look(
     scripted_device.failed = FAILURE
     scripted_device.looks_fail_with = RuntimeError("looked at")
     interval = opened()
-    assert (interval.lost, interval.stream, scripted_device.asks) == (True, None, [])
+    assert (interval.device, interval.lost, interval.stream) == (on, True, None)
+    assert scripted_device.asks == []
     interval.end()
     assert (interval.ended, scripted_device.asks) == (True, [])
 
@@ -161,7 +162,7 @@ def test_a_look_that_fails_is_about_a_capture_or_a_failure_or_leaves_the_host(
     assert on.captured.value == captured
     assert scripted_device.failed == (f"RuntimeError({said!r})" if found is DeviceInterval else "")
     if isinstance(interval, DeviceInterval):
-        assert interval.lost
+        assert (interval.device, interval.lost) == (on, True)
 
 
 class OutOfTime(RuntimeError):
