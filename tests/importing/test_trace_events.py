@@ -36,7 +36,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "trace.json"
 
 
-@pytest.fixture(params=[1, 64, 2**22], ids=lambda n_bytes: f"blocks of {n_bytes}")
+@pytest.fixture(params=[1, 2**22], ids=lambda n_bytes: f"blocks of {n_bytes}")
 def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A trace is read in blocks of so many bytes."""
     monkeypatch.setattr(trace_events, "_BLOCK_BYTES", request.param)
