@@ -18,7 +18,7 @@ from slow import slow
 Results = list[dict[str, Any]]
 
 
-PROGRAMS = ["communicator.py", "collective_sizes.py", "untimed_methods.py"]
+PROGRAMS = ["communicator.py", "collective_sizes.py", "untimed_methods.py", "parts.py"]
 if find_spec("torch"):  # a tensor is a buffer, too
     PROGRAMS.append("sizes.py")
 
@@ -65,6 +65,14 @@ def test_collectives_send_what_their_definition_says() -> None:
         for name, seen in rank.items():
             assert seen["operations"] == [name.split()[0].upper()]
             assert seen["peers"] == [1 if seen["operations"][0] in rooted else None]
+
+
+@pytest.mark.parametrize("part", ["names", "arguments", "subclasses", "sizes", "handles"])
+def test_a_part_answers_as_it_says_on_every_rank(part: str) -> None:
+    for rank in on_three_ranks()["parts.py"]:
+        assert {name: got for name, (got, _) in rank[part].items()} == {
+            name: expected for name, (_, expected) in rank[part].items()
+        }
 
 
 LOCAL = {
