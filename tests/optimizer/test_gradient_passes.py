@@ -140,8 +140,9 @@ def test_a_suspended_backward_reduces_nothing_and_the_step_reduces_all(job: Job)
     job.passes.finish()
     assert job.ranks.sent == [[4, 4, 1, 0, 0], [2, 1, 0, 0]]
     job.passes.forget()
+    before = dict(job.passes._launches)
     job.backward()
-    assert len(job.passes._launches) == 2
+    assert all(launch is not before[place] for place, launch in job.passes._launches.items())
 
 
 def test_a_suspended_backward_after_a_reduced_one_is_reduced_with_it(job: Job) -> None:
@@ -156,8 +157,7 @@ def test_an_error_ends_a_suspension(job: Job) -> None:
     with pytest.raises(MemoryError), job.passes.suspended():
         raise MemoryError
     job.backward()
-    job.passes.finish()
-    assert len(job.ranks.sent) == 2
+    assert len(job.passes._launches) == 2
 
 
 def test_without_hooks_a_backward_launches_nothing(job: Job) -> None:
@@ -223,7 +223,9 @@ def test_a_gradient_that_was_changed_after_backward_is_refused_and_the_others_he
     for _ in range(2):
         with pytest.raises(ReductionError, match="the gradient of 'w' was changed after backward"):
             job.passes.finish()
+    before = dict(job.passes._launches)
     job.backward()
+    assert job.passes._launches == before
     assert job.travelled() == [LAST, FIRST, NEWS]
     assert job.gradients[0] == [8]
 
