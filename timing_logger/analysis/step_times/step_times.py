@@ -149,7 +149,7 @@ class StepTimes:
         self_ms = self.self_ms - paused_ms
         return replace(
             self, operation_ms=operation_ms, self_ms=np.where(self_ms > 0, self_ms, np.nan),
-            gap_ms=np.maximum(self.gap_ms - self.in_gaps_ms[operation], 0.0),
+            gap_ms=np.maximum(self.gap_ms - np.where(is_first, 0.0, self.in_gaps_ms[operation]), 0.0),
         )  # fmt: skip
 
     @property
