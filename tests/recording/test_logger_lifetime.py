@@ -276,3 +276,23 @@ def test_a_logger_that_writes_is_refused_in_a_sub_interpreter(
         TimingLogger(0, tmp_path)
     assert list(tmp_path.iterdir()) == []
     off()
+
+
+@pytest.mark.parametrize(("counters", "stacks"), [(False, False), (True, False), (False, True)])
+def test_files_beside_the_timing_file_are_begun_if_they_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counters: bool, stacks: bool
+) -> None:
+    done: list[str] = []
+
+    def sampler(name: str) -> Any:
+        def start(*_: Any) -> SimpleNamespace:
+            done.append(f"{name} begins")
+            return SimpleNamespace(close=lambda timeout_s: done.append(f"{name} ends"), info=lambda: None)
+
+        return start
+
+    monkeypatch.setattr("timing_logger.recording.host.start.start_counting", sampler("host"))
+    monkeypatch.setattr("timing_logger.recording.stacks.sampler.start_sampling", sampler("stacks"))
+    TimingLogger(0, tmp_path, host_counters=counters, stack_samples=stacks).close()
+    begun = ["host"] * counters + ["stacks"] * stacks
+    assert done == [f"{name} {what}" for name in begun for what in ("begins", "ends")]
