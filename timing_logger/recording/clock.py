@@ -44,5 +44,5 @@ class WallClock:
         anchor = read_anchor()
         if abs(anchor.wall_offset_ns - self.anchors[-1].wall_offset_ns) > _STEP_NS + anchor.uncertainty_ns:
             self.anchors.append(anchor)
-            del self.anchors[1 : len(self.anchors) - _MAX_ANCHORS + 1]
+            del self.anchors[1 : max(1, len(self.anchors) - _MAX_ANCHORS + 1)]
         return self.anchors[-1].wall_offset_ns
