@@ -92,6 +92,7 @@ def test_what_fills_a_chunk_to_the_last_byte_is_in_one(monkeypatch: pytest.Monke
 
 
 def test_a_chunk_is_sent_in_pieces_that_every_mpi_can_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _broadcast._MAX_COUNT < 2**31
     monkeypatch.setattr(_broadcast, "_MAX_COUNT", 8)
     ranks = PlayedRanks(rank=1)
     ranks.of_rank_0 = [content(1, 2), content(3)]
