@@ -285,6 +285,7 @@ def shaped(shapes: bytes, types: bytes) -> Args:
         (shaped(b"[[0]]", b'["double"]'), 0),
         (shaped(b"[[2], [3]]", b'["float", "unheard"]'), None),
         (shaped(b"", b'["float"]'), None),
+        (shaped(b"[[2]]", b""), None),
         (shaped(b"[[-2]]", b'["float"]'), None),
         (shaped(b"[[1.5]]", b'["float"]'), None),
         (shaped(b'[["a"]]', b'["float"]'), None),

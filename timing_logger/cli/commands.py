@@ -84,7 +84,8 @@ def convert(arguments: Namespace) -> Answer:
         converted = convert(arguments.logdir, arguments.to, output, progress=progress_callback("writing"))
     files = "1 file" if len(converted.files) == 1 else f"{len(converted.files)} files"
     per_row = converted.bytes / converted.rows if converted.rows else 0.0
-    return Answer(f"{output}: {converted.rows} rows in {files}, {per_row:.1f} bytes a row.\n")
+    rows = "1 row" if converted.rows == 1 else f"{converted.rows} rows"
+    return Answer(f"{output}: {rows} in {files}, {per_row:.1f} bytes a row.\n")
 
 
 def recover(arguments: Namespace) -> Answer:

@@ -229,10 +229,10 @@ def _carried_out(name: str, call: Call, ran: Ran) -> Operation:
 
 def _bytes_of_shapes(args: Args | None) -> int | None:
     """Return the bytes of the tensors of an operation, where the profiler recorded shapes."""
-    if args is None or not bytes(args.shapes):
+    if args is None or not (bytes(args.shapes) and bytes(args.types)):
         return None
     try:
-        shapes, types = json.loads(bytes(args.shapes)), json.loads(bytes(args.types) or b"[]")
+        shapes, types = json.loads(bytes(args.shapes)), json.loads(bytes(args.types))
         tensors = [(shape, bytes_of_type(kind)) for shape, kind in zip(shapes, types, strict=False) if kind]
         total = sum(math.prod(shape) * each for shape, each in tensors if each)
     except (ValueError, TypeError, RecursionError, OverflowError):

@@ -97,9 +97,10 @@ def test_the_worst_that_is_known_of_clocks_is_shown() -> None:
     ]
 
 
-def test_of_clocks_of_which_nothing_is_known_that_is_said() -> None:
-    found = found_of(file_of(0, clock=None, sidecar={"host": "node1"}))
-    assert clocks_table(found).rows == [["rank 0, run 1", "node1", "-", "-", "-", "-"]]
+@pytest.mark.parametrize(("sidecar", "host"), [({"host": "node1"}, "node1"), ({}, "-")])
+def test_of_clocks_of_which_nothing_is_known_that_is_said(sidecar: dict[str, Any], host: str) -> None:
+    found = found_of(file_of(0, clock=None, sidecar=sidecar))
+    assert clocks_table(found).rows == [["rank 0, run 1", host, "-", "-", "-", "-"]]
 
 
 @pytest.mark.parametrize(("is_many", "order"), [(False, [0, 1, 2]), (True, [1, 2, 0])])

@@ -77,7 +77,7 @@ def _clock_row(file: File, sidecar: SidecarContent) -> list[str]:
     uncertainty_s = clock.get("uncertainty_s")
     return [
         f"rank {file['rank']}, run {file['incarnation']}",
-        escape_text(str(sidecar.get("host") or UNKNOWN)),
+        escape_text(str(sidecar.get("host") or "")) or UNKNOWN,
         str(clock.get("alignment") or UNKNOWN),
         UNKNOWN if uncertainty_s is None else f"{1e6 * uncertainty_s:.1f}",
         _microseconds(anchors),
