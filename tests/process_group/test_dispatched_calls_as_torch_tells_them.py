@@ -1,4 +1,4 @@
-"""What becomes of a call that torch's hooks tell of: its row, its number and its end, without such a torch."""
+"""What becomes of a call that torch's hooks tell of, without such a torch: its row, its number, its end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from timing_logger import TimingLogger
 from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink
 
-Name = enum.Enum("Name", [*_dispatched_calls._METHOD_NAMES, "SOMETHING_ELSE"])  # as torch's HookOpName
+NAMES: Any = [*_dispatched_calls._METHOD_NAMES, "SOMETHING_ELSE"]
+Name: Any = enum.Enum("Name", NAMES)  # as torch's HookOpName
 
 
 class Group:
@@ -57,12 +58,13 @@ class Work(dist.Work):
 
     def __init__(self, *, has_future: bool = True, is_done: bool = True) -> None:
         super().__init__()
-        self.future: Any = torch.futures.Future() if has_future else None
-        if is_done and has_future:
+        self.future: torch.futures.Future[Any] = torch.futures.Future()
+        self._has_future = has_future
+        if is_done:
             self.future.set_result([])
 
     def get_future(self) -> Any:
-        if self.future is None:
+        if not self._has_future:
             raise RuntimeError("not implemented")
         return self.future
 
@@ -70,8 +72,8 @@ class Work(dist.Work):
 class Told:
     """A group whose hooks are called as torch calls them."""
 
-    def __init__(self, logger: TimingLogger, sink: MemorySink) -> None:
-        self.group: Any = Group()
+    def __init__(self, logger: TimingLogger, sink: MemorySink, group: Any) -> None:
+        self.group = group
         self.logger, self._sink = logger, sink
         self.timing = GroupTiming(self.group, logger, {"cpu": "gloo"})
         DispatchedCalls(self.timing).observe(self.group)
@@ -106,7 +108,7 @@ class Told:
 @pytest.fixture
 def told(logger: TimingLogger, sink: MemorySink, monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
     monkeypatch.setattr(c10d_in_c, "HookOpName", Name, raising=False)
-    yield Told(logger, sink)
+    yield Told(logger, sink, Group())
     logger.close()
 
 
