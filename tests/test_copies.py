@@ -13,6 +13,7 @@ import torch
 from scripted_device import ScriptedAccelerator
 from torch import Tensor
 
+from allreduce_instrumentation import copies
 from allreduce_instrumentation.allreducers import _timed_compressor
 from allreduce_instrumentation.compressors import FP16, NoCompression, TopK
 from allreduce_instrumentation.copies import copy_to_device, copy_to_host
@@ -189,6 +190,60 @@ def test_a_device_that_cannot_be_asked_is_timed_by_the_host(
 def test_without_a_row_no_mark_is_made(script: list[str]) -> None:
     copy_to_host(on_device(script, [1.0]))
     assert script == ["allocate pageable on cpu", "copy"]
+
+
+def test_the_way_from_a_device_to_the_host_has_a_function_of_its_own(script: list[str]) -> None:
+    with pytest.raises(ConfigurationError, match="device is the host, and tensor is on cuda:0: use copy_to"):
+        copy_to_device(on_device(script, [1.0]), "cpu")
+    assert script == []
+
+
+@pytest.mark.parametrize(
+    ("options", "steps"),
+    [
+        ({}, ["allocate pageable on cpu", "copy"]),
+        ({"non_blocking": True}, ["allocate pinned on cpu", "queue the copy"]),
+        ({"pin_memory": True}, ["allocate pinned on cpu", "copy"]),
+        ({"pin_memory": False}, ["allocate pageable on cpu", "copy"]),
+    ],
+)
+def test_memory_is_pinned_where_it_is_asked_for_or_the_copy_does_not_block(
+    script: list[str], options: dict[str, Any], steps: list[str]
+) -> None:
+    copy_to_host(on_device(script, [1.0]), **options)
+    assert script == steps
+
+
+def test_a_copy_that_does_not_block_goes_to_no_memory_that_is_not_pinned(script: list[str]) -> None:
+    there = on_device(script, [1.0])
+    with pytest.raises(ConfigurationError, match="needs pinned memory, and out is not pinned"):
+        copy_to_host(there, out=torch.zeros(1), non_blocking=True)
+    assert script == []
+    assert copy_to_host(there, out=torch.zeros(1)).tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("device", "found"), [("cuda", "cuda:1"), ("cuda:3", "cuda:3"), ("cpu:0", "cpu"), ("meta", "meta")]
+)
+def test_a_device_without_a_number_is_the_current_one(
+    device: str, found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
+    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 1)
+    assert copies._device(device) == torch.device(found)
+
+
+@pytest.mark.parametrize(("is_available", "has"), [(True, "xpu"), (False, "no accelerator")])
+def test_a_device_of_another_kind_than_this_processs_is_refused(
+    is_available: bool, has: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # a build names its accelerator where there is neither a device nor a driver, too
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: is_available)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("xpu"))
+    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 0)
+    with pytest.raises(ConfigurationError, match=f"device is 'cuda', and this process has {has}"):
+        copies._device("cuda")
 
 
 @pytest.mark.parametrize(("device", "clock"), [("cuda:0", "device"), ("cpu", "host")])

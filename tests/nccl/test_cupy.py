@@ -119,6 +119,16 @@ def test_each_method_is_a_row_on_the_clock_of_the_device(
     assert row.stream.endswith(f"/{STREAM}")
 
 
+def test_bytes_follow_from_the_number_of_the_type_in_nccls_header(
+    comm: Any, logger: TimingLogger, sink: MemorySink
+) -> None:
+    # int8 uint8, int32 uint32, int64 uint64, float16 float32 float64, bfloat16, and two floats of 8 bits
+    for datatype in range(12):
+        comm.send(1, 10, datatype, 2, STREAM)
+    found = [row.message_size_bytes for row in rows(logger, sink)]
+    assert found == [10, 10, 40, 40, 80, 80, 20, 40, 80, 20, 10, 10]
+
+
 def test_cupy_gets_the_arguments_as_they_are(comm: Any) -> None:
     comm.allReduce(1, 2, 8, FLOAT32, SUM, STREAM)
     assert comm.asked == [("allReduce", (1, 2, 8, FLOAT32, SUM, STREAM))]

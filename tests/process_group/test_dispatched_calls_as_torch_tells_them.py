@@ -21,7 +21,8 @@ from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink
 
 NAMES: Any = [*_dispatched_calls._METHOD_NAMES, "SOMETHING_ELSE"]
-Name: Any = enum.Enum("Name", NAMES)  # as torch's HookOpName
+_made: Any = enum.Enum
+Name = _made("Name", NAMES)  # as torch's HookOpName
 
 
 class Group:
