@@ -149,6 +149,93 @@ def test_amd_states_what_it_knows_and_leaves_out_what_is_not_available(
     }  # fmt: skip
 
 
+def test_of_several_devices_of_amd_the_worst_value_or_the_sum_is_stated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kinds: list[object] = []
+    smi = SimpleNamespace(
+        AmdSmiException=NVMLError,
+        AmdSmiClkType=SimpleNamespace(GFX=0),
+        AmdSmiTemperatureType=SimpleNamespace(HOTSPOT=1),
+        AmdSmiTemperatureMetric=SimpleNamespace(CURRENT=0),
+        amdsmi_init=lambda: kinds.append("begun"),
+        amdsmi_get_processor_handles=lambda: [0, 1],
+        amdsmi_get_clock_info=lambda of, kind: {"clk": (2100, 1300)[of]},
+        amdsmi_get_temp_metric=lambda of, kind, metric: (55, 80)[of],
+        amdsmi_get_power_info=lambda of: {"current_socket_power": (400, 500)[of], "average_socket_power": 1},
+        amdsmi_get_gpu_metrics_info=lambda of: {"throttle_status": (1, 4)[of]},
+        amdsmi_get_gpu_total_ecc_count=lambda of: {"correctable_count": 2, "uncorrectable_count": of},
+        amdsmi_get_pcie_info=lambda of: {"pcie_metric": {"pcie_width": (16, 8)[of]}},
+    )
+    monkeypatch.setitem(sys.modules, "amdsmi", smi)
+    used = ["0", "1", "2", "GPU-of-another-library"]  # the host has two, and they have no such names
+    counted: list[int] = []
+    devices_of_amd = AmdDevices(lambda n_devices: (counted.append(n_devices), used)[1])
+    assert devices_of_amd.read() == {
+        "gpu_sm_mhz": 1300, "gpu_throttle_bits": 5, "gpu_temperature_c": 80, "gpu_power_w": 900,
+        "gpu_ecc_corrected": 4, "gpu_ecc_uncorrected": 1, "gpu_pcie_width": 8,
+    }  # fmt: skip
+    assert (kinds, counted) == (["begun"], [2])
+    used.clear()
+    assert devices_of_amd.read() == {}
+
+
+def test_a_device_is_watched_for_errors_once_and_anew_when_others_are_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watched: list[tuple[int, int]] = []
+    nvml, used = stand_in_for_nvml([]), ["0"]
+    nvml.nvmlDeviceRegisterEvents = lambda of, kinds, events: watched.append((of, kinds))
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    nvidia = NvidiaDevices(lambda n_devices: list(used))
+    nvidia.read()
+    nvidia.read()
+    assert watched == [(0, 8)]
+    used.append("1")
+    nvidia.read()
+    assert watched == [(0, 8), (0, 8), (1, 8)]
+
+
+def test_a_driver_that_notes_no_errors_states_all_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(of: int, kinds: int, events: object) -> None:
+        raise NVMLError("Not Supported")
+
+    nvml = stand_in_for_nvml([79])
+    nvml.nvmlDeviceRegisterEvents = refuse
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    found = NvidiaDevices(lambda n_devices: ["1"]).read()
+    assert found["gpu_temperature_c"] == 90
+    assert "gpu_xid" not in found
+
+
+def test_errors_that_never_end_are_asked_for_sixteen_times_at_a_reading(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", stand_in_for_nvml(list(range(1, 40))))
+    nvidia = NvidiaDevices(lambda n_devices: ["1"])
+    assert (nvidia.read()["gpu_xid"], nvidia.read()["gpu_xid"]) == (16, 32)
+
+
+def test_the_allocator_states_what_it_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "allocator_counters", lambda: {"num_alloc_retries": 3, "other": 1})
+    assert devices._allocator() == {"gpu_alloc_retries": 3}
+    monkeypatch.setattr(devices, "allocator_counters", lambda: {"num_ooms": 2})
+    assert devices._allocator() == {"gpu_alloc_failures": 2}
+
+
+def test_the_first_library_that_works_is_read_and_else_all_reasons_are_said() -> None:
+    def fails_with(error: Exception) -> Any:
+        def reader() -> Any:
+            raise error
+
+        return reader
+
+    no_driver, too_old = fails_with(NVMLError("no driver")), fails_with(OSError("too old"))
+    assert devices._first_that_works([no_driver, lambda: dict, too_old]) is dict
+    with pytest.raises(apart.UnavailableError, match=r"^no driver; too old$"):
+        devices._first_that_works([no_driver, too_old])
+
+
 @pytest.fixture
 def none_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "find_spec", lambda name: None)

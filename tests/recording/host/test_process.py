@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import resource
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from kernel_files import KernelFiles, read
 
 from timing_logger.recording.cores.chosen import SmallFiles
 from timing_logger.recording.host.files import Roots
-from timing_logger.recording.host.process import Threads, process_sources
+from timing_logger.recording.host.process import Threads, Usage, process_sources
 
 ME = str(os.getpid())
 
@@ -119,3 +122,52 @@ def test_what_this_process_wrote_to_a_disk_is_counted(tmp_path: Path) -> None:
     if os.statvfs(tmp_path).f_fsid == os.statvfs("/dev/shm").f_fsid:
         pytest.skip("the folder for temporary files is in memory")
     assert 10_000 <= read(sources)["process_written_kb"] - before["process_written_kb"] < 20_000
+
+
+def test_bytes_of_disks_are_in_kilobytes_and_not_those_of_calls(kernel: KernelFiles) -> None:
+    kernel.write("proc/self/io", "rchar: 9000000\nwchar: 8000000\nread_bytes: 5999\nwrite_bytes: 7000\n")
+    found = read(process_sources(kernel.roots))
+    assert (found["process_read_kb"], found["process_written_kb"]) == (5, 7)
+
+
+def test_a_kernel_that_counts_no_writes_states_what_was_read(kernel: KernelFiles) -> None:
+    kernel.write("proc/self/io", "read_bytes: 5000\n")
+    found = read(process_sources(kernel.roots))
+    assert found["process_read_kb"] == 5
+    assert "process_written_kb" not in found
+
+
+def test_the_use_of_the_process_is_in_microseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    used = SimpleNamespace(ru_nivcsw=4, ru_nvcsw=90, ru_majflt=2, ru_minflt=70)
+    asked: list[int] = []
+    monkeypatch.setattr(resource, "getrusage", lambda who: (asked.append(who), used)[1])
+    monkeypatch.setattr(time, "process_time_ns", lambda: 12_345_678)
+    assert read(Usage()) == {"process_cpu_us": 12_345, "involuntary_switches": 4, "major_faults": 2}
+    assert asked == [resource.RUSAGE_SELF]
+
+
+def test_the_first_reading_looks_at_all_threads_and_a_later_one_at_ten(kernel: KernelFiles) -> None:
+    set_waits(kernel, main=0, **{f"_9{number:05}": 5 for number in range(29)})
+    source = Threads(kernel.roots)
+    assert len(source.paths()) == 1 + 30
+    source.values(SmallFiles().read([str(kernel.roots.proc / "self" / "stat"), *[""] * 30]))
+    assert len(source.paths()) in (1 + 9, 1 + 10)  # the main thread may be among the others, too
+
+
+def test_the_seven_threads_that_waited_most_are_looked_at_again(kernel: KernelFiles) -> None:
+    waits_us = {f"_9{number:05}": 10 + number for number in range(40)}
+    set_waits(kernel, main=0, **waits_us)
+    source = Threads(kernel.roots)
+    waits(source)
+    again = {path.rpartition("/task/")[2].partition("/")[0] for path in source.paths()[1:9]}
+    assert again == {ME, *(f"9{number:05}" for number in range(33, 40))}
+
+
+def test_a_thread_that_has_not_waited_more_is_none_of_the_busy_ones(kernel: KernelFiles) -> None:
+    set_waits(kernel, main=3, _900001=5)
+    source = Threads(kernel.roots)
+    waits(source)
+    assert source._busy == [ME, "900001"]
+    set_waits(kernel, main=3, _900001=6)
+    waits(source)
+    assert source._busy == ["900001"]

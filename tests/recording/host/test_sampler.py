@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from limits import LIMIT_S
@@ -15,6 +16,8 @@ from timing_logger import TimingLogger, read_host_counters
 from timing_logger.files_beside import HOST
 from timing_logger.host_counters import HEADER, NAMES
 from timing_logger.recording.file_beside import FileBeside
+from timing_logger.recording.host import sampler as sampler_module
+from timing_logger.recording.host.apart import Apart
 from timing_logger.recording.host.files import Parsed
 from timing_logger.recording.host.sampler import HostSampler, line
 from timing_logger.recording.mailbox import Mailbox
@@ -203,6 +206,98 @@ def test_what_cannot_be_seen_is_stated_with_its_reason(host_file: FileBeside, tm
         Unseen(["steal_us"], f"not stated in {silent}"),
         Unseen(["gpu_xid"], "there is no device"),
     ]
+
+
+def begun(sampler: HostSampler) -> None:
+    """End the thread, and read once as it does at its start: from now on the test is the thread."""
+    sampler.close(LIMIT_S)
+    sampler._begin()
+
+
+class Told:
+    """A source with a file, which states what the test says."""
+
+    counters = ("cpu_mhz",)
+    why = ""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.stated = path, {"cpu_mhz": 5}
+
+    def paths(self) -> Sequence[str]:
+        return [str(self.path)]
+
+    def values(self, texts: Sequence[bytes]) -> Mapping[str, float]:
+        return self.stated
+
+
+@pytest.mark.parametrize("at_first", [{}, {"cpu_mhz": 5}])
+def test_a_source_whose_files_state_nothing_at_first_is_not_read_again(
+    host_file: FileBeside, tmp_path: Path, at_first: dict[str, int]
+) -> None:
+    source = Told(tmp_path / "file")
+    source.stated = at_first
+    sampler = HostSampler(lambda: [source], host_file, interval_s=LIMIT_S)
+    begun(sampler)
+    source.stated = {"cpu_mhz": 6}
+    assert sampler._values() == ({"cpu_mhz": 6} if at_first else {})
+
+
+def test_what_begins_to_be_stated_later_is_unseen_no_more(host_file: FileBeside) -> None:
+    stated: dict[str, float] = {}
+    source = Parsed(["gpu_power_w", "gpu_xid"], [], lambda texts: dict(stated), "not in use")
+    sampler = HostSampler(lambda: [source], host_file, interval_s=LIMIT_S)
+    begun(sampler)
+    assert sampler.info().unseen == [Unseen(["gpu_power_w", "gpu_xid"], "not in use")]
+    stated["gpu_power_w"] = 300
+    lines: Any = Lines()
+    sampler._file = lines
+    sampler._sample()
+    assert sampler.info().unseen == [Unseen(["gpu_xid"], "not in use")]
+
+
+class Lines:
+    """A file in memory, which says that it was changed."""
+
+    name, lines = "host-rank0.csv", 0
+
+    def append(self, text: bytes) -> list[str]:
+        return ["it was cut"]
+
+
+def test_a_file_that_was_changed_is_reported(host_file: FileBeside) -> None:
+    sampler = HostSampler(list, host_file, interval_s=LIMIT_S)
+    begun(sampler)
+    lines: Any = Lines()
+    sampler._file = lines
+    sampler._sample()
+    assert sampler.info().last_error == "the file of host counters was changed: it was cut"
+
+
+@pytest.mark.parametrize(("rest_ns", "n_lines"), [(9_999_999, 0), (10_000_000, 1)])
+def test_a_rest_of_less_than_a_hundredth_of_a_second_has_no_line(
+    host_file: FileBeside, monkeypatch: pytest.MonkeyPatch, rest_ns: int, n_lines: int
+) -> None:
+    now_ns = [5 * S]
+    monkeypatch.setattr(sampler_module, "perf_counter_ns", lambda: now_ns[0])
+    written: list[bytes] = []
+    monkeypatch.setattr(FileBeside, "append", lambda self, text: (written.append(text), [])[1])
+    sampler = HostSampler(list, host_file, interval_s=LIMIT_S)
+    begun(sampler)
+    written.clear()
+    now_ns[0] += rest_ns
+    sampler._finish()
+    assert len(written) == n_lines
+
+
+def test_the_time_of_what_is_read_apart_is_part_of_what_it_costs(host_file: FileBeside) -> None:
+    beside = Apart(["gpu_power_w"], lambda: lambda: {})
+    sampler = HostSampler(lambda: [beside], host_file, interval_s=LIMIT_S)
+    sampler.close(LIMIT_S)
+    assert beside._thread is not None
+    beside._thread.join(LIMIT_S)  # as the end of the sampler closed it
+    assert not beside._thread.is_alive()
+    beside.cpu_ns = 700
+    assert sampler.info().cpu_ns == sampler._thread.cpu_ns + 700
 
 
 # -- of a logger ------------------------------------------------------------------------------------------
