@@ -73,7 +73,8 @@ def test_what_has_no_row_counts_as_well_and_hands_its_result_on(sink: MemorySink
 def test_a_collective_under_way_has_its_number(calls: NcclCalls, logger: TimingLogger) -> None:
     seen: list[int | None] = []
     time(calls, "ALLREDUCE")
-    time(calls, "ALLREDUCE", call=lambda: seen.extend(row.seq for row in logger._open_calls.running))
+    rows: Any = logger._open_calls.running
+    time(calls, "ALLREDUCE", call=lambda: seen.extend(row.seq for row in rows))
     assert seen == [1]
 
 
