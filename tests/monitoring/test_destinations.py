@@ -77,6 +77,14 @@ def test_what_json_has_wrong_is_said(plain: dict[str, Any], said: str) -> None:
         (lambda: Prometheus(labels={"rank": "7"}), "^labels has the name 'rank', which figures have"),
         (lambda: Prometheus(labels={"id": 7}), r"^labels\['id'\] must be a text, and is 7"),
         (lambda: PrometheusTextfile("job.txt"), "^path must end in .prom"),
+        (lambda: PrometheusTextfile(""), "^path must be a text that is not empty"),
+        (lambda: PrometheusTextfile("job.prom", {"rank": "7"}), "^labels has the name 'rank'"),
+        (lambda: OpenTelemetry(labels={"rank": "7"}), "^labels has the name 'rank'"),
+        (lambda: WandB(""), "^project must be a text that is not empty"),
+        (lambda: WandB("speech", folder=""), "^folder must be a text that is not empty"),
+        (lambda: MLflow(""), "^tracking_uri must be a text that is not empty"),
+        (lambda: MLflow("sqlite:///runs.db", ""), "^experiment must be a text that is not empty"),
+        (lambda: MLflow("sqlite:///runs.db", run_id=None), "^run_id must be a text, which may be empty"),  # type: ignore[arg-type]
         (lambda: OpenTelemetry("localhost:4318/v1/metrics"), "^endpoint must begin with http:// or https://"),
         (
             lambda: OpenTelemetry("http://localhost:4318"),
@@ -92,6 +100,13 @@ def test_what_json_has_wrong_is_said(plain: dict[str, Any], said: str) -> None:
 def test_a_wrong_option_is_refused_when_it_is_made(make: Callable[[], object], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         make()
+
+
+def test_what_is_left_out_is_as_documented() -> None:
+    assert Prometheus() == Prometheus(9400, "127.0.0.1", {})
+    assert OpenTelemetry() == OpenTelemetry("http://localhost:4318/v1/metrics", 5.0, {})
+    assert WandB("speech") == WandB("speech", "", "", "", "online", ".")
+    assert MLflow("sqlite:///runs.db") == MLflow("sqlite:///runs.db", "timing_logger", "", "")
 
 
 def test_labels_of_the_job_cannot_be_called_like_those_of_figures() -> None:

@@ -26,6 +26,7 @@ class Notebook:
     def __init__(self) -> None:
         self.written: list[tuple[Mapping[str, float], int]] = []
         self.told: list[tuple[str, int]] = []
+        self.is_closed = False
 
     def write(self, values: Mapping[str, float], step: int) -> None:
         self.written.append((values, step))
@@ -33,7 +34,8 @@ class Notebook:
     def tell(self, text: str, step: int) -> None:
         self.told.append((text, step))
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self.is_closed = True
 
 
 def at(iteration: int | None, epoch: int | None = None, n_ranks: int = 2) -> Snapshot:
@@ -56,6 +58,15 @@ def test_what_changes_is_told_in_words_at_the_latest_iteration_and_only_then() -
         tracked.show(snapshot, change)
     assert [step for _, step in notebook.written] == [70, 90, 95]
     assert notebook.told == [(IN_WORDS, 90)]
+
+
+def test_what_is_still_held_is_written_at_the_end_alone() -> None:
+    notebook = Notebook()
+    tracked = Tracked(notebook)
+    tracked.show(at(70), None)
+    assert not notebook.is_closed
+    tracked.close()
+    assert notebook.is_closed
 
 
 def test_steps_are_iterations_also_after_a_restart_from_an_earlier_one() -> None:
