@@ -1027,3 +1027,21 @@ def test_close_waits_for_a_writer_that_gets_on(monkeypatch: pytest.MonkeyPatch) 
         for _ in range(3):
             step(profiler, "main")
     assert len(writer.written) == 9
+
+
+# -- waiting for the device ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("synchronize", [True, False])
+def test_a_block_that_synchronises_waits_for_the_stream_before_it_and_at_its_end(
+    scripted_device: ScriptedAccelerator, benches: list[Bench], synchronize: bool
+) -> None:
+    scripted_device.busy = True  # until it is waited for
+    benches.append(Bench(synchronize=synchronize))
+    waiting: list[int] = []
+    with benches[0].profiler.forward("main"):
+        waiting.append(len(scripted_device.queue))
+    waiting.append(len(scripted_device.queue))
+    assert waiting == ([1, 0] if synchronize else [1, 2])  # marks; that of the block's begin is one
+    assert scripted_device.asks.count("record") == (4 if synchronize else 2)
+    scripted_device.get_on()

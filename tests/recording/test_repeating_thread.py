@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 from limits import LIMIT_S
 
+from timing_logger.recording import repeating_thread
 from timing_logger.recording.mailbox import Mailbox
 from timing_logger.recording.repeating_thread import RepeatingThread
 
@@ -135,3 +137,39 @@ def test_the_processor_time_of_what_it_does_is_added_up(monkeypatch: pytest.Monk
     mine.harmless(nothing)
     mine.harmless(nothing)
     assert mine.cpu_ns == 8
+
+
+class Clock(Mailbox[None]):
+    """A clock that stands still but for waits, which end ``early_s`` too soon; the fourth is the last."""
+
+    def __init__(self) -> None:
+        self.now_s, self.early_s, self.waits_s = 100.0, 0.0, list[float]()
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def take(self, timeout_s: float) -> None:
+        self.waits_s.append(timeout_s)
+        self.now_s += timeout_s - self.early_s
+        if len(self.waits_s) < 4:
+            raise TimeoutError
+
+
+@pytest.mark.parametrize(
+    ("late_s", "early_s", "waits_s"), [(0, 0, [10] * 4), (25, 0, [10] * 4), (0, 1, [10, 11, 11, 11])]
+)
+def test_what_is_late_is_not_made_up_for_and_what_was_early_is(
+    late_s: float, early_s: float, waits_s: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    clock.early_s = early_s
+
+    def repeat() -> None:
+        clock.now_s += late_s
+
+    mine = thread(nothing, repeat, nothing, interval_s=lambda: 10.0)
+    mine._ending = clock
+    stand_in = SimpleNamespace(monotonic=clock.monotonic, thread_time_ns=lambda: 0)
+    monkeypatch.setattr(repeating_thread, "time", stand_in)
+    mine._run()
+    assert clock.waits_s == waits_s
