@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from timing_logger.monitoring import trackers
 from timing_logger.monitoring.trackers import MLflowWriter, WandBWriter
 
 
@@ -52,6 +53,8 @@ def test_a_run_of_wandb_is_set_up_before_it_begins_and_its_axis_is_the_step(wand
     settings = setup[1]
     assert setup[0] == "setup"
     assert (settings["console"], settings["silent"], settings["x_disable_stats"]) == ("off", True, True)
+    assert 0 < settings["init_timeout"] <= 15.0  # the end of a monitor waits as long for a dead server
+    assert 0 < settings["login_timeout"] <= 1
     assert init == (
         "init", {"job_type": "timing_logger", "settings": settings, "project": "p", "mode": "offline"}
     )  # fmt: skip
@@ -135,6 +138,19 @@ def test_a_new_run_of_mlflow_is_made_in_its_experiment_and_ended(
         ("client", "sqlite:///runs.db"), *made, ("log_batch", "new", [("a", 1.0, 70), ("b", 2.0, 70)]),
         ("set_tag", "new", "timing_logger.verdict", "rank 2 is slow"), ("set_terminated", "new"),
     ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("mlflow")
+def test_values_in_mlflow_are_of_now_in_ms(monkeypatch: pytest.MonkeyPatch) -> None:
+    instants_ms: list[int] = []
+
+    def log_batch(_: Client, run_id: str, metrics: list[tuple[Any, ...]]) -> None:
+        instants_ms.extend(at_ms for _, _, at_ms, _ in metrics)
+
+    monkeypatch.setattr(Client, "log_batch", log_batch)
+    monkeypatch.setattr(trackers, "time", SimpleNamespace(time_ns=lambda: 1_700_000_000_123_999_999))
+    MLflowWriter("uri", "known", "", "theirs").write({"a": 1.0}, 70)
+    assert instants_ms == [1_700_000_000_123]
 
 
 def test_the_run_of_a_training_in_mlflow_is_neither_made_nor_ended(mlflow: Kept) -> None:
