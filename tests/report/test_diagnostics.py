@@ -172,6 +172,17 @@ def test_it_is_said_if_files_are_of_different_runs() -> None:
     assert list(on_different_runs("")) == []
 
 
+def test_a_summary_says_that_files_are_of_different_runs_before_all_else() -> None:
+    first, last = said_of(file_of(cut="x"), different_runs="they began days apart")
+    assert first.startswith("These files look like those of different runs: they began days apart.")
+    assert last.startswith("timing-rank0.csv: ")
+
+
+def test_a_summary_says_what_was_left_out_of_imports() -> None:
+    imported = {"imported": {"left_out": {"no rank": 2}}}
+    assert said_of(file_of(sidecar=imported)) == ["2 records were left out of the import: 2 for no rank."]
+
+
 # -- records that could not be imported ------------------------------------------------------------------
 
 

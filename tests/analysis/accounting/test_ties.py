@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from account_rows import row, table
 
-from timing_logger.analysis.accounting.ties import NOBODY, Ties, needs_of, senders_are_held
+from timing_logger.analysis.accounting.ties import NOBODY, Ties, needs_of, senders_are_held, ties_of
+from timing_logger.analysis.collectives.matching import find_instances
 from timing_logger.analysis.collectives.messages import Messages
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.tables import opened
@@ -86,3 +87,28 @@ def test_no_messages_hold_nobody() -> None:
     frame = opened(table(row(0, "SEND", 0.0, 1.0)), COLUMNS_OF["account"])
     none = np.zeros(0, np.int64)
     assert len(senders_are_held(frame, Messages(none, none), np.zeros(1), np.ones(1))) == 0
+
+
+def ties_beside_messages(operation: str, *spans_ms: tuple[float, float]) -> list[Tie]:
+    """Return the ties of a rooted collective of ranks 0 to 2, whose root is 0, beside three messages."""
+    rows = [row(rank, operation, *span, group_size=3, peer=0) for rank, span in enumerate(spans_ms)]
+    for i in range(3):
+        rows += [row(1, "SEND", 50 + i, 51 + i, peer=2, seq=i), row(2, "RECV", 50 + i, 51 + i, peer=1, seq=i)]
+    frame = opened(table(*rows), COLUMNS_OF["account"])
+    sends = 3 + 2 * np.arange(3)
+    ties = ties_of(frame, find_instances(frame), Messages(sends, sends + 1))
+    found: list[Tie] = list(zip(*(column.tolist() for column in ties), strict=True))
+    return [tie for tie in found if tie[0] < 3]
+
+
+def test_who_is_held_in_a_collective_is_so_in_a_meeting_of_its_own_after_those_of_messages() -> None:
+    gives, needs = (True, False), (False, True)
+    # rank 1 leaves when the root has come, and before rank 2 comes: not everybody is held
+    assert ties_beside_messages("GATHER", (20, 31), (10, 21), (30, 31)) == [
+        (0, 0, *needs), (1, 0, *gives), (2, 0, *gives), (0, 4, *gives), (1, 4, *needs), (2, 4, *needs)
+    ]  # fmt: skip
+
+
+def test_who_leaves_at_the_instant_in_which_the_root_comes_was_held_by_it() -> None:
+    assert (1, 4, False, True) in ties_beside_messages("GATHER", (20, 31), (10, 20), (30, 31))
+    assert (1, 4, False, True) not in ties_beside_messages("GATHER", (20, 31), (10, 19.5), (30, 31))
