@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 import pytest
@@ -13,6 +14,7 @@ from timing_logger.engine.changes import Change
 from timing_logger.engine.live import Snapshot
 from timing_logger.engine.live.digest import Digest
 from timing_logger.engine.live.digest_folder import DigestFolder
+from timing_logger.engine.live.newest_files import Found
 from timing_logger.monitor import Settings
 from timing_logger.monitoring import looking
 from timing_logger.monitoring.destinations import TensorBoard
@@ -40,6 +42,23 @@ def test_of_a_folder_that_is_not_there_yet_nothing_is_said(tmp_path: Path) -> No
     monitor.look()
     assert not monitor.stands_still()
     assert voice.said == []
+
+
+def test_who_stands_still_is_asked_of_files_that_were_listed_within_five_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s, listed_s = [1000.0], list[float]()
+    monkeypatch.setattr(looking, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    monitor, _ = looking_at(tmp_path)
+
+    def found() -> list[Found]:
+        listed_s.append(now_s[0])
+        return []
+
+    monkeypatch.setattr(monitor._files, "found", found)
+    for now_s[0] in (1000.0, 1001.0, 1005.0, 1005.5, 1010.0, 1011.0):
+        monitor.stands_still()
+    assert listed_s == [1000.0, 1005.5, 1011.0]
 
 
 @pytest.mark.parametrize("is_judged_elsewhere", [True, False])
