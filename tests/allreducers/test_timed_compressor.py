@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from allreduce_instrumentation.allreducers import _timed_compressor
 from allreduce_instrumentation.allreducers._timed_compressor import TimedCompressor
 from allreduce_instrumentation.compressors import FP16, NoCompression, SparsePayload, TopK
 from timing_logger import TimingLogger
@@ -94,3 +95,23 @@ def test_what_compresses_nothing_has_no_row(sink: MemorySink, logger: TimingLogg
     timed = TimedCompressor(NoCompression(), HOST, HOST, logger)
     assert timed.decompress(timed.compress(GIVEN, "w")).tolist() == GIVEN.tolist()
     assert rows(sink, logger) == []
+
+
+def test_payloads_are_copied_to_the_host_or_to_the_device_that_is_to_have_them(
+    compressor: TopK, logger: TimingLogger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ways: list[str] = []
+
+    def to_host(tensor: torch.Tensor, *, timing_logger: TimingLogger) -> torch.Tensor:
+        ways.append("host")
+        return tensor
+
+    def to_device(tensor: torch.Tensor, device: torch.device, *, timing_logger: TimingLogger) -> torch.Tensor:
+        ways.append(device.type)
+        return tensor
+
+    monkeypatch.setattr(_timed_compressor, "copy_to_host", to_host)
+    monkeypatch.setattr(_timed_compressor, "copy_to_device", to_device)
+    picked(TimedCompressor(compressor, HOST, HOST, logger))
+    picked(TimedCompressor(compressor, HOST, torch.device("meta"), logger))
+    assert ways == ["host", "host", "meta", "meta"]  # values and indices
