@@ -154,6 +154,7 @@ def test_a_rank_of_a_scatter_states_what_the_root_sends(
         ("allreduce", OPTIONS, ([ONE], 2), {}, None),
         ("barrier", OPTIONS, (), {}, None),
         ("send", None, ([ONE], 2, 0), {}, 2),
+        ("recv", None, ([ONE], 2, 0), {}, 2),
         ("recv", None, ([ONE],), {"srcRank": 3}, 3),
         ("send", None, ([ONE],), {"dstRank": 1}, 1),
         ("recv_anysource", None, ([ONE], 2), {}, None),
