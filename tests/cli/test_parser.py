@@ -103,7 +103,7 @@ def error_of(arguments: Sequence[str], capsys: pytest.CaptureFixture[str]) -> st
 @pytest.mark.parametrize(
     ("arguments", "end"),
     [
-        (["sumary"], "Did you mean 'summary'?"),
+        (["sumry"], "Did you mean 'summary'?"),
         (["watch", "--intervall", "3"], "Did you mean '--interval'?"),
         (["watch", "--onc3"], "Did you mean '--once'?"),
         (["stragglers", "--once"], "unrecognized arguments: --once"),
