@@ -129,7 +129,7 @@ def waited_for(frame: Frame, operations: Ints, waits: Ints) -> Ints:
     order = np.lexsort((np.arange(len(key)) >= n, begins, key))
     is_operation = order < n
     last = np.maximum.accumulate(np.where(is_operation, np.arange(len(order)), -1))
-    found = np.full(len(key), -1)
+    found = np.empty(len(key), np.int64)
     found[order] = np.where((last >= 0) & (key[order] == key[order][last]), order[last], -1)
     only = np.full(key.max(initial=-1) + 1, -1)
     only[key[:n]] = np.arange(n)

@@ -6,9 +6,16 @@ import math
 
 import numpy as np
 import pytest
+from account_rows import row, table
 
 from timing_logger.analysis.accounting.axis import _ahead, _by_messages, _medians
+from timing_logger.analysis.accounting.meetings import joined_rows, met
+from timing_logger.analysis.accounting.part import map_communication
+from timing_logger.analysis.accounting.run import tied_rows
+from timing_logger.analysis.arrays import processes_of
 from timing_logger.analysis.collectives.messages import Messages
+from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.tables import opened
 
 Way = tuple[int, int, float, float]
 """A message: the clocks of its sender and receiver, when it was sent, and when it had come."""
@@ -47,3 +54,20 @@ def test_clocks_are_compared_through_others_and_those_that_nothing_compares_stay
     ahead_s, clocks = _ahead(np.array([0, 1, 2, 3, 4, 5, 3]), compared)
     assert ahead_s == pytest.approx([0.0, 5.0, 0.0, 3.0, 1.5, 0.0, 3.0])
     assert clocks.tolist() == [0, 0, 2, 0, 2, 5, 0]
+
+
+@pytest.mark.parametrize(("uncertainty_ms", "n_early", "is_contradicted"), [
+    (1.4, 3, True), (1.6, 3, False), (1.4, 2, False), (math.nan, 0, True),
+])  # fmt: skip
+def test_a_clock_is_as_it_is_stated_unless_its_rank_mostly_left_before_another_had_come(
+    uncertainty_ms: float, n_early: int, is_contradicted: bool
+) -> None:
+    """Of four calls rank 0 leaves so many 3 ms before rank 1 comes, by clocks that are both so uncertain."""
+    rows = []
+    for seq in range(4):
+        of, at_ms = {"group_size": 2, "seq": seq}, 100.0 * seq
+        rows.append(row(0, "ALLREDUCE", at_ms, at_ms + (7.0 if seq < n_early else 12.0), **of))
+        rows.append(row(1, "ALLREDUCE", at_ms + 10.0, at_ms + 12.0, **of))
+    frame = opened(table(*rows, uncertainty_s=uncertainty_ms / 1e3), COLUMNS_OF["account"])
+    calls, lines = joined_rows([map_communication(frame, processes_of(frame), np.full(len(frame), -1))])
+    assert tied_rows(met(calls, lines, None, None)).axis.by_rows is is_contradicted
