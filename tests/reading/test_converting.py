@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from places import SAMPLE
+from sidecars import states
 from slow import examples, slow
 from timing_files import content, earlier_content, record, write_sidecar, write_timing_file
 
@@ -445,6 +446,17 @@ def test_torn_lines_are_warned_of_and_stay_known(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=r"one\.parquet: the unterminated last line was cut"):
         df = read_timings(tmp_path / "one.parquet")
     assert df.attrs["files"][0]["cut"].startswith("2026-02-06T14:30:46")
+
+
+def test_a_warning_is_of_the_line_that_converts(tmp_path: Path) -> None:
+    file = write_timing_file(tmp_path / "logs", 0, [record(), record()])
+    file.write_bytes(file.read_bytes()[:-5])
+    states(file, schema_version=99)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        convert(tmp_path / "logs", "csv", tmp_path / "all.csv")
+    assert ["schema version 99" in str(one.message) for one in said] == [True, False]
+    assert {one.filename for one in said} == {__file__}
 
 
 def test_a_failure_leaves_no_torn_file(tmp_path: Path) -> None:

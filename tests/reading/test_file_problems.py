@@ -11,7 +11,22 @@ import pytest
 from hostile_files import COMMANDS, change_sidecar, mutated, say_all, write_run
 
 from timing_logger.reading import read_timings
-from timing_logger.run_info import UNUSABLE, RunInfo, read_sidecar, sidecar_path, usable_sidecar
+from timing_logger.reading.file_problems import (
+    missing_parts,
+    parts_trouble,
+    problems_of,
+    schema_trouble,
+    uncounted,
+)
+from timing_logger.run_info import (
+    SCHEMA_VERSION,
+    UNUSABLE,
+    RunInfo,
+    TimingFile,
+    read_sidecar,
+    sidecar_path,
+    usable_sidecar,
+)
 
 FIELD_BY_COMMAND = {
     "labels": ["x", 1], "counters": [1, 2, 3, 4], "clock_anchors": None, "clock_offsets": ["a", "b"],
@@ -133,3 +148,81 @@ def test_of_a_file_with_what_is_no_sidecar_it_is_said_that_it_has_none(
     path, _ = write_run(tmp_path / "in")
     sidecar_path(path).write_bytes(content)
     assert "no sidecar" in say_all(tmp_path / "in", tmp_path, capsys, ["summary"])["summary"].out
+
+
+# -- in words --------------------------------------------------------------------------------------------
+
+
+def test_numbers_too_large_are_counted_by_column_and_of_a_file_without_any_nothing_is_said() -> None:
+    assert list(uncounted({"inexact": {"seq": 2, "peer": 1}})) == [
+        "numbers beyond 9007199254740991 either way count as blank: 2 of seq, 1 of peer"
+    ]
+    for file in ({}, {"inexact": {}}):
+        assert list(uncounted(file)) == []
+
+
+@pytest.mark.parametrize(("n", "named"), [(1, "f0"), (5, "f0, f1, f2, f3, f4")])
+def test_up_to_five_values_that_cannot_be_used_are_named(n: int, named: str) -> None:
+    said = f"its sidecar states no value that can be one for {named}"
+    assert list(problems_of({"sidecar": {UNUSABLE: [f"f{i}" for i in range(n)]}})) == [said]
+    assert list(problems_of({"sidecar": {UNUSABLE: [f"f{i}" for i in range(7)]}})) == [
+        "its sidecar states no value that can be one for f0, f1, f2, f3, f4 and 2 more"
+    ]
+
+
+def test_what_is_wrong_with_the_clock_comes_first() -> None:
+    moved = {"moved_s": 0.5, "explained_s": 0.001, "after_s": 10.0, "before_s": 20.0}
+    file = {"clock": {"contradictions": [moved]}, "sidecar": {UNUSABLE: ["host"]}}
+    assert [said.partition(" ")[2].partition(" ")[0] for said in problems_of(file)] == ["clock", "sidecar"]
+
+
+@pytest.mark.parametrize("sidecar", [None, {}, {"schema_version": SCHEMA_VERSION}])
+def test_the_version_of_this_logger_or_none_is_no_trouble(sidecar: dict[str, Any] | None) -> None:
+    assert schema_trouble({"sidecar": sidecar}) == ""
+
+
+def test_another_version_is_named_beside_the_one_that_is_known() -> None:
+    said = schema_trouble({"sidecar": {"schema_version": 99}})
+    assert said.startswith(
+        f"its sidecar has schema version 99, and this timing_logger knows {SCHEMA_VERSION}: what it states"
+    )
+
+
+def in_parts(there: list[int], *stated: dict[str, Any]) -> dict[str, Any]:
+    """A file of rank 3 of which these parts are there, and what its sidecar states of parts."""
+    paths = [{"path": f"logs/{part(number)}"} for number in there]
+    return {"rank": 3, "incarnation": 1, "parts": paths, "sidecar": {"parts": list(stated)}}
+
+
+def part(number: int) -> str:
+    return TimingFile(3, 1, number).name
+
+
+@pytest.mark.parametrize(
+    ("there", "with_rows", "missing"),
+    [
+        ([1], {1: 5}, []),
+        ([1], {1: 5, 2: 4, 3: 0}, [2]),
+        ([1, 5], {1: 5, 2: 4}, [2, 3, 4]),
+        ([1, 2, 4], {}, [3]),
+        ([3], {}, [1, 2]),
+        ([], {}, []),
+    ],
+)
+def test_parts_with_rows_are_missing_and_those_before_a_later_one(
+    there: list[int], with_rows: dict[int, int], missing: list[int]
+) -> None:
+    stated = [{"file": part(number), "rows": rows} for number, rows in with_rows.items()]
+    assert missing_parts(in_parts(there, *stated)) == [part(number) for number in missing]
+
+
+def test_of_each_part_whose_rows_are_gone_a_sentence_is_said() -> None:
+    was_cut = {"file": part(1), "rows": 9, "lost": 1, "why": "was cut"}
+    fine = {"file": part(2), "rows": 9, "lost": 0}
+    gone, odd = {"file": part(3), "rows": 4}, {"file": "notes.txt", "rows": 7, "lost": 7}
+    assert parts_trouble(in_parts([1, 2, 5], was_cut, fine, gone, odd)) == [
+        f"{part(1)} was cut while the run went on, and 1 rows of it are gone",
+        f"its part {part(3)}, with 4 rows, is not there",
+        f"its part {part(4)} is not there",
+    ]
+    assert parts_trouble({"rank": 0, "incarnation": 1}) == []

@@ -201,6 +201,27 @@ def test_a_plain_file_is_left_to_pyarrow_and_another_to_the_parser(tmp_path: Pat
     assert parse_plain_file(torn, COLUMNS) is None
 
 
+@pytest.mark.parametrize(
+    ("cell", "is_plain"),
+    [
+        (b"0x1F", False),
+        (b"0X1F", False),
+        (b"-0x1F", False),
+        (b" 0x1F", False),
+        (b"max", True),
+        (b"FX", True),
+        (b"a0x1F", True),
+        (b"31", True),
+    ],
+)
+def test_a_cell_that_begins_like_a_hexadecimal_number_is_left_to_the_parser(
+    tmp_path: Path, cell: bytes, is_plain: bool
+) -> None:
+    path = tmp_path / "timing-rank0.csv"
+    path.write_bytes(HEADER.encode() + GOOD + GOOD.replace(b"layer1", cell))
+    assert (parse_plain_file(path, COLUMNS) is not None) is is_plain
+
+
 def test_files_of_all_versions_are_read_in_one_folder(tmp_path: Path) -> None:
     for rank, columns in enumerate([*EARLIER_COLUMNS, COLUMNS]):
         lines = earlier_content([record(), record(start_s=2)], columns)

@@ -22,6 +22,8 @@ from timing_logger.cli import main
 from timing_logger.cli.end_of_run import files_of_run
 from timing_logger.engine.live import Watcher
 from timing_logger.errors import ConfigurationError
+from timing_logger.reading.runs_of_job import number_of_run, numbers_of_runs
+from timing_logger.reading.timings import find_sources
 
 MPIEXEC = Path(sys.executable).parent / "mpiexec"
 A, B = "20261125T031500-aaaaaa", "20261125T031501-bbbbbb"
@@ -80,6 +82,22 @@ def test_the_answer_says_of_which_run_it_is_and_names_the_others(at_once: Path) 
         read_timings(at_once)
     first = str(said[0].message).splitlines()[0]
     assert first == f"This is about run 2 ({B}), which began last. Left out: run 1 ({A})."
+
+
+def test_each_run_is_known_by_its_number_and_the_latest_needs_none(at_once: Path) -> None:
+    files = find_sources([at_once])
+    assert numbers_of_runs(files) == [1, 2]
+    names = ("timing-rank0.csv", "timing-rank1.run2.csv", "timing-rank0.run2.csv", "timing-rank7.csv")
+    assert [number_of_run(files, at_once / name) for name in names] == [1, 1, None, None]
+
+
+def test_where_there_is_one_run_its_number_is_the_highest_in_the_names(tmp_path: Path) -> None:
+    write(tmp_path, {0: 3, 1: 1}, 0, A)
+    files = find_sources([tmp_path])
+    assert numbers_of_runs(files) == [3]
+    assert number_of_run(files, tmp_path / "timing-rank1.csv") is None
+    write(tmp_path, {0: 4, 1: 4}, 30, A)
+    assert numbers_of_runs(find_sources([tmp_path])) == [3, 4]
 
 
 AS_OF_HANG = pytest.mark.slow("the sentence comes with the rows, and hang says it")

@@ -16,6 +16,8 @@ from timing_logger import read_timings
 from timing_logger.analysis import stragglers
 from timing_logger.analysis.runs import different_runs
 from timing_logger.cli import main
+from timing_logger.reading.csv_lines import parse_timings
+from timing_logger.reading.second_runs import second_run
 from timing_logger.record import HEADER, Record
 from timing_logger.report.why_text import reason
 
@@ -239,3 +241,67 @@ def test_both_engines_say_the_same(tmp_path: Path) -> None:
     assert by_each[0] == by_each[1]
     assert isinstance(by_each[0], list)
     assert pd.notna(by_each[0][0]["wall_minus_counter_s"])
+
+
+# -- below a second header -------------------------------------------------------------------------------
+
+AGAIN = "below a second header, after 10 rows, it begins again"
+
+
+def below_a_header(*files: list[Record], without: str = "") -> str:
+    """What is said of two times five steps, with a header between them."""
+    table = parse_timings(content([row for rows in files for row in rows])).frame
+    return second_run(table.drop(columns=without.split()), None, [10])
+
+
+def later(rows: list[Record], steps: int, *, numbers: int | None = None, epoch: int = 0) -> list[Record]:
+    """The rows as those of later steps, and their collectives' numbers raised as much or otherwise."""
+    raised = steps if numbers is None else numbers
+    return [
+        row._replace(
+            iteration=None if row.iteration is None else row.iteration + steps,
+            seq=None if row.seq is None else row.seq + raised,
+            epoch=epoch,
+        )
+        for row in rows
+    ]
+
+
+FIRST, SECOND = rows_of(0, 1, 5), rows_of(0, 2, 5)
+
+
+@pytest.mark.parametrize("without", ["", "iteration", "epoch"])
+@pytest.mark.parametrize(("numbers", "said"), [(0, AGAIN), (4, AGAIN), (5, "")])
+@pytest.mark.parametrize("steps", [0, 5])
+def test_numbers_tell_whether_it_begins_again_whatever_the_iterations_are(
+    numbers: int, said: str, steps: int, without: str
+) -> None:
+    assert below_a_header(FIRST, later(SECOND, steps, numbers=numbers), without=without) == said
+
+
+@pytest.mark.parametrize(("steps", "epoch", "said"), [
+    (0, 0, AGAIN), (2, 0, AGAIN), (3, 0, ""), (5, 0, ""), (0, 1, ""),
+])  # fmt: skip
+def test_without_numbers_iterations_tell_that_go_back_by_more_than_one_in_an_epoch(
+    steps: int, epoch: int, said: str
+) -> None:
+    second = later(SECOND, steps, epoch=epoch)
+    assert below_a_header(FIRST, second, without="seq") == said
+    unnumbered = [[row._replace(seq=None) for row in rows] for rows in (FIRST, second)]
+    assert below_a_header(*unnumbered) == said
+    for column in ("iteration", "epoch"):
+        assert below_a_header(*unnumbered, without=column) == ""
+
+
+def test_rows_of_no_iteration_and_no_number_tell_nothing() -> None:
+    bare_rows = [[row._replace(seq=None, iteration=None) for row in rows] for rows in (FIRST, SECOND)]
+    assert below_a_header(*bare_rows) == ""
+
+
+@pytest.mark.parametrize(("ahead_s", "said"), [(50, ""), (70, AGAIN)])
+def test_a_counter_that_goes_back_by_more_than_a_minute_is_of_another_process(
+    ahead_s: int, said: str
+) -> None:
+    first, second = rows_of(0, 2 + ahead_s, 5), later(SECOND, 5)
+    assert below_a_header(first, second) == said
+    assert below_a_header(first, second, without="seq iteration") == said

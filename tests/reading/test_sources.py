@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 from timing_files import content, record
 
+from timing_logger.errors import NotATimingFileError
 from timing_logger.reading import sources
 from timing_logger.reading.csv_lines import Parsed
 from timing_logger.reading.sources import Engine, Source
@@ -43,3 +46,14 @@ def test_a_file_without_open_calls_is_read_once(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(sources, "_parsed_by_lines", noted)
     source = source_of(tmp_path / "timing-rank0.csv", record(), ENDED)
     assert (len(source.parsed.frame), len(read)) == (2, 1)
+
+
+@pytest.mark.parametrize("engine", get_args(Engine))
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_regular_file_is_refused_and_not_waited_for(
+    tmp_path: Path, engine: Engine, make: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "timing-rank0.csv"
+    make(path)
+    with pytest.raises(NotATimingFileError, match=r"^paths: .*rank0\.csv' is not a regular file"):
+        _ = Source([path], TimingFile(0), engine).parsed

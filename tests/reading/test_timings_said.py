@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sidecars import states
 
+from timing_logger import read_timings
 from timing_logger.errors import ConfigurationError, NotATimingFileError, NoTimingFilesError
 from timing_logger.reading.timings import find_sources, timing_files, troubles, warn_of_schemas
 from timing_logger.record import COLUMNS, HEADER
@@ -193,3 +194,13 @@ def test_the_size_of_all_files_chooses_what_reads_them(folder: Path) -> None:
     assert timing_files(folder, large_bytes=n_bytes).n_bytes == n_bytes
     assert timing_files(folder, large_bytes=n_bytes).engine == "pandas"
     assert timing_files(str(folder), large_bytes=n_bytes - 1).engine == "pyarrow"
+
+
+def test_warnings_are_of_the_line_that_reads(folder: Path) -> None:
+    for rank in (0, 1):  # the rows of rank 2 lack
+        states(folder / f"timing-rank{rank}.csv", schema_version=99, world_size=3)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        read_timings(folder)
+    assert ["schema version 99" in str(one.message) for one in said] == [False, True]
+    assert {one.filename for one in said} == {__file__}
