@@ -151,6 +151,14 @@ def test_of_uneven_exchanges_the_most_that_a_rank_sends_counts() -> None:
     assert found["busbw_gb_per_s"] == pytest.approx(0.5e-3)
 
 
+def test_an_exchange_that_only_some_rank_calls_uneven_is_one_for_all() -> None:
+    rows = collective([0, 0], 1, operation="ALLTOALLV")
+    even = rows[0][0]._replace(operation="ALLTOALL", message_size_bytes=700)
+    found = only(bandwidth(table([even], [rows[1][0]._replace(message_size_bytes=1000)])))
+    assert (found["operation"], found["count"]) == ("ALLTOALLV", 2)
+    assert found["algbw_gb_per_s"] == pytest.approx(1e-3)
+
+
 def test_of_an_uneven_allgather_all_that_is_sent_counts() -> None:
     rows = collective([0, 0], 1, operation="ALLGATHERV")
     rows = [[row._replace(message_size_bytes=size)] for (row,), size in zip(rows, (700, 1000), strict=True)]

@@ -13,6 +13,7 @@ from slow import slow
 from timing_files import record
 
 from timing_logger.analysis import compression
+from timing_logger.analysis.collectives.compression import moves_bytes_or_is_work
 from timing_logger.reading.csv_lines import BARE_COLUMNS
 from timing_logger.record import Record
 
@@ -72,6 +73,29 @@ def test_bytes_saved_are_those_not_sent() -> None:
     assert (found["dense_bytes"], found["sent_bytes"], found["saved_bytes"]) == (1_000_000, 20_000, 980_000)
 
 
+def test_the_size_of_the_gradient_is_the_median_of_those_that_were_compressed() -> None:
+    rows = [record("COMPRESS", at, message_size_bytes=size) for at, size in enumerate((900, 100, 300))]
+    assert judged(*rows)["dense_bytes"] == 300
+
+
+def test_figures_are_unknown_where_no_reduction_was_begun_without_an_error() -> None:
+    compress, *others = reduction()
+    rows = [compress._replace(status="error:KeyError"), *others[:2]]
+    found = judged(*rows)
+    assert found["count"] == 0
+    assert pd.isna([found[f"{part}_ms"] for part in ("compress", "transfer", "decompress", "achieved")]).all()
+    assert math.isnan(found["sent_bytes"])
+    assert pd.isna(found["pays"])
+
+
+@pytest.mark.parametrize(
+    ("operation", "counts"),
+    [("IALLREDUCE_TOPK", True), ("H2D", True), ("COMPRESS", True), ("MERGE", True), ("FORWARD", False)],
+)
+def test_rows_that_move_bytes_or_are_work_for_it_are_judged(operation: str, counts: bool) -> None:
+    assert moves_bytes_or_is_work(operation) is counts
+
+
 def test_what_is_received_was_not_sent() -> None:
     rows = reduction()[:1]
     sent = record("SEND", 1, phase="sparse round 0", message_size_bytes=100, layer_name="fc", peer=1)
@@ -113,6 +137,14 @@ def test_the_dense_time_is_that_measured_at_the_size() -> None:
     assert (found["dense_estimate_ms"], found["extrapolated_by"]) == pytest.approx((20, 1))
     assert found["break_even"] == pytest.approx(0.5)
     assert bool(found["pays"]) is True
+
+
+@pytest.mark.parametrize(("ms", "pays"), [(0.9, True), (1.0, False), (1.1, False)])
+def test_compression_pays_only_where_it_takes_less_than_the_whole(ms: float, pays: bool) -> None:
+    whole = record("ALLREDUCE", 1, 1.0, message_size_bytes=1, layer_name="full")
+    found = only(compression(table([record("COMPRESS", 0, ms, message_size_bytes=1), whole])))
+    assert (found["achieved_ms"], found["dense_estimate_ms"], found["break_even"]) == (ms, 1, ms)
+    assert bool(found["pays"]) is pays
 
 
 @pytest.mark.slow("a size that was held up does not pay, which is quick")

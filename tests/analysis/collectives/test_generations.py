@@ -39,14 +39,26 @@ def corrected(*rows: tuple[int, int, float], operations: list[int] | None = None
 FULL = (0, 0, 10.0), (1, 0, 20.0), (2, 0, 30.0)
 
 
+@pytest.mark.parametrize("counted", [0, 1, 2])
 @pytest.mark.parametrize(
     ("iteration", "generation"),
-    [(10, 0), (20, 1), (21, 1), (29, 2), (31, 2), (25, 0), (33, 0), (math.nan, 0)],
+    [(9, 0), (10, 0), (11, 0), (20, 1), (21, 1), (29, 2), (31, 2), (8, None), (25, None), (32, None)],
 )
 def test_a_rank_that_lost_rows_gets_the_generation_of_the_nearest_iteration_if_that_is_one_off_at_most(
-    iteration: float, generation: int
+    iteration: float, generation: int | None, counted: int
 ) -> None:
-    assert corrected(*FULL, (0, 1, iteration)) == [0, 1, 2, generation]
+    found = counted if generation is None else generation
+    assert corrected(*FULL, (counted, 1, iteration)) == [0, 1, 2, found]
+
+
+def test_a_row_of_unknown_iteration_and_one_far_from_all_keep_theirs_beside_one_that_is_corrected() -> None:
+    lost_one = (0, 1, math.nan), (0, 1, 20.0)
+    assert corrected(*FULL, *lost_one) == [0, 1, 2, 0, 1]
+    assert corrected(*FULL, (2, 1, 25.0), (0, 1, 20.0)) == [0, 1, 2, 2, 1]
+
+
+def test_where_no_iteration_is_known_all_keep_theirs() -> None:
+    assert corrected(*((at, 0, math.nan) for at in range(3)), (0, 1, math.nan)) == [0, 1, 2, 0]
 
 
 def test_each_operation_is_corrected_by_its_own_rows() -> None:

@@ -104,6 +104,12 @@ def test_an_exchange_of_uneven_pieces_matches_that_of_even_ones() -> None:
     assert set(matched["operation"]) == {"ALLTOALLV"}
 
 
+def test_an_exchange_of_even_pieces_stays_one_beside_an_uneven_one() -> None:
+    even, uneven = numbered(0, 1, operation="ALLTOALL"), numbered(0, operation="ALLTOALLV")
+    matched = match_collectives(table(even, [*uneven, even[1]], even, even))
+    assert matched["operation"].tolist() == ["ALLTOALLV"] * RANKS + ["ALLTOALL"] * RANKS
+
+
 def test_a_group_made_anew_under_its_old_name_begins_after_the_first() -> None:
     matched = match_collectives(table(*[numbered(0, 1, 0, 1, 2)] * RANKS))
     assert [rows[0] for _, rows in parts(matched)] == [0, 1, 2, 3, 4]
@@ -279,6 +285,14 @@ def test_the_order_is_that_of_the_starts_not_of_the_rows() -> None:
     late_first = [record(start_s=start, group_size=None) for start in (3.0, 2.0)]
     matched = match_collectives(table(unnumbered(0, 0), late_first))
     assert parts(matched) == [(0, [0, 3]), (1, [1, 2])]
+
+
+def test_what_has_no_number_begins_no_other_generation_of_those_that_have_one() -> None:
+    numberless, with_number = record(start_s=2.0, group_size=2), [record(start_s=1.0, group_size=2, seq=0)]
+    before = [numberless, record(start_s=3.0, group_size=2, seq=0)]
+    matched = match_collectives(table([*with_number, numberless], before))
+    assert parts(matched) == [(0, [0, 3]), (1, [1, 2])]
+    assert states(matched) == [("complete", "")] * 2
 
 
 def test_a_lost_row_costs_its_iteration_only() -> None:

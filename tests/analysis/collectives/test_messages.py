@@ -15,6 +15,7 @@ from slow import slow
 from timing_files import record
 
 from timing_logger.analysis import message_waits, summarize_messages
+from timing_logger.analysis.collectives.messages import messages_and_groups
 from timing_logger.record import Record
 
 
@@ -33,6 +34,13 @@ def test_a_sender_waits_for_a_late_receiver() -> None:
     assert found["late_receiver_ms"] == pytest.approx(5.0)
 
 
+def test_waits_are_as_long_whatever_the_uncertainty_of_the_clocks() -> None:
+    sender_late = only(message_waits(one_message(send(5.0, 2.0), receive(0.0, 7.0), uncertainty_s=0.001)))
+    receiver_late = only(message_waits(one_message(send(0.0, 7.0), receive(5.0, 2.0), uncertainty_s=0.001)))
+    assert (sender_late["late_sender_ms"], sender_late["late_receiver_ms"]) == pytest.approx((5.0, 0.0))
+    assert (receiver_late["late_sender_ms"], receiver_late["late_receiver_ms"]) == pytest.approx((0.0, 5.0))
+
+
 @pytest.mark.slow("a bound of the wait, which is quick")
 def test_nobody_waits_longer_than_the_call_takes() -> None:
     """A buffered send returns before the receiver comes."""
@@ -45,6 +53,10 @@ def test_a_receive_that_ended_before_the_send_began_contradicts_the_clocks() -> 
     assert only(message_waits(early))["clock_violation"]
     assert only(message_waits(early))["uncertainty_ms"] == pytest.approx(2.0)
     assert not only(message_waits(early.assign(clock_uncertainty_s=0.003)))["clock_violation"]
+
+
+def test_a_receive_that_ends_when_the_send_begins_does_not_contradict_the_clocks() -> None:
+    assert not only(message_waits(one_message(send(1.0), receive(0.0, 1.0))))["clock_violation"]
 
 
 def test_without_aligned_clocks_messages_are_matched_and_waits_are_unknown() -> None:
@@ -71,6 +83,18 @@ def test_messages_of_both_directions_and_of_several_pairs_are_told_apart() -> No
     assert list(zip(found["sender"], found["receiver"], found["seq"], strict=True)) == [
         (0, 1, 0), (0, 2, 0), (0, 2, 1), (1, 0, 0),
     ]  # fmt: skip
+
+
+def test_messages_are_in_order_of_group_then_sender_then_receiver_then_number() -> None:
+    links = [("a", 0, 1, 0), ("a", 0, 1, 1), ("a", 0, 2, 0), ("a", 2, 0, 0), ("b", 0, 2, 0), ("b", 1, 0, 0)]
+    rows: list[list[Record]] = [[], [], []]
+    for at, (group, sender, receiver, seq) in enumerate(reversed(links)):
+        common = {"group": group, "seq": seq, "group_size": 3}
+        rows[sender].append(send(10 * at, peer=receiver, **common))
+        rows[receiver].append(receive(10 * at, peer=sender, **common))
+    found = message_waits(aligned(table(*rows)))
+    columns = [found[name].tolist() for name in ("group", "sender", "receiver", "seq")]
+    assert list(zip(*columns, strict=True)) == links
 
 
 @pytest.mark.parametrize(
@@ -203,6 +227,32 @@ def test_a_wait_is_for_the_operation_that_ends_with_it() -> None:
     assert found["late_sender_ms"].tolist() == pytest.approx([0, 3.0])
 
 
+@pytest.mark.parametrize("lacking", [0, 1, 2])
+def test_where_one_of_several_waits_is_lacking_the_other_messages_have_theirs(lacking: int) -> None:
+    issued = [receive(10 * at, 9.0, "IRECV", peer=1, seq=at) for at in range(3)]
+    waits = [
+        record("WAIT", 1.004 + at / 100, 5.0, peer=1, seq=at, group_size=2)
+        for at in range(3)
+        if at != lacking
+    ]
+    sent = [send(10 * at + 7.0, 2.0, peer=0, seq=at) for at in range(3)]
+    found = message_waits(aligned(table([*issued, *waits], sent)))["late_sender_ms"]
+    assert found.tolist() == pytest.approx([np.nan if at == lacking else 3.0 for at in range(3)], nan_ok=True)
+
+
+def test_a_wait_for_another_message_that_ends_with_it_is_not_for_this_one() -> None:
+    waits = [(0, 4.0, 5.2), (0, 2.0, 3.2), (1, 1.0, 8.0)]  # for which message, from when, how long
+    rows = [
+        send(0.0, 5.0, "ISEND", peer=1), receive(0.0, 9.0, "IRECV", peer=1),
+        receive(0.0, 9.0, "IRECV", peer=1, seq=1),
+        *(record("WAIT", 1 + at / 1e3, ms, peer=1, seq=seq, group_size=2) for seq, at, ms in waits),
+    ]  # fmt: skip
+    others = [send(7.0, 2.0, peer=0), receive(4.5, 0.5, peer=0), send(8.0, 1.0, peer=0, seq=1)]
+    found = message_waits(aligned(table(rows, others)))
+    assert found["late_receiver_ms"].tolist() == pytest.approx([2.5, 0, 0])
+    assert found["late_sender_ms"].tolist() == pytest.approx([0, 3.0, 7.0])
+
+
 # -- which rank a number of a group is ------------------------------------------------------------------
 
 
@@ -325,6 +375,39 @@ def test_messages_of_a_pair_are_added_up() -> None:
     assert (found["sender"], found["receiver"], found["count"], found["bytes"]) == (0, 1, 3, 300)
     assert found["late_sender_ms"] == pytest.approx(12.0)
     assert found["late_receiver_ms"] == 0
+
+
+def test_of_times_the_median_is_told_and_of_uncertainties_the_largest() -> None:
+    sends = [send(10 * at, ms, peer=1, seq=at) for at, ms in enumerate((1.0, 9.0, 2.0))]
+    receives = [receive(10 * at, ms, peer=0, seq=at) for at, ms in enumerate((4.0, 3.0, 8.0))]
+    timings = aligned(table(sends, receives)).assign(clock_uncertainty_s=[1e-3, 2e-3, 3e-3, 1e-3, 1e-3, 0.0])
+    found = only(summarize_messages(message_waits(timings)))
+    assert (found["send_ms"], found["receive_ms"]) == pytest.approx((2.0, 4.0))
+    assert found["uncertainty_ms"] == pytest.approx(3.0)
+
+
+def test_messages_that_contradict_the_clocks_are_counted() -> None:
+    sends = [send(10 * at + 5.0, peer=1, seq=at) for at in range(3)]
+    receives = [receive(10 * at, 9.0 if at else 1.0, peer=0, seq=at) for at in range(3)]
+    assert only(summarize_messages(message_waits(aligned(table(sends, receives)))))["clock_violations"] == 1
+
+
+def test_rows_of_messages_are_kept_of_a_part_and_what_tells_its_groups() -> None:
+    of_group = record(group="dp", group_size=4)
+    messages = [
+        send(0, operation=name, peer=1) for name in ("SEND", "RECV", "ISEND_INDEX", "SENDRECV", "WAIT")
+    ]
+    others = [
+        send(0, operation="WAIT"),
+        send(0, operation="WAIT", seq=None, peer=1),
+        send(0, operation="FORWARD"),
+    ]
+    rows = [of_group, of_group, *messages, *others]
+    timings = table(rows)
+    timings.attrs["files"] = [{"rank": 0}]
+    found = messages_and_groups(timings)
+    assert found["operation"].tolist() == ["ALLREDUCE", *(row.operation for row in messages)]
+    assert found.attrs == {"files": [{"rank": 0}]}
 
 
 def test_polars_gets_polars() -> None:

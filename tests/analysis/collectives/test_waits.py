@@ -17,6 +17,8 @@ from slow import slow
 from timing_files import record
 
 from timing_logger.analysis import waits
+from timing_logger.analysis.collectives.waits import complete_instances, is_root, with_bytes
+from timing_logger.analysis.tables import opened
 
 ARRIVALS_MS = [0.0, 4.0, 1.0, 9.0]
 LEAVE_MS = 11.0
@@ -104,10 +106,10 @@ def test_no_uncertainty_is_larger_than_the_rows_of_a_collective_allow() -> None:
 
 
 def test_what_the_rows_allow_is_told_of_the_ranks_that_take_part() -> None:
-    rows = collective(ARRIVALS_MS, LEAVE_MS)
+    rows = collective(ARRIVALS_MS, LEAVE_MS, operation="ALLTOALL")
     rows[0] = [rows[0][0]._replace(message_size_bytes=0)]
     found = waits(aligned(table(*rows), uncertainty_s=0.054))
-    assert (found["uncertainty_ms"][1:] == pytest.approx(10)).all()
+    assert values(found, "uncertainty_ms") == [108, 10, 10, 10]
 
 
 @pytest.mark.slow("of operations that bound it, it is quick at random")
@@ -157,6 +159,21 @@ def test_a_rank_without_bytes_takes_no_part() -> None:
     assert values(found, "transfer_ms") == [7] * 4
 
 
+@pytest.mark.parametrize(
+    ("sizes", "counts"),
+    [
+        ([0, 0, 0], [True] * 3), ([None, 0, 0], [True, False, False]), ([None, 1, 0], [True, True, False]),
+        ([1, 0, 1], [True, False, True]), ([1, 1, 1], [True] * 3),
+    ],
+)  # fmt: skip
+def test_a_rank_counts_that_may_have_bytes_and_every_rank_where_none_has(
+    sizes: list[int | None], counts: list[bool]
+) -> None:
+    rows = [[record("ALLTOALL", seq=0, group_size=3, message_size_bytes=size)] for size in sizes]
+    frame = opened(table(*rows))
+    assert with_bytes(frame, complete_instances(frame)).tolist() == counts
+
+
 @pytest.mark.slow("a rank without bytes is quick, and an operation of all")
 def test_a_barrier_has_no_bytes_and_all_take_part() -> None:
     assert values(judged("BARRIER", message_size_bytes=0), "wait_ms") == [9, 5, 8, 0]
@@ -174,6 +191,28 @@ def test_ranks_that_come_before_the_root_wait_for_it(operation: str) -> None:
 def test_a_root_that_comes_first_waits_for_the_first_of_the_others(operation: str) -> None:
     assert values(judged(operation, peer=0), "wait_ms") == [1, 0, 0, 0]
     assert values(judged(operation, peer=1), "wait_ms") == [0, 0, 0, 0]
+
+
+def test_each_of_several_operations_has_its_own_root() -> None:
+    roots = [0, 2, 1]
+    rows = [record("BCAST", seq=seq, peer=peer, group_size=3) for seq, peer in enumerate(roots)]
+    frame = opened(table(rows, rows, rows))
+    found = is_root(frame, complete_instances(frame)).reshape(3, 3)
+    assert found.tolist() == [[rank == root for rank in range(3)] for root in roots]
+
+
+@pytest.mark.parametrize(("leaves_ms", "violates"), [(9.5, False), (8.5, True)])
+def test_the_root_of_a_reduction_leaves_after_the_last_of_the_others_or_a_clock_is_wrong(
+    leaves_ms: float, violates: bool
+) -> None:
+    rows = collective(ARRIVALS_MS, LEAVE_MS, operation="REDUCE", peer=0)
+    rows[0] = [record("REDUCE", 1.0, leaves_ms, seq=0, peer=0)]
+    assert waits(aligned(table(*rows)))["clock_violation"].tolist() == [violates, False, False, False]
+
+
+def test_who_leaves_when_the_last_arrives_contradicts_no_clock() -> None:
+    rows = [[record(start_s=start, elapsed_ms=500.0, seq=0, group_size=2)] for start in (1.0, 1.5)]
+    assert not waits(aligned(table(*rows)))["clock_violation"].any()
 
 
 def test_rooted_operations_have_no_clock_free_wait() -> None:
@@ -226,6 +265,17 @@ def test_waits_of_another_operation_do_not_count() -> None:
     rows = collective(ARRIVALS_MS, LEAVE_MS, operation="IALLREDUCE")
     rows[0] = [*rows[0], record("WAIT", start_s=1.0, elapsed_ms=5.0, seq=1)]
     assert waits(aligned(table(*rows)))["wait_ms"].isna().all()
+
+
+@pytest.mark.parametrize("place", [0, 3])
+def test_waits_of_what_is_not_complete_or_not_known_are_for_no_other_operation(place: int) -> None:
+    rows = collective(ARRIVALS_MS, LEAVE_MS, operation="IALLREDUCE")
+    incomplete = record("IALLREDUCE", start_s=2.0, seq=1)
+    others = [record("WAIT", start_s=1.0, elapsed_ms=5.0, seq=seq) for seq in (1, 9)]
+    rows[place] = [*rows[place], incomplete, *others]
+    assert waits(aligned(table(*rows)))["wait_ms"].isna().all()
+    rows[0] = [*rows[0], record("WAIT", start_s=1.006, elapsed_ms=5.0, seq=0)]
+    assert values(waits(aligned(table(*rows))), "wait_ms") == [3, math.nan, math.nan, math.nan]
 
 
 # -- clocks that are not aligned -------------------------------------------------------------------

@@ -81,8 +81,7 @@ def _fullest(operation: Ints, n_times: Ints) -> Ints:
 def _nearest(operation: Ints, iteration: Floats, reference: Ints, asked: Ints) -> Ints:
     """Return for each row of ``asked`` that of ``reference`` in the nearest iteration; -1 if none is near."""
     reference = reference[np.lexsort((iteration[reference], operation[reference]))]
-    least = np.nanmin(iteration)
-    place = operation * (np.nanmax(iteration) - least + 3.0) + iteration - least
+    place = operation * (np.nanmax(iteration) - np.nanmin(iteration) + 3.0) + iteration
     at = np.searchsorted(place[reference], place[asked])
     candidates = reference[np.stack([np.maximum(at - 1, 0), np.minimum(at, len(reference) - 1)])]
     apart = abs(place[candidates] - place[asked])
