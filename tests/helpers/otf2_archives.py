@@ -23,24 +23,24 @@ class Archive:
     """
 
     def __init__(self, otf2: Any, trace: Any, ranks: int, per_node: int = 100) -> None:
-        self.otf2, self._defs, enums = otf2, trace.definitions, otf2.enums
+        self.otf2, self.trace, self._defs, enums = otf2, trace, trace.definitions, otf2.enums
         self._regions: dict[str, Any] = {}
         nodes = [
             self._defs.system_tree_node(f"node{i}", class_name="node")
             for i in range((ranks + per_node - 1) // per_node)
         ]
-        self.writers, places = [], []
+        self.writers, self.places = [], []
         for rank in range(ranks):
             process = self._defs.location_group(
                 f"MPI Rank {rank}", location_group_type=enums.LocationGroupType.PROCESS,
                 system_tree_parent=nodes[rank // per_node],
             )  # fmt: skip
-            places.append(self._defs.location("Master thread", group=process))
-            self.writers.append(trace.event_writer_from_location(places[-1]))
+            self.places.append(self._defs.location("Master thread", group=process))
+            self.writers.append(trace.event_writer_from_location(self.places[-1]))
         mpi = enums.Paradigm.MPI
         self._defs.group(
             "", group_type=enums.GroupType.COMM_LOCATIONS, paradigm=mpi,
-            members=places,
+            members=self.places,
         )  # fmt: skip
         members = self._defs.group(
             "", group_type=enums.GroupType.COMM_GROUP, paradigm=mpi, members=list(range(ranks))

@@ -162,6 +162,14 @@ def test_of_a_file_that_is_emptied_and_written_anew_all_is_read_and_that_is_said
     assert ["was emptied or written anew" in one for one in said] == [True]
 
 
+def test_a_line_without_an_end_is_lost_and_counted_where_the_file_is_written_anew(tmp_path: Path) -> None:
+    source = tmp_path / "log.jsonl"
+    source.write_bytes(line(0) + b'{"rank": 0, "st')
+    done = follow(source, ONE_RANK, lambda: source.write_bytes(line(7)), added(source, line(8)))
+    assert steps_in(tmp_path / "out") == [0, 7, 8]
+    assert done.made.left_out == {"a last line without its end": 1}
+
+
 def test_a_file_that_is_emptied_and_at_once_is_as_long_as_before_is_noticed(tmp_path: Path) -> None:
     log = tmp_path / "train.jsonl"
     log.write_bytes(line(1) + line(2))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from growing_sources import added
+from open_files import is_open
 
 from timing_logger.importing import growing_files
 from timing_logger.importing.growing_files import GrowingFiles, many_files
@@ -72,6 +73,36 @@ def test_a_file_that_was_left_out_is_tried_again_once_nothing_had_its_name(
     assert n_found(files) == 0
     moved.rename(log)
     assert n_found(files) == 1
+
+
+@pytest.mark.parametrize("why", ["damaged", ""])
+def test_a_file_that_is_left_out_is_closed_and_only_with_a_reason_told_of(
+    log: Path, tmp_path: Path, why: str
+) -> None:
+    said: list[str] = []
+    files = GrowingFiles([log], [".jsonl"], tmp_path / "out", said.append)
+    (file,) = files.look()
+    assert (is_open(log), len(files)) == (True, 1)
+    files.leave_out(file, why)
+    assert (is_open(log), len(files)) == (False, 0)
+    assert said == ([f"{log}: damaged"] if why else [])
+    assert len(files.look()) == (0 if why else 1)
+    files.close()
+
+
+def test_all_files_are_closed_in_the_end(files: GrowingFiles, log: Path) -> None:
+    files.look()
+    files.close()
+    assert (is_open(log), len(files)) == (False, 0)
+
+
+def test_a_compressed_copy_that_is_not_read_is_not_kept_open(files: GrowingFiles, log: Path) -> None:
+    copy = log.with_suffix(".jsonl.gz")
+    copy.touch()
+    both = GrowingFiles([log, copy], [".jsonl"], log.parent / "out", lambda _: None)
+    assert [file.path for file in both.look()] == [log]
+    assert (is_open(copy), is_open(log)) == (False, True)
+    both.close()
 
 
 def test_as_many_files_as_may_be_are_open_only_meanwhile() -> None:

@@ -206,6 +206,18 @@ def test_what_is_no_dump_is_refused(tmp_path: Path) -> None:
         import_inspector(path, tmp_path / "out")
 
 
+def test_as_many_records_as_fit_into_memory_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dumps = write_dumps(tmp_path / "dumps", None)
+    n_records = import_inspector(dumps, tmp_path / "out").rows
+    for most in (n_records, n_records - 1):
+        monkeypatch.setattr("timing_logger.importing.inspector.MOST_RECORDS", most)
+        if most == n_records:
+            assert import_inspector(dumps, tmp_path / "again").rows == n_records
+        else:
+            with pytest.raises(TooLargeError, match=f"more than {most} records"):
+                import_inspector(dumps, tmp_path / "more")
+
+
 def test_more_records_than_fit_into_memory_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

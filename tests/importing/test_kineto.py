@@ -25,11 +25,13 @@ from kineto_traces import (
     x,
 )
 from slow import slow
+from timing_files import record
 
 from timing_logger import read_timings
 from timing_logger.analysis import match_collectives, stragglers, waits
 from timing_logger.errors import NotImportableError
 from timing_logger.importing import Imported, import_kineto
+from timing_logger.importing.kineto import _not_told
 
 
 def imported(traces: Path) -> pd.DataFrame:
@@ -391,6 +393,29 @@ def test_what_is_no_trace_is_refused_and_leaves_nothing(tmp_path: Path, what: st
     with pytest.raises(NotImportableError, match=r"paths: .*rank0\.json'"):
         damaged(tmp_path, NO_TRACES[what])
     assert [path.name for path in tmp_path.iterdir()] == ["rank0.json"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "fields", "lacks"),
+    [
+        ("ALLREDUCE", {}, set()),
+        ("ALLREDUCE", {"message_size_bytes": None}, {"sizes"}),
+        ("IALLREDUCE", {"message_size_bytes": None}, {"sizes"}),
+        ("BARRIER", {"message_size_bytes": None}, set()),
+        ("IBARRIER", {"message_size_bytes": None}, set()),
+        ("WAIT", {"message_size_bytes": None}, set()),
+        ("SEND", {}, {"peers"}),
+        ("IRECV", {}, {"peers"}),
+        ("SEND", {"peer": 0}, set()),
+        ("ALLREDUCE", {"group": "not told, rank 3"}, {"groups"}),
+        ("ALLREDUCE", {"group": "not told, rank 2"}, set()),
+        ("FORWARD", {"group": ""}, {"communication", "waits"}),
+    ],
+)
+def test_what_rows_of_communication_lack_is_not_told(
+    operation: str, fields: dict[str, Any], lacks: set[str]
+) -> None:
+    assert _not_told([record(operation, **fields)], 3) == {"end", *lacks}
 
 
 def test_two_traces_of_one_rank_are_refused(tmp_path: Path) -> None:

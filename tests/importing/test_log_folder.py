@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+from open_files import is_open
 from timing_files import record
 
-from timing_logger.importing.log_folder import Process, TimingFileOfRank
+from timing_logger.errors import LogPathError
+from timing_logger.importing.log_folder import LogFolder, Process, TimingFileOfRank, new_log_folder
 from timing_logger.run_info import ImportedFrom, read_sidecar
 
 OFFSET_NS = 10**18
@@ -48,3 +53,66 @@ def test_a_file_begins_with_the_earliest_of_its_first_rows_and_ends_with_the_las
 def test_a_file_to_which_rows_may_come_was_updated_when_it_was_last_looked_for_them(tmp_path: Path) -> None:
     said = said_of(tmp_path, [record()], seen_unix_ns=OFFSET_NS + 5)
     assert (said["updated_unix_ns"], said["closed"]) == (OFFSET_NS + 5, False)
+
+
+def test_a_closed_file_is_not_open_and_one_that_is_removed_leaves_nothing(tmp_path: Path) -> None:
+    file = TimingFileOfRank(tmp_path, Process(0, wall_offset_ns=OFFSET_NS))
+    file.append([record()])
+    file.describe(IMPORTED, "run")
+    assert is_open(tmp_path / "timing-rank0.csv")
+    file.close()
+    assert not is_open(tmp_path / "timing-rank0.csv")
+    file.remove()
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- a new folder ----------------------------------------------------------------------------------------
+
+
+def named(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def add_row(folder: LogFolder) -> None:
+    folder.add(Process(0, wall_offset_ns=OFFSET_NS), [record()], [Path("log")], {}, {"end"})
+
+
+def test_a_folder_is_there_when_it_is_complete(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    with new_log_folder(tmp_path / "out", "steps") as folder:
+        add_row(folder)
+        assert named(tmp_path / "out") == []
+    assert named(tmp_path) == ["out"]
+    assert named(tmp_path / "out") == ["timing-rank0.csv", "timing-rank0.meta.json"]
+    assert (folder.ranks, folder.n_rows, folder.not_told) == ([0], 1, ["end"])
+
+
+def fail_in(folder: LogFolder, error: Exception) -> None:
+    add_row(folder)
+    raise error
+
+
+@pytest.mark.parametrize("error", [KeyError("log"), FileNotFoundError(errno.ENOENT, "not there", "log")])
+def test_of_a_folder_that_fails_nothing_is_left_and_the_error_stays_what_it_is(
+    tmp_path: Path, error: Exception
+) -> None:
+    with pytest.raises(type(error), match="log"), new_log_folder(tmp_path / "new" / "out", "steps") as folder:
+        fail_in(folder, error)
+    assert named(tmp_path) == []
+
+
+def test_what_somebody_else_puts_there_meanwhile_stays(tmp_path: Path) -> None:
+    wanted = rf"^output: '{tmp_path}/out' cannot be written: Directory not empty\. Name another folder\.$"
+    with pytest.raises(LogPathError, match=wanted), new_log_folder(tmp_path / "out", "steps"):
+        (tmp_path / "out" / "theirs").mkdir(parents=True)
+    assert (named(tmp_path), named(tmp_path / "out")) == (["out"], ["theirs"])
+
+
+def test_what_a_killed_process_of_the_same_number_left_is_no_obstacle(tmp_path: Path) -> None:
+    left = tmp_path / f".{os.getpid()}.out"
+    left.mkdir()
+    (left / "timing-rank7.csv").touch()
+    with new_log_folder(tmp_path / "out", "steps") as folder:
+        add_row(folder)
+    assert named(tmp_path) == ["out"]
+    assert named(tmp_path / "out") == ["timing-rank0.csv", "timing-rank0.meta.json"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -16,6 +17,7 @@ from timing_logger import read_timings
 from timing_logger.analysis import match_collectives, stragglers
 from timing_logger.errors import ConfigurationError, NotImportableError, TooLargeError
 from timing_logger.importing import import_otf2
+from timing_logger.importing.otf2 import _host_of, _ranks
 
 
 @pytest.fixture
@@ -99,6 +101,58 @@ def test_calls_of_mpi_without_communication_are_no_own_work(tmp_path: Path, otf2
         for i, name in enumerate(["MPI_Init", "MPI_Comm_rank", "MPI_Comm_split", "MPI_Wait", "MPI_Finalize"]):
             archive.call(0, name, 10 * i, 10 * i + 5)
     assert imported(tmp_path / "archive" / "traces.otf2")["operation"].tolist() == ["MPI_INIT", "COMM_SPLIT"]
+
+
+def test_the_first_thread_of_a_rank_is_its_main_thread_and_others_have_their_names(
+    tmp_path: Path, otf2: Any
+) -> None:
+    with one_of(otf2, tmp_path) as archive:
+        for rank in (0, 1):
+            archive.call(rank, "work", 10, 20)
+        second = archive.trace.definitions.location("OMP thread 1", group=archive.places[1].group)
+        archive.writers[1] = archive.trace.event_writer_from_location(second)
+        archive.call(1, "work", 30, 40)
+    rows = imported(tmp_path / "archive" / "traces.otf2")
+    assert rows[["rank", "thread"]].values.tolist() == [
+        [0, "MainThread"], [1, "MainThread"], [1, "OMP thread 1"],
+    ]  # fmt: skip
+
+
+def definitions(*names: str, of_mpi: Sequence[int] = ()) -> SimpleNamespace:
+    """The definitions of an archive with processes of these names; ``of_mpi`` are those of MPI's ranks."""
+    processes = [SimpleNamespace(name=name, location_group_type="PROCESS") for name in names]
+    device = SimpleNamespace(name="CUDA 0 rank 7", location_group_type="ACCELERATOR")
+    members = [SimpleNamespace(group=processes[at]) for at in of_mpi]
+    of_threads = SimpleNamespace(group_type="COMM_LOCATIONS", paradigm="PTHREAD", members=())
+    of_ranks = SimpleNamespace(group_type="COMM_LOCATIONS", paradigm="MPI", members=members)
+    groups = [of_threads, *([of_ranks] if members else [])]
+    return SimpleNamespace(groups=groups, location_groups=[*processes, device])
+
+
+@pytest.mark.parametrize(
+    ("names", "of_mpi", "ranks"),
+    [
+        (("a", "b"), (1, 0), [1, 0]),
+        (("MPI Rank 1", "MPI Rank 0"), (), [1, 0]),
+        (("MPI Rank 4", "MPI Rank 4"), (), [0, 1]),
+        (("MPI Rank 1", "other"), (), [0, 1]),
+    ],
+)
+def test_ranks_are_those_of_mpi_or_in_the_names_of_processes_or_their_order(
+    names: tuple[str, ...], of_mpi: Sequence[int], ranks: list[int]
+) -> None:
+    archive = definitions(*names, of_mpi=of_mpi)
+    found = _ranks(archive)
+    assert [found.get(id(one)) for one in archive.location_groups] == [*ranks, None]
+
+
+@pytest.mark.parametrize("kind", ["node", "machine node", "host"])
+def test_the_host_of_a_process_is_the_node_that_it_is_on(kind: str) -> None:
+    outermost = SimpleNamespace(class_name="machine", name="all", parent=None)
+    node = SimpleNamespace(class_name=kind, name="node7", parent=outermost)
+    socket = SimpleNamespace(class_name="socket", name="0", parent=node)
+    assert _host_of(SimpleNamespace(system_tree_parent=socket)) == "node7"
+    assert _host_of(SimpleNamespace(system_tree_parent=outermost)) == ""
 
 
 def test_what_does_not_end_is_counted(tmp_path: Path, otf2: Any) -> None:

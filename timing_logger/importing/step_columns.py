@@ -11,7 +11,6 @@ from typing import NamedTuple
 from timing_logger.errors import ConfigurationError, NotImportableError
 from timing_logger.importing.step_records import (
     Cells,
-    Unusable,
     amount,
     cell,
     duration_ns,
@@ -154,10 +153,8 @@ class StepsOfFile:
             )
 
     def _rank_of(self, record: Cells) -> int:
-        if self._columns.rank and (self._rank is None or has(record, self._columns.rank)):
+        if self._rank is None or (self._columns.rank and has(record, self._columns.rank)):
             return whole(cell(record, self._columns.rank), MAX_RANK)
-        if self._rank is None:
-            raise Unusable("a record without a rank")
         return self._rank
 
 

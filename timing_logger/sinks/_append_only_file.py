@@ -193,7 +193,7 @@ class AppendOnlyFile:
 
     def _has_descriptor(self) -> bool:
         try:
-            return self._descriptor >= 0 and _identity(os.fstat(self._descriptor)) == self._identity
+            return _identity(os.fstat(self._descriptor)) == self._identity
         except OSError:
             return False
 
