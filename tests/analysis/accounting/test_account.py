@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from seeds import few_examples
 
 from timing_logger.analysis import account
+from timing_logger.analysis.accounting.account import ACCOUNT
 
 Parts = dict[tuple[str, Any], float]
 
@@ -303,3 +304,17 @@ def test_the_parts_of_each_rank_sum_to_its_wall_time(seed: int) -> None:
         wall_ms = 1e3 * (mine["end_s"].max() - mine["start_s"].min())
         assert told[told["rank"] == rank]["ms"].sum() == pytest.approx(wall_ms)
         assert told[told["rank"] == rank]["share"].sum() == pytest.approx(1.0)
+
+
+def test_from_parts_of_some_processes_each_the_account_is_that_of_all_rows() -> None:
+    rows = table(
+        *barrier([1, 4, 6], 8), row(0, "load", 0, 1), row(1, "forward", 0, 3), row(2, "forward", 0, 6),
+        row(2, "BARRIER", 1, 3, thread="other", group="other", group_size=2),
+    )  # fmt: skip
+    parts = [ACCOUNT.map(rows[rows["rank"].isin(ranks)]) for ranks in ([0], [1, 2])]
+    found = ACCOUNT.reduce(parts)
+    pd.testing.assert_frame_equal(found, account(rows))
+    work = found[found["what"] == "own work"]
+    assert [(one.rank, one.operation, round(one.ms, 6)) for one in work.itertuples()] == [
+        (0, "load", 1.0), (1, "forward", 3.0), (2, "forward", 6.0)
+    ]  # fmt: skip

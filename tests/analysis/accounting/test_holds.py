@@ -58,3 +58,8 @@ def test_a_row_without_a_length_or_of_unknown_length_holds_nothing() -> None:
 def test_intervals_of_no_line_are_apart() -> None:
     none = np.zeros(0)
     assert [len(values) for values in apart(np.zeros(0, np.int64), none, none)] == [0, 0]
+
+
+def test_rows_that_overlap_do_not_hold_up_the_line_after_theirs() -> None:
+    found = holds((1.0, 6.0), (2.0, 3.0), (2.0, 5.0), line=[0, 0, 1])
+    assert found == [(0, 1, 6), (2, 2, 5)]

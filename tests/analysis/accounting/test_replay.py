@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 
@@ -17,6 +18,7 @@ from simulated_runs import data_parallel, factors, pipeline
 from slow import slow
 
 from timing_logger.analysis.accounting.nodes import WAIT
+from timing_logger.analysis.accounting.replay import Replay
 from timing_logger.analysis.step_times.step_times import step_times
 from timing_logger.analysis.stragglers.who.prices import Prices, Slowed
 from timing_logger.analysis.table_types import Floats
@@ -195,3 +197,8 @@ def test_waiting_that_changes_from_step_to_step_is_not_explained_by_how_ranks_sh
     assert step_times(in_a_ring(steady)).waits.varying_ms.sum() == pytest.approx(0.0, abs=1.0)
     waits = step_times(in_a_ring(now_and_then)).waits
     assert waits.varying_ms[0] == pytest.approx(200.0, rel=0.01)
+
+
+def test_a_run_in_which_no_rank_communicates_can_be_played_too() -> None:
+    program = played(table(row(0, "work", 0, 1))).program
+    assert Replay(program).ends_s([program.own_s] * 2).tolist() == [[-math.inf, -math.inf]]

@@ -11,6 +11,7 @@ from played_runs import Meeting, lived, played, random_program
 from seeds import few_examples
 from simulated_runs import data_parallel, factors, pipeline
 
+from timing_logger.analysis.accounting.nodes import Lists
 from timing_logger.analysis.accounting.program import Program
 from timing_logger.analysis.accounting.replay import Replay
 from timing_logger.analysis.accounting.segments import Segments, segments_of
@@ -73,3 +74,16 @@ def test_a_line_that_would_come_late_by_itself_is_played_as_a_whole() -> None:
     at_once, one_by_one = both_ways(program, own_s)
     assert at_once == pytest.approx(one_by_one)
     assert at_once[-1] > Replay(program).ends_s([program.own_s])[-1] + 0.4
+
+
+def test_a_wait_that_does_not_follow_its_own_meeting_at_once_ends_no_segment() -> None:
+    """Both lines begin meetings 0 and 1, and wait for 1 at once, or after something that gives nothing."""
+
+    def n_cuts(needing: list[int], line: list[int], giving: list[int]) -> int:
+        gives = Lists.by(np.array(giving), np.array([0, 1, 0, 1]), len(line))
+        needs = Lists.by(np.array(needing), np.array([1, 1]), len(line))
+        is_free, before = np.ones(len(line), np.bool_), np.array([-1, -1])
+        return len(segments_of(np.array(line), is_free, gives, needs, before).cuts)
+
+    assert n_cuts([2, 5], [0, 0, 0, 1, 1, 1], [0, 1, 3, 4]) == 1
+    assert n_cuts([3, 7], [0, 0, 0, 0, 1, 1, 1, 1], [0, 1, 4, 5]) == 0

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+from account_rows import barrier, row, table
 
-from timing_logger.analysis.accounting.stretches import Stretches
+from timing_logger.analysis.accounting.blocked import NO_RANK
+from timing_logger.analysis.accounting.part import map_account
+from timing_logger.analysis.accounting.run import account_of
+from timing_logger.analysis.accounting.stretches import WHAT, Stretches, blocked_stretches
+from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.tables import opened
 
 
 def stretches(operations: list[str], codes: list[int], rank: int = 0) -> Stretches:
@@ -38,3 +45,24 @@ def test_those_wanted_are_chosen_by_a_mask_or_by_position() -> None:
         chosen = several.only(wanted)
         assert names(chosen) == ["step", "load"]
         assert chosen.start_s.tolist() == [0.0, 1.0]
+
+
+def test_what_processes_did_while_they_were_blocked_is_told_on_their_own_clocks() -> None:
+    rows = table(
+        *barrier([0, 2], 3), row(0, "RECV", 4, 5, peer=1, group_size=2, seq=1),
+        row(0, "BARRIER", 0, 1, thread="other", group="other", group_size=2),
+    )  # fmt: skip
+    ahead_s = np.where(rows["rank"] == 1, -100.0, 0.0)
+    for name in ("start_counter", "end_counter"):
+        rows[name] -= ahead_s
+    run = account_of([map_account(opened(rows, COLUMNS_OF["account"]))], [])
+    found = blocked_stretches(run.lines, run.rows.axis, run.blocked)
+    told = found.stretches
+    assert [WHAT[what] for what in told.what] == ["waiting", "transfer", "not matched", "transfer"]
+    assert told.rank.tolist() == [0, 0, 0, 1]
+    assert names(told) == ["BARRIER", "BARRIER", "RECV", "BARRIER"]
+    assert told.waited_for.tolist() == [1, NO_RANK, NO_RANK, NO_RANK]
+    assert told.start_s == pytest.approx([0.0, 0.002, 0.004, 100.002])
+    assert told.end_s == pytest.approx([0.002, 0.003, 0.005, 100.003])
+    assert found.ahead_s == pytest.approx([0, 0, 0, -100])
+    assert found.axis.tolist() == [0] * 4

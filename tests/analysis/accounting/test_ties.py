@@ -89,9 +89,9 @@ def test_no_messages_hold_nobody() -> None:
     assert len(senders_are_held(frame, Messages(none, none), np.zeros(1), np.ones(1))) == 0
 
 
-def ties_beside_messages(operation: str, *spans_ms: tuple[float, float]) -> list[Tie]:
-    """Return the ties of a rooted collective of ranks 0 to 2, whose root is 0, beside three messages."""
-    rows = [row(rank, operation, *span, group_size=3, peer=0) for rank, span in enumerate(spans_ms)]
+def ties_beside_messages(operation: str, *spans_ms: tuple[float, float], root: int | None = 0) -> list[Tie]:
+    """Return the ties of a rooted collective of ranks 0 to 2 beside three messages."""
+    rows = [row(rank, operation, *span, group_size=3, peer=root) for rank, span in enumerate(spans_ms)]
     for i in range(3):
         rows += [row(1, "SEND", 50 + i, 51 + i, peer=2, seq=i), row(2, "RECV", 50 + i, 51 + i, peer=1, seq=i)]
     frame = opened(table(*rows), COLUMNS_OF["account"])
@@ -112,3 +112,26 @@ def test_who_is_held_in_a_collective_is_so_in_a_meeting_of_its_own_after_those_o
 def test_who_leaves_at_the_instant_in_which_the_root_comes_was_held_by_it() -> None:
     assert (1, 4, False, True) in ties_beside_messages("GATHER", (20, 31), (10, 20), (30, 31))
     assert (1, 4, False, True) not in ties_beside_messages("GATHER", (20, 31), (10, 19.5), (30, 31))
+
+
+@pytest.mark.parametrize("operation", ["BCAST", "GATHER"])
+@pytest.mark.parametrize("root", [None, 7], ids=["unknown", "without a row"])
+def test_without_a_row_of_its_root_a_rooted_collective_does_not_tell_who_is_needed(
+    operation: str, root: int | None
+) -> None:
+    assert ties_beside_messages(operation, (20, 20.5), (10, 11), (30, 31), root=root) == []
+
+
+@pytest.mark.parametrize(("late_us", "everybody"), [(49.0, False), (51.0, True)])
+def test_a_rooted_collective_holds_everybody_if_some_came_50_us_before_the_last_and_nobody_left_before(
+    late_us: float, everybody: bool
+) -> None:
+    late_ms = late_us / 1e3
+    ties = ties_beside_messages("GATHER", (10, 12), (10, 12), (10 + late_ms, 12))
+    needing = {at for at, _, _, needs in ties if needs}
+    assert needing == ({0, 1, 2} if everybody else {0})
+
+
+def test_who_left_less_than_50_us_before_the_last_came_may_have_been_held_by_it() -> None:
+    ties = ties_beside_messages("GATHER", (10, 12), (10, 11.96), (12, 13))
+    assert {at for at, _, _, needs in ties if needs} == {0, 1, 2}

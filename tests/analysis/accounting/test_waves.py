@@ -88,3 +88,12 @@ def test_lines_that_go_one_after_the_other_are_ranked_one_by_one() -> None:
     assert waves._Waves(line, none, none, np.zeros(0, np.int64)).ranks() is None
     of_node, _ = waves.ranked(line, none, none, np.zeros(0, np.int64), np.arange(n, dtype=np.float64))
     assert of_node.tolist() == list(range(1, n + 1))
+
+
+def test_what_nobody_gives_to_holds_up_nobody() -> None:
+    line = np.arange(2)
+    none = Lists(np.zeros(3, np.int64), np.zeros(0, np.int64))
+    needs = Lists(np.array([0, 1, 1]), np.array([0]))
+    found = waves._Waves(line, none, needs, np.array([-1])).ranks()
+    assert found is not None
+    assert [ranks.tolist() for ranks in found] == [[0, 0], [0]]

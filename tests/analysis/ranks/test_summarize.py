@@ -268,6 +268,13 @@ def test_a_rank_is_totalled() -> None:
     assert row["waited_ms"] == 750
 
 
+def test_a_rank_without_iterations_has_none_and_each_iteration_of_others_counts_once() -> None:
+    without = [record("FORWARD", 1.0, iteration=None)]
+    some = [record("FORWARD", 1.0 + at, iteration=it) for at, it in enumerate([3, 3, 5])]
+    found = summarize_ranks(table(without, some, without))
+    assert dict(zip(found["rank"], found["iterations"], strict=True)) == {0: 0, 1: 2, 2: 0}
+
+
 def test_requests_that_one_call_waited_for_are_waited_for_once() -> None:
     together = [record("WAIT", 1.0, 500), record("WAIT", 1.0, 500)]
     alone = [record("WAIT", 2.0, 250), record("WAIT", 1.0, 500, thread="another")]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from account_rows import Row, barrier, row, table
 
 from timing_logger.analysis.step_times.communication import Shape
-from timing_logger.analysis.step_times.waiting import _varying_ms
+from timing_logger.analysis.step_times.step_times import step_times
+from timing_logger.analysis.step_times.waiting import Waits, _varying_ms
 
 Wait = tuple[int, int, int, float]
 """Who waited, for whom, in which step, and for how many ms."""
@@ -50,3 +53,66 @@ def test_what_recurs_is_told_of_each_pair_of_ranks_for_itself() -> None:
     assert varying_ms(waits, n_steps=4) == pytest.approx([0.0] * 4)
     more = [(0, 1, 0, 5.0), (2, 1, 1, 6.0), (0, RANKS, 2, 7.0)]
     assert varying_ms([*waits, *more], n_steps=4) == pytest.approx([0.0, 11.0, 0.0, 7.0])
+
+
+# -- what ranks did while they were blocked ----------------------------------------------------------------
+
+
+def waits_of(*rows: Row, uncertainty_s: float = 0.0) -> Waits:
+    return step_times(table(*rows, uncertainty_s=uncertainty_s)).waits
+
+
+def test_who_waits_and_for_whom_is_told_of_each_step_and_the_rest_of_a_call_is_transfer() -> None:
+    found = waits_of(
+        *barrier([1, 4, 6], 8, seq=0, iteration=3), *barrier([13, 11, 11], 14, seq=1, iteration=4)
+    )
+    assert found.own_ms == pytest.approx(np.array([[5, 2, 0], [0, 2, 2]]))
+    assert found.for_it_ms == pytest.approx(np.array([[0, 0, 7], [4, 0, 0]]))
+    assert found.longest_ms == pytest.approx(np.array([[0, 0, 5], [2, 0, 0]]))
+    assert found.transfer_ms == pytest.approx(np.array([[2, 2, 2], [1, 1, 1]]))
+    assert found.unmatched_ms.tolist() == [[0, 0, 0]] * 2
+
+
+def test_transfers_count_only_in_collectives_that_all_leave_together() -> None:
+    of = {"group_size": 2, "iteration": 0}
+    message = [row(0, "SEND", 10, 11, peer=1, **of), row(1, "RECV", 10, 14, peer=0, **of)]
+    found = waits_of(*barrier([1, 1], 3, iteration=0), *message)
+    assert found.transfer_ms == pytest.approx(np.array([[2, 2]]))
+    assert found.own_ms == pytest.approx(np.array([[0, 0]]))
+
+
+@pytest.mark.parametrize(("operation", "unmatched_ms"), [("ALLREDUCE", 4.0), ("MPI_INIT", 0.0)])
+def test_what_no_other_rank_has_a_row_of_is_not_matched_unless_it_is_of_the_set_up(
+    operation: str, unmatched_ms: float
+) -> None:
+    alone = row(0, operation, 10, 14, group="other", group_size=2, iteration=0)
+    found = waits_of(*barrier([1, 1], 3, iteration=0), alone)
+    assert found.unmatched_ms == pytest.approx(np.array([[unmatched_ms, 0]]))
+
+
+def test_of_ranks_whose_communication_was_not_matched_nothing_else_is_known() -> None:
+    alone = row(1, "ALLREDUCE", 10, 14, group="other", group_size=2, iteration=1)
+    found = waits_of(*barrier([1, 1], 3, iteration=0), alone)
+    assert np.isnan(found.own_ms).tolist() == [[False, False], [True, True]]
+    assert np.isnan(found.transfer_ms).tolist() == [[False, False], [True, True]]
+
+
+def test_outside_of_any_step_nothing_counts() -> None:
+    found = waits_of(*barrier([1, 1], 3, iteration=0), *barrier([11, 14], 15, seq=1, iteration=math.nan))
+    assert found.own_ms.tolist() == [[0, 0]]
+    assert found.transfer_ms == pytest.approx(np.array([[2, 2]]))
+
+
+def test_transfers_may_be_wrong_by_how_well_clocks_are_compared() -> None:
+    rows = [*barrier([1, 1], 3, seq=0, iteration=0), *barrier([11, 11], 14, seq=1, iteration=0)]
+    assert waits_of(*rows, uncertainty_s=1e-4).clock_ms == pytest.approx(np.array([[0.2, 0.2]]))
+    assert np.isnan(waits_of(*rows, uncertainty_s=math.nan).clock_ms).all()
+
+
+def test_of_operations_in_the_background_the_one_that_waited_longest_is_told() -> None:
+    rows = [
+        row(rank, "IALLREDUCE", begin, end, seq=seq, group_size=2, iteration=0)
+        for seq, starts, end in ((0, (1, 4), 6), (1, (11, 12), 20), (2, (22, 21), 29))
+        for rank, begin in enumerate(starts)
+    ]
+    assert waits_of(*rows).pending_ms == pytest.approx(np.array([[3, 1]]))

@@ -56,10 +56,8 @@ def _divided(
     ends: list[float] = []
     owners: list[int] = []
     under_way: list[int] = []  # the innermost last
-    n = len(start_s)
     now = start_s[0]
-    for i in range(n + 1):
-        until = start_s[i] if i < n else float("inf")
+    for i, until in enumerate([*start_s, float("inf")]):
         while under_way and now < until:
             top = under_way[-1]
             end = end_s[top]
@@ -71,13 +69,12 @@ def _divided(
                 now = piece_end
             if end <= now:
                 under_way.pop()
-        if i < n:
-            if until > now:
-                now = until
-            if under_way and holds[under_way[-1]] and end_s[under_way[-1]] > now:
-                under_way.insert(len(under_way) - 1, i)
-            else:
-                under_way.append(i)
+        if until > now:
+            now = until
+        if under_way and holds[under_way[-1]] and end_s[under_way[-1]] > now:
+            under_way.insert(len(under_way) - 1, i)
+        else:
+            under_way.append(i)
     return starts, ends, owners
 
 

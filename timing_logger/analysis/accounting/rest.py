@@ -65,8 +65,6 @@ def _by_line(lines: Lines, works: Holds, holds: Holds) -> Iterator[tuple[int, Ho
 
 
 def _split(intervals: Holds, n_lines: int) -> Iterator[Holds]:
-    if not n_lines:
-        return
     order = np.argsort(intervals.line, kind="stable")
     ends = np.searchsorted(intervals.line[order], np.arange(1, n_lines + 1))
     for begin, end in pairwise([0, *ends.tolist()]):

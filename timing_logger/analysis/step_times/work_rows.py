@@ -89,4 +89,4 @@ class WorkRows(NamedTuple):
 def _work(frame: Frame, operation: tuple[Ints, list[str]]) -> Floats:
     stated = numbers(frame, "work")
     of_copies = np.isnan(stated) & each_text(operation, is_copy)
-    return np.where(of_copies, numbers(frame, "message_size_bytes"), stated) if of_copies.any() else stated
+    return np.where(of_copies, numbers(frame, "message_size_bytes"), stated)
