@@ -17,6 +17,8 @@ from timing_logger.analysis.stragglers.whole_run.all_slower import (
     _information,
     _is_a_line,
     _Level,
+    _Slower,
+    _verdict,
     _wandering,
     all_slower,
 )
@@ -91,6 +93,11 @@ def test_five_levels_must_describe_a_series_so_much_better_as_they_have_more_num
     assert _is_a_line(stair, spans) is is_a_line
 
 
+def test_a_bent_series_is_no_line_where_levels_describe_it_better() -> None:
+    bent = np.linspace(-1.0, 1.0, 60) ** 2
+    assert not _is_a_line(bent, [(begin, begin + 10) for begin in range(0, 60, 10)])
+
+
 def test_the_criterion_is_that_of_schwarz() -> None:
     assert _information(np.full(10, math.e), 3) == pytest.approx(20.0 + 3 * math.log(10))
     assert math.isfinite(_information(np.zeros(10), 3))
@@ -113,6 +120,16 @@ def test_a_level_is_above_another_by_the_typical_rank_in_standard_errors_of_both
     high = _Level(10, 20, np.array([0.5, 0.4, 0.9]), 0.04)
     assert high.above(low) == pytest.approx(0.5)
     assert high.z_above(low) == pytest.approx(10.0)
+
+
+def test_a_rank_that_is_slower_by_the_least_that_counts_is_not_told_to_be() -> None:
+    bad = 1 - POLICY.min_score_gap
+    scores = np.array([0.5, 0.5, 0.5, bad])
+    case = case_of(np.full((40, 4), 10.0))
+    found = _verdict(case, _Slower(np.arange(20, 40), scores, 50.0, "together"))
+    assert found is not None
+    assert found.evidence == (AllSlower(0.75, 2.0, "together"),)
+    assert _verdict(case, _Slower(np.arange(20, 40), np.full(4, bad), 50.0, "together")) is None
 
 
 def test_levels_that_change_again_and_again_wander() -> None:

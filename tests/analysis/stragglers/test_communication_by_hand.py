@@ -15,6 +15,7 @@ from timing_logger.analysis.stragglers.whole_run.communication import (
     _cost_enough,
     _in_common,
     _is_enough,
+    _verdict,
     _window,
     mostly_transfers,
     slow_communication,
@@ -96,6 +97,17 @@ def test_the_costliest_link_is_told_with_what_it_took_and_what_is_usual() -> Non
     first = found.evidence[0]
     assert isinstance(first, facts.SlowTransfers)
     assert (first.took_ms, first.usual_ms, first.slow_steps) == (6.0, pytest.approx(2.0), 20)
+
+
+@pytest.mark.parametrize(("cheap_ms", "told"), [(1.0, (4,)), (0.875, (0, 1, 4))])
+def test_a_link_that_costs_a_fiftieth_of_the_costliest_counts_and_no_cheaper_one(
+    cheap_ms: float, told: tuple[int, ...]
+) -> None:
+    case = linked(np.full((4, 3), 60.0), [(0, 1, 4), (4, 5), (6, 7)])
+    slow = [
+        SlowLink(link, steps(0), np.array([60.0 - ms]), "others") for link, ms in ((0, 50.0), (1, cheap_ms))
+    ]
+    assert facts.OnlyInAllSlow(told) in _verdict(case, slow, 51.0).evidence
 
 
 def test_transfers_that_cost_too_little_are_no_verdict() -> None:

@@ -78,6 +78,7 @@ from timing_logger.analysis.stragglers.rank_facts import (
     VaryAlone,
     WorkOfRank,
 )
+from timing_logger.analysis.stragglers.result import Verdict
 from timing_logger.report import evidence_sentences, verdict_json
 from timing_logger.report.evidence_text import sentence
 from timing_logger.report.why_text import reason
@@ -213,6 +214,15 @@ def test_the_json_of_a_run_that_is_not_judged_says_why() -> None:
     verdict = stragglers(data_parallel(factors(5, 1)))
     assert verdict.why == OneRank()
     assert verdict.as_dict()["why"] == {"fact": "one-rank"}
+
+
+@pytest.mark.parametrize(("epoch", "told"), [(None, {}), (0, {"first_epoch": 0, "last_epoch": 2})])
+def test_the_values_of_a_verdict_have_epochs_only_where_iterations_restart(
+    epoch: int | None, told: dict[str, int]
+) -> None:
+    verdict = Verdict(verdict="rank", first_epoch=epoch, last_epoch=None if epoch is None else 2)
+    values = verdict.as_dict()
+    assert {name: value for name, value in values.items() if "epoch" in name} == told
 
 
 def test_the_warning_of_a_bad_end_comes_first() -> None:

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hand_made_cases import case_of
+from hand_made_cases import candidate_of, case_of
 
 from timing_logger.analysis.stragglers.facts import Fact, OneRank
 from timing_logger.analysis.stragglers.own_times import (
     _few_steps,
     _outdone,
     _passed_on,
+    _probably,
     _what_it_rests_on,
     _why_not_others,
     by_own_times,
@@ -21,7 +22,9 @@ from timing_logger.analysis.stragglers.own_times import (
 from timing_logger.analysis.stragglers.policy import STANDARD
 from timing_logger.analysis.stragglers.rank_facts import (
     AloneInRole,
+    Costliest,
     FewSteps,
+    Gate,
     NotNamed,
     SelfTimeBetween,
     SelfTimeOfRows,
@@ -29,6 +32,10 @@ from timing_logger.analysis.stragglers.rank_facts import (
     StepsCounted,
     TwoRanks,
 )
+from timing_logger.analysis.stragglers.result import Suspect
+from timing_logger.analysis.stragglers.who.candidates import COST
+from timing_logger.analysis.stragglers.who.culprits import EXPLAINED, Culprits
+from timing_logger.analysis.stragglers.who.lockstep import Party
 from timing_logger.analysis.stragglers.who.pricing import pricing_of
 
 # -- by which times ----------------------------------------------------------------------------------------
@@ -123,3 +130,18 @@ def test_of_the_first_three_others_it_is_said_why_they_are_not_named(n: int, tol
     others: Any = [SimpleNamespace(column=column, slow=slow, gates=(gate,)) for column in range(n)]
     found = [fact for fact in _why_not_others(times, others, None) if isinstance(fact, NotNamed)]
     assert [(fact.rank, fact.failed) for fact in found] == [(rank, (gate,)) for rank in told]
+
+
+# -- who probably is slow ----------------------------------------------------------------------------------
+
+
+def test_of_several_suspects_the_first_one_tells_how_certain_it_is_that_it_is_slow() -> None:
+    cheap = Gate(COST, 0.0, 0.01, False)
+    its, other = candidate_of(1), candidate_of(2, gates=[cheap])
+    suspects = (Suspect((1,), "FORWARD", 0.7, 0.9), Suspect((2,), "FORWARD", 0.2, 0.3))
+    found = Culprits([its, other], [], Party((its,)), 40.0, None, suspects)
+    verdict = _probably(case_of(np.ones((40, 4))), found, Party((its,)))
+    assert (verdict.verdict, verdict.slow_steps, verdict.cost_ms) == ("suspect", 20, 40.0)
+    assert verdict.gates == (Gate(EXPLAINED, 0.7, STANDARD.min_explained_share, False),)
+    assert Costliest(0.9) in verdict.evidence
+    assert [fact.rank for fact in verdict.evidence if isinstance(fact, NotNamed)] == [1, 2]

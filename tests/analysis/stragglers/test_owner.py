@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hand_made_cases import case_of, times_of
 from seeds import seeds
 from simulated_runs import Floats, _row, _table, of_operations, with_work
 from slow import slow
 
 from timing_logger.analysis import Verdict, stragglers, windows
+from timing_logger.analysis.step_times.workload import Workload
+from timing_logger.analysis.stragglers.owner import _Excess
 from timing_logger.analysis.stragglers.rank_facts import MoreRows, UnevenWork, WorkOfRank
 from timing_logger.report.verdict_text import stragglers_text
 from timing_logger.report.verdict_wording import verdict_sentence, what_next
@@ -203,6 +206,27 @@ def test_a_rank_that_copies_more_bytes_has_more_to_do_and_no_slow_link() -> None
     timings.loc[is_copy, "message_size_bytes"] = n_bytes.astype(int)
     verdict = stragglers(timings)
     assert (verdict.ranks, verdict.operation, verdict.owner) == ((2,), "H2D", "work")
+
+
+def test_what_slow_ranks_take_beyond_their_peers_is_told_of_each_operation_together() -> None:
+    """Ranks 0 and 3 of five are slow: at equal work by half as much in the first of two operations."""
+    recorded_ms, equal_ms = np.full((2, 10, 5), 10.0), np.full((2, 10, 5), 10.0)
+    recorded_ms[0, :, 0], recorded_ms[0, :, 3], recorded_ms[1, :, 3] = 12.0, 16.0, 11.0
+    equal_ms[0, :, 0], equal_ms[0, :, 3], equal_ms[1, :, 3] = 11.0, 13.0, 11.0
+    recorded, equal = (
+        {"operations": ["A", "B"], "operation_ms": its_ms, "self_ms": its_ms.sum(axis=0)}
+        for its_ms in (recorded_ms, equal_ms)
+    )
+    work = np.tile([1.0, 1.0, 1.0, 1.5, 1.0], (10, 1))
+    case = case_of(**recorded, workload=Workload({"A": work}, None, {}))
+    slow_steps = {0: np.arange(10), 3: np.arange(5)}
+    found = _Excess.of(case, slow_steps, times_of(**equal))
+    assert (found.rank, found.steps.tolist()) == (3, [0, 1, 2, 3, 4])
+    assert (found.recorded_ms.tolist(), found.equal_ms.tolist()) == ([50.0, 5.0], [25.0, 5.0])
+    assert (found.work.times_as_much, found.times_as_long) == (1.5, 24 / 20.25)
+    unknown = _Excess.of(case, slow_steps, None)
+    assert unknown.equal_ms.tolist() == [50.0, 5.0]
+    assert not unknown.work.is_more
 
 
 def test_where_no_work_is_recorded_the_way_to_record_it_is_told() -> None:

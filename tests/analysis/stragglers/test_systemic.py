@@ -87,6 +87,13 @@ def test_time_that_is_lost_to_nobody_in_particular_is_told_if_it_is_much_or_visi
         assert found.evidence == (LostToSlowest(found.gates[0].value, ()),)
 
 
+def test_a_quarter_that_is_lost_is_not_too_much() -> None:
+    self_ms = np.full((20, 4), 75.0)
+    self_ms[np.arange(20), np.arange(20) % 4] = 100.0
+    found = diffuse(case_of(self_ms), without_owner=False)
+    assert (found.verdict, found.gates[0].value, found.gates[0].passed) == ("healthy", 0.25, False)
+
+
 def test_time_that_is_lost_to_one_rank_is_told_with_it() -> None:
     self_ms = np.full((20, 4), 100.0)
     self_ms[:, 3] = 160.0

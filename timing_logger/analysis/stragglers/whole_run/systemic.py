@@ -169,7 +169,7 @@ def with_unexplained_waits(verdict: Verdict, times: StepTimes) -> Verdict:
 
 
 def _part(times: StepTimes, waited_ms: Floats) -> float:
-    return times.share_of_run(float(waited_ms.sum()) / max(1, len(times.ranks)))
+    return times.share_of_run(float(waited_ms.sum()) / len(times.ranks))
 
 
 def most_of(ranks: Sequence[int], lost_ms: Floats) -> tuple[int, ...]:
