@@ -134,3 +134,11 @@ def test_of_a_process_five_times_as_many_are_kept_as_of_a_run() -> None:
     assert len(found.spent) == 200
     assert found.n_more == 3
     assert of("O002") not in found.spent
+
+
+@pytest.mark.parametrize("kind", ["operation", "layer"])
+def test_forty_of_a_kind_are_kept_those_that_take_longest(kind: str) -> None:
+    spent = {of(f"OP{at}", kind, f"layer{at}"): Spent(1.0 + at, 1, 0.0, 0, 1.0) for at in range(42)}
+    found, n_left_out = joined_quantities([SpentByProcess(spent, 3)], 1)
+    assert [one.operation for one in found] == [f"OP{at}" for at in range(41, 1, -1)]
+    assert n_left_out == 2 + 3

@@ -65,6 +65,22 @@ def test_what_is_no_summary_is_refused_with_the_reason(content: object, said: st
         summary_from(json.loads(json.dumps(content)))
 
 
+@pytest.mark.parametrize("name", ["step_mean_ms", "step_median_ms", "n_steps"])
+def test_a_run_without_a_step_that_takes_time_is_refused(name: str) -> None:
+    with pytest.raises(RunSummaryError, match="states no step that takes time"):
+        summary_from({**plain(), name: 0})
+
+
+@pytest.mark.parametrize(
+    "name", ["n_ranks", "n_steps", "steps_are", "step_mean_ms", "step_median_ms", "quantities"]
+)
+def test_what_every_summary_states_may_not_be_missing(name: str) -> None:
+    content = plain()
+    del content[name]
+    with pytest.raises(RunSummaryError, match=f"'{name}' is missing"):
+        summary_from(content)
+
+
 @pytest.mark.parametrize("name", ["mean_ms", "median_ms", "n_rows", "bytes"])
 @pytest.mark.parametrize("value", [-1.0, 1e300])
 def test_a_quantity_that_no_run_has_is_refused(name: str, value: float) -> None:

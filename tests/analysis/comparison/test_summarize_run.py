@@ -20,7 +20,7 @@ from timing_logger.analysis.comparison.counted_steps import CountedSteps, StepLe
 from timing_logger.analysis.comparison.quantities import joined_quantities, spent_in
 from timing_logger.analysis.comparison.run_summary import Quantity, RunSummary
 from timing_logger.analysis.comparison.settings import MOST_LAYERS, MOST_OPERATIONS
-from timing_logger.analysis.comparison.summarize_run import RUN_SUMMARY, summarize_run
+from timing_logger.analysis.comparison.summarize_run import RUN_SUMMARY, _facts, summarize_run
 from timing_logger.analysis.tables import opened
 from timing_logger.errors import TableError
 
@@ -72,6 +72,36 @@ def of(
 def test_a_step_lasts_until_the_next_one_begins() -> None:
     found = of_steady(40)
     assert (found.step_mean_ms, found.step_median_ms) == pytest.approx((STEP_MS, STEP_MS))
+
+
+def test_what_takes_longest_comes_first() -> None:
+    spent_ms = [one.mean_ms for one in of_steady(40).quantities]
+    assert spent_ms == sorted(spent_ms, reverse=True)
+    assert spent_ms[0] > spent_ms[-1]
+
+
+def test_what_was_lost_is_what_loggers_dropped_and_lines_that_were_not_read() -> None:
+    files: list[Any] = [
+        {"rank": 0, "sidecar": {"counters": {"dropped": 2}}}, {"rank": 1, "bad_lines": 3}, {"rank": 2},
+        {"rank": 3, "sidecar": {"counters": None}, "bad_lines": 0},
+    ]  # fmt: skip
+    assert _facts(files)["n_lost"] == 5
+
+
+def test_where_sidecars_disagree_all_is_kept_and_no_single_run_is_named() -> None:
+    stated = [("a", "c0", "n1", "2.9"), ("b", "c1", "n0", "2.8")]
+    files: list[Any] = [
+        {"rank": rank, "span_unix_ns": (7 - rank, 8 + rank), "sidecar": {
+            "run_id": run_id, "commit": commit, "host": host, "versions": {"torch": version},
+            "options": {"ranks": [rank], "queue_size": 3},
+        }}
+        for rank, (run_id, commit, host, version) in enumerate(stated)
+    ]  # fmt: skip
+    found, alone = _facts(files), _facts(files[:1])
+    assert (found["run_id"], found["commit"], found["hosts"]) == ("", "", ["n0", "n1"])
+    assert (found["began_unix_ns"], found["ended_unix_ns"]) == (6, 9)
+    assert (found["versions"], found["options"]) == ({"torch": "2.8, 2.9"}, {"ranks": "[0], [1]"})
+    assert (alone["run_id"], alone["commit"], alone["versions"]) == ("a", "c0", {"torch": "2.9"})
 
 
 def test_the_first_tenth_is_left_out_and_at_most_ten_steps() -> None:

@@ -131,20 +131,20 @@ class RunSummary:
     run_id: str = ""
     began_unix_ns: int | None = None
     ended_unix_ns: int | None = None
-    n_ranks: int = 0
+    n_ranks: int
     world_size: int | None = None
     hosts: list[str] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
     commit: str = ""
     options: dict[str, str] = field(default_factory=dict)
     steps_are: str = "iterations"
-    n_steps: int = 0
+    n_steps: int
     n_warm_up: int = 0
     not_told: dict[str, list[str]] = field(default_factory=dict)
     n_lost: int = 0
-    step_mean_ms: float = 0.0
-    step_median_ms: float = 0.0
-    quantities: list[Quantity] = field(default_factory=list)
+    step_mean_ms: float
+    step_median_ms: float
+    quantities: list[Quantity]
     n_left_out: int = 0
     verdict: Verdict | None = None
     course: Course | None = None
