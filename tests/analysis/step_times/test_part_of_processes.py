@@ -10,6 +10,7 @@ import pytest
 from rank_tables import quick_table as table
 from timing_files import record
 
+from timing_logger.analysis.accounting.part import PLACE
 from timing_logger.analysis.arrays import processes_of
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.step_times.part import _counted, _entries, map_step_times
@@ -61,3 +62,16 @@ def test_work_is_on_the_device_if_a_row_of_own_work_is_on_its_clock(
 ) -> None:
     rows = table([record(operation, clock=clock), record("DATA", 2.0)])
     assert map_step_times(rows).on_device is on_device
+
+
+def test_rows_of_communication_keep_the_place_of_their_step_in_their_process() -> None:
+    def calls(*iterations: int | None) -> list[Record]:
+        return [record("BARRIER", 1.0 + at, iteration=it, seq=at) for at, it in enumerate(iterations)]
+
+    part = map_step_times(table(calls(4, None, 3), calls(7, 7, None)))
+    assert part.communication.rows[0][PLACE].tolist() == [1, -1, 0, 0, 0, -1]
+
+
+def test_one_row_of_an_iteration_is_enough_for_steps_to_be_iterations() -> None:
+    assert map_step_times(table([record("FORWARD", iteration=7)])).has_iterations
+    assert not map_step_times(table([record("FORWARD", iteration=None)])).has_iterations

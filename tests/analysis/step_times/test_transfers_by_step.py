@@ -62,13 +62,34 @@ def test_each_meeting_tells_its_link_and_step_and_those_of_who_is_held_have_none
 
 def test_of_messages_of_no_bytes_and_outside_of_any_step_nothing_is_told() -> None:
     found = transfers_of(
-        together(0, [10, 12], 3),
-        message(8, 50, 0.5, message_size_bytes=0),
-        message(9, 70, 0.5, iteration=None),
-    )
-    assert [link.operation for link in found.links] == ["ALLREDUCE"]
-    assert found.link.tolist() == [0, -1, -1, -1]
-    assert found.n.tolist() == [[1], [0]]
+        together(0, [10, 12], 3), together(1, [20, 20], 2, group="other"),
+        message(8, 50, 0.5, message_size_bytes=0), message(9, 70, 0.5, iteration=None),
+    )  # fmt: skip
+    assert [link.operation for link in found.links] == ["ALLREDUCE"] * 2
+    assert sorted(found.link[:2].tolist()) == [0, 1]
+    assert found.link[2:].tolist() == [-1] * 4
+    assert found.step.tolist() == [0] * 6
+    assert found.n.tolist() == [[1, 1], [0, 0]]
+
+
+def test_transfers_that_took_no_time_are_counted_but_their_time_is_not_known() -> None:
+    found = transfers_of(together(0, [10, 12], 0), together(1, [20, 20], 2))
+    assert found.mean_ms == pytest.approx(np.array([[2.0]]))
+    assert found.n.tolist() == [[2]]
+    alone = transfers_of(together(0, [10, 12], 0))
+    assert (alone.links, alone.link.tolist()) == ([], [-1, -1])
+
+
+def test_messages_of_each_pair_of_ranks_and_way_are_of_a_link_of_their_own() -> None:
+    took_ms = {(0, 1): 1.0, (1, 0): 2.0, (0, 2): 3.0, (2, 0): 4.0, (1, 2): 5.0, (2, 1): 6.0}
+    ranks: list[list[Record]] = [[], [], []]
+    for i, ((sender, receiver), ms) in enumerate(took_ms.items()):
+        ((sent,),), ((received,),) = ([side] for side in message(i, 20.0 * i, ms, group_size=3))
+        ranks[sender].append(sent._replace(peer=receiver))
+        ranks[receiver].append(received._replace(peer=sender))
+    found = step_times(aligned(table(*ranks))).transfers
+    of_link = {link.columns: ms for link, ms in zip(found.links, found.mean_ms[0].tolist(), strict=True)}
+    assert of_link == pytest.approx(took_ms)
 
 
 def test_links_are_those_of_each_group_and_size_that_may_be_unknown() -> None:
