@@ -27,6 +27,10 @@ def test_without_rows_or_open_calls_nothing_is_stuck() -> None:
     assert stuck_groups(ending(*(ended(rank) for rank in range(4))), 4) == []
 
 
+def test_where_no_row_is_of_a_collective_none_is_stuck() -> None:
+    assert stuck_groups(ending(row(0, "RECV", peer=1.0), ended(1, "FORWARD")), 4) == []
+
+
 def test_ranks_are_inside_missing_or_unread() -> None:
     found = only(ending(row(0, began_s=110.0), row(2, layer_name="first"), n_ranks=3))
     assert found == StuckGroup(

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hand_made_cases import case_of, transfers_of
 
-from timing_logger.analysis.what_if.transfer_models import Family, TransferModel, _fitted, _least_squares
+from timing_logger.analysis.what_if.transfer_models import (
+    Family,
+    TransferModel,
+    _fitted,
+    _least_squares,
+    family_of,
+    models_of,
+)
 
 FAMILY = Family("ALLREDUCE", 4, 1)
 SIZES = np.array([1e3, 1e4, 1e5, 1e6])
@@ -45,6 +53,23 @@ def test_the_error_is_how_far_medians_are_from_the_model_as_a_fraction_of_them()
     model = fitted([1.0, 4.0], [1.0, 2.0])
     assert model is not None
     assert model.error == pytest.approx(np.sqrt((0.2**2 + 0.4**2) / 2))
+
+
+def test_transfers_of_unknown_size_or_that_took_no_time_are_in_no_model() -> None:
+    mean_ms = np.array([[1.0, 3.0], [1.0, 3.0], [0.0, 3.0], [np.nan, 3.0]])
+    sizes = np.array([[1000.0, 4000.0], [1000.0, 4000.0], [1000.0, np.nan], [1000.0, 0.0]])
+    its = transfers_of([(0, 1), (0, 1)], mean_ms, mean_bytes=sizes)
+    (model,) = models_of(case_of(np.ones((4, 2)), transfers=its)).values()
+    assert (model.family, model.n) == (Family("ALLREDUCE", 2, 0), 4)
+    assert (model.least_bytes, model.most_bytes) == (1000, 4000)
+    assert model.ms(np.array([1000.0, 4000.0])) == pytest.approx([1.0, 3.0])
+
+
+@pytest.mark.parametrize(("hosts", "n_hosts"), [(("a", "a"), 1), (("a", "b"), 2), (("a", ""), 0), ((), 0)])
+def test_transfers_on_as_many_known_hosts_are_alike(hosts: tuple[str, ...], n_hosts: int) -> None:
+    its = transfers_of([(0, 1)], np.ones((1, 1)))
+    case = case_of(np.ones((1, 2)), hosts=hosts, transfers=its)
+    assert family_of(case, its.links[0]) == Family("ALLREDUCE", 2, n_hosts)
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,14 @@ def test_a_run_without_an_operation_that_one_rank_has_after_the_last_collective_
     assert off(what_if(timings, "operation=OPTIMIZER"), timings) < 0.01
 
 
+def test_who_costs_most_is_named_unless_that_is_what_is_repaired() -> None:
+    timings = of_operations(longer("FORWARD", ALL, slice(2, 3), 8.0))
+    named = what_if(timings, "operation=DATA").slowest
+    assert named is not None
+    assert (named.rank, named.operation) == (2, "FORWARD")
+    assert what_if(timings, "rank=2").slowest is None
+
+
 def test_without_garbage_collections_a_run_is_as_if_there_were_none() -> None:
     paused_ms = np.zeros(SHAPE)
     paused_ms[5::7, 1] = paused_ms[3::7, 3] = 40.0
