@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import narwhals as nw
 import numpy as np
+import pandas as pd
 import pytest
 from simulated_runs import data_parallel, factors
 
 from timing_logger.analysis import summarize
-from timing_logger.analysis.arrays import dense_codes, in_few_bytes, numbers
+from timing_logger.analysis.arrays import coded_text, dense_codes, in_few_bytes, numbers
 from timing_logger.analysis.table_types import Array
 
 MOST = 2**31 - 1
@@ -62,3 +65,33 @@ def test_a_table_that_a_program_holds_and_changes_is_read_anew_by_each_analysis(
 def test_a_number_that_stands_as_text_is_that_number_and_a_blank_is_unknown() -> None:
     frame = nw.from_dict({"work": ["1.5", " ", ""]}, backend="pandas")
     np.testing.assert_array_equal(numbers(frame, "work"), [1.5, np.nan, np.nan])
+
+
+@pytest.mark.parametrize(
+    ("categories", "codes", "texts"),
+    [
+        (["a", "b", "c"], [0, 1, 2, 1], ["a", "b", "c"]), (["c", "b", "a"], [2, 1, 0, 1], ["a", "b", "c"]),
+        (["unused", "b", "c", "a"], [2, 1, 0, 1], ["a", "b", "c"]), (["a", "b"], [0, 1, 1, 1], ["a", "b"]),
+    ],
+)  # fmt: skip
+def test_texts_of_categories_are_those_that_occur_in_ascending_order(
+    categories: list[str], codes: list[int], texts: list[str]
+) -> None:
+    column = pd.Categorical([texts[code] for code in codes], categories=categories)
+    frame = nw.from_native(pd.DataFrame({"name": column}), eager_only=True)
+    found, distinct = coded_text(frame, "name")
+    assert (found.tolist(), found.dtype, distinct) == (codes, np.int64, texts)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1.5, np.nan], pd.array([1, None], "Int64"), pd.array([1.5, None], "Float64"), ["1.5", ""],
+        np.array([3, 4], np.int32),
+    ],
+)  # fmt: skip
+def test_numbers_of_any_type_of_column_are_floats_with_nan_where_unknown(values: Any) -> None:
+    frame = nw.from_native(pd.DataFrame({"of": values}), eager_only=True)
+    expected = [np.nan if pd.isna(one) or one == "" else float(one) for one in values]
+    assert numbers(frame, "of").tolist() == pytest.approx(expected, nan_ok=True)
+    assert numbers(frame, "of").dtype == np.float64

@@ -15,6 +15,9 @@ from slow import slow
 from timing_files import record
 
 from timing_logger.analysis import overlap, scores, stragglers, summarize_waits, waits
+from timing_logger.analysis.arrays import coded_text
+from timing_logger.analysis.blocking import _waited_for_elsewhere
+from timing_logger.analysis.tables import opened
 from timing_logger.record import Record
 
 N_RANKS = 4
@@ -220,3 +223,22 @@ def test_self_time_in_a_stream_is_that_of_its_innermost_row() -> None:
     rows = on_device("FORWARD", 0, 60, "cuda:0/0"), on_device("ALLGATHER", 10, 50, "cuda:0/7")
     found = scores(with_streams(*rows)).set_index("operation")
     assert found.loc["FORWARD", "median_ms"] == pytest.approx(60)
+
+
+@pytest.mark.parametrize(
+    ("operation", "on", "waits_on", "is_elsewhere"),
+    [
+        ("ALLREDUCE", "a", ["b"], True), ("ALLREDUCE", "b", ["a"], True), ("ALLREDUCE", "a", ["a"], False),
+        ("ALLREDUCE", "b", ["b", "b"], False), ("ALLREDUCE", "b", ["b", "a"], True),
+        ("ALLREDUCE", "a", [], False), ("IALLREDUCE", "a", ["b"], False), ("FORWARD", "a", ["b"], False),
+    ],
+)  # fmt: skip
+def test_what_another_thread_waits_for_blocks_only_that_one(
+    operation: str, on: str, waits_on: list[str], is_elsewhere: bool
+) -> None:
+    rows = [record(operation, seq=0, thread=on), *(record("WAIT", seq=0, thread=one) for one in waits_on)]
+    others = [record("WAIT", seq=1, thread="c"), record("WAIT", seq=None, thread="c")]
+    frame = opened(table([*rows, *others]))
+    named, (lane, _) = coded_text(frame, "operation"), coded_text(frame, "thread")
+    found = _waited_for_elsewhere(frame, named, lane)
+    assert found.tolist() == [is_elsewhere] + [False] * (len(frame) - 1)

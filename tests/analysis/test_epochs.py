@@ -6,6 +6,7 @@ import functools
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from page_data import unpacked
@@ -28,6 +29,7 @@ from timing_logger.analysis import (
     waits,
     windows,
 )
+from timing_logger.analysis.epochs import _passes
 from timing_logger.analysis.stragglers.rank_facts import EpochsCounted
 from timing_logger.cli import main
 from timing_logger.engine.live import Watcher
@@ -276,3 +278,30 @@ def test_an_iteration_that_lies_in_two_epochs_is_one_step() -> None:
     first_half = straddling["operation"].isin(["DATA", "FORWARD"]) & (straddling["iteration"] == 100)
     straddling.loc[first_half, "epoch"] = 0
     pd.testing.assert_frame_equal(overlap(straddling), overlap_without_epochs())
+
+
+def passes(led: list[int], *others: tuple[float, int]) -> list[float]:
+    """Return the passes of a thread's iterations, one a second, and of another's at other times."""
+    iteration = np.array([*led, *(one for _, one in others)], np.float64)
+    when = np.array([*range(len(led)), *(at for at, _ in others)], np.float64)
+    lane = np.array([0] * len(led) + [1] * len(others))
+    return _passes(iteration, when, lane, np.ones(len(lane), np.bool_)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("led", "begins"),
+    [
+        ([0, 1, 2, 3, 0, 1], [4]), ([0, 1, 2, 3, 4, 2, 3], [5]), ([0, 1, 2, 3, 4, 5, 3, 4], []),
+        ([0, 1, 0, 1], []),
+        ([0, 1, 2, 0, 1, 2, 0], [3, 6]), ([9, 8, 7], []),
+    ],
+)  # fmt: skip
+def test_a_pass_begins_where_iterations_fall_by_half_of_their_range_and_by_two(
+    led: list[int], begins: list[int]
+) -> None:
+    assert passes(led) == [sum(at >= begin for begin in begins) for at in range(len(led))]
+
+
+def test_a_row_of_a_step_that_the_leading_thread_lacks_is_of_the_pass_under_way() -> None:
+    led = [0, 2, 4, 0, 2, 4, 0, 2, 4]
+    assert passes(led, (1.5, 1), (4.5, 1), (7.5, 3), (-1.0, 1)) == [0, 0, 0, 1, 1, 1, 2, 2, 2, 0, 1, 2, 0]

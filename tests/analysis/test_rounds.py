@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from rank_tables import quick_table as table
 from simulated_runs import _row, _table
 from slow import slow
+from timing_files import record
 
 from timing_logger.analysis import stragglers
-from timing_logger.analysis.rounds import rounds_of
+from timing_logger.analysis.rounds import _period, _size_in_which_it_loops, rounds_of
 from timing_logger.analysis.stragglers.rank_facts import StepsCounted
 from timing_logger.analysis.stragglers.verdict import map_judgement, reduce_judgement
 from timing_logger.analysis.tables import opened
@@ -187,3 +190,45 @@ def test_a_program_of_pickled_reductions_keeps_its_steps_beside_the_making_of_a_
     assert (verdict.verdict, verdict.ranks, verdict.window) == ("rank", (2,), "persistent")
     assert verdict.slow_steps == pytest.approx(N_ROUNDS, abs=2)
     assert verdict.cost_ms == pytest.approx(N_ROUNDS * 10.0, rel=0.1)
+
+
+def rounds(*rows: tuple[str, int | None]) -> list[float]:
+    """Return the rounds of rows of an operation and a size of its group, in order of time."""
+    made = [record(name, 1.0 + at, group_size=size) for at, (name, size) in enumerate(rows)]
+    return rounds_of(opened(table(made)), np.zeros(len(rows), np.int64)).tolist()
+
+
+def test_a_round_ends_where_all_synchronise_or_else_with_what_all_ranks_take_part_in() -> None:
+    cast, reduce = ("BCAST", 4), ("ALLREDUCE", 4)
+    assert rounds(*[cast] * 3) == [0, 1, 2]
+    assert rounds(*[cast, reduce] * 3) == [0, 0, 1, 1, 2, 2]
+    assert rounds(*[reduce, cast] * 3) == pytest.approx([0, 1, 1, 2, 2, math.nan], nan_ok=True)
+
+
+def test_what_is_no_collective_ends_no_round() -> None:
+    assert rounds(*[("SEND", 4), ("FORWARD", 4)] * 3) == pytest.approx([math.nan] * 6, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("n_of_size", "size"),
+    [
+        ({}, 0), ({4: 1}, 4), ({4: 19, 2: 76}, 4), ({4: 19, 2: 77}, 2), ({4: 20, 2: 1000}, 4),
+        ({8: 2, 4: 9, 2: 36}, 4), ({8: 2, 4: 9, 2: 37}, 2), ({math.inf: 5, 8: 10}, math.inf),
+    ],
+)  # fmt: skip
+def test_a_process_loops_in_its_largest_groups_or_where_these_meet_seldom_in_smaller_ones(
+    n_of_size: dict[float, int], size: float
+) -> None:
+    sizes = np.array([one for one, n in n_of_size.items() for _ in range(n)], np.float64)
+    assert _size_in_which_it_loops(sizes) == size
+
+
+@pytest.mark.parametrize(
+    ("kinds", "found"),
+    [
+        ([], (0, 0)), ([0, 0], (0, 0)), ([0, 0, 0], (0, 1)), ([0, 1] * 3, (0, 2)),
+        ([2, 0, 1, 0, 1, 0, 1], (1, 2)), ([0, 1, 2, 3, 4, 5], (0, 0)), ([0, 1, 2] * 3 + [3], (0, 3)),
+    ],
+)  # fmt: skip
+def test_kinds_repeat_after_a_period_from_where_on_they_do(kinds: list[int], found: tuple[int, int]) -> None:
+    assert _period(np.array(kinds, np.int64)) == found

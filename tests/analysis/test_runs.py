@@ -78,6 +78,12 @@ def test_a_file_that_states_no_incarnation_is_of_the_first() -> None:
     assert different_runs([file(0), again, later]).startswith("rank 0 had ended 990 s before rank 1")
 
 
+def test_files_are_of_the_same_runs_in_whatever_order_they_come() -> None:
+    first, second = file(0, 0, 10), file(0, 500, 510)
+    restarted = [first, {**second, "incarnation": 2}, file(1, 1, 9), {**file(1, 501, 509), "incarnation": 2}]
+    assert different_runs(restarted) == different_runs(restarted[::-1]) == ""  # type: ignore[arg-type]
+
+
 def test_while_a_run_is_watched_its_sidecars_say_when_processes_were() -> None:
     def watched(rank: int, began_s: int, ended_s: int | None) -> File:
         sidecar: Any = {"started_unix_ns": began_s * S, "updated_unix_ns": ended_s and ended_s * S}

@@ -110,6 +110,12 @@ def test_the_sidecars_stay_with_the_callers_table() -> None:
     assert timings.attrs == {"files": []}
 
 
+def test_what_an_analysis_works_on_has_no_sidecars_that_each_column_would_copy() -> None:
+    timings = pd.DataFrame({"rank": [0], "operation": ["A"]})
+    timings.attrs["files"] = [{"rank": 0}]
+    assert opened(timings, ("operation",)).to_native().attrs == {}
+
+
 def test_of_a_source_that_tells_no_instants_only_the_order_of_rows_is_left() -> None:
     timings = pd.DataFrame(
         {"rank": [0, 1, 1], "start_counter": 1.0, "end_counter": 2.0, "start_s": 1.0, "end_s": 2.0}

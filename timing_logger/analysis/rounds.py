@@ -126,7 +126,6 @@ def _period(kinds: Ints) -> tuple[int, int]:
         repeats = np.concatenate([[False], kinds[period:] == kinds[:-period], [False]])
         edges = np.flatnonzero(np.diff(repeats.astype(np.int8))).reshape(-1, 2)
         lengths = edges[:, 1] - edges[:, 0] + period
-        longest = int(lengths.argmax()) if len(lengths) else 0
-        if len(lengths) and lengths[longest] >= max(3 * period, _MOSTLY * len(kinds)):
-            return int(edges[longest, 0]), period
+        if len(lengths) and lengths.max() >= max(3 * period, _MOSTLY * len(kinds)):
+            return int(edges[lengths.argmax(), 0]), period
     return 0, 0

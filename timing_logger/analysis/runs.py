@@ -66,12 +66,16 @@ def different_runs(files: Sequence[File]) -> str:
 
 
 def _by_run(files: Sequence[File]) -> Iterable[list[File]]:
-    in_order = sorted(files, key=lambda file: (file["rank"], file.get("incarnation", 1)))
-    processes = [(file["rank"], file.get("incarnation", 1)) for file in in_order]
+    in_order = sorted(files, key=_process)
+    processes = [_process(file) for file in in_order]
     runs = defaultdict(list)
     for file, run in zip(in_order, runs_of(*np.array(processes, np.int64).reshape(-1, 2).T), strict=True):
         runs[int(run)].append(file)
     return runs.values()
+
+
+def _process(file: File) -> tuple[int, int]:
+    return file["rank"], file.get("incarnation", 1)
 
 
 def _world_sizes(files: Sequence[File]) -> str:
