@@ -9,6 +9,7 @@ from misbehaving_sinks import FullDiskSink, PoisonedSink
 
 from timing_logger.record import RawRecord, Record
 from timing_logger.recording.clock import WallClock
+from timing_logger.recording.cores.channel import Channel
 from timing_logger.recording.delivery import Delivery, Destination
 from timing_logger.sinks import PartlyWritten
 from timing_logger.sinks.memory import MemorySink
@@ -236,3 +237,11 @@ def test_an_error_at_the_end_is_told_and_keeps_no_other_from_closing(told: list[
         "close of FailsToClose failed: SystemExit('mine')",
         "close of FailsToClose 2 failed: SystemExit('mine')",
     ]
+
+
+def test_only_into_a_file_are_records_written_without_the_interpreter(told: list[str]) -> None:
+    delivery = Delivery([MemorySink()], WallClock(), told.append, 3)
+    channel = Channel(8)
+    channel.put(records("a")[0])
+    assert delivery.catch_up(channel) == (0, 0.0)
+    assert len(channel) == 1

@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 from limits import LIMIT_S
 from misbehaving_sinks import FullDiskSink
+from scripted_device import ScriptedAccelerator
 
-from timing_logger.record import RawRecord, Record
+from timing_logger.record import START, RawRecord, Record
 from timing_logger.recording import flusher as flusher_module
 from timing_logger.recording.clock import WallClock
 from timing_logger.recording.cores.channel import Channel, ChannelCounts
 from timing_logger.recording.device.devices import when_events_are_low
+from timing_logger.recording.device.intervals import open_interval
 from timing_logger.recording.flusher import CLOSE_GRACE_S, LATE_S, Flusher
 from timing_logger.recording.sidecar_writer import Account
 from timing_logger.run_info import Counters
@@ -524,6 +526,24 @@ def test_close_waits_for_devices_on_top_of_that(parts: SimpleNamespace, time: Ti
     flusher._device_rows._waiting[0] = record()
     assert not flusher.close()
     assert time.now_s == pytest.approx(1000 + CLOSE_GRACE_S + 3.0)
+
+
+def test_what_waited_for_a_device_is_handed_over_by_the_drain_that_finds_it_done(
+    parts: SimpleNamespace, scripted_device: ScriptedAccelerator
+) -> None:
+    sink = MemorySink()
+    flusher = new(parts, sink)
+    scripted_device.busy = True
+    interval: Any = open_interval()
+    interval.end()
+    parts.channel.put((*record()[:START], interval, interval, *record()[START + 2 :]))
+    flusher._drain()
+    assert (sink.records, flusher.counters.pending) == ([], 1)
+    scripted_device.get_on()
+    flusher._drain()
+    (row,) = sink.records
+    assert row.end_ns is not None
+    assert row.end_ns - row.start_ns == scripted_device.work_ns
 
 
 def test_a_forked_child_is_done_with_it(parts: SimpleNamespace) -> None:

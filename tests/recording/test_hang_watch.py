@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from both_cores import CORES
 from limits import LIMIT_S
 from processes import run_python
 from sidecars import sidecar_when
@@ -22,7 +23,12 @@ from allreduce_instrumentation._operation_counts import OperationCounts
 from allreduce_instrumentation.process_group._operations import HostOperation
 from timing_logger import TimingLogger
 from timing_logger.errors import ConfigurationError
-from timing_logger.recording import termination
+from timing_logger.record import RawRecord, Record
+from timing_logger.recording import hang_watch, termination
+from timing_logger.recording.cores.channel import Channel
+from timing_logger.recording.hang_watch import HangWatch, Standing
+from timing_logger.recording.open_calls import OpenCalls
+from timing_logger.run_info import GroupProgress, Stall
 from timing_logger.sinks.memory import MemorySink
 
 SOON_S = 1e-9
@@ -102,7 +108,8 @@ def test_calls_within_calls_and_on_other_threads_are_rows_each(
     outer, inner = impatient.record_mpi_operation("OUTER"), impatient.record_mpi_operation("INNER")
     with another_thread(block), outer, inner:
         impatient.flush()
-    assert sorted((row.operation, row.thread) for row in sink.records) == [
+    open_rows = [row for row in sink.records if row.status == "inflight"]  # some may be ended and written
+    assert sorted((row.operation, row.thread) for row in open_rows) == [
         ("INNER", "MainThread"), ("OUTER", "MainThread"), ("RECV", "other"),
     ]  # fmt: skip
 
@@ -399,3 +406,149 @@ def test_on_another_thread_the_option_is_refused(tmp_path: Path) -> None:
     thread.join()
     assert refused == ["handle_sigterm=True: make the logger on the main thread."]
     assert not list(tmp_path.iterdir())
+
+
+# -- looks of a watch alone, at moments that are set --------------------------------------------------------
+
+S = 10**9
+
+
+class HeldCall:
+    """A call that began at this moment and is a row of this operation."""
+
+    is_in_ring = False
+
+    def __init__(self, start_ns: int, operation: str = "ALLREDUCE", seq: int | None = None) -> None:
+        self.start_ns = start_ns
+        self._row = Record(
+            0, 0, "", operation, "", None, start_ns, None, "host", "mine", 2, seq, None, "main", ""
+        )
+
+    def open_records(self, status: str) -> list[RawRecord]:
+        return [tuple(self._row._replace(status=status))]
+
+
+class Looks:
+    """A watch to which a call hangs after 1 s, made at 0 s; each look is at a moment that is stated."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_ns = 0
+        monkeypatch.setattr(hang_watch, "perf_counter_ns", lambda: self.now_ns)
+        monkeypatch.setattr(hang_watch, "_idle_stack", lambda: ["train.py:8 in load"])
+        self.channel = Channel(1000)
+        self.calls = OpenCalls(self.channel, CORES["python"].classes)
+        self.watch = HangWatch(self.calls, 1.0)
+
+    def at(self, now_s: float, accepted: int = 0) -> Standing:
+        self.now_ns = int(now_s * S)
+        self.watch.look(lambda _: [], accepted)
+        return self.watch.standing()
+
+    def hold(self, *calls: Any) -> None:
+        self.calls.running.update(calls)
+
+    @property
+    def written(self) -> list[str]:
+        return [record[3] for record in self.channel.take(1000)]
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
+    return Looks(monkeypatch)
+
+
+def test_until_anything_was_recorded_the_last_progress_is_the_begin_of_the_watch(looks: Looks) -> None:
+    assert looks.at(0.5).last_progress_counter_ns == 0
+    assert looks.at(0.6, accepted=1).last_progress_counter_ns == 0.6 * S
+    assert looks.at(0.7, accepted=1).last_progress_counter_ns == 0.6 * S
+
+
+def test_a_collective_that_was_begun_is_progress(looks: Looks) -> None:
+    group = OperationCounts("world", 2, 0)
+    looks.calls.add_group(group, "mine")
+    looks.at(0.5)
+    group.collectives += 1
+    assert looks.at(0.7).last_progress_counter_ns == 0.7 * S
+
+
+def test_more_than_the_time_without_progress_is_a_stall(looks: Looks) -> None:
+    standing = looks.at(1.0)
+    assert (standing.last_stall, standing.longest_stall, standing.idle_stack) == (None, None, [])
+    standing = looks.at(1.5)
+    stall = Stall(0, 1_500_000_000, [], [], ["train.py:8 in load"])
+    assert (standing.last_stall, standing.longest_stall) == (stall, stall)
+    assert standing.idle_stack == ["train.py:8 in load"]
+    assert looks.at(1.6, accepted=1).idle_stack == []
+
+
+def test_the_longest_stall_and_the_last_one_are_kept(looks: Looks) -> None:
+    looks.at(3.0)
+    looks.at(4.0, accepted=1)
+    standing = looks.at(5.5, accepted=1)
+    lengths = [
+        stall and (stall.since_counter_ns / S, stall.until_counter_ns / S)
+        for stall in (standing.longest_stall, standing.last_stall)
+    ]
+    assert lengths == [(0, 3.0), (4.0, 5.5)]
+
+
+def test_of_two_stalls_of_one_length_the_later_counts_as_the_longest(looks: Looks) -> None:
+    looks.at(2.0)
+    looks.at(3.0, accepted=1)
+    longest = looks.at(5.0, accepted=1).longest_stall
+    assert longest is not None
+    assert longest.since_counter_ns == 3 * S
+
+
+def test_a_row_that_a_look_wrote_itself_is_no_progress(looks: Looks) -> None:
+    looks.hold(HeldCall(0))
+    looks.at(0.5)
+    assert looks.written == []
+    looks.at(1.5)
+    assert looks.written == ["ALLREDUCE"]
+    assert looks.at(2.0, accepted=1).last_progress_counter_ns == 0
+    assert looks.written == []
+
+
+def test_a_call_is_too_old_when_it_began_before_that_time(looks: Looks) -> None:
+    looks.hold(HeldCall(S))
+    looks.at(2.0)
+    assert looks.written == []
+    looks.at(2.1)
+    assert looks.written == ["ALLREDUCE"]
+
+
+def test_all_open_calls_are_written_at_once_if_that_is_asked_for_and_only_then(looks: Looks) -> None:
+    looks.hold(HeldCall(0))
+    looks.watch.at_once = True
+    looks.at(0.5)
+    assert looks.written == ["ALLREDUCE"]
+    looks.hold(HeldCall(int(0.5 * S)))
+    looks.at(0.6)
+    assert looks.written == []
+
+
+def test_what_waits_for_a_device_is_written_too(looks: Looks) -> None:
+    asked: list[int] = []
+
+    def held_back(before_ns: int) -> list[tuple[object, RawRecord]]:
+        asked.append(before_ns)
+        return [("interval", HeldCall(0, "ALLGATHER").open_records("inflight")[0])]
+
+    looks.now_ns = 3 * S
+    looks.watch.look(held_back, 0)
+    assert (asked, looks.written) == ([2 * S], ["ALLGATHER"])
+
+
+def test_at_most_100_open_calls_are_told(looks: Looks) -> None:
+    looks.hold(*(HeldCall(0) for _ in range(101)))
+    assert len(looks.at(2.0).open_calls) == 100
+
+
+def test_collectives_are_over_up_to_the_first_that_is_open_and_messages_are_none(looks: Looks) -> None:
+    group = OperationCounts("world", 2, 0)
+    group.collectives = 9
+    looks.calls.add_group(group, "mine")
+    assert looks.at(0.1).groups == [GroupProgress("mine", 2, 9, 9)]
+    looks.hold(HeldCall(0, seq=5), HeldCall(0, seq=4), HeldCall(0, "SEND", seq=1), HeldCall(0))
+    assert looks.at(0.2).groups == [GroupProgress("mine", 2, 9, 4)]

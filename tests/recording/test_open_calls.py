@@ -165,3 +165,31 @@ def test_a_failed_call_is_written_once_if_the_logger_was_closed_in_it(
         timed(logger, "ALLREDUCE", close_and_fail)
     assert [row.status for row in sink.records] == ["unresolved"]
     assert logger.stats.dropped == 0
+
+
+def test_a_forked_child_has_none_of_its_parents_calls(
+    each_core: BuiltCore, logger: TimingLogger, sink: MemorySink
+) -> None:
+    operation: Any = logger.begin_operation(
+        each_core.classes.BackgroundSpan, "IALLREDUCE", 8, None, "world", 2, None
+    )
+    operation.begin(True, logger)
+    with logger.record_mpi_operation("STEP"):
+        assert len(list(logger._open_calls)) == 2
+        logger._open_calls.forget()
+        assert list(logger._open_calls) == []
+    operation.end(None)
+    assert "IALLREDUCE" not in [row.operation for row in written(logger, sink)]
+
+
+def test_what_was_left_running_is_written_at_the_end_and_only_then(
+    each_core: BuiltCore, logger: TimingLogger, sink: MemorySink
+) -> None:
+    operation: Any = logger.begin_operation(
+        each_core.classes.BackgroundSpan, "IALLREDUCE", 8, None, "world", 2, None
+    )
+    operation.begin(True, logger)
+    logger._open_calls.write_all("unresolved")
+    operation.end(None)
+    assert [(row.operation, row.status) for row in written(logger, sink)] == [("IALLREDUCE", "unresolved")]
+    assert list(logger._open_calls) == []

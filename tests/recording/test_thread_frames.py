@@ -6,12 +6,20 @@ import gc
 import subprocess
 import sys
 import threading
+from types import FrameType
 
 import pytest
 from limits import PROCESS_S
 
 from timing_logger.recording import thread_frames
-from timing_logger.recording.thread_frames import current_frames, frame_of_main_thread, from_innermost
+from timing_logger.recording.thread_frames import (
+    current_frames,
+    frame_of_main_thread,
+    frames_of_program,
+    from_innermost,
+    is_library,
+    short_path,
+)
 
 COLLECTING_IN_THREADS = """
 import gc, threading, time
@@ -79,3 +87,41 @@ def test_the_collector_is_on_again_after_a_hook_that_audits_refused() -> None:
 def test_the_innermost_frame_comes_first() -> None:
     names = [frame.f_code.co_name for frame in from_innermost(frame_of_main_thread())]
     assert names.index("frame_of_main_thread") < names.index("test_the_innermost_frame_comes_first")
+
+
+@pytest.mark.parametrize(
+    ("file", "short"), [("/home/me/job/train.py", "job/train.py"), ("train.py", "train.py")]
+)
+def test_of_a_path_the_last_two_parts_are_told(file: str, short: str) -> None:
+    assert short_path(file) == short
+
+
+@pytest.mark.parametrize(
+    ("file", "library"),
+    [
+        (threading.__file__, True),
+        ("<frozen runpy>", True),
+        ("/venv/lib/site-packages/torch/nn.py", True),
+        ("/usr/lib/python3/dist-packages/numpy/core.py", True),
+        ("/home/me/site-packages.py", False),
+        ("<string>", False),
+        ("train.py", False),
+    ],
+)
+def test_a_file_is_of_a_library_if_it_was_installed(file: str, library: bool) -> None:
+    assert is_library(file) is library
+
+
+def test_frames_of_these_packages_are_not_the_programs() -> None:
+    def program(module: object) -> FrameType:
+        found = eval("(lambda: sys._getframe())()", {"sys": sys, "__name__": module})
+        assert isinstance(found, FrameType)
+        return found
+
+    names = ("timing_logger.sinks.csv", "allreduce_instrumentation.mpi", "timing_loggers", "train", None)
+    theirs = [name for name in names if next(frames_of_program(program(name))).f_globals["__name__"] == name]
+    assert theirs == ["timing_loggers", "train", None]
+
+
+def test_a_thread_without_frames_has_no_program() -> None:
+    assert list(frames_of_program(None)) == []

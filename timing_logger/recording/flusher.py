@@ -293,8 +293,7 @@ class Flusher:
         if not self._delivery.in_hand:
             self._caught_up_ns = began_ns
             self._waited_s = 0.0
-            if self._device_rows:
-                self._delivery.hand_over(self._device_rows.resolved(asked=asked))
+            self._delivery.hand_over(self._device_rows.resolved(asked=asked))
         is_safe = not self._fsync or self._delivery.sync()
         self._delivery.look_after()
         return self._delivery.is_done and is_safe

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -150,3 +152,106 @@ def test_what_a_device_did_never_begins_before_it_was_issued(
     scripted_device.ahead_ns -= 50_000_000  # the clock stands still for a while, unseen
     interval = measured()
     assert clock.place(interval) == interval.issued_ns
+
+
+# -- when anchors are set, by a clock that each look takes on by a step -----------------------------------
+
+
+class Steps:
+    """Moments of the host: each look comes ``step_ns`` after the one before."""
+
+    def __init__(self) -> None:
+        self.now_ns, self.step_ns = 0, 0
+
+    def __call__(self) -> int:
+        self.now_ns += self.step_ns
+        return self.now_ns
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
+    steps = Steps()
+    monkeypatch.setattr("timing_logger.recording.device.clock.perf_counter_ns", steps)
+    return steps
+
+
+def test_anchors_follow_each_other_soon_at_first_and_then_every_two_seconds(
+    clock: DeviceClock, steps: Steps
+) -> None:
+    clock.renew()
+    for count, due_s in enumerate([0.25, 0.5, 1, 2, 4, 6, 8], start=1):
+        steps.now_ns = int(due_s * S) - 1
+        clock.renew()
+        assert len(clock.info().anchors) == count
+        steps.now_ns += 1
+        clock.renew()
+        assert len(clock.info().anchors) == count + 1
+
+
+def test_a_device_that_does_not_get_on_is_asked_for_200_us(
+    clock: DeviceClock, steps: Steps, scripted_device: ScriptedAccelerator
+) -> None:
+    scripted_device.own_stream_busy, steps.step_ns = True, 50 * US
+    clock.renew()
+    assert scripted_device.asks == ["record"] + ["query"] * 4
+    assert clock.info().anchors == []
+
+
+def test_a_first_anchor_of_100_us_is_accepted_at_once(clock: DeviceClock, steps: Steps) -> None:
+    steps.step_ns = 100 * US
+    clock.renew()
+    assert [anchor.uncertainty_ns for anchor in clock.info().anchors] == [100 * US]
+
+
+def test_a_worse_first_anchor_is_left_three_times(clock: DeviceClock, steps: Steps) -> None:
+    steps.step_ns = 100 * US + 1
+    for _ in range(3):
+        clock.renew()
+        assert clock.info().anchors == []
+    clock.renew()
+    assert [anchor.uncertainty_ns for anchor in clock.info().anchors] == [100 * US + 1]
+
+
+def test_a_later_anchor_is_left_if_the_last_one_is_still_better(clock: DeviceClock) -> None:
+    """By the drift of 20 us per second."""
+    clock._accept(Mark(PassedEvent(0, 0.0), 0, 1 * US))
+    clock._accept_unless_poor(Mark(PassedEvent(S, 0.0), S, 21 * US + 1))
+    assert len(clock.info().anchors) == 1
+    clock._accept_unless_poor(Mark(PassedEvent(S, 0.0), S, 21 * US))
+    assert len(clock.info().anchors) == 2
+
+
+def test_the_sidecar_states_the_latest_100_anchors_and_the_worst_of_all(clock: DeviceClock) -> None:
+    info = clock.info()
+    assert (info.worst_uncertainty_ns, info.worst_miss_ns, info.farthest_from_anchor_ns) == (0, 0, 0)
+    clock._accept(Mark(PassedEvent(0, 0.0), 0, 7 * US))
+    clock._accept(Mark(PassedEvent(S, 0.0), S - 3 * US, 1 * US))
+    for second in range(2, 101):
+        clock._accept(Mark(PassedEvent(second * S, 0.0), second * S, 1 * US))
+    info = clock.info()
+    assert (len(info.anchors), info.anchors[0].perf_counter_ns) == (100, S - 3 * US)
+    assert (info.worst_uncertainty_ns, info.anchors[0].missed_by_ns) == (7 * US, -3 * US)
+    assert info.worst_miss_ns == max(abs(anchor.missed_by_ns) for anchor in info.anchors)
+
+
+def test_a_line_keeps_its_latest_16_anchors() -> None:
+    line = Line(0.0, *range(17), uncertainty_ns=0)
+    assert [mark.at_ns for mark in line.anchors.marks] == [second * S for second in range(1, 17)]
+
+
+def test_it_states_how_far_from_an_anchor_anything_was_placed(clock: DeviceClock) -> None:
+    clock._accept(Mark(PassedEvent(S, 0.0), S, 0))
+    for off_ns in (7 * US, -9 * US, 1 * US):
+        interval: Any = SimpleNamespace(start_event=PassedEvent(S + off_ns, 0.0), issued_ns=S - S // 2)
+        assert clock.place(interval) == S + off_ns
+    assert clock.info().farthest_from_anchor_ns == 9 * US
+
+
+def test_what_cannot_be_placed_for_an_error_starts_when_it_was_issued(
+    clock: DeviceClock, scripted_device: ScriptedAccelerator
+) -> None:
+    clock.renew()
+    interval = measured()
+    scripted_device.fail_with = RuntimeError("CUDA error: an illegal memory access was encountered")
+    assert clock.place(interval) == interval.issued_ns
+    assert "illegal memory access" in clock.info().failure
