@@ -24,6 +24,7 @@ from timing_logger import analysis, read_timings
 from timing_logger.cli import main
 from timing_logger.report import account_text, summary_text, waits_text
 from timing_logger.report._account_figures import AccountFigures
+from timing_logger.report._limits import MOST_LINES
 from timing_logger.report._shares import percents
 from timing_logger.report.account_text import most_waited_for
 from timing_logger.report.html import report_html
@@ -307,3 +308,16 @@ def test_without_instants_the_page_says_that_it_is_not_known() -> None:
     instants = ["start_counter", "end_counter", "start_s", "end_s"]
     page = page_of(row(0, "load", 0, 4), **dict.fromkeys(instants, np.nan))
     assert "where the time went is not known" in visible_text(section(page))
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_as_many_ranks_as_there_are_lines_are_all_shown_and_of_more_the_rest_is_summed(more: int) -> None:
+    rows = [row(rank, "load", 0, 4) for rank in range(MOST_LINES + more)]
+    told = account_text(analysis.account(table(*rows)), 100, everything=False)
+    assert ("1 others" in told) == bool(more)
+    assert len(told.split("\n\n")[0].splitlines()) == 2 + MOST_LINES + more + 1
+
+
+def test_below_the_table_of_whom_ranks_waited_for_it_is_said_for_whom_most() -> None:
+    said = account_text(analysis.account(table(*barrier([0, 5, 6], 7))), 200)
+    assert said.split("\n\n")[3].startswith("The ranks waited ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -148,3 +148,37 @@ def test_bytes_of_a_run_have_their_unit() -> None:
     assert re.search(
         r"typically \S+ GB per second \(process_written_kb\)", particulars(stragglers(run.timings, host=host))
     )
+
+
+WAITING = EVENTS._replace(
+    name="processor-wait", counter=WAIT, ranks=(), how="shared", states_time=True, other=0, time_share=0.25,
+    runnable=12.0, usable_cores=8.0,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changed", "end"),
+    [
+        ({}, ", where 12 tasks wanted 8 cores."), ({"runnable": 8.0}, "of its time."),
+        ({"runnable": NAN}, "of its time."),
+        ({"name": "memory-wait"}, "of its time."),
+    ],
+)  # fmt: skip
+def test_where_more_tasks_wanted_to_run_than_there_are_cores_that_is_said(
+    changed: dict[str, Any], end: str
+) -> None:
+    said = cause_sentence(WAITING._replace(**changed))
+    assert said.startswith("What coincides: the typical rank waited for a processor for 25% of its time")
+    assert said.endswith(end)
+
+
+@pytest.mark.parametrize(
+    ("in_slow", "delay_ms", "told"),
+    [
+        (9.94, 12.4, "9.9 of the 12 ms that it was late"), (10.4, 20.4, "10 of the 20 ms that it was late"),
+        (5.04, 5.04, "5.0 of the 5.0 ms that it was late"), (30.0, 9.0, "30 ms where it was 9.0 ms late"),
+    ],
+)  # fmt: skip
+def test_from_ten_ms_on_time_is_told_without_decimals(in_slow: float, delay_ms: float, told: str) -> None:
+    its = WAITING._replace(how="coincides", in_slow=in_slow, delay_ms=delay_ms)
+    assert f", typically {told};" in cause_sentence(its)

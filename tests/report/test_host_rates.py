@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from host_tables import host_of
 from simulated_runs import data_parallel, factors
 
@@ -57,3 +58,10 @@ def test_of_several_counters_the_first_that_is_known_counts_even_if_it_is_0() ->
     assert of_group is not None
     assert (of_host.values.tolist(), of_group.values.tolist()) == ([7.0], [0.0])
     assert table.first_known(("throttled_us",), OWN_AXIS) is None
+
+
+@pytest.mark.parametrize(("instant_s", "left"), [(10.9, [1.0, 2.0, 3.0]), (11.0, [2.0, 3.0]), (13.0, [])])
+def test_only_what_holds_beyond_an_instant_is_kept(instant_s: float, left: list[float]) -> None:
+    of = held([1.0, 2.0, 3.0]).until_after(instant_s)
+    assert of.values.tolist() == left
+    assert of.start_s.tolist() == [9.0 + value for value in left]

@@ -122,3 +122,10 @@ def test_the_text_has_a_letter_for_each_operation_and_says_for_whom_a_rank_waits
 def test_no_line_is_wider_than_the_terminal(of_three_ranks: PicturedStep) -> None:
     for width in (60, 100, 140):
         assert max(map(len, step_text(of_three_ranks, width).splitlines())) <= width
+
+
+def test_what_takes_long_on_all_ranks_explains_no_wait() -> None:
+    work = [row(rank, "load", 10, 60) for rank in range(3)]
+    work += [row(0, "augment", 60, 62), row(1, "augment", 60, 61), row(2, "augment", 60, 80)]
+    step = second_step(work, [62, 61, 80], 81, [10, 10, 10])
+    assert list(step.sentences())[1] == "Rank 2 spent 20.0 ms in augment, the others 1.0 to 2.0 ms."

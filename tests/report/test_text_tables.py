@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from slow import slow
 
-from timing_logger.report._text_tables import Column, table_text
+from timing_logger.report._text_tables import Column, _widths, table_text
 from timing_logger.report._wording import as_ms, as_word
 
 COLUMNS = (
@@ -39,3 +39,13 @@ def test_where_there_is_room_all_columns_are_shown_on_one_line() -> None:
 def test_a_column_without_a_known_value_is_left_out() -> None:
     unknown = FRAME.assign(estimate_ms=float("nan"))
     assert "estimate" not in table_text(unknown, COLUMNS, 60)
+
+
+@pytest.mark.parametrize(
+    ("width", "widths"), [(1, [6]), (5, [6]), (9, [7]), (10, [6, 2]), (11, [7, 2]), (40, [7, 3])]
+)
+def test_figures_stay_whole_and_room_that_is_left_goes_to_the_first_columns(
+    width: int, widths: list[int]
+) -> None:
+    columns = [Column("a", "head of"), Column("b", "x y")]
+    assert _widths(columns, [["123456", "1"], ["12", "1"]], width) == widths

@@ -145,3 +145,11 @@ def test_a_level_after_an_unknown_one_is_its_own() -> None:
 def test_any_bit_but_that_of_an_idle_device_holds_the_clock_down(bits: float, share: float) -> None:
     assert shown(BITS, [bits], 10.0, 12.0) == share
     assert math.isnan(shown(BITS, [NAN], 10.0, 12.0))
+
+
+@pytest.mark.parametrize(("counter", "shown"), [(EVENTS, 1.0), (WAITED, 1e-6)])
+def test_what_was_counted_in_no_time_is_left_out(counter: Counter, shown: float) -> None:
+    at_s = np.array([0.0, 1.0, 1.0, 2.0])
+    its = Intervals(at_s[:3], at_s[1:], {"x": np.array([1.0, 1e6, 1.0])})
+    found = in_stretches(counter, its, np.array([0.0]), np.array([2.0]))
+    assert found.tolist() == pytest.approx([shown])

@@ -72,3 +72,16 @@ def test_it_is_no_less_than_what_drawing_the_ranks_again_shows(seed: int, ranks:
 def test_a_long_run_takes_blocks_of_more_steps() -> None:
     events = apart(*range(0, 100_000, 10_000), rank=0, ranks=4, n_steps=100_000)
     assert chances(events)[0] == pytest.approx(4**-9)
+
+
+def test_a_rank_that_could_not_have_had_what_all_others_had_says_nothing() -> None:
+    events = apart(10, 20, 30, rank=0, ranks=4)
+    events[[50, 60], :3] = True
+    counts = np.ones_like(events)
+    counts[:, 3] = False
+    assert chance.chances(events, counts, 2).tolist() == pytest.approx([4 * 3.0**-3, 1.0, 1.0, 1.0])
+
+
+@pytest.mark.parametrize(("each", "likelihood"), [(-1.0, 0.0), (0.0, 0.0), (1.0, 1.0)])
+def test_where_all_steps_are_alike_their_sum_is_certain(each: float, likelihood: float) -> None:
+    assert chance.likelihood_above_0(np.full(9, each)) == likelihood

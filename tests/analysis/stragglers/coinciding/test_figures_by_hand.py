@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from timing_logger.analysis.stragglers.coinciding.figures import (
     least_slow,
     preferred,
 )
-from timing_logger.analysis.stragglers.coinciding.slow_rank import _covering, _explained
+from timing_logger.analysis.stragglers.coinciding.slow_rank import _covering, _explained, _is_its_own
 from timing_logger.analysis.stragglers.policy import STANDARD
 
 NAN = math.nan
@@ -182,3 +183,21 @@ def test_what_covers_the_delay_of_a_rank_that_is_always_slow_is_worth_most_if_it
     found = _covering(7, shown, delay, STANDARD)
     assert (found.counter, found.worth) == (7, pytest.approx(worth))
     assert found.covered == pytest.approx(states - (0.0 if math.isnan(peers) else peers))
+
+
+@pytest.mark.parametrize(
+    ("name", "its", "peers", "is_its_own"),
+    [
+        (WAIT, 0.5, 0.25, True), (WAIT, 0.5, 0.26, False), (WAIT, 0.24, 0.0, False), (WAIT, 9.0, 8.7, True),
+        (FAULTS, 0.5, 0.24, True), (FAULTS, 0.5, 0.25, False), (FAULTS, 0.01, 0.0, True),
+        (FAULTS, 9.0, 8.7, False),
+    ],
+)  # fmt: skip
+def test_time_that_covers_half_of_a_delay_or_twice_the_events_of_any_peer_are_a_ranks_own(
+    name: str, its: float, peers: float, is_its_own: bool
+) -> None:
+    what, half = seen_of(name), STANDARD.min_covered_share
+    shown = np.array([[[its, peers, 0.0]] * 2 + [[0.0, 9.0, 9.0]]])
+    late = np.array([0.25 / half, 0.25 / half, 0.0])
+    delay = Delay((0,), late, np.array([True, True, False]), np.full(3, 100.0))
+    assert _is_its_own(replace(what, shown=shown), delay, one(0, 1.0), STANDARD) is is_its_own

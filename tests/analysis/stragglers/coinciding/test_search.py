@@ -9,9 +9,12 @@ import pandas as pd
 import pytest
 from coinciding_counters.hosts import host_table
 from coinciding_counters.runs import Course, Run, all_slower, late_in_turn, lived, simulated, slow_transfers
+from hand_made_cases import case_of
 from slow import slow
 
 from timing_logger.analysis import Policy, stragglers
+from timing_logger.analysis.stragglers.case import Judgement
+from timing_logger.analysis.stragglers.coinciding.search import _is_asked
 from timing_logger.analysis.stragglers.result import Verdict
 
 WAIT = "main_run_queue_wait_us"
@@ -285,3 +288,25 @@ OF_RANK_9 = {"rank": [9], "incarnation": [1], "start_counter": [0.0], "end_count
 def test_counters_of_no_rank_of_the_run_say_nothing(host: pd.DataFrame) -> None:
     verdict = stragglers(_run("from then on")[0].timings, host=host)
     assert (verdict.ranks, verdict.cause, verdict.sought) == ((2,), None, None)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "is_asked"),
+    [
+        (Verdict(verdict="healthy", not_explained=0.05), True),
+        (Verdict(verdict="healthy", not_explained=0.049), False),
+        (Verdict(verdict="healthy", lost_in_turn=0.05), True),
+        (Verdict(verdict="healthy", recurring=0.05), True),
+        (Verdict(verdict="healthy", not_explained=0.2, judged=False), False),
+        (Verdict(verdict="diffuse"), True),
+        (Verdict(verdict="diffuse", owner="work"), False),
+        (Verdict(verdict="role", owner="role"), False),
+        (Verdict(verdict="rank", owner="machine"), True),
+        (Verdict(verdict="rank", owner="work"), False),
+        (Verdict(verdict="suspect", owner=""), False),
+    ],
+)
+def test_counters_are_asked_where_visible_time_is_lost_of_which_it_is_not_known_why(
+    verdict: Verdict, is_asked: bool
+) -> None:
+    assert _is_asked(Judgement(case_of(np.ones((3, 2))), verdict)) is is_asked

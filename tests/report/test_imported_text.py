@@ -1,0 +1,16 @@
+"""The report on an import."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from timing_logger.importing.imported import Imported
+from timing_logger.report.imported_text import imported_text
+
+
+def test_what_was_made_is_told_and_what_could_not_be_used_if_anything_could_not() -> None:
+    whole = Imported(Path("made"), [0, 1], 1200, {}, (), ["A note."])
+    assert imported_text(whole, "kineto", 200).strip() == "made: 1,200 rows of 2 ranks, from kineto.\nA note."
+    part = imported_text(whole._replace(left_out={"without an end": 3}), "kineto", 200)
+    assert part.startswith(imported_text(whole, "kineto", 200).strip())
+    assert "without an end" in part
