@@ -61,6 +61,13 @@ def test_a_line_as_long_as_may_be_is_read(left_out: LeftOut) -> None:
     assert (lines_in(left_out, b"12345678", b"\n12345678"), left_out) == (["12345678"] * 2, {})
 
 
+def test_a_line_may_have_a_mebibyte() -> None:
+    left_out = LeftOut()
+    assert [len(line) for line in lines_in(left_out, b"a" * 2**20 + b"\n")] == [2**20]
+    assert lines_in(left_out, b"a" * (2**20 + 1) + b"\n") == []
+    assert left_out == {TOO_LONG: 1}
+
+
 def test_a_line_that_is_no_utf8_is_counted_and_blank_ones_are_not(left_out: LeftOut) -> None:
     assert lines_in(left_out, b"\n \t\r\n\xff\na\r\n\n") == ["a"]
     assert left_out == {NO_UTF8: 1}

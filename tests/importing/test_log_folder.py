@@ -66,6 +66,16 @@ def test_a_closed_file_is_not_open_and_one_that_is_removed_leaves_nothing(tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
+def test_rows_are_counted_and_what_they_were_made_from_is_known(tmp_path: Path) -> None:
+    said = said_of(tmp_path, [record(), record()], [record()])
+    assert said["counters"] == {"accepted": 3, "written": 3, "dropped": 0, "pending": 0}
+    file = TimingFileOfRank(tmp_path, Process(1))
+    for source in ("b", "a", "b"):
+        file.append([record()], Path(source))
+    file.close()
+    assert (list(file.sources), file.n_rows, file.n_lost) == ([Path("b"), Path("a")], 3, 0)
+
+
 # -- a new folder ----------------------------------------------------------------------------------------
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -17,7 +18,8 @@ from timing_logger.analysis import stragglers
 from timing_logger.analysis.runs import different_runs
 from timing_logger.cli import main
 from timing_logger.reading.csv_lines import parse_timings
-from timing_logger.reading.second_runs import second_run
+from timing_logger.reading.rows_of_files import RowsOfFiles
+from timing_logger.reading.second_runs import have_recurring_numbers, second_run
 from timing_logger.record import HEADER, Record
 from timing_logger.report.why_text import reason
 
@@ -302,6 +304,49 @@ def test_rows_of_no_iteration_and_no_number_tell_nothing() -> None:
 def test_a_counter_that_goes_back_by_more_than_a_minute_is_of_another_process(
     ahead_s: int, said: str
 ) -> None:
-    first, second = rows_of(0, 2 + ahead_s, 5), later(SECOND, 5)
+    first, second = rows_of(0, 102 + ahead_s, 5), later(rows_of(0, 102, 5), 5)
     assert below_a_header(first, second) == said
     assert below_a_header(first, second, without="seq iteration") == said
+
+
+# -- numbers that occur twice ----------------------------------------------------------------------------
+
+
+def twice(*after_ms: float, fields: dict[str, Any] | None = None, **second: Any) -> str:
+    """What is said of collectives of 500 ms that occur again so many ms after they began."""
+    rows = []
+    for seq, ms in enumerate(after_ms):
+        first = record("ALLREDUCE", 2.0 * seq, 500.0, seq=seq)._replace(**(fields or {}))
+        again = record("ALLREDUCE", 2.0 * seq + ms / 1000, 500.0, seq=seq)
+        rows += [first, again._replace(**(fields or {}), **second)]
+    return second_run(parse_timings(content(rows)).frame, None, [])
+
+
+@pytest.mark.parametrize(
+    ("after_ms", "n_at_once"),
+    [((100,), 0), ((100, 100), 2), ((100, 100, 800), 2), ((100, 100, 800, 800), 0), ((500, 500), 0)],
+)
+def test_a_thread_that_is_in_several_and_most_of_them_twice_at_a_time_is_of_two_processes(
+    after_ms: tuple[float, ...], n_at_once: int
+) -> None:
+    said = f"in {n_at_once} of its collectives one thread is twice at a time" if n_at_once else ""
+    assert twice(*after_ms) == said
+
+
+@pytest.mark.parametrize("second", [{"thread": "other"}, {"operation": "BCAST"}, {"clock": "device"}])
+def test_calls_that_may_overlap_say_nothing(second: dict[str, Any]) -> None:
+    assert twice(100, 100, 100, **second) == ""
+
+
+@pytest.mark.parametrize("fields", [{"operation": "BCAST"}, {"clock": "device"}])
+def test_calls_of_a_kind_that_does_not_block_say_nothing(fields: dict[str, Any]) -> None:
+    assert twice(100, 100, 100, fields=fields) == ""
+
+
+@pytest.mark.parametrize(("numbers", "recur"), [((3, 4), False), ((3, 3), True), ((3, 4, 3), True)])
+def test_the_files_in_which_a_number_recurs_are_found(numbers: Sequence[int], recur: bool) -> None:
+    of_one = [record(seq=seq) for seq in numbers]
+    other = [record(seq=3), record(seq=3, group="pair"), record("SEND", seq=3), record("SEND", seq=3)]
+    frame = parse_timings(content([*of_one, *other])).frame
+    found = have_recurring_numbers(frame, RowsOfFiles([len(of_one), len(other)]))
+    assert found.tolist() == [recur, False]
