@@ -15,7 +15,7 @@ from timing_logger.reading.selection import SELECTED, as_given, in_ranges, selec
 def table() -> pd.DataFrame:
     """Two ranks, each with a row outside of any iteration, and with two epochs of iteration 3."""
     iterations = pd.array([None, 2, 3, 3, 4] * 2, dtype="Int64")
-    rows = pd.DataFrame({"rank": [0] * 5 + [1] * 5, "iteration": iterations})
+    rows: pd.DataFrame = pd.DataFrame({"rank": [0] * 5 + [1] * 5, "iteration": iterations})
     rows.attrs = {"files": [{"rank": 0}, {"rank": 1}], "left_out": []}
     return rows
 
