@@ -552,3 +552,33 @@ def test_collectives_are_over_up_to_the_first_that_is_open_and_messages_are_none
     assert looks.at(0.1).groups == [GroupProgress("mine", 2, 9, 9)]
     looks.hold(HeldCall(0, seq=5), HeldCall(0, seq=4), HeldCall(0, "SEND", seq=1), HeldCall(0))
     assert looks.at(0.2).groups == [GroupProgress("mine", 2, 9, 4)]
+
+
+def test_records_and_collectives_add_up_to_the_progress(looks: Looks) -> None:
+    group = OperationCounts("world", 2, 0)
+    looks.calls.add_group(group, "mine")
+    group.collectives = 3
+    assert looks.at(0.5, accepted=3).last_progress_counter_ns == 0.5 * S
+
+
+def test_the_ring_is_told_where_the_process_stands_but_for_calls_that_it_lists_itself(
+    looks: Looks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr(
+        looks.channel,
+        "note_standing",
+        lambda rows, groups, *moments: told.append(([row[3] for row in rows], list(groups), *moments)),
+    )
+    group = OperationCounts("world", 2, 0)
+    looks.calls.add_group(group, "mine")
+    listed = HeldCall(0, "LISTED")
+    listed.is_in_ring = True
+    looks.hold(HeldCall(0), listed)
+    looks.at(0.25)
+    looks.at(0.5, accepted=1)
+    standing = [GroupProgress("mine", 2, 0, 0)]
+    assert told == [
+        (["ALLREDUCE"], standing, S // 4, 0),
+        (["ALLREDUCE"], standing, S // 2, S // 2),
+    ]

@@ -214,10 +214,10 @@ def test_a_worse_first_anchor_is_left_three_times(clock: DeviceClock, steps: Ste
 
 def test_a_later_anchor_is_left_if_the_last_one_is_still_better(clock: DeviceClock) -> None:
     """By the drift of 20 us per second."""
-    clock._accept(Mark(PassedEvent(0, 0.0), 0, 1 * US))
-    clock._accept_unless_poor(Mark(PassedEvent(S, 0.0), S, 21 * US + 1))
+    clock._accept(Mark(PassedEvent(S, 0.0), S, 1 * US))
+    clock._accept_unless_poor(Mark(PassedEvent(2 * S, 0.0), 2 * S, 21 * US + 1))
     assert len(clock.info().anchors) == 1
-    clock._accept_unless_poor(Mark(PassedEvent(S, 0.0), S, 21 * US))
+    clock._accept_unless_poor(Mark(PassedEvent(2 * S, 0.0), 2 * S, 21 * US))
     assert len(clock.info().anchors) == 2
 
 
@@ -255,3 +255,86 @@ def test_what_cannot_be_placed_for_an_error_starts_when_it_was_issued(
     scripted_device.fail_with = RuntimeError("CUDA error: an illegal memory access was encountered")
     assert clock.place(interval) == interval.issued_ns
     assert "illegal memory access" in clock.info().failure
+
+
+def test_a_clock_that_could_set_no_anchor_gives_up_and_starts_what_it_places_at_its_issue(
+    clock: DeviceClock, scripted_device: ScriptedAccelerator
+) -> None:
+    interval = measured()
+    scripted_device.fail_with = RuntimeError("events of this device have no times")
+    clock.renew()
+    scripted_device.fail_with = None
+    clock.renew()
+    assert (clock.info().anchors, clock.place(interval)) == ([], interval.issued_ns)
+    assert clock.info().failure == "RuntimeError('events of this device have no times')"
+
+
+def test_a_clock_that_has_anchors_goes_on_with_them(
+    clock: DeviceClock, scripted_device: ScriptedAccelerator, steps: Steps
+) -> None:
+    clock.renew()
+    steps.now_ns = S
+    scripted_device.fail_with = RuntimeError("not now")
+    clock.renew()
+    scripted_device.fail_with = None
+    assert (len(clock.info().anchors), clock.info().failure) == (1, "")
+    clock.renew()
+    assert len(clock.info().anchors) == 2
+
+
+def test_an_anchor_whose_event_could_not_be_asked_is_not_asked_again(
+    clock: DeviceClock, scripted_device: ScriptedAccelerator, steps: Steps
+) -> None:
+    clock.renew()
+    scripted_device.own_stream_busy, steps.now_ns, steps.step_ns = True, S, 50 * US
+    made = scripted_device.made
+    clock.renew()
+    clock.renew()
+    assert scripted_device.made == made + 1
+    scripted_device.fail_with = RuntimeError("not now")
+    clock.renew()
+    scripted_device.fail_with = None
+    clock.renew()
+    assert scripted_device.made == made + 2
+
+
+# -- instants before the first anchor, and anchors that say little ------------------------------------------
+
+
+@pytest.mark.parametrize("faster", [80e-6, -80e-6])
+def test_before_the_first_anchor_the_rate_is_that_which_was_measured(faster: float) -> None:
+    line = Line(faster, 1.0, 2.0, 4.0, 6.0, uncertainty_ns=0)
+    assert abs(line.error_ns(0.5)) < US  # 40 us at the same rate
+
+
+def test_an_instant_before_the_first_anchor_is_placed_by_that_one() -> None:
+    line = AnchorLine()
+    line.add(Mark(PassedEvent(S, 0.0), S, 0))
+    line.add(Mark(PassedEvent(3602 * S, 0.0), 2 * S, 0))  # the host was suspended
+    assert line.place(PassedEvent(S // 2, 0.0), S // 2)[0] == S // 2
+
+
+def test_the_first_anchor_is_missed_by_nothing() -> None:
+    assert AnchorLine().add(Mark(PassedEvent(S, 0.0), S, 5)) == 0
+
+
+def test_an_anchor_is_measured_from_the_one_before() -> None:
+    """A float32 of milliseconds is 62 us coarse 10 minutes after the first."""
+    line = Line(0.0, 0.0, 600.0, 602.000012, uncertainty_ns=0)
+    assert abs(line.anchors.marks[-1].device_ns - 602_000_012_000) < US
+
+
+def test_two_anchors_at_one_moment_of_the_device_say_nothing_of_the_rate() -> None:
+    line = AnchorLine()
+    for at_ns in (S, S + 5):
+        line.add(Mark(PassedEvent(S, 0.0), at_ns, 0))
+    assert line.place(PassedEvent(2 * S, 0.0), 2 * S)[0] == 2 * S + 5
+
+
+@pytest.mark.parametrize(("gained_ns", "error_ns"), [(1_000_000, 0), (1_001_000, -1_001_000)])
+def test_a_rate_that_is_off_by_more_than_a_thousandth_is_none(gained_ns: int, error_ns: int) -> None:
+    line = AnchorLine()
+    line.add(Mark(PassedEvent(0, 0.0), 0, 0))
+    line.add(Mark(PassedEvent(S, 0.0), S + gained_ns, 0))
+    placed_ns, _ = line.place(PassedEvent(2 * S, 0.0), 2 * S)
+    assert placed_ns - 2 * (S + gained_ns) == error_ns

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from kernel_files import KernelFiles, read
 
+from timing_logger.recording.host import machine
 from timing_logger.recording.host.files import Roots
 from timing_logger.recording.host.machine import machine_sources
 
@@ -157,3 +158,20 @@ def test_a_kernel_that_counts_no_stolen_time_states_none(
 def test_a_processor_that_is_no_virtual_one_is_said_to_be_none(kernel: KernelFiles) -> None:
     (steal,) = (one for one in machine_sources(kernel.roots) if one.counters == ("steal_us",))
     assert (steal.paths(), steal.why) == ([], "the processor does not say that it is a virtual one")
+
+
+@pytest.mark.parametrize(("took_ns", "why"), [(100_000, ""), (100_001, "takes too long on this host")])
+def test_it_is_the_reading_of_the_statistics_that_is_timed(
+    kernel: KernelFiles, monkeypatch: pytest.MonkeyPatch, took_ns: int, why: str
+) -> None:
+    spent_ns = [0]
+
+    def read_slowly(path: str) -> bytes:
+        spent_ns[0] += took_ns * path.endswith("/stat")
+        return b"flags\t\t: fpu hypervisor\n"
+
+    monkeypatch.setattr(machine, "read_file", read_slowly)
+    monkeypatch.setattr(time, "thread_time_ns", lambda: spent_ns[0])
+    (steal,) = [source for source in machine_sources(kernel.roots) if "steal_us" in source.counters]
+    assert steal.why.endswith(why)
+    assert bool(steal.why) == bool(why)
