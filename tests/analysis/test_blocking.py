@@ -16,7 +16,7 @@ from timing_files import record
 
 from timing_logger.analysis import overlap, scores, stragglers, summarize_waits, waits
 from timing_logger.analysis.arrays import coded_text
-from timing_logger.analysis.blocking import _waited_for_elsewhere
+from timing_logger.analysis.blocking import _waited_for_elsewhere, waited_for
 from timing_logger.analysis.tables import opened
 from timing_logger.record import Record
 
@@ -242,3 +242,31 @@ def test_what_another_thread_waits_for_blocks_only_that_one(
     named, (lane, _) = coded_text(frame, "operation"), coded_text(frame, "thread")
     found = _waited_for_elsewhere(frame, named, lane)
     assert found.tolist() == [is_elsewhere] + [False] * (len(frame) - 1)
+
+
+def found_for(waits: list[Record], *operations: Record) -> list[int]:
+    frame = opened(table([*operations, *waits]))
+    n = len(operations)
+    return waited_for(frame, np.arange(n), np.arange(n, n + len(waits))).tolist()
+
+
+def test_a_wait_is_for_the_only_operation_of_its_number_whenever_that_began() -> None:
+    one, other = (record("IALLREDUCE", 5.0, seq=seq) for seq in (3, 4))
+    waits = [record("WAIT", at, seq=seq) for at, seq in ((1.0, 4), (9.0, 3), (9.0, 5))]
+    assert found_for(waits, one, other) == [1, 0, -1]
+
+
+def test_of_several_operations_of_its_number_a_wait_is_for_the_last_that_had_begun() -> None:
+    operations = [record("IALLREDUCE", at, seq=3) for at in (6.0, 2.0, 4.0)]
+    waits = [record("WAIT", at, seq=3) for at in (1.0, 2.0, 3.0, 5.0, 9.0)]
+    assert found_for(waits, *operations) == [-1, 1, 1, 2, 0]
+
+
+@pytest.mark.parametrize("other", [{"peer": 1}, {"group": "dp"}, {"group_size": 8}, {"seq": 4}])
+def test_a_wait_is_for_no_operation_of_another_number_peer_or_group(other: dict[str, Any]) -> None:
+    assert found_for([record("WAIT", 9.0, seq=3)], record("IALLREDUCE", seq=3)._replace(**other)) == [-1]
+
+
+def test_without_operations_a_wait_is_for_none() -> None:
+    assert found_for([record("WAIT", seq=3)]) == [-1]
+    assert found_for([], record("IALLREDUCE", seq=3)) == []
