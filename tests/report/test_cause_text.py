@@ -182,3 +182,22 @@ def test_where_more_tasks_wanted_to_run_than_there_are_cores_that_is_said(
 def test_from_ten_ms_on_time_is_told_without_decimals(in_slow: float, delay_ms: float, told: str) -> None:
     its = WAITING._replace(how="coincides", in_slow=in_slow, delay_ms=delay_ms)
     assert f", typically {told};" in cause_sentence(its)
+
+
+@pytest.mark.parametrize(
+    ("in_slow", "told"), [(12.34, "12.3"), (99.94, "99.9"), (123.4, "123"), (4321.0, "4,321")]
+)
+def test_a_large_rate_has_no_decimals(in_slow: float, told: str) -> None:
+    assert f", typically {told} per second" in cause_sentence(EVENTS._replace(in_slow=in_slow))
+
+
+@pytest.mark.parametrize(
+    ("chance", "end"),
+    [(NAN, "30 stretches of about 1 s, against the peers."), (0.5, "by chance with a probability of 0.5.")],
+)
+def test_how_likely_the_best_goes_with_it_by_chance_is_said_where_that_is_known(
+    chance: float, end: str
+) -> None:
+    said = what_was_sought(Sought(("cpu_mhz", WAIT), ranks=8, stretches=30, stretch_s=1.0, chance=chance))
+    assert said.startswith("Looked at for what coincides: 2 host counters of 8 ranks in 30 stretches of ")
+    assert said.endswith(end)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from compared_runs import PARTS_MS, noisy, quantity, summary
@@ -11,6 +14,8 @@ from slow import slow
 from timing_logger.analysis.comparison.compare import compare_runs
 from timing_logger.analysis.comparison.result import Comparison
 from timing_logger.report import comparison_text
+from timing_logger.report.comparison_row_wording import DIVIDED
+from timing_logger.report.comparison_text import _note
 
 
 def told(found: Comparison, width: int = 200, *, everything: bool = False) -> str:
@@ -111,3 +116,12 @@ def test_names_cannot_act_on_a_terminal() -> None:
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     found = compare_runs(noisy(4, 0.001, 1, slower=0.1), noisy(4, 0.001, 2))
     assert max(map(len, comparison_text(found, width).splitlines())) <= width
+
+
+@pytest.mark.parametrize("does", ["divided", ""])
+@pytest.mark.parametrize("low", [0.5, math.nan])
+def test_below_a_table_its_columns_and_marks_are_explained_where_it_has_them(does: str, low: float) -> None:
+    one: Any = SimpleNamespace(does=does, shift=SimpleNamespace(low=low))
+    note = _note([one])
+    assert (DIVIDED in note) == (does == "divided")
+    assert ("Between: " in note) == math.isfinite(low)

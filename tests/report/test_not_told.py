@@ -18,8 +18,11 @@ def test_each_kind_of_import_is_told_with_what_it_lacks() -> None:
 
 
 def test_where_communication_has_no_instants_it_is_told_what_follows() -> None:
-    (said,) = not_told_sentences("waits", {"x": ["instants"]})
+    (said,) = not_told_sentences("stragglers", {"x": ["instants"]})
+    assert NOT_TOLD["instants"] in said
     assert said.endswith("nor what share of the time anything took.")
+    without_any = " ".join(not_told_sentences("stragglers", {"x": ["instants", "communication"]}))
+    assert NOT_TOLD["instants"] not in without_any
 
 
 def test_what_is_told_in_full_needs_no_word() -> None:

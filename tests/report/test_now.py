@@ -9,8 +9,10 @@ from snapshots import BEGINS, ENDS, HANGS, HEALTHY, SLOW, snapshot_of
 
 from timing_logger.analysis import RunEnd, Verdict
 from timing_logger.analysis.hangs.result import RunState
+from timing_logger.analysis.stragglers.rank_facts import FewSteps
 from timing_logger.engine.live import Snapshot
 from timing_logger.report import snapshot_text
+from timing_logger.report.live import table_of_ranks
 from timing_logger.report.now import MOST_CHANGES, State, now_of, worst_first
 
 CLOSED = {"closed": True}
@@ -112,3 +114,16 @@ def test_the_table_ends_with_the_last_changes_and_their_times() -> None:
 
 def test_without_a_change_the_table_speaks_of_none() -> None:
     assert "Changes" not in snapshot_text(snapshot_of(2, HEALTHY), 120)
+
+
+@pytest.mark.parametrize(("facts", "is_said"), [((FewSteps(5, nobody_is_slow=True),), True), ((), False)])
+def test_few_steps_are_said_beside_the_verdict(facts: tuple[FewSteps, ...], is_said: bool) -> None:
+    told = now_of(snapshot_of(2, Verdict(verdict="healthy", evidence=facts))).verdict
+    assert told.endswith(" Few steps so far.") is is_said
+
+
+def test_each_figure_of_a_rank_has_as_many_digits_as_it_is_worth() -> None:
+    its = {"silent_s": 7.0, "dropped": None, "iterations_per_s": 2.04, "rows_per_s": 50.4}
+    heads, (row,) = table_of_ranks(found := snapshot_of(1, rank0=its), found.ranks)
+    assert "epoch" not in heads
+    assert row == ["0", "100", "2.0", "1000", "50", "75.0%", "50.0%", "1", "-", "7", ""]

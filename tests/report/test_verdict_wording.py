@@ -10,7 +10,7 @@ from timing_logger.analysis import Gate, RunEnd, Verdict
 from timing_logger.analysis.hangs.stuck_groups import StuckGroup
 from timing_logger.analysis.stragglers.facts import OneRank
 from timing_logger.analysis.stragglers.result import Suspect
-from timing_logger.report.verdict_wording import headline, particulars, side_of_limit, what_next
+from timing_logger.report.verdict_wording import _when, headline, particulars, side_of_limit, what_next
 
 COST = {"cost_ms": 840.0, "cost_share": 0.5}
 COSTS = "costs this run 0.84 s, 50% of the recorded time"
@@ -203,3 +203,20 @@ def test_waits_that_recur_and_those_for_nobody_knows_whom_are_told_of_a_run_with
         "unequal work. 30% of the run was communication of which the rows do not tell for whom ranks waited."
     )
     assert what_next(verdict) == "timing-logger waits shows who waited for whom."
+
+
+@pytest.mark.parametrize(("cost_ms", "is_told"), [(840.0, True), (0.5, True), (0.0, False)])
+def test_what_each_step_costs_is_told_where_that_is_known(cost_ms: float, is_told: bool) -> None:
+    assert any(" ms in each of 32 steps" in said for said in _when(of_rank(cost_ms=cost_ms))) is is_told
+
+
+@pytest.mark.parametrize(("cost_ms", "is_told"), [(0.5, True), (0.0, False)])
+def test_lost_time_is_told_however_little_it_is(cost_ms: float, is_told: bool) -> None:
+    assert ("ranks in turn: " in headline(Verdict(verdict="diffuse", cost_ms=cost_ms))) is is_told
+
+
+def test_of_suspects_the_likelihood_of_the_first_one_is_told() -> None:
+    suspects = (Suspect((2,), "DATA", 0.7, 0.9), Suspect((5,), "DATA", 0.1, 0.3))
+    assert "Likelihood 90%." in particulars(Verdict(verdict="suspect", suspects=suspects, **COST))
+    named = of_rank(ranks=(2, 5), suspects=suspects)
+    assert "Likelihood 30%." in particulars(named)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -85,3 +87,26 @@ def test_a_rank_that_could_not_have_had_what_all_others_had_says_nothing() -> No
 @pytest.mark.parametrize(("each", "likelihood"), [(-1.0, 0.0), (0.0, 0.0), (1.0, 1.0)])
 def test_where_all_steps_are_alike_their_sum_is_certain(each: float, likelihood: float) -> None:
     assert chance.likelihood_above_0(np.full(9, each)) == likelihood
+
+
+def test_the_number_of_independent_events_is_distributed_exactly() -> None:
+    assert chance._at_least(np.array([0.5, 0.25])).tolist() == [1.0, 0.625, 0.125]
+    assert chance._at_least(np.array([0.5, 0.25, 0.1])).tolist() == pytest.approx(
+        [1.0, 0.6625, 0.175, 0.0125]
+    )
+    assert chance._at_least(np.zeros(0)).tolist() == [1.0]
+
+
+def test_the_likelihood_is_that_of_all_ways_to_draw_stretches() -> None:
+    """Nine steps are three stretches of three, which may lie around the end."""
+    of_steps = np.random.default_rng(4).normal(0.05, 1.0, 9)
+    around = [of_steps[[at, (at + 1) % 9, (at + 2) % 9]].sum() for at in range(9)]
+    above = np.mean([sum(drawn) > 0 for drawn in product(around, repeat=3)])
+    assert 0.1 < above < 0.9
+    assert chance.likelihood_above_0(of_steps) == pytest.approx(above, abs=0.01)
+
+
+def test_a_chance_is_as_many_standard_deviations_as_noise_exceeds_with_it() -> None:
+    assert chance.z_of_chance(0.5) == pytest.approx(0.0)
+    assert chance.z_of_chance(0.022750132) == pytest.approx(2.0)
+    assert chance.z_of_chance(0.0) == chance.z_of_chance(1e-15) < 9

@@ -11,10 +11,17 @@ from account_rows import barrier, row, table
 from simulated_runs import data_parallel, factors
 
 from timing_logger import analysis
-from timing_logger.analysis import RunEnd
+from timing_logger.analysis import RunEnd, Verdict
 from timing_logger.analysis.stragglers.rank_facts import StepsCounted
 from timing_logger.report._account_figures import AccountFigures
-from timing_logger.report.html._account import AccountBar, AccountChart, account_bars, account_chart
+from timing_logger.report.html._account import (
+    MOST_BARS,
+    AccountBar,
+    AccountChart,
+    _notes,
+    account_bars,
+    account_chart,
+)
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._time_kinds import TimeKinds
 
@@ -101,3 +108,13 @@ def test_the_number_of_a_step_that_was_counted_is_explained(
     counted = account_chart(replace(found, verdict=replace(found.verdict, evidence=(StepsCounted(),))))
     notes = [chart.step.note for chart in (of_two_ranks, counted) if chart.step is not None]
     assert ["No iteration is recorded" in note for note in notes] == [False, True]
+
+
+@pytest.mark.parametrize(("more", "is_said"), [(0, False), (1, True)])
+def test_of_more_ranks_than_bars_it_is_said_which_have_one(more: int, is_said: bool) -> None:
+    rows = [row(rank, "load", 0, 4) for rank in range(MOST_BARS + more)]
+    notes = list(_notes(AccountFigures.of(analysis.account(table(*rows))), Verdict(verdict="healthy")))
+    assert (
+        any(note.startswith(f"Of {MOST_BARS + more:,} ranks those have a bar each") for note in notes)
+        is is_said
+    )
