@@ -107,9 +107,9 @@ def _linked(
     Links of which no time is known do not count.
     """
     parts, (send, receive) = of.rows.met.parts, of.rows.met.messages
-    # Groups by their number among the communicators, pairs of ranks by one beyond these.
+    # Groups by their number among the communicators, pairs of ranks by one among those of operation -1.
     ends = parts.communicator[parts.first]
-    pair = of.column[send] * of.shape.ranks + of.column[receive] + 1 + ends.max(initial=-1)
+    pair = of.column[send] * of.shape.ranks + of.column[receive]
     operation = np.concatenate([parts.operation[parts.first], np.full(len(send), -1)])
     group, _ = coded_text(of.rows.met.frame, "group")
     key = (operation, group[row], size_class, np.concatenate([ends, pair]))
