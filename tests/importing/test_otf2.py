@@ -136,6 +136,7 @@ def definitions(*names: str, of_mpi: Sequence[int] = ()) -> SimpleNamespace:
         (("MPI Rank 1", "MPI Rank 0"), (), [1, 0]),
         (("MPI Rank 4", "MPI Rank 4"), (), [0, 1]),
         (("MPI Rank 1", "other"), (), [0, 1]),
+        (("MPI Rank 2147483647", "MPI Rank 7"), (), [0, 1]),
     ],
 )
 def test_ranks_are_those_of_mpi_or_in_the_names_of_processes_or_their_order(

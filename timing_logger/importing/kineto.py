@@ -23,7 +23,7 @@ from timing_logger.record import MESSAGES, RawRecord, Record
 _ENDINGS = (".json",)
 _NS_PER_S = 10**9
 _BEFORE_S = 10**6
-_RANK_IN_NAME = re.compile(r"rank[-_.]?(\d{1,9})", re.IGNORECASE)
+_RANK_IN_NAME = re.compile(r"rank[-_.]?(\d{1,9})(?!\d)", re.IGNORECASE)
 _HANDLER_NAME = re.compile(r"(.+)_\d+\.\d+\.pt\.trace\.json(?:\.gz)?")
 
 

@@ -15,7 +15,6 @@ from timing_logger.importing.log_folder import LogFolder, Process, new_log_folde
 from timing_logger.importing.otf2_events import Group, Location, enum_name
 from timing_logger.importing.source_files import AnyPath, files_at
 from timing_logger.record import RawRecord
-from timing_logger.run_info import MAX_RANK
 
 MOST_ROWS = 3 * 10**6
 """Rows of all ranks together, which are held until the archive is read: 1.5 GB."""
@@ -23,7 +22,7 @@ MOST_ROWS = 3 * 10**6
 _ENDINGS = (".otf2",)
 _BEFORE_NS = 10**6 * 10**9
 _NS_PER_S = 10**9
-_RANK = re.compile(r"rank\s*(\d{1,9})", re.IGNORECASE)
+_RANK = re.compile(r"rank\s*(\d{1,9})(?!\d)", re.IGNORECASE)
 _MAIN_THREAD = "MainThread"
 
 
@@ -176,7 +175,7 @@ def _ranks(definitions: Any) -> dict[int, int]:
     ]
     named = [_RANK.search(str(one.name)) for one in processes]
     ranks = [int(found[1]) if found else -1 for found in named]
-    are_ranks = len(set(ranks)) == len(ranks) and all(0 <= rank <= MAX_RANK for rank in ranks)
+    are_ranks = len(set(ranks)) == len(ranks) and min(ranks, default=0) >= 0
     chosen = ranks if are_ranks else range(len(processes))
     return {id(one): rank for one, rank in zip(processes, chosen, strict=True)}
 
