@@ -109,3 +109,15 @@ def test_a_summary_of_an_earlier_version_has_no_course() -> None:
     content = plain()
     del content["course"]
     assert summary_from(content).course is None
+
+
+def test_the_least_that_a_run_may_have_is_a_short_step_of_a_course_without_gaps() -> None:
+    least = course([0.1], first=3, width=1, n_steps=1)
+    content = {**plain(), "step_mean_ms": 0.1, "step_median_ms": 0.1, "n_steps": 1}
+    found = summary_from({**content, "course": least._asdict()})
+    assert (found.step_mean_ms, found.n_steps, found.course) == (0.1, 1, least)
+
+
+def test_a_run_is_told_from_others_by_its_name_and_when_it_began() -> None:
+    assert summary(1.0, run_id="a", began_unix_ns=0).identity == ("a", 0)
+    assert summary(1.0, run_id="a").identity is summary(1.0, began_unix_ns=5).identity is None
