@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from timing_logger.report.comparison_row_wording import signed
+from timing_logger.report.comparison_row_wording import of_what, signed, what_differs
 
 
 @pytest.mark.parametrize(
@@ -13,3 +16,21 @@ from timing_logger.report.comparison_row_wording import signed
 )
 def test_a_difference_has_its_sign_and_a_huge_one_only_its_magnitude(ms: float, told: str) -> None:
     assert signed(ms) == told
+
+
+@pytest.mark.parametrize(
+    ("does", "n_runs", "n_against", "mark"),
+    [("", 3, 3, ""), ("", 3, 0, " (new)"), ("", 0, 3, " (gone)"), ("divided", 3, 0, " (divided)")],
+)
+def test_what_only_one_side_has_is_marked(does: str, n_runs: int, n_against: int, mark: str) -> None:
+    one: Any = SimpleNamespace(operation="load", does=does, n_runs=n_runs, n_against=n_against)
+    assert what_differs(one) == f"load{mark}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [("rank", "rank 3"), ("account", "part of the step"), ("communication", "backward, world")],
+)
+def test_it_is_told_of_what_a_difference_is(kind: str, told: str) -> None:
+    one: Any = SimpleNamespace(kind=kind, rank=3, phase="backward", group="world", layer="")
+    assert of_what(one) == told

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from timing_logger.importing.imported import Imported
 from timing_logger.report.imported_text import imported_text
+from timing_logger.run_info import NOT_TOLD
 
 
 def test_what_was_made_is_told_and_what_could_not_be_used_if_anything_could_not() -> None:
@@ -14,3 +15,11 @@ def test_what_was_made_is_told_and_what_could_not_be_used_if_anything_could_not(
     part = imported_text(whole._replace(left_out={"without an end": 3}), "kineto", 200)
     assert part.startswith(imported_text(whole, "kineto", 200).strip())
     assert "without an end" in part
+
+
+def test_what_the_source_does_not_tell_is_told() -> None:
+    made = Imported(Path("made"), [0], 1, {}, ("communication",), [])
+    told = imported_text(made, "kineto", 500).strip()
+    assert (
+        told == f"made: 1 rows of 1 rank, from kineto.\nThe source does not tell {NOT_TOLD['communication']}."
+    )

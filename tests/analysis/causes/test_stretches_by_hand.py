@@ -34,6 +34,11 @@ def test_a_stretch_lasts_from_its_begin_to_its_end_and_one_of_no_time_is_unknown
     assert (stretches().n, stretches().typical_s, stretches().typical_steps) == (3, 2.0, 2)
 
 
+def test_a_stretch_may_be_shorter_than_a_millisecond() -> None:
+    short = Stretches(np.array([-1, 0]), np.array([[0.0]]), np.array([[0.0005]]))
+    assert short.length_ms.tolist() == [[0.5]]
+
+
 def test_without_stretches_nothing_is_typical() -> None:
     none = Stretches(np.array([-1, -1]), np.zeros((0, 1)), np.zeros((0, 1)))
     assert (none.n, none.typical_steps, math.isnan(none.typical_s)) == (0, 0, True)
@@ -48,6 +53,11 @@ def test_stretches_have_the_steps_that_are_in_them() -> None:
     assert stretches().have(np.array([0, 3])).tolist() == [True, False, False]
     assert stretches().have(np.array([4, 6])).tolist() == [False, True, True]
     assert stretches().have(np.array([0])).tolist() == [False] * 3
+
+
+def test_stretches_go_by_the_steps_of_the_first_rank() -> None:
+    ends_s = np.array([[0.0, 9.0], [1.0, 9.0], [2.0, 9.0]])
+    assert stretches_of(ends_s, np.array([0.0, 1.0])).of_step.tolist() == [-1, 0, 1]
 
 
 def test_a_step_is_in_the_stretch_of_the_interval_that_has_its_middle() -> None:

@@ -17,6 +17,7 @@ from timing_logger.analysis.stragglers.whole_run.all_slower import (
     _information,
     _is_a_line,
     _Level,
+    _little_by_little,
     _Slower,
     _verdict,
     _wandering,
@@ -176,3 +177,22 @@ def test_the_operation_is_that_which_grew_most() -> None:
     assert _grown_operation(times, np.arange(20, 40)) == "B"
     none = times_of(np.ones((4, 3)), operations=[], operation_ms=np.zeros((0, 4, 3)))
     assert _grown_operation(none, np.arange(2, 4)) == ""
+
+
+def test_a_growth_costs_what_the_typical_rank_takes_beyond_its_begin() -> None:
+    took_ms = 10.0 * np.exp(np.linspace(0.0, math.log(2.0), 100))
+    own = np.log(took_ms / np.median(took_ms))[:, None] * np.ones(3)
+    found = _little_by_little(own, took_ms, POLICY)
+    assert found is not None
+    assert found.cost_ms == pytest.approx(float(took_ms.sum()) - 100 * 10.0)
+    assert found.scores == pytest.approx(np.full(3, 0.5))
+    assert (len(found.steps), found.how) == (100, "little by little")
+
+
+def test_in_a_growth_from_the_first_step_on_a_quarter_of_the_steps_is_the_past() -> None:
+    operation_ms = np.full((2, 40, 3), 10.0)
+    operation_ms[0, 10:] += 2.0
+    operation_ms[1, 8:10] += 6.0
+    operation_ms[1, 10:] += 3.0
+    times = times_of(operation_ms.sum(axis=0), operations=["A", "B"], operation_ms=operation_ms)
+    assert _grown_operation(times, np.arange(40)) == "A"

@@ -98,7 +98,7 @@ def stretches_of(ends_s: Floats, begins_s: Floats) -> Stretches:
 def _middles_s(ends_s: Floats) -> Floats:
     """Return the middle of each step but the first; between those that are known where its end is not."""
     known = np.flatnonzero(~np.isnan(ends_s))
-    if not len(known) or len(ends_s) < 2:
+    if not len(known):
         return np.zeros(0)
     whole_s = np.maximum.accumulate(np.interp(np.arange(len(ends_s)), known, ends_s[known]))
     middles_s: Floats = (whole_s[1:] + whole_s[:-1]) / 2

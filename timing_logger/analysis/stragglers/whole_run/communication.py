@@ -88,7 +88,7 @@ def _verdict(case: Case, found: Sequence[SlowLink], cost_ms: float) -> Verdict:
     worst = max(found, key=lambda slow: cost_of_link[slow.link])
     steps = np.flatnonzero(lost_ms(times, found) > 0)
     took, usual = _typical_ms(times, worst)
-    slow = [i for i in np.argsort(-cost_of_link) if cost_of_link[i] >= _MIN_PART * cost_of_link.max()]
+    slow = np.flatnonzero(cost_of_link >= _MIN_PART * cost_of_link.max()).tolist()
     link = times.transfers.links[worst.link]
     return Verdict(
         verdict="communication", operation=link.operation, labels=link.group,
