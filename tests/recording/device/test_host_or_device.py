@@ -66,4 +66,5 @@ def test_a_block_is_timed_by_its_device_if_that_has_streams_and_it_is_recorded(
         record_mpi_operation=lambda operation, **columns: ("host", columns),
         record_device_operation=lambda operation, **columns: ("device", columns),
     )
-    assert timed_block(recorder, "BROADCAST", device, layer_name="fc") == expected
+    made: object = timed_block(recorder, "BROADCAST", device, layer_name="fc")
+    assert made == expected
