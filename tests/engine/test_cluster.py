@@ -279,6 +279,7 @@ def test_what_a_killed_worker_had_done_another_does_again(
     assert json.loads(capsys.readouterr().out) == json.loads(expected)
 
 
+@pytest.mark.slow("that there is no scheduler is quick, and is refused in the same way")
 def test_where_there_is_no_worker_that_is_said(
     folder: Path, scheduler: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from timing_logger.analysis.comparison.compare import compare_runs
 from timing_logger.errors import ConfigurationError
 
 
+@pytest.mark.slow("that a slower program is called so is quick by the command")
 def test_a_program_that_is_five_percent_slower_is_called_so() -> None:
     found = compare_runs(noisy(5, 0.005, 1, slower=0.05), noisy(5, 0.005, 2))
     assert (found.verdict, found.basis, found.why) == ("regressed", "step", "")
