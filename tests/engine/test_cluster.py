@@ -281,14 +281,16 @@ def test_what_a_killed_worker_had_done_another_does_again(
 
 @pytest.mark.slow("that there is no scheduler is quick, and is refused in the same way")
 def test_where_there_is_no_worker_that_is_said(
-    folder: Path, scheduler: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    folder: Path, dask: Processes, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    dask.kill_workers()  # those that another test has left
+    dask.have_workers(0)
     monkeypatch.setattr(cluster, "PATIENCE_S", 0.6)
     monkeypatch.setattr(cluster, "_LOOK_S", 0.1)
-    assert main(["summary", str(folder), "--scheduler", scheduler]) == 2
+    assert main(["summary", str(folder), "--scheduler", dask.address]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert f"--scheduler: {scheduler} has had no worker for 1 s." in said.err
+    assert f"--scheduler: {dask.address} has had no worker for 1 s." in said.err
 
 
 @pytest.mark.slow("starts a worker to kill it; a scheduler that has none says the same above")
