@@ -150,7 +150,7 @@ test-deep: $(TEST)
 	@$(SUITE) deep --workers $(TEST_WORKERS) --since $(SINCE) --seconds $(DEEP_S)
 
 # In copies of the checkout; the seed is the day's unless MUTANTS_ARGS says --seed.
-mutants: $(TEST)
+mutants: $(DEV)
 	@PYTHONPATH=tests:tests/helpers $(BIN)/python -m mutants $(MUTANTS_ARGS)
 
 # Timing is no longer what it is without, and programs have a thread and files more: what fails here and not under

@@ -151,9 +151,12 @@ def run(part: Part, workers: int, options: Sequence[str]) -> Outcome:
 
 
 def _command(part: Part, workers: int) -> list[str]:
-    side_by_side = [] if part.one_by_one else ["-n", str(workers), "--dist", "loadfile"]
+    """Return how pytest runs a part: from the warm parent, as are its workers, which begin in a moment."""
+    python = warm.python()
+    workers_of_it = ["--tx", f"{workers}*popen//python={python}", "--dist", "loadfile"]
+    side_by_side = [] if part.one_by_one else workers_of_it
     limit = f"--timeout={TEST_LIMIT_S}"
-    pytest = [sys.executable, "-m", "pytest", "-q", "--no-header", limit, *side_by_side]
+    pytest = [python, "-m", "pytest", "-q", "--no-header", limit, *side_by_side]
     return [*pytest, "-m", part.chosen, *part.where]
 
 

@@ -8,17 +8,20 @@ import select
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import warm
+
+from mutants import reach
 from mutants.mutations import Mutant
 
 LIMIT_S = 1800.0  # for the tests of a mutant
 HANGS, NO_IMPORT = "the time limit", "the import of the tests"
 QUICK, SLOW = "not slow", "slow"
+TEST_LIMIT_S = {QUICK: 60, SLOW: 300}
 KEPT = {
     "analysis": "analysis/test_analysis_of_known_runs.py",
     "cli": "cli/test_questions_of_known_folders.py",
@@ -27,7 +30,8 @@ KEPT = {
 }
 """The tests of whole answers, by the folder of what they answer with."""
 
-_PYTEST = ["-m", "pytest", "-x", "-q", "-rfE", "-p", "no:cacheprovider", "--timeout", "300"]
+_PYTEST = ["-m", "pytest", "-q", "-rfE", "-p", "no:cacheprovider"]
+_TOOLS = Path(__file__).resolve().parents[1]  # where the plugin is
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 _IS_FROM_HERE = """
 import importlib, pathlib, sys
@@ -41,7 +45,7 @@ class Copy:
     """A copy of what git knows or would take, and of what is compiled, for one mutant at a time."""
 
     def __init__(self, root: Path, folder: Path, packages: Sequence[str]) -> None:
-        self._folder, self._changes = folder, 0
+        self._folder, self._changes, self._packages = folder, 0, packages
         self._untold: set[str] = set()
         compiled = [file for package in packages for file in (root / package).rglob("*.so")]
         for file in [*_files_of(root), *compiled]:
@@ -52,16 +56,42 @@ class Copy:
         code, said = self._run("-c", _IS_FROM_HERE, *packages, *names)
         assert code == 0, said
 
-    def tried(self, mutant: Mutant) -> tuple[str, str]:
+    def learned(self, folder: Path) -> reach.Reach:
+        """Run the quick tests of a folder of the tree, as they are, and learn which reach which line."""
+        tests = sorted(
+            str(test.relative_to(self._folder)) for test in (self._folder / folder).glob("test_*.py")
+        )
+        into = self._folder / "build" / "reach" / folder
+        into.mkdir(parents=True)
+        told = {reach.FOLDER: str(into), reach.PACKAGES: ",".join(self._packages)}
+        _, said = self._run(
+            *_PYTEST, "-p", "mutants.reach", "-m", QUICK, f"--timeout={TEST_LIMIT_S[SLOW]}", *tests, **told
+        )
+        assert (into / "passed.json").exists(), said
+        return reach.Reach(into, self._folder)
+
+    def tried(
+        self, mutant: Mutant, learned: Mapping[Path, reach.Reach], at_a_glance: bool = False
+    ) -> tuple[str, str]:
         """Run the tests of a mutant, the slow ones last; return which kind noticed it, and a line of that.
 
-        The kind is ``QUICK``, ``SLOW`` or, if it survived, blank.
+        The kind is ``QUICK``, ``SLOW`` or, if it survived, blank. Of the quick ones those come first that are
+        known to reach its line; at a glance no others are run.
         """
         what = mutant.said((self._folder / mutant.file).read_bytes())
         tests = mirroring(mutant.file, self._folder / "tests")
-        folders = ", ".join(dict.fromkeys(str(Path(test).parent) for test in tests))
+        in_order = list(dict.fromkeys(Path(test).parent for test in tests))
+        folders = ", ".join(map(str, in_order))
+        quickest = [
+            test for folder in in_order for test in learned[folder].tests_of(mutant.file, mutant.line)
+        ]
+        stages = [(QUICK, quickest[: reach.MOST_TESTS])]
+        if not at_a_glance:
+            may_reach = [learned[folder].files_of(mutant.file, mutant.line) for folder in in_order]
+            whole_files = [test for test in tests if test in set().union(*may_reach)]
+            stages += [(QUICK, whole_files), (SLOW, nearest(mutant.file, self._folder / "tests"))]
         said = ""
-        for kind, chosen in ((QUICK, tests), (SLOW, nearest(mutant.file, self._folder / "tests"))):
+        for kind, chosen in stages:
             failed, last_words = self._noticed_by(mutant, kind, chosen)
             said += f"{', ' if said else ''}{last_words}"
             if failed:
@@ -76,22 +106,24 @@ class Copy:
         while tests:
             with self._changed(mutant):
                 left_out = [f"--deselect={test}" for test in self._untold]
-                failed, said = self._failed("-m", kind, *tests, *left_out)
-            if failed in ("", HANGS) or self._is_due_to(mutant, failed, tests):
+                failed, said = self._failed("-m", kind, f"--timeout={TEST_LIMIT_S[kind]}", *tests, *left_out)
+            if failed in ("", HANGS) or self._is_due_to(mutant, failed, kind, tests):
                 return failed, said
             assert failed != NO_IMPORT, f"without any mutant, too, tests cannot be imported: {tests}"
             self._untold.add(failed)
-        return "", "no slow tests"
+        return "", "no such tests"
 
-    def _is_due_to(self, mutant: Mutant, failed: str, tests: Sequence[str]) -> bool:
-        """Tell whether it fails with the mutant alone, twice: some tests fail on a busy machine."""
-        again = [failed] if failed != NO_IMPORT else ["--collect-only", *tests[:1]]
-        for _ in range(2):
-            with self._changed(mutant):
-                fails, _ = self._failed(*again)
-            if not fails or self._failed(*again)[0]:
-                return False
-        return True
+    def _is_due_to(self, mutant: Mutant, failed: str, kind: str, tests: Sequence[str]) -> bool:
+        """Tell whether it fails with the mutant alone, once more: some tests fail on a busy machine."""
+        again = (
+            [f"--timeout={TEST_LIMIT_S[kind]}", failed]
+            if failed != NO_IMPORT
+            else ["--collect-only", *tests[:1]]
+        )
+        if self._failed(*again)[0]:
+            return False
+        with self._changed(mutant):
+            return bool(self._failed(*again)[0])
 
     @contextmanager
     def _changed(self, mutant: Mutant) -> Iterator[None]:
@@ -111,17 +143,18 @@ class Copy:
 
     def _failed(self, *arguments: str) -> tuple[str, str]:
         """Run tests up to the first that fails; return that, or nothing, and the last words of pytest."""
-        code, said = self._run(*_PYTEST, *arguments)
+        code, said = self._run(*_PYTEST, "-x", *arguments)
         found = _FAILED.search(said)
         failed = HANGS if code is None else "" if code in (0, 5) else found[1] if found else NO_IMPORT
         return failed, said.strip().rpartition("\n")[2].strip("= ")
 
-    def _run(self, *arguments: str) -> tuple[int | None, str]:
+    def _run(self, *arguments: str, **told: str) -> tuple[int | None, str]:
         """Run Python in this copy and end what it leaves; return its exit code, or None, and output."""
-        environment = {**os.environ, "PYTHONPATH": str(self._folder), "OMP_NUM_THREADS": "1"}
+        path = f"{self._folder}{os.pathsep}{_TOOLS}"
+        environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **told}
         with tempfile.TemporaryFile("w+", errors="replace") as said:
             process = subprocess.Popen(
-                [sys.executable, *arguments], cwd=self._folder, env=environment, start_new_session=True,
+                [warm.python(), *arguments], cwd=self._folder, env=environment, start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=said, stderr=said,
             )  # fmt: skip
             ends = os.pidfd_open(process.pid)

@@ -163,6 +163,31 @@ def test_folders_and_files_can_be_named_whose_lines_alone_are_broken(tmp_path: P
     assert chosen == ["two/a/b.py", "two/d.py"]
 
 
+TWO_TESTS = """\
+import time
+from two import small
+
+def test_of_a_large_number(): time.sleep(0.2); assert not small(9)
+def test_of_a_small_number(): assert small(2)
+def test_of_nothing(): pass
+def test_that_fails(): assert small(0) == 0
+"""
+
+
+@pytest.mark.usefixtures("without_plugins")
+@pytest.mark.slow("it starts pytest under coverage.py")
+def test_the_tests_of_a_line_are_those_that_reach_it_and_pass_the_quickest_first(tmp_path: Path) -> None:
+    pytest.importorskip("coverage", reason="coverage.py is not installed (make .venv/installed-dev)")
+    root = two_lines(tmp_path / "repository", TWO_TESTS)
+    (root / "two/__init__.py").write_text(
+        "def small(n):\n    if n < 5:\n        return True\n    return False\n"
+    )
+    learned = Copy(root, tmp_path / "copy", ["two"]).learned(Path("tests"))
+    of_small, of_large = (f"tests/test_two.py::test_of_a_{size}_number" for size in ("small", "large"))
+    by_line = {line: learned.tests_of(Path("two/__init__.py"), line) for line in (1, 2, 3, 4)}
+    assert by_line == {1: [of_small, of_large], 2: [of_small, of_large], 3: [of_small], 4: [of_large]}
+
+
 @pytest.mark.usefixtures("without_plugins")
 @pytest.mark.slow("it starts pytest a dozen times")
 def test_a_test_that_fails_without_the_mutant_too_is_no_witness(tmp_path: Path) -> None:
