@@ -74,12 +74,13 @@ def test_a_rank_that_the_list_does_not_have_keeps_its_place() -> None:
     assert own_numbers((np.zeros(4, np.int64), ["ranks 3,1,0"]), rank, place).tolist() == [2, 1, 2, 3]
 
 
-def test_numbers_are_of_the_members_and_without_a_group_of_the_world() -> None:
+@pytest.mark.parametrize("world_size", [8, 2, None])
+def test_numbers_are_of_the_members_and_without_a_group_of_the_world(world_size: int | None) -> None:
     groups = ["", "", "ranks 4,2", "ranks 4,2", "ranks 4,2", "layers"]
     size = [math.nan, math.nan, 2.0, 2.0, 2.0, 3.0]
     rank = [0, 7, 2, 4, 4, 1]
     frame = opened(pd.DataFrame({"rank": rank, "group": groups, "group_size": size}), ())
-    number = np.array([5, math.nan, 0, 1, 2, 0])
+    number = np.array([1, math.nan, 0, 1, 2, 0])
     communicator = np.array([0, 0, 1, 1, 1, 2])
-    found = ranks_by_number(frame, number, communicator, 8)
-    assert found.tolist() == [5, NONE, 4, 2, NONE, NONE]
+    found = ranks_by_number(frame, number, communicator, world_size)
+    assert found.tolist() == [1, NONE, 4, 2, NONE, NONE]

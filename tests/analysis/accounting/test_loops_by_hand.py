@@ -7,7 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from timing_logger.analysis.accounting.loops import TRANSFER, UNKNOWN, Order, innermost, played_one_by_one
+from timing_logger.analysis.accounting.loops import (
+    TRANSFER,
+    UNKNOWN,
+    Order,
+    innermost,
+    played_one_by_one,
+    ranked,
+)
 
 Span = tuple[float, float]
 Piece = tuple[float, float, int]
@@ -84,6 +91,11 @@ def test_what_stands_in_place_of_a_line_is_the_number_of_none() -> None:
 Lists = list[list[int]]
 
 
+def ragged(lists: Lists) -> tuple[list[int], list[int]]:
+    ends = np.cumsum([0, *map(len, lists)]).tolist()
+    return ends, [one for of_node in lists for one in of_node]
+
+
 def played(
     turns: list[int],
     gives: Lists,
@@ -96,11 +108,6 @@ def played(
     now_s: list[float] | None = None,
 ) -> tuple[list[float], list[float]]:
     """Play nodes of two lines, the even ones of the first; meetings in ``turns`` are counted from the end."""
-
-    def ragged(lists: Lists) -> tuple[list[int], list[int]]:
-        ends = np.cumsum([0, *map(len, lists)]).tolist()
-        return ends, [one for of_node in lists for one in of_node]
-
     n = len(own_s)
     slot = [node % 2 for node in range(n)]
     order = Order(turns, slot, before or [-1] * len(took_s), ragged(gives), ragged(needs))
@@ -142,3 +149,14 @@ def test_lines_go_on_from_where_they_are() -> None:
     found = played([0, 1], [[], []], [[], []], own_s=[1.0, 2.0], took_s=[], now_s=now_s)
     assert found == ([11.0, 22.0], [])
     assert now_s == [11.0, 22.0]
+
+
+def test_where_lines_wait_for_each_other_one_goes_on_and_all_others_follow_what_they_need() -> None:
+    """Line 5 had to wait for line 0, and gives to meeting 1 once; lines 3 and 4 wait for each other."""
+    line = [0, 1, 1, 2, 3, 3, 3, 3, 3, 4, 4, 5, 5]
+    gives: Lists = [[0], [], [4], [], [], [], [], [], [1, 3], [], [2], [], [1]]
+    needs: Lists = [[], [1], [], [4], [2], [], [], [], [], [3], [], [0], []]
+    end_s = [9.0, 4.0, 9.0, 3.0, 2.0, 9.0, 9.0, 9.0, 9.0, 5.0, 9.0, 1.0, 9.0]
+    of_node, of_meeting = ranked(line, ragged(gives), ragged(needs), [-1] * 5, end_s)
+    assert of_node == [1, 7, 8, 10, 1, 2, 3, 4, 5, 7, 8, 3, 4]
+    assert of_meeting == [2, 6, 9, 6, 9]

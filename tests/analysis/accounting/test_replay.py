@@ -202,3 +202,13 @@ def test_waiting_that_changes_from_step_to_step_is_not_explained_by_how_ranks_sh
 def test_a_run_in_which_no_rank_communicates_can_be_played_too() -> None:
     program = played(table(row(0, "work", 0, 1))).program
     assert Replay(program).ends_s([program.own_s] * 2).tolist() == [[-math.inf, -math.inf]]
+
+
+def test_with_other_times_of_its_meetings_a_run_lasts_longer_and_the_one_before_stays_as_it_was() -> None:
+    rows = [row(rank, "ALLREDUCE", 5.0 * rank, 10.0, group_size=2, seq=0, iteration=0) for rank in range(2)]
+    program = played(table(*rows)).program
+    replay = Replay(program)
+    before_s = replay.ends_s([program.own_s])
+    longer = replay.with_times(program.done.took_s + 1.0, program.late_s + 0.25 * (program.kind == WAIT))
+    assert longer.ends_s([program.own_s]) == pytest.approx(before_s + 1.25)
+    assert replay.ends_s([program.own_s]).tolist() == before_s.tolist()

@@ -87,3 +87,12 @@ def test_a_wait_that_does_not_follow_its_own_meeting_at_once_ends_no_segment() -
 
     assert n_cuts([2, 5], [0, 0, 0, 1, 1, 1], [0, 1, 3, 4]) == 1
     assert n_cuts([3, 7], [0, 0, 0, 0, 1, 1, 1, 1], [0, 1, 4, 5]) == 0
+
+
+def test_a_message_that_all_meet_once_on_the_way_keeps_both_sides_in_one_segment() -> None:
+    """Line 0 sends it before meeting 0, and line 1 receives it after that, before meeting 1."""
+    line = np.repeat([0, 1], 5)
+    gives = Lists.by(np.array([0, 1, 3, 5, 8]), np.array([2, 0, 1, 0, 1]), 10)
+    needs = Lists.by(np.array([2, 4, 6, 7, 9]), np.array([0, 1, 0, 2, 1]), 10)
+    found = segments_of(line, np.ones(10, np.bool_), gives, needs, np.full(3, -1))
+    assert (found.cuts.tolist(), found.waits.tolist(), found.of_node.tolist()) == ([1], [[4, 9]], [0] * 10)

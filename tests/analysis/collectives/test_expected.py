@@ -70,3 +70,7 @@ def test_of_an_unknown_size_nothing_is_expected(size: float) -> None:
 
 def test_a_message_has_no_number_of_ranks() -> None:
     assert share(table("SEND", ranks=None), point(MIB, 10.0, "SEND")) == pytest.approx(0.5)
+
+
+def test_a_single_byte_is_a_size_too() -> None:
+    assert share(table(size=1.0), point(1.0, 10.0)) == pytest.approx(0.5)

@@ -150,3 +150,9 @@ def test_times_of_single_runs_have_no_interval() -> None:
         -math.inf,
         math.inf,
     )
+
+
+def test_what_both_of_a_pair_share_is_no_part_of_the_spread_of_pairs() -> None:
+    assert shift_between([1.0, 12.0, 23.0], [0.0, 10.0, 20.0], paired=True).spread == pytest.approx(
+        1 / math.sqrt(2)
+    )

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 from compared_runs import PARTS_MS, quantity, summary
 
+from timing_logger.analysis.comparison.causes_of_change import _explains, causes_of
 from timing_logger.analysis.comparison.compare import compare_runs
 from timing_logger.analysis.comparison.result import Comparison, NewCause
 from timing_logger.analysis.comparison.run_summary import Quantity, RunSummary, Verdict
@@ -131,3 +133,22 @@ def test_what_was_not_kept_as_it_takes_little_is_not_gone() -> None:
         "SMALL",
         "LARGE",
     }
+
+
+@pytest.mark.parametrize(
+    ("ms", "step_ms", "explains"),
+    [(1.0, 10.0, True), (0.99, 10.0, False), (-1.0, 10.0, False), (-1.0, -10.0, True), (1.0, -10.0, False)],
+)
+def test_what_goes_the_way_of_the_step_explains_it_from_a_tenth_of_it_on(
+    ms: float, step_ms: float, explains: bool
+) -> None:
+    assert _explains(ms, step_ms) is explains
+
+
+@pytest.mark.parametrize("step_ms", [-0.5, 0.5, 9.0])
+def test_a_rank_explains_a_change_however_short_steps_are(step_ms: float) -> None:
+    slow = [[summary(verdict=Verdict("rank", True, [1], "DATA", abs(step_ms)))]]
+    nobody = [[summary(verdict=Verdict("healthy", True, [], "", 0.0))]]
+    sides = (slow, nobody) if step_ms > 0 else (nobody, slow)
+    (found,) = causes_of(*sides, [], step_ms)
+    assert (found.kind, found.ranks, found.ms - found.against_ms) == ("rank", (1,), step_ms)

@@ -12,7 +12,7 @@ from compared_runs import course, noisy, summary
 from slow import slow
 
 from timing_logger.analysis.comparison.compare import compare_runs
-from timing_logger.analysis.comparison.courses import courses_of, since_when
+from timing_logger.analysis.comparison.courses import _as_likely, courses_of, since_when
 from timing_logger.analysis.comparison.run_summary import Course, RunSummary
 
 N = 40
@@ -144,3 +144,10 @@ def test_stretches_that_no_clock_could_tell_apart_are_no_error() -> None:
     found = since_when(here, there, paired=False, least=0.01)
     assert found is not None
     assert found.first == 80
+
+
+def test_a_place_is_not_ruled_out_where_two_levels_describe_the_sides_nearly_as_well() -> None:
+    nearly, hardly = np.exp(3.83 / 20), np.exp(3.85 / 20)  # the bound of 95% is 3.84
+    found = _as_likely(np.array([np.nan, hardly, nearly, 1.0, nearly, hardly]), 20)
+    assert found.tolist() == [False, False, True, True, True, False]
+    assert _as_likely(np.array([np.nan, 1.0, 0.0, 1e-20]), 20).tolist() == [False, False, True, True]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from endings import END_S, ended, ending, row, words
+from endings import END_S, ended, ending, ns, row, words
 
-from timing_logger.analysis.hangs.diagnosis import GONE_AFTER_S, _state, stuck_set_up
+from timing_logger.analysis.hangs.diagnosis import GONE_AFTER_S, _lives, _state, stuck_set_up
 
 CLOSED, OPEN, KILLED, UNKNOWN = {"closed": True}, {"closed": False}, {"killed": True}, {"closed": None}
 
@@ -54,3 +54,18 @@ def test_who_is_in_a_later_call_of_the_set_up_has_passed_this_one() -> None:
 
 def test_a_set_up_of_which_every_call_ended_is_not_stuck() -> None:
     assert list(stuck_set_up(ending(ended(0, "MPI_INIT"), row(1)), 2)) == []
+
+
+@pytest.mark.parametrize(
+    ("ranks", "after_s", "lives"),
+    [
+        ([CLOSED, OPEN], GONE_AFTER_S - 1, True), ([CLOSED, OPEN], GONE_AFTER_S, False),
+        ([CLOSED, OPEN], None, False), ([CLOSED, KILLED, UNKNOWN], 0.0, False), ([KILLED, OPEN], 0.0, True),
+        ([{"updated_ns": ns(END_S - 50)}, OPEN], 0.0, True), ([{"updated_ns": ns(END_S - 50)}], 0.0, False),
+    ],
+)  # fmt: skip
+def test_a_run_lives_while_a_process_that_neither_closed_nor_was_killed_was_seen_lately(
+    ranks: list[dict[str, Any]], after_s: float | None, lives: bool
+) -> None:
+    of = ending(said=tuple(words(rank, **one) for rank, one in enumerate(ranks)))
+    assert _lives(of, None if after_s is None else END_S + after_s) is lives

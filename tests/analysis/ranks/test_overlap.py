@@ -217,3 +217,10 @@ def test_without_own_work_there_is_no_efficiency() -> None:
     found = only(efficiencies(table([row("ALLREDUCE", 0, 1)])))
     assert math.isnan(found["load_balance"])
     assert math.isnan(found["communication_efficiency"])
+
+
+def test_a_run_that_took_no_time_has_its_ranks_and_no_efficiency() -> None:
+    found = only(efficiencies(table([row("FORWARD", 0, 0)], [row("FORWARD", 0, 0)])))
+    assert found.pop("ranks") == 2
+    assert len(found) == 6
+    assert all(math.isnan(figure) for figure in found.values())

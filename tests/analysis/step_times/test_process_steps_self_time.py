@@ -48,8 +48,9 @@ def test_a_row_has_the_time_in_which_no_row_of_its_lane_is_further_in(
         ([(0, 20, 0), (2, 8, 0), (6, 10, 0)], [12, 4, 4]),
         ([(0, 9, 0), (1, 8, 0), (7, 12, 0), (1, 5, 3), (2, 3, 3)], [1, 6, 5, 3, 1]),
         ([(1, 5, 0), (2, 3, 0), (0, 5, 2), (4, 8, 2)], [3, 1, 4, 4]),
+        ([(0, 5, 0), (4, 8, 0), (10, 12, 0)], [4, 4, 2]),
     ],
-    ids=["two", "inside of another", "two into one", "another lane"],
+    ids=["two", "inside of another", "two into one", "another lane", "one apart"],
 )
 def test_a_row_that_crosses_into_a_later_one_ends_where_that_begins(
     rows: list[Interval], found_ms: list[float]
