@@ -156,6 +156,15 @@ def test_ranks_may_exchange_with_another_in_each_round() -> None:
                for bit in [(1, 2)[place % 2]])  # fmt: skip
 
 
+@pytest.mark.parametrize(("uncertainty_s", "n_links"), [(0.0006, 4), (0.0004, 2)])
+def test_two_calls_are_a_pair_if_they_may_have_overlapped_as_far_as_clocks_tell(
+    uncertainty_s: float, n_links: int
+) -> None:
+    """Rank 0 exchanges with 1, then with 2, whose calls begin 1 ms after the end of its own."""
+    ranks = [[exchange(0, 5, 1, 0), exchange(20, 5, 2, 0)], [exchange(6, 5, 0, 0)], [exchange(26, 5, 0, 0)]]
+    assert len(links(*ranks, uncertainty_s=uncertainty_s)) == n_links
+
+
 def test_around_a_ring_each_rank_receives_of_the_one_before_it() -> None:
     ranks = [
         [exchange(10 * step + rank / 9, 5, (rank + 1) % 3, step) for step in range(4)] for rank in range(3)

@@ -97,6 +97,11 @@ def test_ranks_stand_still_together_whose_standstills_end_within_a_second(
     assert stood_still(words(stall(since_s, until_s))) is still
 
 
+def test_of_two_standstills_of_a_rank_in_that_second_the_later_one_is_told() -> None:
+    other = words(stall(89.5, 90), stall(20, 89.25, CALL))
+    assert last(words(stall(10, 90, CALL)), other).calls[1] == (90, ())
+
+
 @pytest.mark.parametrize(
     ("until_s", "fields", "still"),
     [
