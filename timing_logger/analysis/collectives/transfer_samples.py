@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,9 +21,6 @@ from timing_logger.analysis.operations import (
 )
 from timing_logger.analysis.table_types import Array, Bools, Floats, Frame, Ints
 from timing_logger.record import OK
-
-if TYPE_CHECKING:
-    pass
 
 _TOTAL_OF_RANKS = frozenset({"ALLGATHERV", "GATHERV"})
 _MOST_OF_RANKS = frozenset({"ALLTOALLV", "ALLTOALLW", "SCATTERV"})
@@ -168,9 +165,3 @@ def _handled_by_all(parts: Instances, size: Floats, handled: Floats) -> Floats:
     most = parts.for_parts(np.fmax.reduceat(size, parts.first))
     cases = [parts.is_one_of(_TOTAL_OF_RANKS), parts.is_one_of(_MOST_OF_RANKS)]
     return np.select(cases, [total, most], handled)
-
-
-# -- of several parts -------------------------------------------------------------------------------
-
-
-_OF_KINDS = ("size", "n_ranks", "is_ok", "handled")
