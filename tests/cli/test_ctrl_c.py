@@ -21,6 +21,7 @@ from slow import slow
 from terminals import CTRL_C, LIMIT_S, end_session, of_session, on_terminal, wait_for_end_of_session
 from timing_files import write_table
 
+from timing_logger.cli import ctrl_c
 from timing_logger.interrupts import INTERRUPTED
 
 PROGRAM = TESTS / "command_programs" / "standing.py"
@@ -200,3 +201,57 @@ def test_ctrl_c_on_a_terminal_erases_the_progress_and_says_nothing(
         assert said.endswith(b"\x1b[2K")  # the line is empty
         assert b"\x1b[?25l" not in started.all_said  # and the cursor was never hidden
         assert b"Traceback" not in said
+
+
+# -- which handlers are in place, in this process -----------------------------------------------------------
+
+
+@pytest.fixture
+def as_python_begins() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("as_python_begins")
+def test_an_interrupt_ends_the_process_during_a_command_only_and_is_raised_where_it_asks_for_that() -> None:
+    with ctrl_c.ended_at_once():
+        assert signal.getsignal(signal.SIGINT) is ctrl_c._on_interrupt
+        with ctrl_c.raised():
+            assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        assert signal.getsignal(signal.SIGINT) is ctrl_c._on_interrupt
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.set_wakeup_fd(-1) == -1
+
+
+@pytest.mark.usefixtures("as_python_begins")
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, lambda number, frame: None], ids=["ignored", "own"])
+def test_what_a_program_does_with_an_interrupt_is_left_as_it_is(handler: Any) -> None:
+    signal.signal(signal.SIGINT, handler)
+    with ctrl_c.ended_at_once(), ctrl_c.raised():
+        assert signal.getsignal(signal.SIGINT) is handler
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+@pytest.mark.usefixtures("as_python_begins")
+def test_a_signal_that_is_noted_ends_nothing_and_one_that_was_ignored_is_not_noted() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = signal.getsignal(signal.SIGTERM)
+    with ctrl_c.noted() as came:
+        signal.raise_signal(signal.SIGINT)
+        assert not came()
+        signal.raise_signal(signal.SIGTERM)
+        assert came()
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.usefixtures("as_python_begins")
+def test_only_a_second_interrupt_ends_a_process_that_notes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends: list[str] = []
+    monkeypatch.setattr(ctrl_c, "end_process", lambda: ends.append("ended"))
+    with ctrl_c.noted():
+        for expected in ([], ["ended"]):
+            signal.raise_signal(signal.SIGINT)
+            assert ends == expected
+            signal.raise_signal(signal.SIGTERM)
+            assert ends == expected

@@ -20,6 +20,7 @@ from timing_logger import TimingLogger
 from timing_logger.analysis.operations import is_communication
 from timing_logger.compat import REGION, RegionTimer, RegionTimers, region_timer
 from timing_logger.compat.region_timers._interval_sums import FOLD_EVERY
+from timing_logger.compat.region_timers._settings import Settings
 from timing_logger.errors import ConfigurationError, TimerNotStartedError
 from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink
@@ -348,6 +349,15 @@ def test_another_setting_for_the_same_name_is_a_value_error(
         timers("forward", **other)
     assert isinstance(error.value, ConfigurationError)
     assert next(iter(other)) in str(error.value)
+
+
+def test_another_setting_is_also_refused_where_another_thread_created_the_timer_meanwhile(
+    timers: RegionTimers,
+) -> None:
+    timer = timers("forward", cuda_sync=True)
+    assert timers._first("forward", Settings(cuda_sync=True)) is timer
+    with pytest.raises(ConfigurationError, match="cuda_sync is False, and the timer 'forward' was made with"):
+        timers._first("forward", Settings(cuda_sync=False))
 
 
 @pytest.mark.parametrize(

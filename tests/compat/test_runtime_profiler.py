@@ -27,10 +27,10 @@ from slow import slow
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 from timing_logger import TimingLogger
-from timing_logger.compat.runtime_profiler import RuntimeProfiler
+from timing_logger.compat.runtime_profiler import RuntimeProfiler, _scalar_windows
 from timing_logger.compat.runtime_profiler._options import RuntimeArguments
 from timing_logger.errors import ConfigurationError
-from timing_logger.record import Record
+from timing_logger.record import HOST_CLOCK, Record
 from timing_logger.recording import flusher as _flusher
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.device import devices
@@ -682,6 +682,22 @@ def test_a_stuck_writer_leaves_device_events_for_others(
         step(profiler, "main")  # the writer is well again, and so are scalars
     assert writer.steps(key("optimizer"))[-1] == 2002
     assert re.search(r"\d{4} times are in no scalar: the writers did not keep up", caplog.text)
+
+
+def test_no_more_times_wait_for_a_writer_than_are_allowed_to_and_the_log_counts_the_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(_scalar_windows, "FLUSH_INTERVAL_S", 3600.0)
+    monkeypatch.setitem(_scalar_windows.MAX_WAITING, HOST_CLOCK, 3)
+    scalars = Scalars()
+    windows = _scalar_windows.ScalarWindows([scalars], lambda record: record.operation, ["train"])
+    for end_ns in (1_000_000, 2_000_000, 6_000_000, 100_000_000, 100_000_000):
+        windows.record("FORWARD", "main", "train", (0, end_ns, HOST_CLOCK), "ok")
+    windows.close_window("train", 7)
+    windows.close_window("train", 8)  # with nothing in it
+    windows.close()
+    assert scalars.written == [("FORWARD", 3.0, 7)]
+    assert "2 times are in no scalar" in caplog.text
 
 
 def test_close_writes_what_is_due_once_and_nothing_after(bench: Bench) -> None:

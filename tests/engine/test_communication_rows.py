@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
@@ -24,10 +25,11 @@ from timing_logger.analysis.collectives.compression import compression_against
 from timing_logger.analysis.collectives.dense_times import DENSE_TIMES
 from timing_logger.analysis.collectives.messages import MESSAGES
 from timing_logger.analysis.collectives.waits_summary import WAITS
+from timing_logger.analysis.epochs import Meaning
 from timing_logger.analysis.ranks.overview import OVERVIEW
 from timing_logger.analysis.stragglers.windows import STRAGGLERS
 from timing_logger.analysis.tables import opened
-from timing_logger.engine.communication import Wanted, in_one_table, kept_of
+from timing_logger.engine.communication import Kept, Wanted, in_one_table, kept_of
 from timing_logger.engine.rows import Query
 from timing_logger.engine.run import answers_in_batches, run
 from timing_logger.engine.workers import Processes
@@ -316,3 +318,12 @@ def test_the_rows_of_a_run_are_told_from_those_of_another(difficult: Path) -> No
         [0],
         [0],
     ]
+
+
+def test_epochs_are_for_what_they_are_in_some_process_also_if_that_has_no_row_of_communication() -> None:
+    rows = pd.DataFrame({"rank": [0, 0], "incarnation": [1, 1]})
+    parts = [
+        Kept(np.array([rank]), np.array([1]), meaning, [its])
+        for rank, meaning, its in ((0, Meaning.NOTHING, rows), (1, Meaning.TELL_STEPS_APART, rows[:0]))
+    ]
+    assert in_one_table(parts)["meaning_of_epochs"].tolist() == [Meaning.TELL_STEPS_APART] * 2

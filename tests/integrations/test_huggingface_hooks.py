@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from importlib.util import find_spec, module_from_spec
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -24,12 +25,17 @@ def callback(logger: TimingLogger, monkeypatch: pytest.MonkeyPatch) -> Any:
     stand_in = ModuleType("transformers")
     vars(stand_in)["TrainerCallback"] = object
     monkeypatch.setitem(sys.modules, "transformers", stand_in)
+    return imported_anew().TimingLoggerCallback(timing_logger=logger)
+
+
+def imported_anew() -> Any:
+    """Import the module a second time, as one that no other test imports."""
     spec = find_spec("timing_logger.integrations.huggingface")
     assert spec is not None
     assert spec.loader is not None
-    module = module_from_spec(spec)  # a second one, which no other test imports
+    module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.TimingLoggerCallback(timing_logger=logger)
+    return module
 
 
 class Trainer:
@@ -188,3 +194,19 @@ def test_data_are_waited_for_since_the_last_event(
     assert "DATA" in starts_ns
     assert since is not None
     assert starts_ns["DATA"] <= since
+
+
+def test_without_the_framework_the_import_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(ImportError, match=r"pip install timing_logger\[transformers\]"):
+        imported_anew()
+
+
+def test_what_the_framework_itself_lacks_is_said_as_it_says_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "transformers.py").write_text("import a_module_that_transformers_lacks\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "transformers", raising=False)
+    with pytest.raises(ModuleNotFoundError, match="No module named 'a_module_that_transformers_lacks'"):
+        imported_anew()

@@ -123,6 +123,16 @@ def test_under_manual_optimization_it_has_no_row_then(logger: TimingLogger, sink
     assert written(logger, sink) == ["DATA", "FORWARD", "BACKWARD", "TRAIN_STEP"]
 
 
+def test_under_manual_optimization_a_step_has_a_row_where_its_end_was_seen(
+    logger: TimingLogger, sink: MemorySink
+) -> None:
+    fit, optimizer = Fit(logger, automatic=False), Optimizer()
+    fit.gets("before_optimizer_step", optimizer)
+    optimizer.step()
+    fit.gets("before_backward", None)
+    assert written(logger, sink) == ["OPTIMIZER"]
+
+
 def test_a_step_that_another_backward_pass_follows_has_no_row_unless_it_was_seen_to_end(
     fit: Fit, logger: TimingLogger, sink: MemorySink
 ) -> None:
@@ -232,6 +242,19 @@ def profiled(profiler: ProfilerActions, *names: str) -> list[tuple[str, str]]:
 def test_an_action_has_the_last_part_of_its_name_and_the_rest_as_the_layer() -> None:
     found = profiled(ProfilerActions(), "[Strategy]DDPStrategy.training_step", "run_epoch")
     assert found == [("training_step", "[Strategy]DDPStrategy"), ("run_epoch", "")]
+
+
+def test_an_action_lasts_from_its_start_to_its_stop(sink: MemorySink) -> None:
+    profiler = ProfilerActions()
+    logger = init_timing_logger(0, None, sinks=[sink])
+    profiler.start("run_epoch")
+    logger.record_timing("WITHIN", 0.0)
+    profiler.stop("run_epoch")
+    logger.record_timing("AFTER", 0.0)
+    logger.close()
+    within, action, after = sink.records
+    assert action.end_ns is not None
+    assert action.start_ns <= within.start_ns <= action.end_ns <= after.start_ns
 
 
 def test_only_the_actions_that_are_asked_for_are_recorded() -> None:

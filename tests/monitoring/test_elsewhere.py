@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from monitored_runs import is_of_host, monitor_on, write_run_of_this_host
+from set_clock import SetClock
 from torch.distributed import TCPStore
 
 from timing_logger.engine.live import watcher
+from timing_logger.engine.live.digest_folder import KEPT
 from timing_logger.monitoring import elsewhere
-from timing_logger.monitoring.elsewhere import Elsewhere
+from timing_logger.monitoring.elsewhere import DigestStore, Elsewhere, StoreAddress, address_of
 
 ENOUGH_LOOKS = 4
 """Until the one that judges asks elsewhere, where nobody is late, and has said the same twice."""
@@ -120,3 +124,84 @@ def test_the_store_of_ranks_is_found_where_only_they_know_of_it(
     finally:
         rank.kill()
         rank.wait()
+
+
+# -- which digests of a store are read -------------------------------------------------------------------
+
+
+@pytest.fixture
+def ends(store: TCPStore, monkeypatch: pytest.MonkeyPatch) -> tuple[DigestStore, DigestStore]:
+    """Two hosts at a store, whose digests are texts."""
+    monkeypatch.setattr(elsewhere, "unpacked", bytes.decode)
+    address = StoreAddress("127.0.0.1", store.port)
+    return DigestStore(address), DigestStore(address)
+
+
+def test_digests_of_a_store_are_read_once_and_in_their_order(ends: tuple[DigestStore, DigestStore]) -> None:
+    writes, reads = ends
+    found = []
+    for numbers in ([0, 1], [], [2]):
+        for number in numbers:
+            writes.write(number, str(number).encode())
+        found.append([*reads.read()])
+    assert found == [["0", "1"], [], ["2"]]
+
+
+def test_who_reads_late_reads_those_of_which_none_is_replaced_next(
+    ends: tuple[DigestStore, DigestStore],
+) -> None:
+    writes, reads = ends
+    for number in range(20):
+        writes.write(number, str(number).encode())
+    assert [*reads.read()] == [str(number) for number in range(20 - KEPT + 1, 20)]
+
+
+def test_each_host_has_digests_of_its_own_and_one_that_has_yet_to_write_is_passed_over(
+    ends: tuple[DigestStore, DigestStore], store: TCPStore
+) -> None:
+    store.add("timing_logger/digests/hosts", 1)
+    for host, name in zip(ends, (b"a", b"b"), strict=True):
+        host.write(0, name)
+    assert [*ends[0].read()] == ["a", "b"]
+
+
+def test_a_damaged_digest_is_passed_over(store: TCPStore) -> None:
+    own = DigestStore(StoreAddress("127.0.0.1", store.port))
+    own.write(0, b"no digest")
+    assert [*own.read()] == []
+
+
+@pytest.mark.parametrize(
+    ("environment", "address"),
+    [
+        ({"MASTER_ADDR": "node0", "MASTER_PORT": "29500"}, StoreAddress("node0", 29500)),
+        ({"MASTER_ADDR": "node0"}, None),
+        ({"MASTER_PORT": "29500"}, None),
+        ({"MASTER_ADDR": "node0", "MASTER_PORT": "auto"}, None),
+    ],
+)
+def test_a_job_has_a_store_where_its_environment_states_host_and_port(
+    environment: dict[str, str], address: StoreAddress | None
+) -> None:
+    assert address_of(environment) == address
+
+
+def test_a_store_that_did_not_answer_is_left_alone_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    monkeypatch.setenv("MASTER_PORT", "1")
+    clock, tries = SetClock(100.0), []
+
+    def refuses(address: StoreAddress) -> None:
+        tries.append(clock.now_s)
+        raise OSError("no answer")
+
+    monkeypatch.setattr(elsewhere, "DigestStore", refuses)
+    monkeypatch.setattr(time, "monotonic", clock)
+    to_others = Elsewhere()
+    for now_s in (100.0, 129.0, 130.0, 159.0, 160.0):
+        clock.now_s = now_s
+        with suppress(OSError):
+            to_others.write(0, b"")
+        with suppress(OSError):
+            assert [*to_others.read()] == []
+    assert tries == [100.0, 130.0, 160.0]

@@ -9,7 +9,7 @@ from digests import digest_of
 from simulated_runs import data_parallel, factors
 
 from timing_logger.engine.live.digest import Digest
-from timing_logger.engine.live.sampled_steps import most_rows, of_fewer_rows, of_fewer_steps
+from timing_logger.engine.live.sampled_steps import FACTOR, most_rows, of_fewer_rows, of_fewer_steps, thinned
 
 RUN = digest_of(data_parallel(factors(400, 2)))
 
@@ -44,6 +44,14 @@ def test_a_host_has_2000_rows_a_second_and_25_for_each_process_if_that_is_more(
     assert most_per_second(n_here, n_here) == rows
 
 
+def test_a_host_has_the_rows_of_a_second_at_least_and_of_its_longest_process_that_recorded() -> None:
+    short, long, silent = (
+        RUN.processes[0]._replace(n_rows=n_rows, since_s=5.0, until_s=until_s, sidecar={})
+        for n_rows, until_s in ((1, 5.5), (1, 9.0), (0, 99.0))
+    )
+    assert [most_rows(of) for of in ([short], [short, long, silent])] == [2000, 8000]
+
+
 def test_all_hosts_of_a_large_job_together_have_60_000_rows_a_second() -> None:
     assert 64 * most_per_second(512, world_size=64 * 512) == 60_000
 
@@ -51,3 +59,9 @@ def test_all_hosts_of_a_large_job_together_have_60_000_rows_a_second() -> None:
 def test_what_was_left_out_does_not_come_back() -> None:
     fewer = of_fewer_steps(RUN, 9)
     assert of_fewer_steps(fewer, 3) is fewer
+
+
+def test_where_nearly_no_step_is_left_the_next_choice_is_none_of_them() -> None:
+    rare = RUN._replace(every=FACTOR**13)
+    assert (thinned(rare).every, steps(thinned(rare))) == (FACTOR**14, {0})
+    assert steps(thinned(thinned(rare))) == set()

@@ -21,6 +21,7 @@ from timing_files import content, record, write_sidecar, write_table, write_timi
 
 from timing_logger import TimingLogger
 from timing_logger.engine.live import Watcher
+from timing_logger.engine.live.digest import Digest
 from timing_logger.run_info import Counters
 
 ENDLESS_S = 1e9
@@ -89,6 +90,39 @@ def test_a_run_has_not_ended_while_a_rank_has_yet_to_begin(tmp_path: Path) -> No
         with TimingLogger(rank, tmp_path, world_size=2) as logger:
             logger.record_timing("FORWARD", 1.0, iteration=1)
         assert watcher.snapshot().end.ended == ended
+
+
+@pytest.mark.parametrize(("world_size", "asked"), [(2, [0, 0, 0, 1, 2]), (1, [0] * 5), (None, [0] * 5)])
+def test_elsewhere_is_asked_once_a_rank_was_missing_in_three_looks(
+    tmp_path: Path, world_size: int | None, asked: list[int]
+) -> None:
+    write_sidecar(write_timing_file(tmp_path, 0, [record(iteration=0)]), world_size=world_size)
+    asks: list[str] = []
+
+    def elsewhere() -> list[Digest]:
+        asks.append("asked")
+        return []
+
+    watcher = Watcher(tmp_path, ENDLESS_S, elsewhere=elsewhere)
+    watcher._window.add(watcher._collector.digest())
+    found = []
+    for _ in range(5):
+        watcher._hear_elsewhere()
+        found.append(len(asks))
+    assert found == asked
+
+
+def test_a_host_is_read_itself_once_it_has_written_no_digest_for_half_a_minute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watcher = Watcher(tmp_path, is_wanted=lambda sidecar: "unwanted" not in sidecar)
+    watcher._written_unix_s["node1"] = 1000.0
+    read = []
+    for now_s in (1030.0, 1030.5):
+        monkeypatch.setattr(time, "time", lambda now_s=now_s: now_s)
+        read.append([watcher._is_read({"host": host}) for host in ("node1", "node2")])
+    assert read == [[False, True], [True, True]]
+    assert not watcher._is_read({"host": "node2", "unwanted": True})
 
 
 # -- the command -----------------------------------------------------------------------------------------
