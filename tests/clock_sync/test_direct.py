@@ -9,6 +9,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -125,6 +126,85 @@ def test_who_says_nothing_keeps_no_peer_waiting(
         accepted = stack.enter_context(listener.accept() or pytest.fail("not let in"))
         assert accepted.getpeername() == peer.getsockname()
         assert len(waits) == 1
+
+
+@pytest.fixture
+def door() -> Iterator[_direct._Door]:
+    with closing(_direct._Door(b"t" * _direct._TOKEN_BYTES)) as found:
+        yield found
+
+
+def test_a_stranger_who_hangs_up_or_says_something_else_is_shown_out_at_once(door: _direct._Door) -> None:
+    gone, wrong = socket.socketpair(), socket.socketpair()
+    with gone[0], wrong[0]:
+        for _, here in (gone, wrong):
+            here.setblocking(False)
+            door.strangers[here] = b""
+            assert door.ask(here) is None
+        assert len(door.strangers) == 2
+        gone[0].close()
+        wrong[0].sendall(b"x" * _direct._TOKEN_BYTES)
+        assert (door.ask(gone[1]), door.ask(wrong[1])) == (None, None)
+        assert door.strangers == {}
+        assert gone[1].fileno() == wrong[1].fileno() == -1
+
+
+def test_who_has_the_token_is_no_stranger_and_stays_when_the_door_is_closed(door: _direct._Door) -> None:
+    peer, silent = socket.socketpair(), socket.socketpair()
+    with peer[0], peer[1], silent[0]:
+        for _, here in (peer, silent):
+            here.setblocking(False)
+            door.strangers[here] = b""
+        peer[0].sendall(b"t" * _direct._TOKEN_BYTES)
+        assert door.ask(peer[1]) is peer[1]
+        assert list(door.strangers) == [silent[1]]
+        door.close()
+        assert peer[1].fileno() != -1
+        assert silent[1].fileno() == -1
+
+
+def test_of_more_strangers_than_the_most_the_oldest_are_shown_out(
+    door: _direct._Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_direct, "_MOST_STRANGERS", 2)
+    pairs = [socket.socketpair() for _ in range(4)]
+    waiting = [here for _, here in pairs]
+
+    def accept() -> tuple[socket.socket, None]:
+        if not waiting:
+            raise BlockingIOError
+        return waiting.pop(0), None
+
+    listening: Any = SimpleNamespace(accept=accept)
+    assert door.open(listening) is None
+    assert list(door.strangers) == [pairs[2][1], pairs[3][1]]
+    assert [here.fileno() == -1 for _, here in pairs] == [True, True, False, False]
+    assert {here.getblocking() for here in door.strangers} == {False}
+    for there, _ in pairs:
+        there.close()
+
+
+def test_a_connection_that_breaks_before_the_token_is_sent_is_closed(
+    listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Breaks:
+        is_closed = False
+
+        def sendall(self, content: bytes) -> None:
+            raise ConnectionResetError
+
+        def close(self) -> None:
+            self.is_closed = True
+
+    broken = Breaks()
+    monkeypatch.setattr(socket, "create_connection", lambda *_: broken)
+    assert connect(listener.invitation) is None
+    assert broken.is_closed
+
+
+def test_small_messages_are_sent_at_once(pair: tuple[socket.socket, socket.socket]) -> None:
+    Connection(pair[0], LONG_S)
+    assert pair[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_a_peer_that_comes_behind_strangers_who_say_half_of_it_is_let_in(listener: Listener) -> None:

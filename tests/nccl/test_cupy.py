@@ -119,6 +119,31 @@ def test_each_method_is_a_row_on_the_clock_of_the_device(
     assert row.stream.endswith(f"/{STREAM}")
 
 
+def test_arguments_may_be_given_by_name(comm: Any, logger: TimingLogger, sink: MemorySink) -> None:
+    comm.send(1, count=8, datatype=FLOAT32, peer=2, stream=STREAM)
+    (row,) = rows(logger, sink)
+    assert (row.operation, row.message_size_bytes, row.peer) == ("SEND", 32, 2)
+
+
+def test_with_a_logger_that_is_off_only_cupy_is_called(nccl: Any) -> None:
+    from allreduce_instrumentation.nccl import TimedNcclCommunicator
+
+    off = TimedNcclCommunicator(nccl.NcclCommunicator(), timing_logger=TimingLogger(0, None, enabled=False))
+    arguments, _ = CALLS["allReduce"]
+    off.allReduce(*arguments)
+    assert off.asked == [("allReduce", arguments)]
+    assert off._calls.identity.collectives == 0
+
+
+def test_ranks_and_the_device_are_those_of_cupys_communicator(nccl: Any, logger: TimingLogger) -> None:
+    from allreduce_instrumentation.nccl import TimedNcclCommunicator
+
+    own: Any = nccl.NcclCommunicator()
+    own.device_id = lambda: 3
+    calls = TimedNcclCommunicator(own, timing_logger=logger)._calls
+    assert (calls.identity.rank, calls.identity.size, calls._device_index) == (1, 4, 3)
+
+
 def test_bytes_follow_from_the_number_of_the_type_in_nccls_header(
     comm: Any, logger: TimingLogger, sink: MemorySink
 ) -> None:

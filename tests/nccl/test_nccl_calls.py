@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -142,3 +143,38 @@ def test_a_communicator_is_split_by_the_arguments_that_are_given(
     comm.split()
     assert comm.split(5, 3, "config").timing_name == f"{comm.timing_name}, split 2, 5"
     assert asked == [(None, 0, None), (5, 3, "config")]
+
+
+def test_what_is_shrunk_by_no_rank_or_is_not_timed_has_no_ranks_in_its_name(
+    nccl: Any, logger: TimingLogger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from allreduce_instrumentation.nccl import TimedCommunicator
+
+    comm = TimedCommunicator.init(2, 0, b"id", timing_logger=logger)
+    rest: Any = comm.shrink()
+    assert rest.timing_name == f"{comm.timing_name}, without"
+    plain = nccl.Communicator()
+    monkeypatch.setattr(nccl.Communicator, "split", lambda self, *_: plain)
+    assert comm.split(0) is plain
+    assert not hasattr(plain, "timing_name")
+
+
+def test_a_group_that_is_only_simulated_ends_its_calls_too(nccl: Any, logger: TimingLogger) -> None:
+    from nccl.bindings import nccl as bindings
+
+    from allreduce_instrumentation.nccl import TimedCommunicator
+
+    TimedCommunicator.init(2, 0, b"id", timing_logger=logger)
+    bindings.group_start()
+    open_groups = sys.modules["allreduce_instrumentation.nccl._open_groups"].OPEN_GROUPS
+    assert open_groups._depth == 1
+    bindings.group_simulate_end()
+    assert open_groups._depth == 0
+
+
+def test_streams_are_looked_for_on_the_device_of_the_communicator(nccl: Any, logger: TimingLogger) -> None:
+    from allreduce_instrumentation.nccl import TimedCommunicator
+
+    comm: Any = TimedCommunicator.init(2, 0, b"id", timing_logger=logger)
+    comm.device = SimpleNamespace(device_id=3)
+    assert comm._calls()._device_index == 3

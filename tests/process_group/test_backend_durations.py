@@ -179,6 +179,17 @@ def test_an_end_on_another_clock_than_ours_is_taken_to_be_now(
     assert bench.told[0].end_ns >= before_ns
 
 
+def test_an_end_that_torch_noticed_later_than_now_is_now_and_no_row_begins_before_the_clock(
+    bench: Bench,
+) -> None:
+    bench.issue()
+    bench.group.complete(1, ms=1e12, time_finished=timedelta(days=10**6))
+    (told,) = bench.told
+    assert told.start_ns == 0
+    assert told.end_ns is not None
+    assert told.end_ns <= perf_counter_ns()
+
+
 # -- which operation it is about -------------------------------------------------------------------------
 
 
@@ -268,6 +279,14 @@ def test_halves_that_wait_for_their_other_one_are_bounded(bench: Bench, complete
             bench.issue()
     assert len(halves._waiting) == MAX_OPEN
     assert min(halves._waiting) == 100
+
+
+def test_of_halves_that_wait_the_latest_are_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_backend_durations, "MAX_OPEN", 2)
+    halves = bench.timing.backend_durations._halves
+    for number in range(1, 6):
+        halves.completed(_info(number))
+    assert list(halves._waiting) == [4, 5]
 
 
 def _info(number: int) -> Any:

@@ -99,6 +99,15 @@ def test_each_pass_ends_with_its_own_operations(engine: Engine) -> None:
     assert events == [("a", None), ("b", None)]
 
 
+def test_after_a_pass_that_failed_and_never_ended_the_next_one_has_an_end_of_its_own(engine: Engine) -> None:
+    events: list[Any] = []
+    noted(events, "a")
+    engine.number = 2
+    noted(events, "b")
+    engine.ends[1]()
+    assert events == [("b", None)]
+
+
 @pytest.mark.parametrize("fails", [True, False])
 def test_a_stream_waits_for_its_operations_and_a_failure_is_left_to_ddp(fails: bool, engine: Engine) -> None:
     events: list[Any] = []

@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from scripted_device import ScriptedAccelerator
 
-from allreduce_instrumentation.process_group import _issue
+from allreduce_instrumentation.process_group import _issue, _work_durations
 from allreduce_instrumentation.process_group._backend_durations import MAX_OPEN
 from allreduce_instrumentation.process_group._backends import has_nccl2
 from allreduce_instrumentation.process_group._group_timing import GroupTiming
@@ -206,6 +206,12 @@ def test_works_that_hang_are_kept_up_to_a_limit(bench: Bench) -> None:
     assert len(bench.durations._open) == MAX_OPEN
 
 
+def test_of_works_that_hang_the_latest_are_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_work_durations, "MAX_OPEN", 2)
+    works = [bench.issue() for _ in range(5)]
+    assert [work for _, work in bench.durations._open] == works[3:]
+
+
 # -- which works -----------------------------------------------------------------------------------------
 
 
@@ -245,6 +251,13 @@ def test_a_group_is_told_to_measure_where_it_is_wanted(name: str, monkeypatch: p
     assert group.measures
     monkeypatch.setenv(SWITCH, "1")
     assert WorkDurations.of(StandInGroup(name)) is not None
+
+
+def test_works_are_asked_on_the_device_to_which_the_group_is_bound() -> None:
+    bound: Any = StandInGroup()
+    bound.bound_device_id = torch.device("cuda", 3)
+    found = [WorkDurations.of(group, wanted=True) for group in (bound, StandInGroup())]
+    assert [durations and durations._index for durations in found] == [3, None]
 
 
 def test_the_older_backend_of_nccl_and_others_are_not_asked_here() -> None:

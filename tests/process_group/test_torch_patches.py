@@ -1,0 +1,71 @@
+"""Where a timed group takes the place of torch's: in its registries, and in DDP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d_in_c
+from torch.distributed import distributed_c10d as c10d
+
+from allreduce_instrumentation import init_process_group
+from allreduce_instrumentation.process_group import TimedProcessGroup, _torch_patches
+from allreduce_instrumentation.process_group._timed_work import timed_work
+from timing_logger import TimingLogger
+
+
+@pytest.fixture
+def world(logger: TimingLogger) -> Iterator[TimedProcessGroup]:
+    init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1, timing_logger=logger)
+    found: Any = dist.group.WORLD
+    yield found
+    dist.destroy_process_group()
+    _torch_patches.leave_new_groups_untimed()
+
+
+def test_torch_finds_the_timed_group_and_no_other_in_each_registry(world: TimedProcessGroup) -> None:
+    torchs = c10d._world
+    name = world.group_name
+    assert list(torchs.pg_map) == list(torchs.pg_names) == list(torchs.pg_group_ranks) == [world]
+    assert list(torchs.pg_backend_config) == list(torchs.pg_to_tag) == [world]
+    assert {group for groups in torchs.tags_to_pg.values() for group in groups} == {world}
+    assert c10d_in_c._resolve_process_group(name) is world
+
+
+def test_what_torch_reads_of_a_group_is_that_of_the_untimed_one(world: TimedProcessGroup) -> None:
+    group = dist.new_group([0], group_desc="everybody")
+    assert isinstance(group, TimedProcessGroup)
+    for one in (world, group):
+        assert (one.group_name, one.group_desc) == (one.untimed.group_name, one.untimed.group_desc)
+        assert one._get_backend_name() == one.untimed._get_backend_name() == "gloo"
+        assert {device.type for device in one._device_types} == {"cpu", "cuda"}
+    assert group.group_desc == "everybody"
+
+
+def test_a_group_for_which_no_timed_one_is_made_stays_in_its_place(world: TimedProcessGroup) -> None:
+    _torch_patches.time_new_groups(lambda group: None)
+    group = dist.new_group([0])
+    assert type(group) is dist.ProcessGroup
+    assert c10d_in_c._resolve_process_group(group.group_name) is group
+
+
+def test_ddps_reducer_gets_the_backends_own_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+    monkeypatch.setattr(_torch_patches, "_hand_over_in_c", lambda *args: given.append(args))
+    reducer: Any = "reducer"
+    operation: Any = SimpleNamespace(lose=lambda: None)
+    work, plain = dist.Work(), dist.Work()
+    _torch_patches._hand_over(reducer, timed_work(work, operation, True), True)
+    _torch_patches._hand_over(reducer, plain, False)
+    assert given == [("reducer", work, True), ("reducer", plain, False)]
+
+
+def test_only_the_entry_of_the_group_itself_moves_to_the_timed_one() -> None:
+    group, timed, other = (dist.ProcessGroup(0, 1) for _ in range(3))
+    entries = {group: "of the group", other: "of another"}
+    _torch_patches._move(entries, group, timed)
+    _torch_patches._move(entries, group, timed)
+    assert entries == {timed: "of the group", other: "of another"}
