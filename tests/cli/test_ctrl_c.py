@@ -6,14 +6,17 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import warm
 from conditions import wait_for
+from limits import PROCESS_S
 from places import TESTS
 from processes import INTERRUPTIBLE_CLI
 from simulated_runs import data_parallel, factors
@@ -255,3 +258,30 @@ def test_only_a_second_interrupt_ends_a_process_that_notes_them(monkeypatch: pyt
             assert ends == expected
             signal.raise_signal(signal.SIGTERM)
             assert ends == expected
+
+
+@pytest.mark.usefixtures("as_python_begins")
+@pytest.mark.parametrize("block", [ctrl_c.raised, ctrl_c.noted])
+def test_an_interrupt_in_a_block_that_outlives_it_ends_nothing_after_the_block(
+    block: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends: list[str] = []
+    block_is_over, has_looked = threading.Event(), threading.Event()
+    reads = iter([block_is_over.wait, has_looked.set])
+
+    def read(descriptor: int, n_bytes: int) -> bytes:
+        next(reads, str)()
+        return os.read(descriptor, n_bytes)
+
+    monkeypatch.setattr(ctrl_c, "os", SimpleNamespace(**{**vars(os), "read": read}))
+    monkeypatch.setattr(ctrl_c, "end_process", lambda: ends.append("ended"))
+    monkeypatch.setattr(ctrl_c, "_PATIENCE_S", 0.0)
+    with ctrl_c.ended_at_once():
+        with suppress(KeyboardInterrupt), block():
+            signal.raise_signal(signal.SIGINT)
+        signal.signal(signal.SIGUSR1, lambda *_: None)
+        signal.raise_signal(signal.SIGUSR1)  # the thread has something to read in any case
+        block_is_over.set()
+        assert has_looked.wait(PROCESS_S)
+    signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+    assert ends == []

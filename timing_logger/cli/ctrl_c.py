@@ -49,11 +49,22 @@ def raised() -> Iterator[None]:
     if signal.getsignal(signal.SIGINT) is not _on_interrupt:
         yield
         return
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with _unwatched():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, _on_interrupt)
+
+
+@contextmanager
+def _unwatched() -> Iterator[None]:
+    """Keep signals of the block from the thread that watches: it may hear of one when the block is over."""
+    told = signal.set_wakeup_fd(-1)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, _on_interrupt)
+        signal.set_wakeup_fd(told, warn_on_full_buffer=False)
 
 
 @contextmanager
@@ -71,12 +82,13 @@ def noted() -> Iterator[Callable[[], bool]]:
         came.append(number)
 
     heard = [one for one in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(one) != signal.SIG_IGN]
-    before = {number: signal.signal(number, note) for number in heard}
-    try:
-        yield lambda: bool(came)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with _unwatched():
+        before = {number: signal.signal(number, note) for number in heard}
+        try:
+            yield lambda: bool(came)
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def _on_interrupt(number: int, frame: FrameType | None) -> None:
