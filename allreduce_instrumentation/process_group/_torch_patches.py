@@ -89,7 +89,7 @@ def _replace_everywhere(old: object, new: object) -> None:
     """Replace ``batch_isend_irecv`` in all modules, also where it was imported from torch before."""
     for module in list(sys.modules.values()):
         names = getattr(module, "__dict__", {})
-        if names.get("batch_isend_irecv") is old:
+        if names is not globals() and names.get("batch_isend_irecv") is old:
             names["batch_isend_irecv"] = new
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -69,3 +70,25 @@ def test_only_the_entry_of_the_group_itself_moves_to_the_timed_one() -> None:
     _torch_patches._move(entries, group, timed)
     _torch_patches._move(entries, group, timed)
     assert entries == {timed: "of the group", other: "of another"}
+
+
+def test_batched_messages_are_replaced_each_time_that_new_groups_are_timed() -> None:
+    torchs, importer = dist.batch_isend_irecv, ModuleType("importer")
+    vars(importer)["batch_isend_irecv"] = torchs
+    sys.modules["importer"] = importer
+    try:
+        for _ in range(2):
+            _torch_patches.time_new_groups(lambda group: None)
+            replaced = {dist.batch_isend_irecv, c10d.batch_isend_irecv, vars(importer)["batch_isend_irecv"]}
+            assert replaced == {_torch_patches.batch_isend_irecv}
+            assert torchs not in replaced
+            _torch_patches.leave_new_groups_untimed()
+            assert {dist.batch_isend_irecv, vars(importer)["batch_isend_irecv"]} == {torchs}
+    finally:
+        del sys.modules["importer"]
+
+
+def test_batched_messages_that_are_none_are_refused_by_torch() -> None:
+    messages: list[Any] = ["no message"]
+    with pytest.raises(ValueError, match="p2p_op_list"):
+        _torch_patches.batch_isend_irecv(messages)
