@@ -117,3 +117,9 @@ def test_the_column_of_epochs_is_blank_outside_of_steps_and_only_there_where_ite
 def test_the_epoch_stands_after_the_iteration_if_there_is_one() -> None:
     assert with_epoch(["rank", "iteration", "why"], {"epoch"}) == ["rank", "iteration", "epoch", "why"]
     assert with_epoch(["rank", "iteration"], ["rank"]) == ["rank", "iteration"]
+
+
+def test_steps_of_several_epochs_that_say_no_more_are_one_to_an_epoch() -> None:
+    steps_of_epochs = Numbering(np.array([2.0, 5.0]))
+    assert steps_of_epochs.epochs_of(np.array([0, 1])).tolist() == [2.0, 5.0]
+    assert steps_of_epochs.iterations(np.array([0, 1])).tolist() == [0, 0]

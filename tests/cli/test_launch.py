@@ -15,7 +15,7 @@ from limits import LIMIT_S, PROCESS_S
 from slow import slow
 from timed_jobs import ENVIRONMENT, PROGRAMS, RUN, timed, timed_warm
 
-from timing_logger.cli import main
+from timing_logger.cli import launch, main
 
 
 def shell(
@@ -174,3 +174,18 @@ def test_a_job_is_run_where_the_working_folder_is_gone(log_dir: str | None, tmp_
     assert (job.returncode, job.stdout) == (3, "True\n"), job.stderr
     assert "Traceback" not in job.stderr
     assert "nothing was recorded" in job.stderr
+
+
+@pytest.mark.parametrize("options", [[], ["--quiet"]])
+def test_a_hang_is_told_unless_a_job_is_to_be_timed_quietly(
+    options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notices: list[object] = []
+
+    def ended(command: list[str], environment: dict[str, str], notice: object) -> int:
+        notices.append(notice)
+        return 0
+
+    monkeypatch.setattr(launch, "_status_of", ended)
+    assert main(["run", *options, "--log-dir", str(tmp_path / "logs"), "true"]) == 0
+    assert [notice is None for notice in notices] == [bool(options)]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from timing_files import record, write_sidecar, write_timing_file
 
+from timing_logger.engine import rows
 from timing_logger.engine.rows import Query, require_room
 from timing_logger.errors import ConfigurationError, TooLargeError
 from timing_logger.reading.timings import TimingFiles, timing_files
@@ -17,8 +18,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> TimingFiles:
     """The files of ranks 0 to 2, each with a row of iterations 4 and 5."""
     folder: Path = tmp_path_factory.mktemp("rows")
     for rank in range(3):
-        rows = [record("FORWARD", start_s=float(i), iteration=i) for i in (4, 5)]
-        write_sidecar(write_timing_file(folder, rank, rows))
+        its = [record("FORWARD", start_s=float(i), iteration=i) for i in (4, 5)]
+        write_sidecar(write_timing_file(folder, rank, its))
     return timing_files(folder)
 
 
@@ -48,3 +49,11 @@ def test_rows_that_need_just_what_is_free_are_analysed() -> None:
     require_room(1000, 1000)
     with pytest.raises(TooLargeError, match=r"0\.0 GB are free"):
         require_room(1001, 1000)
+
+
+def test_rows_that_would_not_fit_into_one_table_are_refused_after_the_first_batch(
+    files: TimingFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "free_memory_bytes", lambda: 0)
+    with pytest.raises(TooLargeError):
+        Query(files).in_one_table()

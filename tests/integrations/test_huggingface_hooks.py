@@ -5,6 +5,7 @@ Real trainings are in ``test_huggingface.py``.
 
 from __future__ import annotations
 
+import copy
 import sys
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
@@ -210,3 +211,10 @@ def test_what_the_framework_itself_lacks_is_said_as_it_says_it(
     monkeypatch.delitem(sys.modules, "transformers", raising=False)
     with pytest.raises(ModuleNotFoundError, match="No module named 'a_module_that_transformers_lacks'"):
         imported_anew()
+
+
+def test_a_copy_of_a_callback_has_nothing_open(callback: Any) -> None:
+    Trainer(callback).calls("train_begin")
+    twin = copy.copy(callback)
+    assert twin._operations is not callback._operations
+    assert twin._run_logger is callback._run_logger

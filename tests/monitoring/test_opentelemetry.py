@@ -7,6 +7,8 @@ import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -190,3 +192,16 @@ def test_an_endpoint_that_never_answers_is_given_up_after_the_time_it_has() -> N
         with pytest.raises(OSError, match=r"did not take|timed out"):
             metrics.show(snapshot_of(1), None)
         metrics.close()
+
+
+def test_each_look_that_fails_is_told_with_its_own_reason() -> None:
+    """The exporter logs why it fails; here it logs a number of its own each time."""
+    metrics = OpenTelemetryMetrics("http://127.0.0.1:9/v1/metrics", 0.1, {})
+    log, reasons = logging.getLogger("opentelemetry.exporter.otlp.proto.http.metric_exporter"), count(1)
+    metrics._exporter = SimpleNamespace(  # type: ignore[assignment]
+        export=lambda data: log.error("reason %d", next(reasons)), shutdown=lambda: None
+    )
+    for reason in ("reason 1", "reason 2"):
+        with pytest.raises(ConnectionError, match=reason):
+            metrics.show(snapshot_of(1), None)
+    metrics.close()

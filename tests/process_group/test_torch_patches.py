@@ -92,3 +92,8 @@ def test_batched_messages_that_are_none_are_refused_by_torch() -> None:
     messages: list[Any] = ["no message"]
     with pytest.raises(ValueError, match="p2p_op_list"):
         _torch_patches.batch_isend_irecv(messages)
+
+
+def test_a_group_that_torch_makes_after_that_was_undone_is_untimed(world: TimedProcessGroup) -> None:
+    _torch_patches.leave_new_groups_untimed()
+    assert type(dist.new_group([0])) is dist.ProcessGroup

@@ -180,6 +180,14 @@ def test_counts_tell_who_is_inside_and_who_never_entered() -> None:
     assert counted((11, 11), (11, 11), (10, 10), (11, 11)) == []
 
 
+def test_a_single_row_of_a_counted_group_tells_its_operation() -> None:
+    said = tuple(
+        words(rank, **counts(*one)) for rank, one in enumerate([(11, 10), (11, 10), (10, 10), (11, 11)])
+    )
+    (found,) = stuck_groups(ending(ended(3, "ALLGATHER", seq=9.0), said=said), 4)
+    assert (found.operation, found.missing) == ("ALLGATHER", (2,))
+
+
 @pytest.mark.parametrize(
     ("idle_s", "hang_after_s", "hangs"),
     [(10.0, 60.0, False), (9.9, 60.0, None), (60.0, 60.0, True),

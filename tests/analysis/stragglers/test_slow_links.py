@@ -18,6 +18,7 @@ from timing_logger.analysis.stragglers.whole_run.slow_links import (
     _may_have_grown,
     _now_and_then,
     _ordinary_late_s,
+    _persistently,
     _slower_than_before,
     _times_as_large,
     _usual_s,
@@ -265,3 +266,9 @@ def test_where_all_transfers_of_a_link_are_slow_nobody_is_later_than_one_usually
 def test_of_two_usual_times_of_a_transfer_the_shorter_counts() -> None:
     slow = [SlowLink(0, steps(0), np.array([ms]), "before") for ms in (2000.0, 800.0, 1500.0)]
     assert played_as_usual(slow)[0] == [0.8, 1.0, 4.0, 9.0]
+
+
+def test_a_link_that_is_slow_in_each_step_of_a_short_run_is_slow_often_enough() -> None:
+    ratios = np.zeros((POLICY.min_costly_transfer_steps - 1, 4))
+    ratios[:, 2] = math.log(3)
+    assert [slow.column for slow in _persistently(ratios, POLICY)] == [2]

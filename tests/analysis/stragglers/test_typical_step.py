@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,13 @@ from seeds import few_examples
 from simulated_runs import data_parallel, factors
 
 from timing_logger.analysis import account_of_step
-from timing_logger.analysis.stragglers.typical_step import _losing, _of_median_length, typical_step
+from timing_logger.analysis.stragglers.typical_step import (
+    StepOfRanks,
+    _losing,
+    _of_median_length,
+    ranks_to_show,
+    typical_step,
+)
 from timing_logger.analysis.stragglers.verdict import map_judgement, reduce_judgement
 
 RUN = {"own work": ["forward", "load"], "transfer": ["ALLREDUCE"], "waiting": ["ALLREDUCE"]}
@@ -183,3 +190,17 @@ def test_a_table_of_polars_gives_one_of_polars() -> None:
         tuple(None if pd.isna(value) else value for value in one)
         for one in account_of_step(timings).itertuples(index=False)
     ]
+
+
+def a_step(n_ranks: int) -> StepOfRanks:
+    """Return a step of ranks of which none was blocked but the last, for a second."""
+    waits = pd.DataFrame({"rank": [n_ranks - 1], "ms": [1000.0]})
+    step: Any = SimpleNamespace(ranks=list(range(n_ranks)), waits=waits)
+    return step
+
+
+@pytest.mark.parametrize(("n_ranks", "shown"), [(16, list(range(16))), (17, [0, 3, 9, 16])])
+def test_of_up_to_16_ranks_all_are_shown_and_else_who_is_named_and_three_others(
+    n_ranks: int, shown: list[int]
+) -> None:
+    assert ranks_to_show(a_step(n_ranks), [3]) == shown
