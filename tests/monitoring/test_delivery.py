@@ -203,3 +203,25 @@ def test_that_nobody_can_be_told_of_a_failure_ends_no_delivery() -> None:
         delivery.deliver(event(number))
     assert delivery.close(LIMIT_S) == 2
     assert ids(receiver.offered) == [0, 1]
+
+
+def test_what_was_given_up_at_the_end_is_counted_and_said_once_though_a_receiver_comes_back_later() -> None:
+    may_go_on, asked = threading.Event(), threading.Semaphore(0)
+    offered: list[Event] = []
+
+    def holds_up(event: Event) -> None:
+        offered.append(event)
+        asked.release()
+        may_go_on.wait(LIMIT_S)
+        raise ValueError("too late")
+
+    said: list[str] = []
+    delivery = Delivery([Callback(holds_up)], said.append)
+    for number in range(2):
+        delivery.deliver(event(number))
+    assert asked.acquire(timeout=LIMIT_S)
+    assert [delivery.close(within_s=0.0) for _ in range(2)] == [2, 2]
+    assert delivery.waiting == 0
+    may_go_on.set()
+    delivery._couriers[0]._thread.join(LIMIT_S)
+    assert (ids(offered), delivery.undelivered, len(said)) == ([0], 2, 1)

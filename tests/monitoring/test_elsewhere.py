@@ -16,6 +16,7 @@ from torch.distributed import TCPStore
 
 from timing_logger.engine.live import watcher
 from timing_logger.engine.live.digest_folder import KEPT
+from timing_logger.errors import LogPathError
 from timing_logger.monitoring import elsewhere
 from timing_logger.monitoring.elsewhere import DigestStore, Elsewhere, StoreAddress, address_of
 
@@ -205,3 +206,18 @@ def test_a_store_that_did_not_answer_is_left_alone_for_a_while(monkeypatch: pyte
         with suppress(OSError):
             assert [*to_others.read()] == []
     assert tries == [100.0, 130.0, 160.0]
+
+
+def test_without_a_store_rank_0_is_missed_half_a_minute_after_the_first_try_and_nobody_is_heard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    clock = SetClock(100.0)
+    monkeypatch.setattr(time, "monotonic", clock)
+    to_others = Elsewhere()
+    for clock.now_s in (100.0, 129.5):
+        to_others.write(0, b"")
+    clock.now_s = 130.0
+    with pytest.raises(LogPathError, match="the job has no store"):
+        to_others.write(0, b"")
+    assert [*to_others.read()] == []

@@ -76,6 +76,7 @@ def test_what_ends_states_since_when_it_was_found() -> None:
 def test_the_same_event_has_the_same_id_and_another_has_another() -> None:
     once, twice, other = (event_of(began(SLOW, at), RUN) for at in (1.0, 1.0, 2.0))
     assert once["id"] == twice["id"] != other["id"]
+    assert re.fullmatch("[0-9a-f]{16}", once["id"])
 
 
 def test_what_is_not_known_is_null_or_empty_and_the_schema_knows_it() -> None:

@@ -74,6 +74,12 @@ def test_what_is_not_known_is_left_out() -> None:
     assert {"ranks", "silence", "rank_silence", "verdict"} <= known
 
 
+def test_a_rank_that_does_no_iteration_has_a_rate_and_no_step() -> None:
+    figures = Figures().of(snapshot_of(1, rank0={"iterations_per_s": 0.0}))
+    assert value(figures, "iterations", stat="max") == 0
+    assert not names(figures) & {"step", "rank_step"}
+
+
 def test_a_run_without_a_rank_has_figures_too() -> None:
     figures = Figures().of(snapshot_of(0))
     assert value(figures, "ranks") == 0

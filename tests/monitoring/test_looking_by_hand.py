@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 from monitored_runs import Voice, is_of_host, write_run_of_this_host
+from sidecars import states
 from snapshots import BEGINS, ENDS, SLOW, snapshot_of
 
 from timing_logger.engine.changes import Change
@@ -22,6 +23,7 @@ from timing_logger.monitoring.events import event_of
 from timing_logger.monitoring.looking import Looking, Telling
 from timing_logger.monitoring.receivers import VerdictsFile
 from timing_logger.monitoring.watched_run import WatchedRun
+from timing_logger.run_info import read_sidecar
 
 
 def looking_at(folder: Path, **settings: Any) -> tuple[Looking, Voice]:
@@ -190,3 +192,41 @@ def test_what_another_told_that_is_over_stands_no_longer(tmp_path: Path) -> None
     telling.close()
     assert [kind for kind, _ in voice.events] == ["begins", "ends"]
     assert not (tmp_path / "verdicts.jsonl").exists()
+
+
+def test_a_process_that_began_at_the_very_instant_is_of_the_run_and_one_before_is_not(tmp_path: Path) -> None:
+    monitor, _ = looking_at(tmp_path, since_unix_s=2.0)
+    began_ns = (None, 1_999_999_999, 2_000_000_000)
+    assert [monitor._is_of_run({"started_unix_ns": at}) for at in began_ns] == [False, False, True]
+
+
+def test_a_look_notes_the_run_of_rank_0_and_a_process_of_this_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_run_of_this_host(tmp_path / "run", steps=2)
+    for rank in range(4):
+        file = folder / f"timing-rank{rank}.csv"
+        states(file, **{**(read_sidecar(file) or {}), "run_id": "job 7", "pid": 40 + rank})
+    monitor, _ = looking_at(folder)
+    monkeypatch.setattr(monitor._watcher, "snapshot", lambda: snapshot_of(4))
+    monitor.look()
+    assert (monitor._run_id, monitor._elsewhere.pid) == ("job 7", 40)
+    monitor.close()
+
+
+def test_an_event_goes_to_the_file_and_to_webhooks_and_the_end_waits_for_both(tmp_path: Path) -> None:
+    calls: list[tuple[Any, ...]] = []
+
+    def noting(name: str) -> Any:
+        return SimpleNamespace(
+            deliver=lambda event: calls.append((name, event["change"])),
+            close=lambda *within_s: calls.append((name, *within_s)),
+        )
+
+    telling = Telling(Settings(log_dir=str(tmp_path)), Voice())
+    telling.close()
+    telling._file, telling._webhooks = noting("file"), noting("webhooks")
+    for _ in range(2):
+        telling.tell(snapshot_of(4, SLOW))
+    telling.close()
+    assert calls == [("file", "begins"), ("webhooks", "begins"), ("file", 3.0), ("webhooks",)]

@@ -205,3 +205,15 @@ def test_each_look_that_fails_is_told_with_its_own_reason() -> None:
         with pytest.raises(ConnectionError, match=reason):
             metrics.show(snapshot_of(1), None)
     metrics.close()
+
+
+def test_who_does_not_take_the_figures_is_named_without_the_password() -> None:
+    metrics = OpenTelemetryMetrics("http://me:secret@collector:4318/v1/metrics", 0.1, {})
+    done: list[str] = []
+    metrics._exporter = SimpleNamespace(  # type: ignore[assignment]
+        export=lambda data: None, shutdown=lambda: done.append("shut down")
+    )
+    with pytest.raises(ConnectionError, match=r"^collector:4318 did not take the figures"):
+        metrics.show(snapshot_of(1), None)
+    metrics.close()
+    assert done == ["shut down"]

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partialmethod
-from socketserver import BaseServer
+from socketserver import BaseServer, ThreadingTCPServer
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest
 from limits import LIMIT_S
 
 from timing_logger.errors import ConfigurationError
-from timing_logger.monitoring.page_server import LOOPBACK, MOST_CONNECTIONS, PageServer, is_loopback
+from timing_logger.monitoring.page_server import (
+    LOOPBACK,
+    MOST_CONNECTIONS,
+    PageServer,
+    _names,
+    _Server,
+    is_loopback,
+)
 
 CONTENT = {"": b"<!doctype html>", "now": b"{}"}
 LARGE = bytes(16_000_000)  # more than a connection's buffers hold
@@ -151,3 +160,68 @@ def test_an_address_that_is_not_of_this_machine_is_an_error() -> None:
 )
 def test_what_only_this_machine_reaches_is_known(address: str, only_here: bool) -> None:
     assert is_loopback(address) is only_here
+
+
+@pytest.fixture
+def listening(monkeypatch: pytest.MonkeyPatch) -> Iterator[_Server]:
+    """A server that takes connections, and answers none of them."""
+    monkeypatch.setattr(ThreadingTCPServer, "process_request", lambda *_: None)
+    with _Server(0, LOOPBACK, CONTENT.get) as listening:
+        yield listening
+
+
+def is_cut(theirs: socket.socket) -> bool:
+    theirs.setblocking(False)
+    try:
+        return theirs.recv(1) == b""
+    except BlockingIOError:
+        return False
+
+
+def test_one_connection_more_than_the_most_cuts_the_oldest_that_is_open(listening: _Server) -> None:
+    with ExitStack() as open_ones:
+        pairs = [socket.socketpair() for _ in range(MOST_CONNECTIONS + 2)]
+        for ours, theirs in pairs:
+            open_ones.enter_context(ours)
+            open_ones.enter_context(theirs)
+        for ours, _ in pairs[:MOST_CONNECTIONS]:
+            listening.process_request(ours, None)
+        listening.shutdown_request(pairs[0][0])  # it has its answer, and leaves room for another
+        listening.process_request(pairs[-2][0], None)
+        assert not any(is_cut(theirs) for _, theirs in pairs[1:])
+        listening.process_request(pairs[-1][0], None)
+        assert [is_cut(theirs) for _, theirs in pairs[1:4]] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]"), ("0.0.0.0", "node7"), ("::", "node7"), ("h", "h")],
+)
+def test_the_address_is_that_of_this_host_where_all_its_interfaces_are_meant(
+    address: str, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: "node7")
+    server = PageServer.__new__(PageServer)
+    server._server = SimpleNamespace(host=address, server_address=(address, 80), token="t")  # type: ignore[assignment]
+    assert server.url == f"http://{host}:80/t/"
+
+
+def test_a_server_that_others_reach_is_called_by_the_names_of_its_host(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: "Node7")
+    monkeypatch.setattr(socket, "getfqdn", lambda: "node7.example")
+    assert _names("127.0.0.1") == {"localhost", "127.0.0.1"}
+    assert _names("10.0.0.7") == {"localhost", "10.0.0.7", "node7", "node7.example"}
+
+
+def test_a_token_cannot_be_guessed(listening: _Server) -> None:
+    assert len(base64.urlsafe_b64decode(listening.token + "==")) == 16
+
+
+def test_a_server_that_is_closed_has_left_its_port() -> None:
+    server = PageServer(0, LOOPBACK, CONTENT.get)
+    place = (LOOPBACK, urlsplit(server.url).port)
+    server.close()
+    with socket.create_server(place) as another:
+        assert another.getsockname() == place

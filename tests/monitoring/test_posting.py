@@ -5,11 +5,17 @@ from __future__ import annotations
 import http.client
 import socket
 import ssl
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from email.message import Message
+from types import SimpleNamespace
+from typing import Any
 from urllib import error
 
 import pytest
 
+from timing_logger.monitoring import posting
+from timing_logger.monitoring.delivery import NotDelivered
 from timing_logger.monitoring.posting import _Limit, _no_answer, _refusal
 
 SECRET = "https://a.example/secret"
@@ -106,3 +112,34 @@ def test_a_request_that_is_done_leaves_no_timer_and_no_connection() -> None:
         assert not limit.is_over
         assert limit._connections[0].fileno() == -1
         assert ours.fileno() != -1
+
+
+def post_that_is_answered_by(answer: Callable[[_Limit], Any], monkeypatch: pytest.MonkeyPatch) -> str:
+    """Post to one that answers so, and return why it is not delivered."""
+
+    def opener(url: str, limit: _Limit) -> SimpleNamespace:
+        return SimpleNamespace(open=lambda asked, timeout: answer(limit))
+
+    monkeypatch.setattr(posting, "_opener", opener)
+    with pytest.raises(NotDelivered) as refused:
+        posting.post(SECRET, b"{}", {}, 9.0)
+    return str(refused.value)
+
+
+def test_an_answer_that_is_no_success_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, closed = answered(503), list[bool]()
+    monkeypatch.setattr(found, "close", lambda: closed.append(True))
+
+    def refuses(limit: _Limit) -> None:
+        raise found
+
+    assert post_that_is_answered_by(refuses, monkeypatch) == "it answers 503"
+    assert closed == [True]
+
+
+def test_headers_that_end_with_the_time_are_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ends(limit: _Limit) -> AbstractContextManager[None]:
+        limit._end()
+        return nullcontext()
+
+    assert post_that_is_answered_by(ends, monkeypatch) == "it does not answer within 9 s"

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -22,7 +23,7 @@ from processes import run_warm
 
 from timing_logger import monitor_process
 from timing_logger.monitor import Settings
-from timing_logger.monitoring import process
+from timing_logger.monitoring import looking, process
 
 STARTS_ONE = """
 import sys, time
@@ -86,6 +87,81 @@ def test_who_is_slow_is_told_and_stands_in_the_folder_and_it_ends_with_its_input
     assert (event["change"], event["verdict"], event["ranks"]) == ("begins", "rank", [2])
     (line,) = (folder / "verdicts.jsonl").read_text().splitlines()
     assert json.loads(line) == event
+
+
+class Looks:
+    """A monitor that looks on a clock of its own; what it does is noted with the time.
+
+    Attributes:
+        took_s: how long each look takes.
+        still_s: when some process is seen to stand still.
+        ends_s: when its input ends.
+    """
+
+    def __init__(self, took_s: list[float], still_s: list[float], ends_s: float) -> None:
+        self.took_s, self.still_s, self.ends_s = took_s, still_s, ends_s
+        self.now_s, self.done, self.waits_s = 0.0, list[tuple[str, float]](), list[float]()
+
+    def look(self) -> None:
+        self.done.append(("look", self.now_s))
+        self.now_s += self.took_s.pop(0) if self.took_s else 0.0
+
+    def hear_other(self) -> None:
+        self.done.append(("hear", self.now_s))
+
+    def close(self) -> None:
+        self.done.append(("close", self.now_s))
+
+    def stands_still(self) -> bool:
+        return self.now_s in self.still_s
+
+    def is_over(self, parent: int, within_s: float) -> bool:
+        self.waits_s.append(within_s)
+        self.now_s += within_s
+        return self.now_s >= self.ends_s or len(self.waits_s) > 1000
+
+    @property
+    def looks_s(self) -> list[float]:
+        return [at_s for what, at_s in self.done if what == "look"]
+
+
+def looked(monkeypatch: pytest.MonkeyPatch, looks: Looks) -> list[int]:
+    """Run the process of a monitor that looks each ten seconds; return what its collector was told."""
+    thresholds: list[int] = []
+    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps({"log_dir": "run", "every_s": 10.0}) + "\n"))
+    monkeypatch.setattr(process, "_stay_out_of_the_way", lambda: None)
+    monkeypatch.setattr(process, "_TICK_S", 0.25)
+    monkeypatch.setattr(process, "_is_over", looks.is_over)
+    monkeypatch.setattr(process, "time", SimpleNamespace(monotonic=lambda: looks.now_s))
+    monkeypatch.setattr(process, "gc", SimpleNamespace(set_threshold=thresholds.append))
+    monkeypatch.setattr(looking, "Looking", lambda settings, voice: looks)
+    assert process.main() == 0
+    return thresholds
+
+
+def test_looks_begin_ten_seconds_apart_and_five_after_the_end_of_one_that_took_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = Looks([0.5, 7.0, 0.5], [], 45.0)
+    assert looked(monkeypatch, looks) == [100_000]
+    assert looks.looks_s == [0.0, 10.0, 22.0, 32.0, 42.0, 45.0]
+    assert (min(looks.waits_s), max(looks.waits_s)) == (0.0, 0.25)
+    assert looks.done[-3:] == [("look", 45.0), ("hear", 45.0), ("close", 45.0)]
+    assert ("hear", 5.0) in looks.done  # between looks, too
+
+
+def test_when_a_process_stands_still_the_next_look_comes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = Looks([], [3.0], 24.0)
+    looked(monkeypatch, looks)
+    assert looks.looks_s == [0.0, 3.0, 20.0, 24.0]
+
+
+def test_what_is_said_is_a_line_that_is_not_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    out = SimpleNamespace(write=done.append, flush=lambda: done.append("flushed"))
+    monkeypatch.setattr(sys, "stdout", out)
+    process.Voice().say(said="no room")
+    assert done == ['{"said": "no room"}\n', "flushed"]
 
 
 STAYS_OUT_OF_THE_WAY = """

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from json_lines import json_rows
 from limits import LIMIT_S
+from open_files import is_open
 
 from timing_logger.monitoring.delivery import Delivery, NotDelivered
-from timing_logger.monitoring.receivers import VerdictsFile
+from timing_logger.monitoring.receivers import Callback, VerdictsFile
 
 DISK_BYTES = 64 * 1024
 
@@ -44,6 +45,15 @@ def test_each_event_is_a_line_and_what_is_there_stays(tmp_path: Path) -> None:
     for number in range(3):
         VerdictsFile(tmp_path).receive(event(number))
     assert json_rows(tmp_path / "verdicts.jsonl") == [event(number) for number in range(3)]
+
+
+def test_between_events_the_file_is_not_open_and_an_event_that_is_not_taken_is_offered_five_times(
+    tmp_path: Path,
+) -> None:
+    file = VerdictsFile(tmp_path)
+    file.receive(event(0))
+    assert not is_open(file.path)
+    assert (file.retries, Callback.retries) == (5, 0)
 
 
 def test_a_line_that_a_killed_writer_left_torn_spoils_no_further_line(tmp_path: Path) -> None:

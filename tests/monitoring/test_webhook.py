@@ -209,6 +209,12 @@ def test_a_webhook_is_the_same_after_json_and_after_pickling() -> None:
     assert pickle.loads(pickle.dumps(webhook)) == webhook
 
 
+def test_what_is_left_out_is_as_documented_and_limits_may_be_reached() -> None:
+    assert Webhook("https://a") == Webhook("https://a", 5.0, {}, 5)
+    longest = Webhook("https://a:1", 600.0, retries=100)
+    assert (longest.timeout_s, longest.retries) == (600.0, 100)
+
+
 REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Webhook(f"ftp://a/{SECRET}"), "url is no address"),
     (lambda: Webhook(f"https:///{SECRET}"), "url is no address"),
@@ -221,6 +227,9 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Webhook("https://a", 0), "timeout_s=0 is no time"),
     (lambda: Webhook("https://a", float("nan")), "timeout_s=nan is no time"),
     (lambda: Webhook("https://a", True), "timeout_s=True is no time"),
+    (lambda: Webhook("https://a", 600.5), "timeout_s=600.5 is no time"),
+    (lambda: Webhook("https://a", retries=101), "retries=101 is out of range"),
+    (lambda: Webhook("https://a:0"), "url is no address"),
     (lambda: Webhook("https://a", retries=-1), "retries=-1 is out of range"),
     (lambda: Webhook("https://a", retries=1.0), "retries=1.0 is out of range"),  # type: ignore[arg-type]
     (lambda: Webhook("https://a", headers={"A b": SECRET}), "no name of a header"),
