@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from timing_logger.report.comparison_row_wording import of_what, signed, what_differs
+from timing_logger.report.comparison_row_wording import is_sure, of_what, signed, what_differs
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,13 @@ def test_what_only_one_side_has_is_marked(does: str, n_runs: int, n_against: int
 def test_it_is_told_of_what_a_difference_is(kind: str, told: str) -> None:
     one: Any = SimpleNamespace(kind=kind, rank=3, phase="backward", group="world", layer="")
     assert of_what(one) == told
+
+
+@pytest.mark.parametrize(
+    ("is_named", "is_shown", "sure"), [(True, True, True), (True, False, False), (False, True, False)]
+)
+def test_a_difference_is_sure_only_if_it_is_one_of_few_and_its_interval_excludes_none(
+    is_named: bool, is_shown: bool, sure: bool
+) -> None:
+    one: Any = SimpleNamespace(is_named=is_named, shift=SimpleNamespace(is_shown=is_shown))
+    assert is_sure(one) is sure

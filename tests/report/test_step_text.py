@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from timing_logger.analysis.stragglers.shown_step import ShownStep
+from timing_logger.report.pictured_step import PicturedStep
 from timing_logger.report.step_text import step_text
 
 NO_WAITS = pd.DataFrame({"rank": [], "waited_for": [], "ms": []}, dtype=float)
@@ -90,3 +91,60 @@ def test_only_a_wait_says_for_whom_it_was() -> None:
 def test_below_the_picture_it_is_said_who_waited() -> None:
     *_, last = lines_of(stretch(0, "load", 0, 10), width=99)
     assert last == "In this step no rank waited for another."
+
+
+def told_of(
+    waits: pd.DataFrame, *stretches: dict[str, Any], n_ranks: int = 2, epoch: float = nan
+) -> list[str]:
+    ranks = sorted({one["rank"] for one in stretches})
+    picture = PicturedStep(7, nan, False, n_ranks, ranks, pd.DataFrame(list(stretches)), waits)
+    return [*picture.sentences(), *picture.on_ranks_left_out()]
+
+
+def waits_of(*waits: tuple[int, int, float]) -> pd.DataFrame:
+    return pd.DataFrame(list(waits), columns=["rank", "waited_for", "ms"])
+
+
+BOTH = stretch(0, "load", 0, 100), stretch(1, "load", 0, 100)
+
+
+@pytest.mark.parametrize(
+    ("ms", "said"),
+    [
+        (2.0, "Rank 0 waited 2.0 ms for rank 1."),
+        (1.9, "In this step no rank waited more than 1.9 ms for another."),
+    ],
+)
+def test_a_wait_of_a_fiftieth_of_the_step_is_told(ms: float, said: str) -> None:
+    assert told_of(waits_of((0, 1, ms)), *BOTH) == [said]
+
+
+@pytest.mark.parametrize(
+    ("ms", "told"), [(20.0, ["Rank 1 spent 60.0 ms in load, the other 50.0 ms."]), (20.1, [])]
+)
+def test_what_lasted_longer_by_half_of_the_wait_explains_it(ms: float, told: list[str]) -> None:
+    _, *why = told_of(waits_of((0, 1, ms)), stretch(0, "load", 0, 50), stretch(1, "load", 0, 60))
+    assert why == told
+
+
+def test_what_a_rank_that_is_not_drawn_did_meanwhile_is_not_told() -> None:
+    assert told_of(waits_of((0, 7, 50.0)), *BOTH) == ["Rank 0 waited 50.0 ms for rank 7."]
+
+
+def test_time_in_no_row_explains_a_wait_as_work_does() -> None:
+    lanes = stretch(0, "", 0, 10, "not timed"), stretch(1, "", 0, 60, "not timed")
+    assert told_of(waits_of((0, 1, 50.0)), *lanes) == [
+        "Rank 0 waited 50.0 ms for rank 1.",
+        "Rank 1 spent 60.0 ms in code that no row times, the other 10.0 ms.",
+    ]
+
+
+def test_ranks_that_are_not_drawn_and_did_not_wait_count_with_no_time() -> None:
+    waits = waits_of((0, 1, 1.0), (5, 1, 1.5))
+    assert told_of(waits, *BOTH, n_ranks=3)[-1].endswith("The other 1 waited 1.5 ms in this step.")
+    assert told_of(waits, *BOTH, n_ranks=4)[-1].endswith("The other 2 waited 0.0 to 1.5 ms in this step.")
+
+
+def test_the_epoch_of_a_step_is_told_where_there_is_one() -> None:
+    step = ShownStep(7, 3.0, True, 1, [0], pd.DataFrame([BOTH[0]]), NO_WAITS)
+    assert PicturedStep(*step).title == "A typical slow step: iteration 7 of epoch 3"
