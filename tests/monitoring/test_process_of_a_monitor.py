@@ -142,7 +142,7 @@ def looked(monkeypatch: pytest.MonkeyPatch, looks: Looks) -> list[int]:
 def test_looks_begin_ten_seconds_apart_and_five_after_the_end_of_one_that_took_longer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    looks = Looks([0.5, 7.0, 0.5], [], 45.0)
+    looks = Looks([0.625, 7.0, 0.5], [], 45.0)
     assert looked(monkeypatch, looks) == [100_000]
     assert looks.looks_s == [0.0, 10.0, 22.0, 32.0, 42.0, 45.0]
     assert (min(looks.waits_s), max(looks.waits_s)) == (0.0, 0.25)
