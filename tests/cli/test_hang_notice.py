@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conditions import wait_for
@@ -22,7 +23,10 @@ from processes import run_python
 from snapshots import BEGINS, HANGS
 from timing_files import EPOCH_S
 
-from timing_logger.cli.hang_notice import HangNotice
+from timing_logger.analysis import RunEnd
+from timing_logger.analysis.hangs.stuck_groups import StuckGroup
+from timing_logger.analysis.hangs.stuck_messages import StuckMessage
+from timing_logger.cli.hang_notice import HangNotice, _is_first_here, _what_hangs
 from timing_logger.cli.monitored import JobMonitor
 from timing_logger.engine.live import Watcher
 from timing_logger.monitoring.events import event_of
@@ -208,3 +212,88 @@ def test_whoever_watches_reads_who_is_missing_before_it_is_a_hang(tmp_path: Path
     write_run(tmp_path, young, Rank([], **began))
     said = " ".join(snapshot_text(Watcher(tmp_path).snapshot(), 140).split())
     assert "which is no hang yet; rank 1 had not entered it." in said
+
+
+# -- what is told ----------------------------------------------------------------------------------------
+
+
+def group(name: str, seq: int) -> StuckGroup:
+    return StuckGroup(group=name, group_size=2, seq=seq, operation="ALLREDUCE")
+
+
+def hang_of(*groups: StuckGroup, **further: Any) -> RunEnd:
+    return RunEnd(state="hang", groups=groups, **further)
+
+
+def notice(monitor: JobMonitor | None = None, folder: Path = Path("logs")) -> HangNotice:
+    return HangNotice(folder, list, 1.0, monitor)
+
+
+def test_a_hang_is_told_once_and_told_again_only_where_all_of_it_is_new() -> None:
+    found = notice()
+    first, more, other = hang_of(group("a", 1)), hang_of(group("a", 1), group("b", 7)), hang_of(group("b", 7))
+    assert [found._is_told(end) for end in (first, first, more, other)] == [False, True, True, True]
+    assert not found._is_told(hang_of(group("a", 2)))
+
+
+def test_messages_are_told_apart_by_who_is_in_them_and_the_gone_where_nothing_else_hangs() -> None:
+    message = StuckMessage(
+        rank=1, operation="RECV", group="world", seq=3, thread="main", iteration=None, peer=2,
+        has_partner=False, since_s=6.0, hangs=True,
+    )  # fmt: skip
+    assert _what_hangs(hang_of(messages=(message,), gone=(4,))) == {(1, "RECV", "world", 3)}
+    assert _what_hangs(hang_of(gone=(4, 5))) == {(4, 5)}
+
+
+@pytest.mark.parametrize(("n_looks", "is_told"), [(3, True), (4, False)])
+def test_what_a_monitor_told_counts_for_the_next_three_looks_and_for_one_hang(
+    n_looks: int, is_told: bool
+) -> None:
+    monitor = JobMonitor()
+    monitor.hang_stands = True
+    found = notice(monitor)
+    found._looks = n_looks
+    assert found._is_told(hang_of(group("a", 1))) is is_told
+    assert monitor.hang_stands is False
+    assert not found._is_told(hang_of(group("a", 2)))
+
+
+def test_the_first_two_sentences_are_told_with_the_command_for_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = notice(folder=tmp_path / "my logs")._said(hang_of(sentences=("One.", "Two.", "Three.")))
+    assert said == "One. Two. The job goes on; more: timing-logger hang 'my logs'"
+
+
+@pytest.mark.parametrize(
+    ("rank", "sidecar", "is_first"),
+    [(0, {}, True), (0, {"host": host_name()}, True), (0, {"host": "elsewhere"}, False), (1, {}, False)],
+)
+def test_rank_0_is_first_on_the_host_that_its_sidecar_names_if_any(
+    rank: int, sidecar: dict[str, str], is_first: bool
+) -> None:
+    assert _is_first_here({"rank": rank, "sidecar": sidecar}) is is_first
+
+
+def test_while_a_monitor_is_at_work_no_file_is_looked_at() -> None:
+    looks: list[int] = []
+
+    def files() -> list[Path]:
+        looks.append(1)
+        return []
+
+    monitor = JobMonitor()
+    found = HangNotice(Path("logs"), files, 1.0, monitor)
+    found._look()
+    assert (looks, found._looks) == ([], 0)
+    monitor.is_at_work = False
+    found._look()
+    assert (looks, found._looks) == ([1], 1)
+
+
+def test_what_goes_wrong_at_a_look_does_not_concern_the_job() -> None:
+    def files() -> list[Path]:
+        raise PermissionError
+
+    HangNotice(Path("logs"), files, 1.0)._look()

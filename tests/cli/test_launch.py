@@ -7,7 +7,9 @@ import shlex
 import signal
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import warm
@@ -16,6 +18,8 @@ from slow import slow
 from timed_jobs import ENVIRONMENT, PROGRAMS, RUN, timed, timed_warm
 
 from timing_logger.cli import launch, main
+from timing_logger.cli.queries import Answer
+from timing_logger.errors import ConfigurationError
 
 
 def shell(
@@ -189,3 +193,81 @@ def test_a_hang_is_told_unless_a_job_is_to_be_timed_quietly(
     monkeypatch.setattr(launch, "_status_of", ended)
     assert main(["run", *options, "--log-dir", str(tmp_path / "logs"), "true"]) == 0
     assert [notice is None for notice in notices] == [bool(options)]
+
+
+# -- before the job and at its end -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("known", "path"), [(None, "/mine"), ("", "/mine"), ("/a:/b", "/mine:/a:/b")])
+def test_a_path_comes_before_those_that_are_there(
+    known: str | None, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PATHS", raising=False)
+    if known is not None:
+        monkeypatch.setenv("PATHS", known)
+    assert launch._before("PATHS", Path("/mine")) == path
+
+
+class Job:
+    """A job that keeps what signals it is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[int] = []
+
+    def send_signal(self, number: int) -> None:
+        self.sent.append(number)
+
+
+def test_what_signals_do_is_as_before_once_the_job_has_ended() -> None:
+    numbers = (*launch._PASSED_ON, signal.SIGINT, signal.SIGQUIT)
+    before = [signal.getsignal(number) for number in numbers]
+    job = Job()
+    with launch._signals_go_to(job):  # type: ignore[arg-type]
+        signal.raise_signal(signal.SIGUSR1)
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+    assert job.sent == [signal.SIGUSR1, signal.SIGTERM]
+    assert [signal.getsignal(number) for number in numbers] == before
+
+
+def test_a_folder_is_made_with_those_above_it_and_may_be_there(tmp_path: Path) -> None:
+    for _ in range(2):
+        made = launch._made(str(tmp_path / "a" / "b"))
+        assert made == tmp_path / "a" / "b"
+        assert made.is_dir()
+
+
+def test_a_folder_below_a_working_folder_that_is_gone_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(path: str) -> str:
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(os.path, "abspath", gone)
+    assert launch._made("logs") is None
+
+
+@pytest.mark.parametrize(("files", "said"), [(["a"], ["verdict", "page"]), ([], ["verdict"])])
+def test_a_page_is_written_only_of_what_was_recorded_and_also_of_a_quiet_run(
+    files: list[str], said: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(launch, "said_of_run", lambda *_, in_python: ["verdict" if in_python else "of MPI"])
+    monkeypatch.setattr(launch, "report", lambda _: Answer("page\nand more\n"))
+    written = [Path(file) for file in files]
+    asked = Namespace(quiet=False, report="page.html", native_mpi=False)
+    launch._report(asked, Path("logs"), written, "run")
+    assert capsys.readouterr().err.splitlines() == [f"timing-logger: {line}" for line in said]
+    launch._report(Namespace(**{**vars(asked), "quiet": True}), Path("logs"), written, "run")
+    assert capsys.readouterr().err.splitlines() == [f"timing-logger: {line}" for line in said[1:]]
+    launch._report(Namespace(quiet=False, report=None, native_mpi=True), Path("logs"), written, "run")
+    assert capsys.readouterr().err == "timing-logger: of MPI\n"
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"job": ["--"]}, "COMMAND: nothing to run"),
+        ({"job": ["--", "x"], "native_mpi": True, "every": 2}, "--native-mpi knows no iterations"),
+    ],
+)
+def test_what_cannot_be_timed_is_refused(asked: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        launch.run(Namespace(**{"native_mpi": False, "every": 1, **asked}))
