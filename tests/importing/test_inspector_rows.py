@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from timing_logger.importing.inspector_facts import BEFORE_S, Naming
-from timing_logger.importing.inspector_records import OPERATIONS, Communicator, Operation
+from timing_logger.importing.inspector_records import OPERATIONS, Communicator, Operation, Process
 from timing_logger.importing.inspector_rows import RowsOfRun
 from timing_logger.record import END, START, Record
 
@@ -63,3 +63,34 @@ def test_ranks_are_counted_apart() -> None:
     for rank, number in ((0, 0), (1, 1), (1, 3)):
         rows.of(rank, collective(number))
     assert [note.partition(" parts")[0] for note in rows.notes] == ["By their numbers, 1"]
+
+
+def test_names_that_are_learnt_later_do_not_move_the_axis() -> None:
+    rows = rows_of_run()
+    later = Naming([Communicator("0xab", "dp", 2)], 0, {}, frozenset(), True, False, 1 * 10**9)
+    rows.go_on_with(later)
+    row = Record(*rows.of(0, collective(3)))
+    assert (row.start_ns, row.group) == (2 * 10**9, "dp 0xab")
+    assert rows.process(Process("node1", 7), 0).wall_offset_ns == 5 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("name", "group"), [("", "communicator 0xab"), ("unknown", "communicator 0xab"), ("dp", "dp 0xab")]
+)
+def test_a_communicator_without_a_name_is_called_one(name: str, group: str) -> None:
+    rows = rows_of_run(communicators=[Communicator("0xab", name, 2)])
+    row = Record(*rows.of(0, collective(3)))
+    assert (row.group, row.thread, row.group_size) == (group, f"stream of {group}", 2)
+
+
+@pytest.mark.parametrize(("has_instants", "clock"), [(True, "inspector node1"), (False, "")])
+def test_ranks_of_a_host_share_a_clock_if_there_are_instants(has_instants: bool, clock: str) -> None:
+    found = rows_of_run(has_instants=has_instants).process(Process("node1", 7), 3)
+    assert found == (3, 2, "node1", clock, 5 * 10**9, 7)
+
+
+def test_numbers_are_counted_for_each_kind_and_communicator_apart() -> None:
+    rows = rows_of_run(communicators=[Communicator("0xab", "", 2), Communicator("0xcd", "", 2)])
+    for one in (collective(0), collective(5, communicator=1), collective(9, function=SEND)):
+        rows.of(0, one)
+    assert rows.notes == []

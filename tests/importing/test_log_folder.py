@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import errno
 import os
 from pathlib import Path
@@ -12,7 +13,14 @@ from open_files import is_open
 from timing_files import record
 
 from timing_logger.errors import LogPathError
-from timing_logger.importing.log_folder import LogFolder, Process, TimingFileOfRank, new_log_folder
+from timing_logger.importing import log_folder
+from timing_logger.importing.log_folder import (
+    LogFolder,
+    Process,
+    TimingFileOfRank,
+    new_log_folder,
+    refuse,
+)
 from timing_logger.run_info import ImportedFrom, read_sidecar
 
 OFFSET_NS = 10**18
@@ -95,6 +103,60 @@ def test_a_folder_is_there_when_it_is_complete(tmp_path: Path) -> None:
     assert named(tmp_path) == ["out"]
     assert named(tmp_path / "out") == ["timing-rank0.csv", "timing-rank0.meta.json"]
     assert (folder.ranks, folder.n_rows, folder.not_told) == ([0], 1, ["end"])
+
+
+def rows_in(path: Path) -> list[str]:
+    """Return the operations of a timing file, in the order of its rows."""
+    return [row["operation"] for row in csv.DictReader(path.read_text().splitlines())]
+
+
+def test_rows_are_written_by_their_starts_whatever_order_they_come_in(tmp_path: Path) -> None:
+    rows = [record(name, start_s=at_s) for name, at_s in (("C", 3.0), ("A", 1.0), ("B", 2.0))]
+    with new_log_folder(tmp_path / "out", "steps") as folder:
+        folder.add(Process(0), rows, [Path("log")], {}, {"end"})
+    assert rows_in(tmp_path / "out" / "timing-rank0.csv") == ["A", "B", "C"]
+
+
+def test_more_rows_than_are_written_at_a_time_are_all_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_folder, "_ROWS_AT_A_TIME", 2)
+    said = said_of(tmp_path, [record(name, start_s=1.0) for name in "ABCDE"])
+    assert rows_in(tmp_path / "timing-rank0.csv") == list("ABCDE")
+    assert said["counters"]["written"] == 5
+
+
+def test_the_sidecar_of_a_rank_says_what_was_imported_from_where(tmp_path: Path) -> None:
+    process = Process(3, 8, "node1", "clock of node1", OFFSET_NS, 77)
+    with new_log_folder(tmp_path / "out", "steps") as folder:
+        folder.add(process, [record()], [Path("logs/b"), Path("logs/a")], {"a line": 2}, {"end", "waits"})
+    said = read_sidecar(tmp_path / "out" / "timing-rank3.csv")
+    assert said is not None
+    assert (said["run_id"], said["core"], said["closed"]) == ("import steps out", "import steps", True)
+    assert [said[name] for name in ("rank", "world_size", "host", "boot_id", "pid")] == [
+        3, 8, "node1", "clock of node1", 77,
+    ]  # fmt: skip
+    assert (said["imported"]["files"], said["imported"]["left_out"]) == (["b", "a"], {"a line": 2})
+    assert (said["imported"]["not_told"], folder.not_told) == (["waits", "end"], ["waits", "end"])
+
+
+def test_a_folder_that_is_cleared_has_nothing_in_it_and_is_written_anew(tmp_path: Path) -> None:
+    with new_log_folder(tmp_path / "out", "steps") as folder:
+        folder.add(Process(5), [record(), record()], [Path("log")], {}, {"waits"})
+        folder.clear()
+        assert (folder.ranks, folder.n_rows, folder.not_told) == ([], 0, [])
+        add_row(folder)
+    assert named(tmp_path / "out") == ["timing-rank0.csv", "timing-rank0.meta.json"]
+    assert (folder.ranks, folder.n_rows, folder.not_told) == ([0], 1, ["end"])
+
+
+def test_a_link_to_an_empty_folder_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "out").symlink_to(tmp_path / "empty")
+    with pytest.raises(LogPathError, match="exists and is no folder"):
+        refuse(tmp_path / "out")
+    refuse(tmp_path / "empty")
+    refuse(tmp_path / "nothing")
 
 
 def fail_in(folder: LogFolder, error: Exception) -> None:
