@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
 from limits import LIMIT_S
+from set_clock import SetClock
 from torch.distributed import distributed_c10d as c10d
 
 from allreduce_instrumentation import instrument, uninstrument
@@ -117,3 +119,29 @@ def test_a_group_ends_after_the_callbacks_of_its_operations(
         uninstrument()
         dist.destroy_process_group()
         logger.close()
+
+
+def test_an_exit_waits_for_all_callbacks_and_then_for_the_backends_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    events: list[str] = []
+    left = {"a callback", "another"}
+    monkeypatch.setattr(_future_callbacks, "_under_way", left)
+    ticks = SimpleNamespace(sleep=lambda _: events.append(left.pop()))
+    monkeypatch.setattr(_future_callbacks, "time", ticks)
+    monkeypatch.setattr(_future_callbacks, "let_rest", lambda: events.append("rest"))
+    _future_callbacks._await_all()
+    assert (left, len(events), events[-1]) == (set(), 3, "rest")
+
+
+def test_what_never_ends_is_waited_for_half_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SetClock(100.0)
+
+    def sleep(_: float) -> None:
+        clock.now_s += 0.125
+
+    monkeypatch.setattr(_future_callbacks, "time", SimpleNamespace(monotonic=clock, sleep=sleep))
+    let_end(lambda _: False, lambda: ["an operation in C++"])
+    assert clock.now_s == 100.5
+    let_end(lambda _: False)
+    assert clock.now_s == 100.5

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d_in_c
 from torch.distributed import distributed_c10d as c10d
@@ -97,3 +99,90 @@ def test_batched_messages_that_are_none_are_refused_by_torch() -> None:
 def test_a_group_that_torch_makes_after_that_was_undone_is_untimed(world: TimedProcessGroup) -> None:
     _torch_patches.leave_new_groups_untimed()
     assert type(dist.new_group([0])) is dist.ProcessGroup
+
+
+# -- batched messages -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def messages(world: TimedProcessGroup, monkeypatch: pytest.MonkeyPatch) -> tuple[list[dist.P2POp], list[Any]]:
+    """A message that is sent and one that is received, and what is issued of them."""
+    tensor, issued = torch.ones(2), list[Any]()
+    made = [dist.P2POp(op, tensor, group=world, tag=7, group_peer=0) for op in (dist.isend, dist.irecv)]
+    for name, message in zip(("isend", "irecv"), made, strict=True):
+
+        def issue(tensor: object, *, group: object, tag: int, name: str = name, **peer: int) -> None:
+            issued.append((name, tag, peer))
+
+        monkeypatch.setattr(dist, name, issue)
+        message.op = getattr(dist, name)
+
+    @contextmanager
+    def together(group: object, device: torch.device, async_ops: bool) -> Iterator[Any]:
+        issued.append((group, device.type, async_ops))
+        yield SimpleNamespace(works=["one work"])
+
+    monkeypatch.setattr(c10d, "_coalescing_manager", together)
+    monkeypatch.setattr(_torch_patches, "_batch_isend_irecv", lambda messages: "torch's own")
+    return made, issued
+
+
+def test_messages_over_a_timed_group_are_issued_together_each_to_its_peer(
+    world: TimedProcessGroup,
+    messages: tuple[list[dist.P2POp], list[Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    backend = SimpleNamespace(supports_coalescing=True)
+    monkeypatch.setattr(TimedProcessGroup, "_get_backend", lambda self, device: backend)
+    made, issued = messages
+    assert _torch_patches.batch_isend_irecv(made) == ["one work"]
+    assert issued == [(world, "cpu", True), ("isend", 7, {"group_dst": 0}), ("irecv", 7, {"group_src": 0})]
+    backend.supports_coalescing = False
+    assert _torch_patches.batch_isend_irecv(made) == "torch's own"  # type: ignore[comparison-overlap]
+    assert len(issued) == 3
+
+
+def test_messages_over_a_group_that_is_not_timed_are_left_to_torch(
+    world: TimedProcessGroup, messages: tuple[list[dist.P2POp], list[Any]]
+) -> None:
+    made, issued = messages
+    for message in made:
+        message.group = world.untimed
+    assert _torch_patches.batch_isend_irecv(made) == "torch's own"  # type: ignore[comparison-overlap]
+    assert issued == []
+
+
+# -- what torch keeps of groups beside ---------------------------------------------------------------------
+
+
+def test_the_flight_recorder_observes_the_group_that_does_the_work_and_ends_with_the_timed_one(
+    world: TimedProcessGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorders: dict[Any, Any] = {}
+
+    def record(group: Any, *args: object) -> None:
+        recorders[group] = args
+
+    plain = dist.ProcessGroup(0, 1)
+    monkeypatch.setattr(_torch_patches, "_record_flights", record)
+    monkeypatch.setattr(_torch_patches, "_flight_recorders", lambda: recorders)
+    _torch_patches.record_flights(world, "store")
+    _torch_patches.record_flights(plain)
+    assert recorders == {world: ("store",), plain: ()}
+
+
+def test_buffers_of_a_model_are_broadcast_over_the_group_that_is_named_until_that_is_undone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    over: list[Any] = []
+
+    def torchs(group: object, *args: object) -> None:
+        over.append((group, *args))
+
+    monkeypatch.setattr(c10d_in_c, "_broadcast_coalesced", torchs)
+    monkeypatch.setitem(vars(dist), "_broadcast_coalesced", torchs)
+    _torch_patches.broadcast_buffers_over(lambda group: "another")  # type: ignore[arg-type,return-value]
+    vars(dist)["_broadcast_coalesced"]("its own", "tensors")
+    _torch_patches.broadcast_buffers_over(None)
+    assert vars(dist)["_broadcast_coalesced"] is torchs
+    assert over == [("another", "tensors")]
