@@ -11,6 +11,7 @@ from timing_logger.errors import LogPathError
 from timing_logger.files_beside import HOST
 from timing_logger.host_counters import HEADER
 from timing_logger.recording.file_beside import FileBeside
+from timing_logger.run_info import TimingFile
 from timing_logger.sinks.csv import CsvSink
 
 LINE = b"1.000,2.000" + b"," * (HEADER.count(",") - 1) + b"\n"
@@ -83,3 +84,54 @@ def test_where_another_process_has_taken_the_names_it_waits_for_the_timing_file_
     assert file.name == "host-rank0.run2.csv"
     assert {path.name for path in tmp_path.glob("host-*")} - set(names) == {"host-rank0.run2.csv"}
     assert {(tmp_path / name).read_text() for name in names} == {"{}"}
+
+
+def test_a_file_that_is_full_is_followed_by_its_next_part(tmp_path: Path) -> None:
+    timing_file = CsvSink(tmp_path, 0)
+    file = FileBeside(
+        timing_file, HOST, HEADER, started_unix_ns=1, mode=0o600, max_bytes=len(HEADER) + len(LINE)
+    )
+    for _ in range(2):
+        assert file.append(LINE) == []
+    assert [path.name for path in sorted(tmp_path.glob("host-*"))] == [
+        "host-rank0.csv",
+        "host-rank0.part2.csv",
+    ]
+    assert (file.name, file.lines) == ("host-rank0.csv", 2)
+
+
+def test_lines_that_were_written_together_count_each(tmp_path: Path) -> None:
+    _, file = new(tmp_path)
+    assert file.lines == 0
+    file.close()
+    file.append(LINE * 3, 3)
+    file.append(LINE)
+    assert file.lines == 4
+
+
+def test_lines_that_went_with_an_earlier_number_are_counted_no_more(tmp_path: Path) -> None:
+    timing_file, file = new(tmp_path)
+    file.append(LINE * 3, 3)
+    (tmp_path / "host-rank0.csv").unlink()
+    file.append(LINE)
+    assert file.lines == 1
+    for path in tmp_path.iterdir():
+        path.unlink()
+    for name in OTHERS:
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(FileExistsError, match="another process"):
+        file.append(LINE)
+    timing_file.append(b"a row\n", 1)
+    file.append(LINE * 2, 2)
+    assert (file.name, file.lines) == ("host-rank0.run2.csv", 2)
+
+
+def test_the_file_of_an_earlier_number_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, file = new(tmp_path)
+    file.append(LINE)
+    closed: list[str] = []
+    monkeypatch.setattr(file._file, "close", lambda: closed.append("the first"))
+    monkeypatch.setattr(CsvSink, "name", TimingFile(0, 2, 1))
+    file.append(LINE)
+    assert closed == ["the first"]
+    assert file.name == "host-rank0.run2.csv"

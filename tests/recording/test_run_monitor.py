@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,83 @@ def test_a_function_that_raises_gets_each_event_all_the_same(
         hear({"event": {"ranks": [number]}})
     assert heard == [{"ranks": [0]}, {"ranks": [1]}]
     assert caplog.text.count("on_verdict raised") == 2
+
+
+class Process:
+    """A monitor's process that was not started: ``hear`` is what it would call."""
+
+    pid = 77
+
+    def __init__(self, settings: object, hear: Any) -> None:
+        self.hear = hear
+        self.closed: list[float] = []
+
+    def close(self, grace_s: float) -> None:
+        self.closed.append(grace_s)
+
+
+@pytest.fixture
+def process_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[RunMonitor], Process]:
+    monkeypatch.setattr(run_monitor, "MonitorProcess", Process)
+
+    def process_of(monitor: RunMonitor) -> Process:
+        process: Any = monitor._process
+        assert isinstance(process, Process)
+        return process
+
+    return process_of
+
+
+def test_the_function_of_another_rank_than_0_hears_of_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, process_of: Callable[[RunMonitor], Process]
+) -> None:
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    heard: list[Any] = []
+    process_of(started(tmp_path, 4, on_verdict=heard.append)).hear({"event": {"ranks": [0]}})
+    assert heard == []
+    process_of(started(tmp_path, 0, on_verdict=heard.append)).hear({"event": {"ranks": [0]}})
+    assert heard == [{"ranks": [0]}]
+
+
+def test_what_a_monitor_says_and_that_it_ends_is_logged(
+    tmp_path: Path, process_of: Callable[[RunMonitor], Process], caplog: pytest.LogCaptureFixture
+) -> None:
+    hear = process_of(started(tmp_path)).hear
+    hear({})
+    hear({"ended": None})
+    assert caplog.messages == []
+    hear({"said": "another one is at work"})
+    hear({"ended": "signal 9"})
+    assert caplog.messages == [
+        "timing logger: monitor: another one is at work",
+        "timing logger: the monitor has ended (signal 9); the run goes on without",
+    ]
+
+
+def test_the_end_of_a_monitor_that_was_closed_is_nothing_to_log(
+    tmp_path: Path, process_of: Callable[[RunMonitor], Process], caplog: pytest.LogCaptureFixture
+) -> None:
+    monitor = started(tmp_path)
+    process = process_of(monitor)
+    assert monitor.pid == 77
+    monitor.close()
+    process.hear({"ended": "code 0"})
+    assert process.closed == [0.5]
+    assert caplog.messages == []
+
+
+def test_a_monitor_that_cannot_be_started_is_said_to_be_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(settings: object, hear: object) -> None:
+        raise OSError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(run_monitor, "MonitorProcess", refuse)
+    monitor = started(tmp_path)
+    assert monitor.pid is None
+    monitor.close()
+    (message,) = caplog.messages
+    assert message.startswith("timing logger: the monitor of the run cannot be started: [Errno 11]")
 
 
 @pytest.mark.slow("starts a monitor; that the function gets what it tells is quick")

@@ -114,6 +114,34 @@ def test_an_error_of_a_reading_ends_nothing(new: Callable[..., Apart]) -> None:
     assert asked(source) == {"gpu_power_w": 5}
 
 
+def test_why_something_is_missing_depends_on_whether_it_was_asked(new: Callable[..., Apart]) -> None:
+    source = new(lambda: dict)
+    assert source.why == "what states it was not in use, or has not answered"
+    assert asked(source) == {}
+    assert source.why == "what was asked does not state it"
+
+
+def test_the_processor_time_of_each_reading_is_added_up(
+    new: Callable[..., Apart], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spent_ns = 0
+
+    def read() -> Mapping[str, float]:
+        nonlocal spent_ns
+        spent_ns += 300
+        return {}
+
+    monkeypatch.setattr(apart.time, "thread_time_ns", lambda: 1000 + spent_ns)
+    source = new(lambda: read)
+    asked(source)
+    asked(source)
+    source.close()
+    assert source._thread is not None
+    source._thread.join(LIMIT_S)
+    assert not source._thread.is_alive()
+    assert source.cpu_ns == 600
+
+
 HANGING = """
 import sys, threading
 from timing_logger import TimingLogger
