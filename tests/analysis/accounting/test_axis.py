@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from account_rows import row, table
+from account_rows import Row, row, table
 
-from timing_logger.analysis.accounting.axis import _ahead, _by_messages, _medians
+from timing_logger.analysis.accounting.axis import OneAxis, _ahead, _by_messages, _medians
 from timing_logger.analysis.accounting.meetings import joined_rows, met
 from timing_logger.analysis.accounting.part import map_communication
 from timing_logger.analysis.accounting.run import tied_rows
@@ -56,6 +56,12 @@ def test_clocks_are_compared_through_others_and_those_that_nothing_compares_stay
     assert clocks.tolist() == [0, 0, 2, 0, 2, 5, 0]
 
 
+def on_axis(*rows: Row, uncertainty_s: float) -> OneAxis:
+    frame = opened(table(*rows, uncertainty_s=uncertainty_s), COLUMNS_OF["account"])
+    calls, lines = joined_rows([map_communication(frame, processes_of(frame), np.full(len(frame), -1))])
+    return tied_rows(met(calls, lines, None, None)).axis
+
+
 @pytest.mark.parametrize(("uncertainty_ms", "n_early", "is_contradicted"), [
     (1.4, 3, True), (1.6, 3, False), (1.4, 2, False), (math.nan, 0, True),
 ])  # fmt: skip
@@ -68,6 +74,48 @@ def test_a_clock_is_as_it_is_stated_unless_its_rank_mostly_left_before_another_h
         of, at_ms = {"group_size": 2, "seq": seq}, 100.0 * seq
         rows.append(row(0, "ALLREDUCE", at_ms, at_ms + (7.0 if seq < n_early else 12.0), **of))
         rows.append(row(1, "ALLREDUCE", at_ms + 10.0, at_ms + 12.0, **of))
-    frame = opened(table(*rows, uncertainty_s=uncertainty_ms / 1e3), COLUMNS_OF["account"])
-    calls, lines = joined_rows([map_communication(frame, processes_of(frame), np.full(len(frame), -1))])
-    assert tied_rows(met(calls, lines, None, None)).axis.by_rows is is_contradicted
+    assert on_axis(*rows, uncertainty_s=uncertainty_ms / 1e3).by_rows is is_contradicted
+
+
+PAIR = {"group_size": 2}
+
+
+@pytest.mark.parametrize(("came_ms", "is_contradicted"), [(10.0, False), (10.5, True)])
+def test_a_rank_may_leave_at_the_very_instant_in_which_another_comes(
+    came_ms: float, is_contradicted: bool
+) -> None:
+    rows = row(0, "ALLREDUCE", 0.0, 10.0, **PAIR), row(1, "ALLREDUCE", came_ms, 12.0, **PAIR)
+    assert on_axis(*rows, uncertainty_s=0.0).by_rows is is_contradicted
+
+
+def test_calls_that_let_some_go_before_others_come_do_not_speak_for_a_clock() -> None:
+    rows = [row(0, "ALLREDUCE", 0.0, 7.0, **PAIR), row(1, "ALLREDUCE", 10.0, 12.0, **PAIR)]
+    for seq in range(1, 4):
+        rows += [
+            row(rank, "BCAST", 20.0 * seq, 20.0 * seq + 1, peer=0, group_size=2, seq=seq) for rank in (0, 1)
+        ]
+    assert on_axis(*rows, uncertainty_s=0.0).by_rows
+
+
+def test_clocks_that_were_not_measured_are_compared_by_the_ends_of_collectives_in_either_direction() -> None:
+    """The clocks of ranks 1 and 2 are 5 s and 2 s ahead of that of rank 0, which has met rank 2 alone."""
+    ahead_ms = {0: 0.0, 1: 5000.0, 2: 2000.0}
+    calls = [("a", 0, 10.0), ("a", 2, 10.0), ("b", 1, 20.0), ("b", 2, 20.0)]
+    rows = [
+        row(
+            rank, "ALLREDUCE", end_ms + ahead_ms[rank] - 1, end_ms + ahead_ms[rank], group=group, group_size=2
+        )
+        for group, rank, end_ms in calls
+    ]
+    found = on_axis(*rows, uncertainty_s=math.nan)
+    assert found.frame["end_s"].to_list() == pytest.approx([0.01, 0.01, 0.02, 0.02])
+    assert found.frame["start_s"].to_list() == pytest.approx([0.009, 0.009, 0.019, 0.019])
+    assert found.frame["clock_uncertainty_s"].to_list() == [0.0] * 4
+    assert len(set(found.clocks.tolist())) == 1
+
+
+def test_without_collectives_messages_both_ways_compare_the_clocks() -> None:
+    there = [row(0, "SEND", 1.0, 1.1, peer=1, **PAIR), row(1, "RECV", 5001.0, 5001.5, peer=0, **PAIR)]
+    back = [row(1, "SEND", 5002.0, 5002.1, peer=0, **PAIR), row(0, "RECV", 2.0, 2.5, peer=1, **PAIR)]
+    found = on_axis(*there, *back, uncertainty_s=math.nan)
+    assert found.frame["start_s"].to_list() == pytest.approx([0.001, 0.001, 0.002, 0.002])

@@ -33,6 +33,11 @@ def test_the_parts_of_a_rank_are_told_apart_and_sum_to_its_wall_time() -> None:
     assert [one["wall_ms"] for one in (first, second, last)] == [20.0, 15.0, 17.0]
 
 
+def test_what_a_rank_never_did_took_no_time() -> None:
+    (only,) = summarize_account(account(table(row(0, "load", 0, 3)))).round(6).to_dict("records")
+    assert [only[name] for name in PARTS] == [3.0, 0.0, 0.0, 0.0, 0.0]
+
+
 def test_whom_a_rank_waited_for_is_summed_over_operations_the_longest_first() -> None:
     waiting = waiting_by_rank(account(pd.concat([run(), table(*barrier([40, 42, 41], 43, seq=2))])))
     told = waiting.round(6)[["rank", "waited_for", "ms"]].to_numpy().tolist()

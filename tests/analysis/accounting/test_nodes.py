@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from account_rows import Row, barrier, row, table
@@ -83,6 +85,11 @@ def test_of_calls_that_cover_the_same_time_the_one_that_waited_longest_has_it() 
 def test_a_call_that_took_no_time_is_a_node_too() -> None:
     program, _ = played(table(row(0, "BARRIER", 1, 1), row(0, "BARRIER", 2, 3, seq=1)))
     assert program.row[program.kind == WAIT].tolist() == [0, 1]
+
+
+def test_a_call_of_which_no_start_is_known_begins_nothing() -> None:
+    program, _ = played(table(row(0, "BARRIER", math.nan, math.nan), row(0, "BARRIER", 1, 2, seq=1)))
+    assert program.row[program.kind == ISSUE].tolist() == [1]
 
 
 def before_any_wait(line: int, *at_s: float) -> list[float]:

@@ -212,3 +212,21 @@ def test_with_other_times_of_its_meetings_a_run_lasts_longer_and_the_one_before_
     longer = replay.with_times(program.done.took_s + 1.0, program.late_s + 0.25 * (program.kind == WAIT))
     assert longer.ends_s([program.own_s]) == pytest.approx(before_s + 1.25)
     assert replay.ends_s([program.own_s]).tolist() == before_s.tolist()
+
+
+def test_with_other_times_a_run_that_had_to_be_played_as_a_whole_is_played_anew() -> None:
+    rows = [row(rank, "ALLREDUCE", 5.0 * rank, 10.0, group_size=2, seq=0, iteration=0) for rank in range(2)]
+    program = played(table(*rows)).program
+    own_s = program.own_s + 0.5 * (program.kind == WAIT)  # work between coming and waiting
+    replay = Replay(program)
+    before_s = replay.ends_s([own_s])
+    later = replay.with_times(program.done.took_s, program.late_s + 0.25 * (program.kind == WAIT))
+    assert later.ends_s([own_s]) == pytest.approx(before_s + 0.25)
+
+
+def test_a_step_in_which_nothing_is_done_ends_with_the_one_before() -> None:
+    rows = [row(rank, "ALLREDUCE", 5.0 * rank, 10.0, group_size=2, seq=0, iteration=0) for rank in range(2)]
+    program = played(table(*rows)).program
+    ends_s = Replay(program._replace(n_steps=program.n_steps + 2)).ends_s([program.own_s])
+    assert ends_s[-2:].tolist() == [ends_s[-3].tolist()] * 2
+    assert np.isfinite(ends_s).all()

@@ -96,3 +96,37 @@ def test_a_message_that_all_meet_once_on_the_way_keeps_both_sides_in_one_segment
     needs = Lists.by(np.array([2, 4, 6, 7, 9]), np.array([0, 1, 0, 2, 1]), 10)
     found = segments_of(line, np.ones(10, np.bool_), gives, needs, np.full(3, -1))
     assert (found.cuts.tolist(), found.waits.tolist(), found.of_node.tolist()) == ([1], [[4, 9]], [0] * 10)
+
+
+def cut_by_hand(
+    line: list[int], gives: list[tuple[int, int]], needs: list[tuple[int, int]], before: list[int]
+) -> Segments:
+    """Return the segments of nodes that give to these meetings and need those, on no line's own account."""
+    given, needed = (Lists.by(*np.array(of).T, len(line)) for of in (gives, needs))
+    return segments_of(np.array(line), np.ones(len(line), np.bool_), given, needed, np.array(before))
+
+
+def test_a_wait_for_two_meetings_at_once_ends_no_segment() -> None:
+    gives = [(0, 1), (1, 0), (3, 1), (4, 0)]
+    one = cut_by_hand([0] * 3 + [1] * 3, gives, [(2, 0), (5, 0)], [-1, -1])
+    both = cut_by_hand([0] * 3 + [1] * 3, gives, [(2, 0), (2, 1), (5, 0), (5, 1)], [-1, -1])
+    assert (len(one.cuts), len(both.cuts)) == (1, 0)
+
+
+def test_a_wait_after_what_gives_to_two_meetings_ends_no_segment() -> None:
+    needs = [(1, 1), (3, 1)]
+    assert len(cut_by_hand([0, 0, 1, 1], [(0, 1), (2, 1)], needs, [-1, -1]).cuts) == 1
+    assert len(cut_by_hand([0, 0, 1, 1], [(0, 0), (0, 1), (2, 0), (2, 1)], needs, [-1, -1]).cuts) == 0
+
+
+def test_a_meeting_to_which_nobody_comes_joins_no_segments() -> None:
+    gives, needs = [(0, 0), (2, 1), (4, 0), (6, 1)], [(1, 0), (3, 1), (5, 0), (7, 1)]
+    found = cut_by_hand([0] * 4 + [1] * 4, gives, needs, [-1, -1, 1])
+    assert found.cuts.tolist() == [0, 1]
+
+
+def test_what_was_begun_before_all_met_still_comes_after_that_meeting() -> None:
+    """Both lines begin meeting 1 of the group, then 0, wait for 0, and for 1 at last."""
+    gives, needs = [(0, 1), (1, 0), (4, 1), (5, 0)], [(2, 0), (3, 1), (6, 0), (7, 1)]
+    found = cut_by_hand([0] * 4 + [1] * 4, gives, needs, [-1, 0])
+    assert (found.cuts.tolist(), found.before.tolist()) == ([], [-1, 0])

@@ -78,6 +78,12 @@ def test_senders_of_a_pair_are_held_if_more_than_half_of_them_are_seen_to_be(
     assert held(*[1000.0] * 4, released=n_free) == [are_held] * 4
 
 
+def test_a_sender_that_leaves_at_the_instant_in_which_its_receiver_comes_is_held() -> None:
+    frame = opened(table(row(0, "SEND", 0, 5, peer=1), row(1, "RECV", 5, 6, peer=0)), COLUMNS_OF["account"])
+    start_s, end_s = (frame[name].to_numpy() for name in ("start_s", "end_s"))
+    assert senders_are_held(frame, Messages(np.array([0]), np.array([1])), start_s, end_s).tolist() == [True]
+
+
 def test_what_one_message_shows_is_so_for_others_of_its_pair_and_operation() -> None:
     assert held(1000.0, -500.0) == [True, True]
     assert held(1000.0, -500.0, operations=("SEND", "BSEND")) == [True, False]
@@ -114,6 +120,11 @@ def test_who_leaves_at_the_instant_in_which_the_root_comes_was_held_by_it() -> N
     assert (1, 4, False, True) not in ties_beside_messages("GATHER", (20, 31), (10, 19.5), (30, 31))
 
 
+def test_where_half_of_those_who_give_were_held_by_the_root_nobody_is_taken_to_be() -> None:
+    ties = ties_beside_messages("GATHER", (20, 31), (10, 21), (10, 11))
+    assert {meeting for _, meeting, _, _ in ties} == {0}
+
+
 @pytest.mark.parametrize("operation", ["BCAST", "GATHER"])
 @pytest.mark.parametrize("root", [None, 7], ids=["unknown", "without a row"])
 def test_without_a_row_of_its_root_a_rooted_collective_does_not_tell_who_is_needed(
@@ -135,3 +146,13 @@ def test_a_rooted_collective_holds_everybody_if_some_came_50_us_before_the_last_
 def test_who_left_less_than_50_us_before_the_last_came_may_have_been_held_by_it() -> None:
     ties = ties_beside_messages("GATHER", (10, 12), (10, 11.96), (12, 13))
     assert {at for at, _, _, needs in ties if needs} == {0, 1, 2}
+
+
+def test_a_wait_needs_what_its_operation_needs_and_lets_nobody_go() -> None:
+    rows = [row(rank, "IALLREDUCE", rank, 9, group_size=2) for rank in (0, 1)]
+    frame = opened(table(*rows, row(0, "WAIT", 2, 9, group_size=2)), COLUMNS_OF["account"])
+    none = np.zeros(0, np.int64)
+    ties = ties_of(frame, find_instances(frame), Messages(none, none))
+    assert list(zip(*(column.tolist() for column in ties), strict=True)) == [
+        (0, 0, True, True), (1, 0, True, True), (2, 0, False, True)
+    ]  # fmt: skip

@@ -115,6 +115,11 @@ def test_what_is_usual_may_leave_peers_out_of_whom_none_may_be_left() -> None:
     assert found.others_without(np.ones(4, np.bool_)) == pytest.approx(found.others_s)
 
 
+def test_without_some_of_its_peers_a_node_that_has_none_goes_on_from_the_last_that_has() -> None:
+    found = clocks([1.0, 2.0], [4.0], calls=[[0, 1], [0]], kind=WAIT)
+    assert found.others_without(np.array([True, False, False])) == pytest.approx([4, 6, 4])
+
+
 def test_other_clocks_give_other_times_between_nodes_and_stand_still_where_they_would_go_back() -> None:
     found = clocks([1.0, 2.0, 1.0], [4.0, 1.0, 1.0])
     assert found.own_s(found.since_s) == pytest.approx([1, 2, 1, 4, 1, 1])
