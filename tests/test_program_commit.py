@@ -106,3 +106,67 @@ def test_outside_of_a_repository_there_is_none(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "train.py").write_text("")
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "train.py")])
     assert program_commit() == ""
+
+
+# -- repositories made by hand -----------------------------------------------------------------------------
+
+FIRST, SECOND = "a" * 40, "b" * 40
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder, in which the program is, whose repository has the branch main."""
+    git_folder = tmp_path / ".git"
+    (git_folder / "refs" / "heads").mkdir(parents=True)
+    (git_folder / "HEAD").write_text("ref: refs/heads/main\n")
+    (tmp_path / "train.py").write_text("")
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "train.py")])
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("commit", "known"), [(FIRST, True), ("a" * 64, True), ("a" * 39, False), ("A" * 40, False), ("", False)]
+)
+def test_what_a_branch_names_is_a_commit_or_nothing_is_known(made: Path, commit: str, known: bool) -> None:
+    (made / ".git" / "refs" / "heads" / "main").write_text(f"{commit}\n")
+    assert program_commit() == (commit if known else "")
+
+
+def test_another_packed_name_that_ends_alike_is_not_taken_for_the_branch(made: Path) -> None:
+    packed = f"# pack-refs\n{FIRST} remotes/oldrefs/heads/main\n{SECOND} refs/heads/main\n"
+    (made / ".git" / "packed-refs").write_text(packed)
+    assert program_commit() == SECOND
+
+
+def test_a_work_tree_finds_the_branches_that_are_packed_in_its_repository(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (made / ".git" / "packed-refs").write_text(f"{FIRST} refs/heads/other\n")
+    of_tree = made / ".git" / "worktrees" / "tree"
+    of_tree.mkdir(parents=True)
+    (of_tree / "HEAD").write_text("ref: refs/heads/other\n")
+    (of_tree / "commondir").write_text("../..\n")
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / ".git").write_text("gitdir: ../.git/worktrees/tree\n")
+    (tree / "train.py").write_text("")
+    monkeypatch.setattr(sys, "argv", [str(tree / "train.py")])
+    assert program_commit() == FIRST
+
+
+def test_a_branch_whose_name_no_file_can_have_is_not_known(made: Path) -> None:
+    (made / ".git" / "HEAD").write_text("ref: refs/heads/a\0b")
+    assert program_commit() == ""
+
+
+@pytest.mark.parametrize("argv", [None, [], [""], ["/none/here/train.py"]])
+def test_a_program_whose_file_is_not_known_is_in_the_current_folder(
+    made: Path, monkeypatch: pytest.MonkeyPatch, argv: list[str] | None
+) -> None:
+    (made / ".git" / "refs" / "heads" / "main").write_text(FIRST)
+    if argv is None:
+        monkeypatch.delattr(sys, "argv")
+    else:
+        monkeypatch.setattr(sys, "argv", argv)
+    monkeypatch.chdir(made)
+    assert program_commit() == FIRST

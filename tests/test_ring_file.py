@@ -265,3 +265,19 @@ def test_an_open_file_is_read_from_its_begin(tmp_path: Path) -> None:
         assert (ring_header(descriptor).pid, ring_header(descriptor).timing_file) == (13, Path(FILE))
     finally:
         os.close(descriptor)
+
+
+def test_a_name_may_end_where_the_area_of_names_does() -> None:
+    content = bytearray(file(slot(0, 100), head=1))
+    content[HEADER_BYTES + 8 * 3 : HEADER_BYTES + 8 * 4] = struct.pack("=2I", NAMES_BYTES - 3, 3)
+    content[HEADER_BYTES + NAMES_BYTES - 3 : HEADER_BYTES + NAMES_BYTES] = b"end"
+    (found,) = map(Record._make, read(bytes(content)).records)
+    assert found.phase == "end"
+
+
+@pytest.mark.parametrize("other", [{"group": 3}, {"operation": 1}])
+def test_calls_of_another_group_or_operation_that_began_at_the_same_instant_are_two(
+    other: dict[str, int],
+) -> None:
+    ring = read(file(entered=(slot(0, 100), slot(1, 100, **other))))
+    assert starts(ring.open_calls) == [100, 100]

@@ -29,7 +29,9 @@ def test_what_one_look_says_and_the_next_does_not_is_not_told() -> None:
     assert kinds(SLOW, SLOW, HEALTHY, SLOW, HEALTHY, SLOW) == ["", "begins", "", "", "", ""]
 
 
-@pytest.mark.parametrize(("likelihood", "told"), [(0.9, ["", "begins"]), (0.1, ["", ""])])
+@pytest.mark.parametrize(
+    ("likelihood", "told"), [(0.9, ["", "begins"]), (0.5, ["", "begins"]), (0.49, ["", ""])]
+)
 def test_who_was_likely_slow_at_the_look_before_is_told_when_named(
     likelihood: float, told: list[str]
 ) -> None:
@@ -98,3 +100,31 @@ def test_what_is_found_beside_what_another_told_is_told() -> None:
     told = [changes.after(SLOW, 0.0) for _ in range(2)]
     assert told[1] is not None
     assert told[1].kind == "begins"
+
+
+def test_what_begins_again_after_its_end_begins() -> None:
+    found = kinds(SLOW, SLOW, HEALTHY, HEALTHY, SLOW, SLOW)
+    assert found == ["", "begins", "", "ends", "", "begins"]
+
+
+def test_a_change_is_told_with_its_own_time_and_with_that_at_which_the_ranks_were_first_told() -> None:
+    later = Verdict(verdict="rank", ranks=(2,), operation="FORWARD", window="ongoing")
+    other = Verdict(verdict="rank", ranks=(1,), operation="FORWARD", window="ongoing")
+    changes = Changes()
+    looks = (SLOW, SLOW, later, later, other, other, HEALTHY, HEALTHY)
+    told = [changes.after(verdict, float(at)) for at, verdict in enumerate(looks)]
+    times = [(one.kind, one.unix_s, one.began_unix_s) for one in told if one is not None]
+    assert times == [("begins", 1.0, 1.0), ("changes", 3.0, 1.0), ("changes", 5.0, 5.0), ("ends", 7.0, 5.0)]
+
+
+def test_another_owner_of_the_same_operation_is_a_change() -> None:
+    first, second = (
+        Verdict(verdict="rank", ranks=(2,), operation="DATA", owner=owner, window="ongoing")
+        for owner in ("io", "host")
+    )
+    assert kinds(first, first, second, second) == ["", "begins", "", "changes"]
+
+
+def test_another_culprit_of_a_hang_is_a_change_at_once() -> None:
+    other = Verdict(verdict="hang", end=RunEnd(state="hang", culprits=(4,)))
+    assert kinds(HANGS, other) == ["begins", "changes"]

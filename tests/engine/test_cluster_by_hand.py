@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from set_clock import SetClock
 
+from timing_logger.engine import cluster as module
 from timing_logger.engine.cluster import Cluster
 from timing_logger.errors import ClusterError, ConfigurationError
+from timing_logger.progress import begin, heard_by
 
 
 class Client:
@@ -127,3 +129,52 @@ def test_before_the_work_there_need_be_no_worker(clock: SetClock) -> None:
     cluster = Cluster(Client(0), patience_s=20.0)
     clock.now_s = 1000.0
     assert cluster.gathered([Future("a", 7, late=1)]) == [7]
+
+
+class Left(Client):
+    """Has no workers; each time it is asked for them, 15 s are over."""
+
+    def __init__(self, clock: SetClock) -> None:
+        super().__init__(0)
+        self._clock = clock
+
+    def nthreads(self) -> dict[int, int]:
+        self._clock.now_s += 15.0
+        return {}
+
+
+def test_a_result_for_which_no_worker_is_left_is_not_waited_for(clock: SetClock) -> None:
+    with pytest.raises(ClusterError, match="has had no worker for 20 s"):
+        Cluster(Left(clock), patience_s=20.0).gathered([Future("a", 7, late=9)])
+
+
+def test_a_future_for_which_there_is_no_worker_is_not_waited_for(
+    clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_LOOK_S", 0.0)
+    with pytest.raises(ClusterError, match="has had no worker for 20 s"):
+        Cluster(Left(clock), patience_s=20.0).gathered([Behind("a")])
+
+
+def test_each_result_that_has_come_is_a_step() -> None:
+    done: list[int] = []
+
+    class Listener:
+        def begin(self, stage: str, n_steps: int) -> None: ...
+
+        def done(self, n_steps: int) -> None:
+            done.append(n_steps)
+
+    with heard_by(Listener()):
+        begin("reading", 2)
+        Cluster(Client()).gathered([Future("a"), Future("b")])
+    assert done == [1, 2]
+
+
+def test_a_file_is_read_again_though_it_was_read_under_this_name_before() -> None:
+    class Mapping(Client):
+        def map(self, function: Callable[[str], str], items: list[str], *, pure: bool = True) -> list[Any]:
+            assert not pure
+            return [Future(item, function(item)) for item in items]
+
+    assert Cluster(Mapping()).map(str.upper, ("a", "b")) == ["A", "B"]

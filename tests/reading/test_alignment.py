@@ -16,7 +16,7 @@ from timing_files import EPOCH_S, record, write_sidecar, write_timing_file
 
 from timing_logger import read_timings
 from timing_logger.cli import main
-from timing_logger.reading.alignment import alignments
+from timing_logger.reading.alignment import Alignment, alignments, wall_offset_ns
 from timing_logger.record import NS_PER_S, Record
 from timing_logger.report.html import report_html
 from timing_logger.report.question_text import _on_clocks
@@ -65,6 +65,63 @@ def clock(alignment: str, **differing: Any) -> dict[str, Any]:
 def of_rank(df: pd.DataFrame, rank: int, column: str) -> list[float]:
     values: list[float] = df.loc[df["rank"] == rank, column].tolist()
     return values
+
+
+# -- by what sidecars say alone ------------------------------------------------------------------------
+
+
+def aligned(*sidecars: dict[str, Any]) -> list[Alignment]:
+    """Return how files of ranks 0, 1, ... with these sidecars are mapped."""
+    return alignments([(TimingFile(rank), sidecar) for rank, sidecar in enumerate(sidecars)])
+
+
+def test_of_several_anchors_the_latest_tells_the_wall_clock() -> None:
+    anchors = [{"perf_counter_ns": 0, "unix_ns": 5}, {"perf_counter_ns": 1, "unix_ns": 9}]
+    assert wall_offset_ns({"clock_anchors": anchors}) == 8
+    assert wall_offset_ns({"clock_anchors": []}) is wall_offset_ns({}) is None
+
+
+def test_of_two_references_that_as_many_were_measured_against_it_is_that_of_the_lower_rank() -> None:
+    measured = [offset(1.0, 0.5, reference_rank=rank, reference_host=f"node{rank}") for rank in (7, 3)]
+    found = aligned(*({"clock_offsets": [one]} for one in measured))
+    assert [one.reference_rank for one in found] == [None, 3]
+
+
+def test_a_file_with_many_measurements_counts_once_for_whose_axis_it_is() -> None:
+    against_7 = {"reference_rank": 7, "reference_host": "node7"}
+    often = [offset(at_s, 0.5, **against_7) for at_s in (1.0, 2.0, 3.0)]
+    found = aligned(
+        *({"clock_offsets": offsets} for offsets in (often, [offset(1.0, 0.5)], [offset(1.0, 0.5)]))
+    )
+    assert [one.reference_rank for one in found] == [None, 0, 0]
+
+
+def test_the_wall_clock_of_the_reference_is_told_by_any_file_of_its_host() -> None:
+    measured = {**THERE, "clock_offsets": [offset(1.0, 0.5)]}
+    found = aligned(
+        HERE, {**HERE, **booted(100.0)}, measured, {"host": "node3", "boot_id": "b3", **booted(130.0)}
+    )
+    assert (found[3].how, found[3].reference_rank, found[3].course.offset_s.tolist()) == (
+        "unaligned",
+        0,
+        [30.0],
+    )
+
+
+@pytest.mark.parametrize(("first", "second"), [({}, booted(5.0)), (booted(5.0), {})])
+def test_where_one_wall_clock_is_not_known_instants_stay_as_recorded(
+    first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    _, other = aligned({**HERE, **first}, {**THERE, **second})
+    assert (other.how, other.reference_rank, other.course.offset_s.tolist()) == ("unaligned", None, [0.0])
+
+
+def test_of_as_many_measurements_those_are_taken_whose_worst_is_more_exact() -> None:
+    uneven = [offset(1.0, 0.1, 1e-6), offset(2.0, 0.1, 9e-6)]
+    even = [offset(1.0, 0.2, 5e-6), offset(2.0, 0.2, 5e-6)]
+    for order in ((uneven, even), (even, uneven)):
+        found = aligned(HERE, *({**THERE, "clock_offsets": offsets} for offsets in order))
+        assert [one.course.offset_s[0] for one in found[1:]] == [0.2, 0.2]
 
 
 # -- one host --------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from timing_logger.reading import missing_rows
 from timing_logger.reading.missing_rows import write_missing
 from timing_logger.record import HEADER, Record, format_records
 from timing_logger.ring_file import Ring
@@ -113,4 +114,39 @@ def test_a_file_of_another_user_is_neither_read_nor_written(file: Path) -> None:
     file.write_text(HEADER)
     with pytest.raises(OSError, match="belongs to another user"):
         write_missing([file], os.getuid() + 1, left(of_group("g", 1)))
+    assert file.read_text() == HEADER
+
+
+def test_a_torn_line_may_be_all_that_a_file_has(file: Path) -> None:
+    assert completed(rows(2)[:-5], 2, path=file) == (1, rows(2).encode())
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "lines"),
+    [
+        (2, [b"d", b""]),
+        (4, [b"c", b"d", b""]),
+        (6, [b"c", b"d", b"", b"b", b""]),
+        (99, [b"c", b"d", b"", b"a", b"b", b""]),
+    ],
+)
+def test_no_more_is_read_than_may_hold_the_rows_from_the_last_part_on(
+    tmp_path: Path, n_bytes: int, lines: list[bytes]
+) -> None:
+    parts = [tmp_path / "first", tmp_path / "second"]
+    parts[0].write_bytes(b"a\nb\n")
+    parts[1].write_bytes(b"c\nd\n")
+    if n_bytes <= 4:
+        parts[0].unlink()  # it is not looked for
+    assert list(missing_rows._last_lines(parts, os.getuid(), n_bytes)) == lines
+
+
+def test_a_file_that_becomes_another_users_meanwhile_is_not_written(file: Path) -> None:
+    file.write_text(HEADER)
+    for act in (
+        lambda: missing_rows._append(file, os.getuid() + 1, [b"row\n"]),
+        lambda: list(missing_rows._last_lines([file], os.getuid() + 1, 5)),
+    ):
+        with pytest.raises(OSError, match="belongs to another user"):
+            act()
     assert file.read_text() == HEADER

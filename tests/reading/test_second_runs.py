@@ -350,3 +350,31 @@ def test_the_files_in_which_a_number_recurs_are_found(numbers: Sequence[int], re
     frame = parse_timings(content([*of_one, *other])).frame
     found = have_recurring_numbers(frame, RowsOfFiles([len(of_one), len(other)]))
     assert found.tolist() == [recur, False]
+
+
+def test_a_wait_has_the_number_of_its_collective_and_is_none_itself() -> None:
+    frame = parse_timings(content([record(seq=3), record("WAIT", seq=3)])).frame
+    assert have_recurring_numbers(frame, RowsOfFiles([2])).tolist() == [False]
+
+
+def test_a_number_that_recurs_above_a_header_says_nothing_of_what_is_below() -> None:
+    first = [record("ALLREDUCE", 1.0 + i, seq=seq) for i, seq in enumerate((0, 1, 1))]
+    below = [record("ALLREDUCE", 5.0, seq=2)]
+    frame = parse_timings(content([*first, *below])).frame
+    assert second_run(frame, None, [3]) == ""
+
+
+def test_the_first_row_below_a_header_tells_that_it_begins_again() -> None:
+    rows = [record("ALLREDUCE", 1.0 + i, seq=seq) for i, seq in enumerate((0, 1, 1, 2))]
+    frame = parse_timings(content(rows)).frame
+    assert second_run(frame, None, [2]) == "below a second header, after 2 rows, it begins again"
+
+
+@pytest.mark.parametrize("lacking", ["above", "below"])
+def test_iterations_on_one_side_of_a_header_only_tell_nothing(lacking: str) -> None:
+    first, second = ([row._replace(seq=None, iteration=9) for row in rows] for rows in (FIRST, SECOND))
+    if lacking == "above":
+        first = [row._replace(iteration=None) for row in first]
+    else:
+        second = [row._replace(iteration=None) for row in second]
+    assert below_a_header(first, second) == ""
