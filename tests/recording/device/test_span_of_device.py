@@ -10,7 +10,7 @@ from both_cores import BuiltCore
 from scripted_device import ScriptedAccelerator
 
 from timing_logger import TimingLogger
-from timing_logger.record import Record
+from timing_logger.record import NOT_ENTERED, Record
 from timing_logger.sinks.memory import MemorySink
 
 
@@ -54,4 +54,44 @@ def test_a_block_that_is_open_is_told_by_the_clock_that_it_is_timed_with(
         (row,) = (Record._make(raw) for raw in call.open_records("inflight"))
         assert (row.operation, row.end_ns, row.clock, row.status) == ("FORWARD", None, clock, "inflight")
     assert list(logger._open_calls) == []
+    logger.close()
+
+
+def test_a_block_that_is_left_without_being_entered_is_a_row_that_says_so(
+    each_core: BuiltCore, scripted_device: ScriptedAccelerator, logger: TimingLogger, sink: MemorySink
+) -> None:
+    span: Any = logger.record_device_operation("ALLREDUCE")
+    assert math.isnan(span.elapsed_ms)
+    span.__exit__(None, None, None)
+    span.__enter__()
+    span.__exit__(KeyError, None, None)
+    span.__exit__(ValueError, None, None)
+    logger.close()
+    assert {(row.status, row.clock, row.end_ns is None) for row in sink.records} == {
+        (NOT_ENTERED, "host", True),
+        ("error:KeyError", "device", False),
+        ("error:ValueError", "host", True),
+    }
+    assert len(sink.records) == 3
+    assert scripted_device.asks[:2] == ["record", "record"]
+
+
+def test_to_read_how_long_a_block_took_waits_for_its_device(
+    each_core: BuiltCore, scripted_device: ScriptedAccelerator, logger: TimingLogger
+) -> None:
+    scripted_device.busy = True
+    with logger.record_device_operation("ALLREDUCE") as span:
+        pass
+    assert "synchronize" not in "".join(scripted_device.asks)
+    assert span.elapsed_ms == scripted_device.work_ns / 1e6
+    logger.close()
+
+
+def test_how_long_a_block_took_that_was_lost_is_never_known(
+    each_core: BuiltCore, scripted_device: ScriptedAccelerator, logger: TimingLogger
+) -> None:
+    block: Any = logger.record_device_operation("ALLREDUCE")
+    with block:
+        block.interval.lost = True
+    assert math.isnan(block.elapsed_ms)
     logger.close()

@@ -77,6 +77,36 @@ def test_version_1_states_its_time_in_nanoseconds(kernel: KernelFiles) -> None:
     assert read(Quotas(kernel.roots))["usable_cores"] == 0.25
 
 
+def test_of_several_quotas_the_least_counts_and_all_of_their_groups(kernel: KernelFiles) -> None:
+    in_v2(kernel, "/job/rank0")
+    for group, quota, throttled in (
+        ("job", "25000 100000", "nr_throttled 2\nthrottled_usec 300"),
+        ("job/rank0", "33333 100000", "nr_throttled 1"),
+    ):
+        kernel.write(f"sys/fs/cgroup/{group}/cpu.max", quota + "\n")
+        kernel.write(f"sys/fs/cgroup/{group}/cpu.stat", f"usage_usec 3\n{throttled}\nof another kernel 7\n")
+    assert read(Quotas(kernel.roots)) == {"usable_cores": 0.25, "throttled_periods": 3, "throttled_us": 300}
+    kernel.write("sys/fs/cgroup/job/cpu.max", "max 100000\n")
+    assert read(Quotas(kernel.roots)) == {"usable_cores": 0.33, "throttled_periods": 1, "throttled_us": 0}
+
+
+@pytest.mark.parametrize("quota", ["0 100000", "-1 100000", "50000 0", "50000", ""])
+def test_what_is_no_quota_leaves_the_cores_of_the_affinity(kernel: KernelFiles, quota: str) -> None:
+    in_v2(kernel, "/rank0")
+    kernel.write("sys/fs/cgroup/rank0/cpu.max", quota + "\n")
+    kernel.write("sys/fs/cgroup/rank0/cpu.stat", "nr_throttled 0\nthrottled_usec 0\n")
+    quotas = Quotas(kernel.roots)
+    assert read(quotas) == {"usable_cores": CORES, "throttled_periods": 0, "throttled_us": 0}
+    assert quotas.why == ""
+
+
+def test_a_group_that_is_the_mounted_one_has_no_groups_around_it(kernel: KernelFiles) -> None:
+    folder = in_v2(kernel, "/pods/one", shown="/pods/one")
+    assert group_folders(kernel.roots, "") == [folder]
+    in_v2(kernel, "/pods/one-more", shown="/pods/one")
+    assert group_folders(kernel.roots, "") == []
+
+
 def test_without_control_groups_the_cores_are_those_of_the_affinity(kernel: KernelFiles) -> None:
     quotas = Quotas(kernel.roots)
     assert read(quotas) == {"usable_cores": CORES}
