@@ -73,6 +73,15 @@ def test_values_and_bytes_arrive_as_they_are(ranks: GroupRanks) -> None:
     assert ranks.broadcast_bytes(b"abc") == bytes(3)
 
 
+def test_other_ranks_learn_first_how_many_bytes_come(
+    ranks: GroupRanks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_rank_0 = [torch.tensor([3]), torch.tensor(list(b"xyz"), dtype=torch.uint8)]
+    monkeypatch.setattr(ranks, "broadcast", lambda tensor: tensor.copy_(of_rank_0.pop(0)))
+    ranks.rank = 1
+    assert ranks.broadcast_bytes(b"longer, and ignored") == b"xyz"
+
+
 def test_values_of_different_lengths_arrive_from_each_rank(
     ranks: GroupRanks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +165,17 @@ def test_a_group_that_is_freed_is_destroyed_and_may_have_been_before(ranks: Grou
     ranks.free()
     dist.destroy_process_group()
     ranks.free()
+
+
+def test_a_group_that_is_timed_here_is_timed_nowhere_else_and_one_that_times_itself_is_taken(
+    world: dist.ProcessGroup, logger: TimingLogger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[Any] = []
+    monkeypatch.setattr(_group_ranks, "leave_to_its_maker", left.append)
+    timed = _group_ranks._timed(world, logger)
+    assert timed.untimed is world
+    assert _group_ranks._timed(timed, logger) is timed
+    assert left == [world]
 
 
 @pytest.mark.parametrize(("members", "locally"), [([0], True), ([0, 1], False)])

@@ -13,10 +13,11 @@ import torch.distributed as dist  # noqa: E402
 from torch.distributed import distributed_c10d as c10d  # noqa: E402
 
 from allreduce_instrumentation import init_process_group  # noqa: E402
-from allreduce_instrumentation.process_group import TimedProcessGroup  # noqa: E402
+from allreduce_instrumentation.process_group import TimedProcessGroup, initialization  # noqa: E402
 from allreduce_instrumentation.process_group._torch_patches import leave_new_groups_untimed  # noqa: E402
 from allreduce_instrumentation.process_group.initialization import time_all_groups  # noqa: E402
 from timing_logger import TimingLogger  # noqa: E402
+from timing_logger.errors import ConfigurationError  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -73,3 +74,29 @@ def test_only_groups_for_which_there_is_a_logger_that_is_on_are_timed(logger: Ti
     begin(dist.init_process_group)
     groups = [dist.group.WORLD, *(dist.new_group([0]) for _ in range(3))]
     assert [isinstance(group, TimedProcessGroup) for group in groups] == [True, False, False, True]
+
+
+def test_a_logger_of_new_groups_waits_for_their_operations_before_it_is_closed(
+    logger: TimingLogger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[TimingLogger] = []
+    monkeypatch.setattr(initialization, "finish_with", waits.append)
+    begin(timing_logger=logger)
+    assert waits == [logger]
+    dist.destroy_process_group()
+    time_all_groups(lambda group: logger)
+    begin(dist.init_process_group)
+    assert waits == [logger, logger]
+
+
+def test_durations_that_this_torch_cannot_be_told_to_measure_are_refused_with_the_way_out(
+    logger: TimingLogger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(initialization, "CAN_BE_TOLD", False)
+    is_on = [False]
+    monkeypatch.setattr(initialization, "switched_on", lambda: is_on[0])
+    with pytest.raises(ConfigurationError, match=r"needs torch 2\.13 or later.*TORCH_NCCL_ENABLE_TIMING=1"):
+        begin(timing_logger=logger, backend_durations=True)
+    assert not dist.is_initialized()
+    is_on[0] = True
+    assert type(begin(timing_logger=logger, backend_durations=True)) is TimedProcessGroup

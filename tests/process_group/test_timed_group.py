@@ -93,3 +93,28 @@ def test_durations_that_works_tell_are_collected_before_the_logger_is_closed(
     group = TimedProcessGroup.of_new(dist.ProcessGroup(0, 1), logger, {})
     assert group.timing.backend_durations is of_works
     assert told == [logger]
+
+
+def test_a_timed_group_says_by_what_it_is_timed_and_warns_of_an_untried_torch(
+    logger: TimingLogger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(TimingLogger, "note_process_group", lambda self, name: said.append(name))
+    monkeypatch.setattr(_timed_group, "warn_of_an_untried_torch", lambda: said.append("untried"))
+    TimedProcessGroup(dist.ProcessGroup(0, 1), logger, {})
+    assert said == ["untried", _timed_group.CHOSEN.name]
+
+
+@pytest.mark.parametrize("has_hooks", [False, True])
+def test_works_of_a_group_with_hooks_are_waited_for_before_it_is_shut_down(
+    group: TimedProcessGroup, monkeypatch: pytest.MonkeyPatch, has_hooks: bool
+) -> None:
+    events: list[str] = []
+    for name, call in {
+        "_has_hooks": lambda self: has_hooks,
+        "_wait_for_pending_works": lambda self: events.append("waits"),
+        "shutdown": lambda self: events.append("shut down"),
+    }.items():
+        monkeypatch.setattr(dist.ProcessGroup, name, call)
+    group.shutdown()
+    assert events == ["waits"] * has_hooks + ["shut down"]

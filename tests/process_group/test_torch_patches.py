@@ -137,6 +137,9 @@ def test_messages_over_a_timed_group_are_issued_together_each_to_its_peer(
     made, issued = messages
     assert _torch_patches.batch_isend_irecv(made) == ["one work"]
     assert issued == [(world, "cpu", True), ("isend", 7, {"group_dst": 0}), ("irecv", 7, {"group_src": 0})]
+    others: list[Any] = [made[0], "no message"]
+    with pytest.raises(ValueError, match="p2p_op_list"):
+        _torch_patches.batch_isend_irecv(others)
     backend.supports_coalescing = False
     assert _torch_patches.batch_isend_irecv(made) == "torch's own"  # type: ignore[comparison-overlap]
     assert len(issued) == 3
