@@ -110,3 +110,26 @@ def test_what_ran_in_no_row_is_told_with_the_part_of_the_time() -> None:
 def test_names_cannot_break_the_line() -> None:
     (sentence,) = code_of_verdict(named(2), code((2, "DATA", "a\nb", 20)))
     assert "\n" not in sentence
+
+
+def test_three_ranks_are_asked_about_at_most() -> None:
+    assert ranks_to_ask_about(named(4, 3, 2, 1)) == [4, 3, 2]
+    untimed = [
+        part for rank in range(4) for part in ((rank, "not timed", 90.0 - rank), (rank, "own work", 9.0))
+    ]
+    assert list(ranks_out_of_rows(account(*untimed))) == [0, 1, 2]
+
+
+def test_a_function_with_a_tenth_of_the_samples_is_told() -> None:
+    for n_rare, told in ((10, " and 10% are in rare (a/b.py:34)."), (9, "augment (a/b.py:34).")):
+        seen = code((2, "DATA", "augment", 100 - n_rare), (2, "DATA", "rare", n_rare))
+        (sentence,) = code_of_verdict(named(2), seen)
+        assert sentence.endswith(told)
+
+
+def test_of_ranks_that_the_verdict_tells_of_the_part_of_their_time_is_not_told_again() -> None:
+    seen = code((2, "", "load", 20), (3, "", "augment", 20))
+    verdict, of_3 = code_sentences(named(2, operation=UNLOGGED), {2: 0.8, 3: 0.5}, seen)
+    assert verdict.startswith("Of 20 stack samples of rank 2 in no row")
+    assert of_3.startswith("50% of the time of rank 3 is in no row")
+    assert len(code_sentences(named(2), {2: 0.8}, seen)) == 1

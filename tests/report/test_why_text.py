@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from timing_logger.analysis.stragglers.facts import Transfer, UnlikeLinks
+from timing_logger.analysis.stragglers.facts import CallCount, Transfer, UnlikeLinks, UntimedCalls
 from timing_logger.report.why_text import _between, reason
 
 
@@ -30,3 +30,12 @@ def test_two_links_are_two_and_more_are_kinds() -> None:
     assert "which of the two is usual" in reason(two)
     more = UnlikeLinks((of_group("a"), of_group("c")), (of_group("b"),), 3.0, 0.16)
     assert "which of the kinds is usual" in reason(more)
+
+
+@pytest.mark.parametrize(
+    ("n", "told"),
+    [(1, "9 x f0"), (4, "9 x f0, 8 x f1, 7 x f2, 6 x f3"), (5, "9 x f0, 8 x f1, 7 x f2, 6 x f3, ...")],
+)
+def test_four_functions_that_are_not_timed_are_told_and_that_there_are_more(n: int, told: str) -> None:
+    counts = tuple(CallCount(f"f{i}", 9 - i) for i in range(n))
+    assert reason(UntimedCalls(counts)).endswith(f"in calls that are not timed ({told})")
