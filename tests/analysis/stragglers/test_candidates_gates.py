@@ -227,6 +227,12 @@ def test_a_role_of_one_rank_has_no_candidate() -> None:
     assert candidates(case_of(self_ms, roles=["a", "a", "b"])) == []
 
 
+def test_of_two_ranks_the_slower_one_is_a_candidate() -> None:
+    self_ms = np.full((60, 2), 10.0)
+    self_ms[:, 1] = 20.0
+    assert [one.column for one in candidates(case_of(self_ms))] == [1]
+
+
 def test_steps_in_which_hardly_anything_was_done_show_no_rank_to_be_slow() -> None:
     self_ms = np.full((60, 4), 10.0)
     self_ms[:30] = 0.01
@@ -298,6 +304,11 @@ def test_unlogged_time_counts_beyond_that_of_the_peers() -> None:
 
 def test_the_least_unlogged_time_beyond_the_peers_tells_a_pair() -> None:
     times = times_of(np.ones((40, 2)), unlogged_ms=[{("A", "B"): 4.5}, {("A", "B"): 4.0}])
+    assert unlogged_between(times, candidate_of(n_ranks=2)) == ("A", "B")
+
+
+def test_unlogged_time_at_a_place_where_the_peers_have_none_tells_a_pair() -> None:
+    times = times_of(np.ones((40, 2)), unlogged_ms=[{("A", "B"): 0.5}, {}])
     assert unlogged_between(times, candidate_of(n_ranks=2)) == ("A", "B")
 
 

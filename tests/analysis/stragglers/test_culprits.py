@@ -27,25 +27,25 @@ CHEAP = Gate(COST, 0.0, 0.01, False)
 
 
 class Explaining:
-    """Prices by which each rank explains its own share of the lost time, and costs 1000 ms times that."""
+    """Prices by which each rank explains its own share of the lost time, and costs so many ms times that."""
 
     plays_again = True
 
-    def __init__(self, *shares: float) -> None:
-        self._shares = shares
+    def __init__(self, *shares: float, ms: float = 1000.0) -> None:
+        self._shares, self._ms = shares, ms
 
     def explained(self, chosen: Sequence[Candidate], candidates: Sequence[Candidate]) -> float:
         return sum(self._shares[one.column] for one in chosen)
 
     def saved_ms(self, chosen: Sequence[Candidate], candidates: Sequence[Candidate]) -> float:
-        return 1000.0 * self.explained(chosen, candidates)
+        return self._ms * self.explained(chosen, candidates)
 
     def harm_ms(self, ones: Sequence[object]) -> Floats:
         return np.full(len(ones), 500.0)
 
 
-def by(*shares: float) -> Pricing:
-    return Explaining(*shares)  # type: ignore[return-value]
+def by(*shares: float, ms: float = 1000.0) -> Pricing:
+    return Explaining(*shares, ms=ms)  # type: ignore[return-value]
 
 
 def party(column: int, *, at: Ints | None = None, gates: Sequence[Gate] = (DEAR,), ms: float = 1.0) -> Party:
@@ -223,6 +223,11 @@ def test_a_party_that_was_slow_several_times_costs_what_it_did_each_time_and_onc
     assert likelihoods(case(), [parted[0], parted[1], everywhere(1, 1.19)], 1)[0,] == 1.0
 
 
+def test_where_a_party_was_slow_twice_in_a_step_the_dearer_time_counts() -> None:
+    parted = [everywhere(0, 1.5), party(0, at=np.arange(20), ms=1.2), everywhere(1, 1.3)]
+    assert likelihoods(case(), parted, 1) == {(0,): 1.0, (1,): 0.0}
+
+
 def test_costs_beyond_rivals_are_held_against_the_place_to_take_or_keep() -> None:
     cost_ms = np.array([[5.0, 3.0, 1.0], [5.0, 4.0, 2.0]])
     first, second, third = tested._beyond_rivals(cost_ms, 1)
@@ -240,8 +245,8 @@ def slow_run(factor: float = 2.0, columns: Sequence[int] = (1,), n_ranks: int = 
     return case_of(self_ms, wall_ms=800.0)
 
 
-def culprits(of: Case, *shares: float) -> Culprits:
-    return tested.culprits(of, by(*shares))
+def culprits(of: Case, *shares: float, ms: float = 1000.0) -> Culprits:
+    return tested.culprits(of, by(*shares, ms=ms))
 
 
 def test_the_rank_that_explains_the_lost_time_is_named_with_its_cost_and_slow_steps() -> None:
@@ -258,6 +263,17 @@ def test_a_rank_that_explains_less_is_probable_or_not(share: float, is_probable:
     assert (found.named, found.probable is not None) == ([], is_probable)
     assert found.cost_ms == pytest.approx(1000.0 * share if is_probable else 0.0)
     assert (found.last_gate is not None and found.last_gate.value) == share
+
+
+@pytest.mark.parametrize(("cost_ms", "is_enough"), [(8.0, True), (7.9, False)])
+@pytest.mark.parametrize("share", [1.0, 0.75])
+def test_a_rank_that_costs_less_than_a_hundredth_of_the_run_is_neither_named_nor_probable(
+    share: float, cost_ms: float, is_enough: bool
+) -> None:
+    found = culprits(slow_run(), 0.0, share, *[0.0] * 4, ms=cost_ms / share)
+    assert (bool(found.named), found.probable is not None) == (
+        is_enough and share == 1.0, is_enough and share < 1.0
+    )  # fmt: skip
 
 
 def test_nobody_is_a_culprit_of_an_even_run() -> None:

@@ -55,7 +55,7 @@ def test_rows_that_cover_less_than_four_fifths_of_the_time_do_not_make_a_run_hea
 
 @pytest.mark.parametrize(
     ("column", "cost_ms", "is_outdone"),
-    [(0, 20.1, True), (0, 19.9, False), (1, 10.1, True), (1, 9.9, False)],
+    [(0, 20.1, True), (0, 20.0, False), (1, 10.1, True), (1, 10.0, False)],
 )
 def test_unlogged_time_of_the_named_rank_must_cost_twice_as_much_and_of_another_more(
     column: int, cost_ms: float, is_outdone: bool
@@ -87,6 +87,7 @@ def test_it_is_told_by_which_times_ranks_are_compared_and_what_limits_that() -> 
     assert rests_on(3, roles=["a", "a", "b"]) == [of_rows, AloneInRole(("b",))]
     assert rests_on(1) == [of_rows, OneRank()]
     assert rests_on(2) == [of_rows, TwoRanks()]
+    assert rests_on(2, roles=["a", "b"]) == [of_rows, AloneInRole(("a", "b"))]
     assert rests_on(3, has_iterations=False) == [of_rows, StepsCounted()]
 
 

@@ -140,6 +140,14 @@ def test_a_step_that_is_long_for_all_ranks_counts_as_long_as_usual() -> None:
     assert by_steps(self_ms).explained([one], [one, other]) == pytest.approx(0.5)
 
 
+def test_a_step_that_is_short_for_all_ranks_counts_no_longer_than_it_was() -> None:
+    self_ms = twice_as_long(1)
+    self_ms[1] /= 10.0
+    self_ms[3, 2] = 20.0
+    one, other = slow(0, 1), slow(2, 3)
+    assert by_steps(self_ms).explained([one], [one, other]) == pytest.approx(1 / 11)
+
+
 def test_the_price_of_a_rank_in_all_steps_is_how_long_others_waited_for_it() -> None:
     longest_ms = np.array([[1.0, 2.0], [np.nan, 4.0], [5.0, 6.0]])
     found = by_steps(np.ones((3, 2)), longest_ms=longest_ms)

@@ -1,4 +1,4 @@
-"""What becomes of a verdict by hand: where it is not known, where transfers cost more, where the run hangs."""
+"""What becomes of a verdict by hand: where it is not known, transfers cost more, or the run hangs."""
 
 from __future__ import annotations
 

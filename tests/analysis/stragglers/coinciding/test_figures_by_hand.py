@@ -60,6 +60,14 @@ def test_events_are_stated_by_second_and_cover_no_share() -> None:
     assert math.isnan(found.time_share)
 
 
+def test_a_stretch_of_unknown_length_counts_neither_as_slow_nor_as_another() -> None:
+    length_ms = np.array([100.0, NAN, 100.0, NAN, 100.0])
+    delay = Delay((3,), np.full(5, 0.5), np.arange(5) < 3, length_ms)
+    course = Course(np.full(5, 0.5), np.full(5, 0.5))
+    found = cause_from(seen_of(WAIT), 0, delay, course, how="coincides", covered=0.7, chance=0.01)
+    assert (found.slow, found.slow_with, found.other, found.other_with) == (2, 2, 1, 1)
+
+
 def test_slow_stretches_count_in_which_the_counter_shows_half_of_the_delay() -> None:
     found = cause_of(WAIT, [0.3, 0.29, 0.6, 0.15, 0.14], [0.6, 0.6, 0.6, 0.0, 0.0])
     assert (found.slow, found.slow_with) == (3, 2)
