@@ -133,6 +133,14 @@ def test_odd_numbers_are_no_results_of_osu(tmp_path: Path, odd: str) -> None:
     assert [(point.size_bytes, point.time_us) for point in found.points] == [(4, 10.05)]
 
 
+def test_a_result_may_be_shorter_than_a_microsecond(tmp_path: Path) -> None:
+    nccl = f"{NCCL_HEAD}64 16 float sum -1 0.5 1.0 2.0\n"
+    osu = "# OSU MPI Latency Test v7.5\n1 0.25\n"
+    imb = "# Benchmarking Allreduce\n64 10 0.1 0.2 0.125\n"
+    times_us = [[point.time_us for point in read(tmp_path, text).points] for text in (nccl, osu, imb)]
+    assert times_us == [[0.5], [0.25], [0.125]]
+
+
 def test_what_follows_an_operation_of_osu_that_is_not_known_is_no_result(tmp_path: Path) -> None:
     known, unknown = (f"# OSU MPI {name} Latency Test v7.5\n4 10.05\n" for name in ("Allreduce", "Juggle"))
     assert len(read(tmp_path, known + unknown).points) == 1

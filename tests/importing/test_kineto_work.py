@@ -35,7 +35,8 @@ def copies_of(*copies: tuple[str, Args]) -> tuple[list[Record], LeftOut]:
 
 
 @pytest.mark.parametrize(
-    ("n_bytes", "size"), [(0, 0), (4096, 4096), (-1, None), (2**62, None), ("9", None), (True, None)]
+    ("n_bytes", "size"),
+    [(0, 0), (4096, 4096), (-1, None), (2**62 - 1, 2**62 - 1), (2**62, None), ("9", None), (True, None)],
 )
 def test_a_copy_has_its_bytes_if_they_can_be(n_bytes: Any, size: int | None) -> None:
     ((row,), _) = copies_of(("Memcpy HtoD", Args(bytes=n_bytes, device=0, stream=7)))
@@ -144,6 +145,15 @@ def test_what_lies_in_an_annotation_of_the_main_thread_is_told_by_that_but_for_b
         ("COMPUTE", 4, 9.0, 9.5, "MainThread"), ("BACKWARD", 4, 29.0, 29.5, "MainThread"),
         ("COMPUTE", 4, 30.0, 45.5, "MainThread"),
     ]  # fmt: skip
+
+
+def test_work_lies_in_annotations_that_overlap_behind_others_and_not_between_them() -> None:
+    spans = [(10.0, 20.0), (30.0, 40.0), (35.0, 50.0), (50.0, 60.0)]
+    annotations = [Annotation(Span(*span), 8, "LOSS", "") for span in spans]
+    at = (15.0, 25.0, 32.0, 45.0, 55.0, 60.0)
+    calls = thread_of(*((begin, begin + 0.5, WORK) for begin in at))
+    rows = rows_of(annotations=annotations, threads={8: calls})
+    assert [row[2] for row in rows[len(spans) :]] == [25.0, 60.0]
 
 
 def test_other_threads_are_not_the_work_of_the_rank_and_an_empty_one_is_none() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import errno
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,21 @@ def test_rows_are_written_by_their_starts_whatever_order_they_come_in(tmp_path: 
     with new_log_folder(tmp_path / "out", "steps") as folder:
         folder.add(Process(0), rows, [Path("log")], {}, {"end"})
     assert rows_in(tmp_path / "out" / "timing-rank0.csv") == ["A", "B", "C"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_file_of_a_rank_is_closed_once_it_is_written_or_could_not_be(
+    tmp_path: Path, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    folder = LogFolder(tmp_path, "steps", "run")
+    if fails:
+        monkeypatch.setattr(TimingFileOfRank, "append", fail)
+    with pytest.raises(OSError, match="full") if fails else nullcontext():
+        add_row(folder)
+    assert not is_open(tmp_path / "timing-rank0.csv")
 
 
 def test_more_rows_than_are_written_at_a_time_are_all_written(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,6 +86,13 @@ def test_content_comes_in_blocks_once_there_is_enough_for_one(monkeypatch: pytes
     monkeypatch.setattr(unpacking, "_BLOCK_BYTES", 14)
     unpacker = Unpacker(ONE[:4], PATH)
     assert list(unpacker.blocks_of(ONE * 5)) == [b"a line\n" * 2, b"a line\n" * 2, b"a line\n"]
+
+
+def test_what_repeats_far_behind_is_decompressed() -> None:
+    content = random.Random(7).randbytes(30_000) * 2
+    stored = gzip.compress(content)
+    assert len(stored) < len(content) * 2 / 3
+    assert unpacked(Unpacker(stored[:4], PATH), stored) == content
 
 
 def test_memory_that_lacks_is_no_damage() -> None:
