@@ -162,6 +162,13 @@ def test_nothing_is_made_while_nobody_asks_and_who_asks_then_causes_a_look(
     assert state_of(page)["version"] == 2
 
 
+def test_who_asks_causes_one_look_and_no_more() -> None:
+    page = page_over(every_s=0.0)
+    page._asked.set()
+    page.wait()
+    assert not page._asked.is_set()
+
+
 @pytest.mark.usefixtures("without_figures")
 def test_a_change_is_told_when_nobody_asked_as_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
     page = page_over(*[snapshot_of(4, SLOW)] * 3)

@@ -68,6 +68,14 @@ def test_a_rank_that_is_no_longer_among_the_worst_makes_room() -> None:
     assert set(range(200, 212)) <= set(shown(snapshot_of(1000, HEALTHY, **others), worst))
 
 
+@pytest.mark.parametrize(("n_worse", "stays"), [(31, True), (32, False)])
+def test_a_rank_stays_while_it_is_among_twice_as_many_as_are_shown(n_worse: int, stays: bool) -> None:
+    worst = WorstRanks()
+    shown(snapshot_of(1000, HEALTHY, **less_waiting(*range(100, 116))), worst)
+    worse = less_waiting(*range(200, 200 + n_worse), *range(100, 116))
+    assert (100 in shown(snapshot_of(1000, HEALTHY, **worse), worst)) is stays
+
+
 def test_a_named_rank_takes_the_place_of_one_that_was_shown() -> None:
     worst = WorstRanks()
     shown(snapshot_of(1000, HEALTHY, **less_waiting(*range(100, 116))), worst)
