@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timing_logger.analysis.grouping import counted_quantiles, quantiles
+from timing_logger.analysis.grouping import counted_quantiles, first_above, quantiles
 from timing_logger.analysis.intervals import stretches, union_length
 
 counted = st.lists(
@@ -41,3 +42,11 @@ def test_what_follows_one_another_has_the_stretches_that_it_has_beside_what_over
         np.testing.assert_array_equal(short.length_s(of_short, 2), long.length_s(of_long, 3)[:2])
     whole = union_length(starts, ends)
     assert sum(short.length_s(some, 2).sum() for some in short.is_open) == whole
+
+
+@pytest.mark.parametrize("times", [1, 1000], ids=["few are asked for", "many are asked for"])
+def test_the_first_above_a_bound_is_after_all_that_are_equal_to_it(times: int) -> None:
+    begin, values = np.array([0, 3, 3, 5]), np.array([1.0, 2.0, 3.0, 4.0, 4.0])
+    asked = [(0, 0.5, 0), (0, 2.0, 2), (0, 9.0, 3), (1, 1.0, 3), (2, 3.9, 3), (2, 4.0, 5), (0, np.nan, 0)]
+    group, bound, place = (np.array(column * times) for column in map(list, zip(*asked, strict=True)))
+    assert first_above(begin, values, group, bound).tolist() == place.tolist()

@@ -86,6 +86,10 @@ def test_a_step_that_stands_for_several_iterations_has_the_gap_of_one() -> None:
     assert gaps_ms(calls((0, 1), (8.5, 9)), [0, 0], [math.nan, 4])[1] == pytest.approx(1500)
 
 
+def test_where_calls_took_longer_than_an_iteration_does_there_is_no_gap() -> None:
+    assert gaps_ms(calls((0, 1), (1.5, 9)), [0, 0], [math.nan, 4])[1] == 0
+
+
 def test_the_gap_over_a_step_without_communication_is_that_of_an_iteration_on_average() -> None:
     rows = [*calls((0, 1)), *calls((6.5, 7)), StepRow("FORWARD", 2, 3, 1)]
     rows[1] = rows[1]._replace(entry=2)
@@ -172,3 +176,9 @@ def test_where_a_device_has_rows_these_are_the_ones_before_and_after() -> None:
 def test_rows_of_which_an_instant_is_unknown_bound_nothing() -> None:
     rows = [StepRow("DATA", 0, 1), StepRow("GC", 1.5, math.nan), StepRow("FORWARD", 2, 3)]
     assert unlogged(rows) == [{("DATA", "FORWARD"): 1000}]
+
+
+def test_a_row_without_a_length_divides_what_no_row_covers() -> None:
+    rows = [StepRow("DATA", 0, 1, 0), StepRow("MARK", 3, 3, 0), StepRow("FORWARD", 5, 6, 0)]
+    (found,) = unlogged_ms(work_rows(rows), np.ones(3, np.bool_), 1)
+    assert found == pytest.approx({("DATA", "MARK"): 2000, ("MARK", "FORWARD"): 2000})

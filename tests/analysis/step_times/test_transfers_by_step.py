@@ -108,3 +108,15 @@ def test_the_ranks_that_take_part_in_a_link_are_told() -> None:
     none = np.zeros((0, 2))
     found = Transfers(links, none, none.astype(np.int64), none, np.zeros(0, np.int64), np.zeros(0, np.int64))
     assert found.takes_part(3).tolist() == [[True, False, True], [False, True, True]]
+
+
+def test_of_a_collective_that_lacks_a_rank_no_transfer_is_known() -> None:
+    lacking = together(1, [20, 20], 5, group="of three", group_size=3)
+    found = transfers_of(together(0, [10, 12], 3), lacking)
+    assert [link.group for link in found.links] == [transfers_of(together(0, [10, 12], 3)).links[0].group]
+
+
+def test_where_clocks_cannot_be_compared_a_message_took_as_long_as_the_side_that_came_last() -> None:
+    ranks = message(0, 10, 0.5, iteration=0)
+    found = step_times(table(*ranks)).transfers
+    assert found.mean_ms == pytest.approx(np.array([[0.1]]))

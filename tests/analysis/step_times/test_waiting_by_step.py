@@ -48,6 +48,11 @@ def test_where_most_waits_are_short_only_that_much_recurs() -> None:
     assert varying_ms(waits, n_steps=4)[1] == pytest.approx(6.0)
 
 
+def test_a_step_with_less_waiting_than_recurs_makes_up_for_no_other() -> None:
+    waits = [(0, 1, step, ms) for step, ms in enumerate([2.0, 2.0, 2.0, 9.0, 1.0])]
+    assert varying_ms(waits, n_steps=5)[1] == pytest.approx(7.0)
+
+
 def test_what_recurs_is_told_of_each_pair_of_ranks_for_itself() -> None:
     waits = [(by, owner, step, 1.0 + by) for step in range(4) for by, owner in ((0, 1), (2, 1), (0, RANKS))]
     assert varying_ms(waits, n_steps=4) == pytest.approx([0.0] * 4)
@@ -116,3 +121,18 @@ def test_of_operations_in_the_background_the_one_that_waited_longest_is_told() -
         for rank, begin in enumerate(starts)
     ]
     assert waits_of(*rows).pending_ms == pytest.approx(np.array([[3, 1]]))
+
+
+def test_an_operation_in_the_background_waited_no_longer_than_it_took() -> None:
+    of = {"group_size": 2, "iteration": 0}
+    rows = row(0, "IALLREDUCE", 1, 3, **of), row(1, "IALLREDUCE", 5, 6, **of)
+    assert waits_of(*rows, uncertainty_s=0.01).pending_ms == pytest.approx(np.array([[2, 0]]))
+
+
+def test_a_rank_one_of_whose_threads_waits_for_another_is_waited_for_by_no_other_rank() -> None:
+    of = {"group_size": 2, "iteration": 0, "peer": 0}
+    itself = row(0, "RECV", 11, 16, **of), row(0, "SEND", 15, 16, thread="other", **of)
+    found = waits_of(*barrier([1, 1], 3, iteration=0), *itself)
+    assert found.own_ms == pytest.approx(np.array([[4, 0]]))
+    assert found.for_it_ms.tolist() == [[0, 0]]
+    assert (found.varying_ms.tolist(), found.recurring_ms.tolist()) == ([0, 0, 0], [0, 0, 0])
