@@ -245,3 +245,15 @@ def test_only_into_a_file_are_records_written_without_the_interpreter(told: list
     channel.put(records("a")[0])
     assert delivery.catch_up(channel) == (0, 0.0)
     assert len(channel) == 1
+
+
+def test_after_a_first_batch_that_is_larger_than_the_room_none_of_the_next_is_kept(told: list[str]) -> None:
+    sink = FullDiskSink()
+    one = destination(sink, told, most=2)
+    one.queue(records("a", "b", "c"))
+    one.offer()
+    one.queue(records("d", "e"))
+    assert counts(one) == (0, 2, 3)
+    sink.full = False
+    one.offer(again=True)
+    assert layers(sink) == ["a", "b", "c"]

@@ -24,6 +24,7 @@ from timing_logger.run_info import (
     ClockOffset,
     Counters,
     CrashProtection,
+    FilePart,
     HostCountersInfo,
     StackSamplesInfo,
 )
@@ -151,6 +152,17 @@ def test_a_further_part_is_written_at_once(writer: SidecarWriter, file: CsvSink)
     writer.refresh(account())
     assert [part["file"] for part in content(file)["parts"]] == ["timing-rank0.csv", "timing-rank0.part2.csv"]
     assert content(file)["written_bytes"] == file.written_bytes
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_rows_that_are_found_to_be_gone_are_written_at_once(
+    writer: SidecarWriter, file: CsvSink, monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    before = content(file)["updated_unix_ns"]
+    part = FilePart(file.path.name, 1, 99, lost)
+    monkeypatch.setattr(type(file), "parts", [part] * max(1, len(file.parts)))
+    writer.refresh(account())
+    assert (content(file)["updated_unix_ns"] != before) is bool(lost)
 
 
 def test_a_step_of_the_wall_clock_is_in_what_is_written_next(
