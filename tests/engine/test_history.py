@@ -80,3 +80,11 @@ def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
 def test_what_a_killed_process_had_begun_to_write_is_no_run(tmp_path: Path) -> None:
     (tmp_path / ".123.00-1.run.json").write_text("{")
     assert read_history(tmp_path) == ([], [])
+
+
+def test_a_file_that_cannot_be_opened_is_told_beside_those_that_can(tmp_path: Path) -> None:
+    add_to_history(tmp_path, [summary()], 20)
+    (tmp_path / "1.run.json").symlink_to(tmp_path / "gone")
+    history = read_history(tmp_path)
+    assert len(history.runs) == 1
+    assert ["1.run.json" in said for said in history.unusable] == [True]

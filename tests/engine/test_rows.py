@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pandas as pd
 import pytest
 from timing_files import record, write_sidecar, write_timing_file
 
@@ -57,3 +61,47 @@ def test_rows_that_would_not_fit_into_one_table_are_refused_after_the_first_batc
     monkeypatch.setattr(rows, "free_memory_bytes", lambda: 0)
     with pytest.raises(TooLargeError):
         Query(files).in_one_table()
+
+
+def test_the_first_files_tell_how_much_all_of_them_need(
+    files: TimingFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    required: list[int] = []
+    monkeypatch.setattr(rows, "batches_of", lambda files: [[file] for file in files])
+    monkeypatch.setattr(rows, "require_room", lambda needed_bytes, room_bytes: required.append(needed_bytes))
+    table = Query(files).in_one_table()
+    assert len(table) == 6
+    assert len(required) == 3
+    assert min(required) == max(required) > 0
+
+
+def query_of(*iterations: Sequence[int | None], chosen: slice, engine: str = "pandas") -> Any:
+    """Return a query of files that were read, each with rows of these iterations."""
+    tables = [pd.DataFrame({"iteration": pd.array(list(each), "Int64")}) for each in iterations]
+    sources = [SimpleNamespace(parsed=SimpleNamespace(frame=table), engine=engine) for table in tables]
+    aligned: Any = SimpleNamespace(aligned=[(source, None) for source in sources])
+    return Query(aligned, iterations=chosen)
+
+
+@pytest.mark.parametrize(
+    ("iterations", "there_are"),
+    [
+        ([[4, 5], [7]], "there are 4 to 7"), ([[None], [], [6]], "there are 6 to 6"),
+        ([[None], []], "none states an iteration"),
+    ],
+)  # fmt: skip
+def test_the_iterations_that_there_are_are_those_of_all_files_that_state_any(
+    iterations: list[list[int | None]], there_are: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=rf"no row is of 1:2; {there_are}\.$"):
+        query_of(*iterations, chosen=slice(1, 2)).require_iterations()
+
+
+@pytest.mark.parametrize(("engine", "is_kept"), [("pandas", True), ("pyarrow", False)])
+def test_rows_that_were_read_to_look_for_iterations_are_kept_where_this_process_needs_them(
+    engine: str, is_kept: bool
+) -> None:
+    query = query_of([4], [5], [6], chosen=slice(5, None), engine=engine)
+    query.require_iterations()
+    kept = [hasattr(source, "parsed") for source, _ in query.files]
+    assert kept == [is_kept, is_kept, True]  # the last was not looked at

@@ -11,6 +11,7 @@ import pytest
 from timing_logger.engine import run
 from timing_logger.engine.run import Result
 from timing_logger.engine.workers import Processes, Threads
+from timing_logger.progress import heard_by
 
 LEAST_LINE_BYTES, TIMES_THE_TABLE = 80, 3
 
@@ -105,3 +106,36 @@ def test_the_answer_of_a_result_is_that_of_its_only_analysis() -> None:
     assert Result(("all is well",), "pandas").answer == "all is well"
     with pytest.raises(ValueError, match="too many values"):
         _ = Result(("one", "another"), "pandas").answer
+
+
+@pytest.mark.parametrize(
+    ("workers", "cluster", "engine", "n_kept"),
+    [(Threads(2), None, "pyarrow", 1), (Processes(5), None, "pyarrow", 0), (None, "a cluster", "cluster", 0)],
+)
+def test_freed_memory_is_kept_for_threads_and_who_read_is_told(
+    monkeypatch: pytest.MonkeyPatch, workers: Any, cluster: Any, engine: str, n_kept: int
+) -> None:
+    kept: list[int] = []
+    asked: list[Any] = []
+    monkeypatch.setattr(run, "keep_freed_memory", lambda: kept.append(1))
+    monkeypatch.setattr(run, "_most_workers", lambda query: 1)
+    monkeypatch.setattr(run, "_threads_or_processes", lambda most: workers)
+    monkeypatch.setattr(run, "answers_in_batches", lambda analyses, query, by: asked.append(by) or analyses)
+    query: Any = SimpleNamespace(timing_files=SimpleNamespace(engine="pyarrow"))
+    analysis: Any = "analysis"
+    assert run.run(query, analysis, cluster=cluster) == Result(("analysis",), engine, by_file=True)
+    assert (len(kept), asked) == (n_kept, [workers or cluster])
+
+
+def test_reading_is_a_stage_of_as_many_steps_as_there_are_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[tuple[str, int]] = []
+
+    class Listener:
+        def begin(self, stage: str, n_steps: int) -> None:
+            heard.append((stage, n_steps))
+
+        def done(self, n_steps: int) -> None: ...
+
+    with heard_by(Listener()):
+        Reading(monkeypatch, 1e9).read()
+    assert heard == [("reading", 2)]

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from compared_runs import summary, write_runs
 
 from timing_logger import read_timings
 from timing_logger.analysis.comparison.summarize_run import summarize_run
+from timing_logger.engine import run_summaries
 from timing_logger.engine.run_summaries import read_summary, summaries_of, summary_text
 from timing_logger.errors import RunSummaryError
+from timing_logger.reading.runs_in_folders import FoundRun
 
 
 def test_each_run_in_folders_is_summarized_as_its_rows_are(tmp_path: Path) -> None:
@@ -59,3 +62,33 @@ def test_a_summary_that_is_too_large_or_no_file_is_not_read(tmp_path: Path) -> N
     for path in (large, fifo):
         with pytest.raises(RunSummaryError, match="no regular file of at most 1 MiB"):
             read_summary(path)
+
+
+@pytest.mark.parametrize(("room", "is_read"), [(1, True), (0, True), (-1, False)])
+def test_a_summary_may_be_as_large_as_the_largest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, is_read: bool
+) -> None:
+    path = tmp_path / "one.run.json"
+    path.write_text(summary_text(summary()))
+    monkeypatch.setattr(run_summaries, "_MOST_BYTES", path.stat().st_size + room)
+    if is_read:
+        assert read_summary(path) == summary()
+    else:
+        with pytest.raises(RunSummaryError, match="at most 1 MiB"):
+            read_summary(path)
+
+
+@pytest.mark.parametrize(
+    ("about", "n_runs", "said"),
+    [("of two worlds", 1, ["of two worlds"]), ("of two worlds", 2, []), ("", 1, [])],
+)
+def test_which_world_a_run_is_of_is_told_where_it_is_the_only_run(
+    monkeypatch: pytest.MonkeyPatch, about: str, n_runs: int, said: list[str]
+) -> None:
+    answer = SimpleNamespace(answer="the summary")
+    monkeypatch.setattr(run_summaries, "timing_files", lambda *paths, **how: SimpleNamespace(about=about))
+    monkeypatch.setattr(run_summaries, "run", lambda *asked, **how: answer)
+    told: list[str] = []
+    found = run_summaries._summarized(FoundRun(Path("logs"), 1, n_runs), "auto", None, told.append)
+    assert found.summary == "the summary"
+    assert told == said

@@ -258,6 +258,27 @@ def test_where_all_parts_were_removed_rows_go_to_a_new_one_with_the_permissions_
     assert stat.S_IMODE(part.stat().st_mode) == 0o640
 
 
+def test_where_all_parts_were_removed_a_call_that_was_open_goes_to_a_new_one(file: Path, held: Held) -> None:
+    held.hold(1)
+    held.ring = held.ring._replace(records=[], open_calls=held.ring.records)
+    states(file, **GONE, ring_path=str(held.path))
+    file.unlink()
+    assert recovered([file])[0].rows == 1
+    assert [part.name for part in parts_of(file)] == ["timing-rank0.part2.csv"]
+
+
+def test_a_new_part_that_another_user_makes_is_the_owners(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owners: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "fchown", lambda descriptor, uid, gid: owners.append((uid, gid)))
+    states(file)
+    for owner, part in ((os.geteuid(), 2), (os.geteuid() + 1, 3)):
+        made = recovery._next_part(file, {"parts": [{"file": f"timing-rank0.part{part - 1}.csv"}]}, owner)
+        assert made.name == f"timing-rank0.part{part}.csv"
+    assert owners == [(os.geteuid() + 1, -1)]
+
+
 def test_where_all_parts_were_removed_and_the_ring_is_empty_none_is_made(file: Path, held: Held) -> None:
     states(file, **GONE, ring_path=str(held.path))
     file.unlink()
@@ -292,6 +313,21 @@ def test_a_ring_that_its_process_holds_is_left_alone(file: Path, held: Held) -> 
     held.hold(1)
     assert of_file(file, **HERE, ring_path=str(held.path)) == Recovery(file, ended=False)
     assert file.read_text() == HEADER
+
+
+@pytest.mark.parametrize("sidecar", [HERE, ELSEWHERE])
+def test_only_for_a_ring_whose_process_is_gone_others_are_waited_for(
+    ring: Path, monkeypatch: pytest.MonkeyPatch, sidecar: dict[str, Any]
+) -> None:
+    tried: list[int] = []
+    monkeypatch.setattr(recovery, "locked", lambda descriptor: len(tried) == 3)
+    monkeypatch.setattr(time, "sleep", lambda length_s: tried.append(length_s))
+    with ring.open("rb") as opened:
+        until_s = time.monotonic() + 3600
+        assert recovery._waited_for(opened.fileno(), ring, sidecar, until_s) is False
+        assert tried == []
+        assert recovery._waited_for(opened.fileno(), ring, GONE, until_s) is True
+    assert len(tried) == 3
 
 
 @pytest.mark.usefixtures("locked")

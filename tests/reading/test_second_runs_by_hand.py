@@ -55,8 +55,12 @@ def test_of_calls_whose_end_is_not_known_the_start_counts() -> None:
     assert far_away(numbered([0, 2, 63, 65], [0, 1, 0, 1], ends_s=[NAN] * 4)) == AGAIN
 
 
-@pytest.mark.parametrize(("seq", "said"), [([0, 1, 1, 2], AGAIN), ([0, 0, 1, 2], ""), ([0, 1, 2, 3], "")])
-def test_numbers_begin_again_if_the_first_after_the_gap_is_no_new_one(seq: list[int], said: str) -> None:
+@pytest.mark.parametrize(
+    ("seq", "said"), [([0, 1, 1, 2], AGAIN), ([0, 0, 1, 2], ""), ([0, 1, 2, 3], ""), ([0, 5, 1, 2], "")]
+)
+def test_numbers_begin_again_if_the_first_after_the_gap_is_no_new_one_and_some_recur(
+    seq: list[int], said: str
+) -> None:
     assert far_away(numbered([0, 2, 64, 66], seq)) == said
 
 
