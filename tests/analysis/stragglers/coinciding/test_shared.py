@@ -19,6 +19,7 @@ from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.coinciding import shared
 from timing_logger.analysis.stragglers.coinciding.figures import Delay
 from timing_logger.analysis.stragglers.coinciding.shared import (
+    _lateness,
     _most_of_the_time,
     _some,
     _usual,
@@ -287,4 +288,23 @@ def test_a_wait_of_each_second_is_said_of_all_stretches(counters: Any) -> None:
     assert math.isnan(cause.chance)
     assert (cause.slow, cause.slow_with, cause.how) == (N, N, "shared")
     assert (cause.delay_ms, cause.in_slow, cause.covered_share) == pytest.approx((200.0, 400.0, 2.0))
+    assert sought is not None
+
+
+# -- how late each is --------------------------------------------------------------------------------------
+
+
+def test_each_is_late_beyond_the_typical_rank_of_its_role_in_all_steps_that_recorded_ones_stand_for() -> None:
+    self_ms = np.tile([10.0, 10.0, 30.0, 50.0, 50.0, 40.0], (3, 1))
+    what = seen_of([WAIT], np.zeros((1, 3, 3)))
+    for every in (1, 10):
+        case = run(self_ms, roles=["a", "a", "a", "b", "b", "b"], recorded_every=every)
+        late = _lateness(case, what, np.array([0, 2, 5]))
+        assert late == pytest.approx(every * np.tile([0.0, 0.02, -0.01], (3, 1)))
+
+
+def test_without_steps_that_are_usual_nothing_is_slower_than_usual(counters: Any) -> None:
+    counters(seen_of([WAIT], np.full((1, N, RANKS), 0.1)))
+    cause, sought = cause_together(run(np.full((N, RANKS), 10.0)), np.arange(N), HOST)
+    assert cause is None
     assert sought is not None
