@@ -127,7 +127,9 @@ def test_freed_memory_is_kept_for_threads_and_who_read_is_told(
     assert (len(kept), asked) == (n_kept, [workers or cluster])
 
 
-def test_reading_is_a_stage_of_as_many_steps_as_there_are_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_is_a_stage_of_a_step_for_each_batch_and_answering_of_one_for_each_analysis(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     heard: list[tuple[str, int]] = []
 
     class Listener:
@@ -137,5 +139,11 @@ def test_reading_is_a_stage_of_as_many_steps_as_there_are_batches(monkeypatch: p
         def done(self, n_steps: int) -> None: ...
 
     with heard_by(Listener()):
-        Reading(monkeypatch, 1e9).read()
-    assert heard == [("reading", 2)]
+        reading = Reading(monkeypatch, 1e9)
+        reading.read()
+        assert heard == [("reading", 2)]
+        query = query_of([800])
+        query.rows_of = None
+        monkeypatch.setattr(run, "_read", lambda *given: [])
+        assert run.answers_in_batches([], query, reading) == ()
+    assert heard == [("reading", 2), ("answering", 0)]
