@@ -148,7 +148,7 @@ def test_what_lies_in_an_annotation_of_the_main_thread_is_told_by_that_but_for_b
 
 
 def test_work_lies_in_annotations_that_overlap_behind_others_and_not_between_them() -> None:
-    spans = [(10.0, 20.0), (30.0, 40.0), (35.0, 50.0), (50.0, 60.0)]
+    spans = [(10.0, 20.0), (30.0, 50.0), (35.0, 40.0), (50.0, 60.0)]
     annotations = [Annotation(Span(*span), 8, "LOSS", "") for span in spans]
     at = (15.0, 25.0, 32.0, 45.0, 55.0, 60.0)
     calls = thread_of(*((begin, begin + 0.5, WORK) for begin in at))
