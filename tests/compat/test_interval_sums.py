@@ -96,3 +96,26 @@ def test_a_forked_child_waits_for_no_thread_of_its_parent(
         sums.detach()
         assert sums.read() == Sums(1, 5, 0, 0)
     assert clock.sleeps_s == []
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"), [(2, Sums(0, 0, 0, 2)), (3, Sums(0, 0, 1, 2)), (5, Sums(0, 0, 3, 2))]
+)
+def test_of_those_that_wait_for_a_device_the_newest_beyond_so_many_are_counted_as_unresolved(
+    sums: IntervalSums, monkeypatch: pytest.MonkeyPatch, n: int, expected: Sums
+) -> None:
+    monkeypatch.setattr(_interval_sums, "KEPT", 2)
+    monkeypatch.setattr(IntervalSums, "_fold_run", lambda *_: False)  # a device that finishes nothing
+    for number in range(n):
+        sums.add(lasting(number))
+    assert sums.read() == expected
+
+
+def test_behind_those_that_wait_for_a_device_32_more_are_added_before_it_is_asked_again(
+    sums: IntervalSums, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(IntervalSums, "_fold_run", lambda _, ended: bool(asked.append(len(ended))))
+    for number in range(100):
+        sums.add(lasting(number))
+    assert asked == [32, 64, 96]
