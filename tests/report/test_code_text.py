@@ -103,6 +103,8 @@ def test_what_ran_in_no_row_is_told_with_the_part_of_the_time() -> None:
         "61 to 80% of the time of ranks 1 and 2 is in no row: of 200 stack samples there, 86% are in augment "
         "(a/b.py:34) and 14% are in seed (a/b.py:34)."
     ]
+    (sentence,) = code_out_of_rows({1: 1.0, 2: 0.61}, seen)
+    assert sentence.startswith("61 to 100% of the time of ranks 1 and 2 is in no row")
     (sentence,) = code_out_of_rows({1: 0.803}, seen)
     assert sentence.startswith("80% of the time of rank 1 is in no row: of 100 stack samples there, 71%")
 

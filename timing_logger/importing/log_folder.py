@@ -28,7 +28,6 @@ from timing_logger.run_info import (
 from timing_logger.sinks.csv import CsvSink
 
 _ROWS_AT_A_TIME = 2**14
-_NS_PER_S = 10**9
 
 
 class Process(NamedTuple):

@@ -207,6 +207,8 @@ def _from_iso(given: Cell) -> int:
         found = datetime.fromisoformat(str(given.value).strip().replace("Z", "+00:00"))
         aware = found if found.tzinfo else found.replace(tzinfo=timezone.utc)
         since = aware - datetime(1970, 1, 1, tzinfo=timezone.utc)
+        if not 0 <= since.total_seconds() <= _LATEST_S:
+            raise ValueError("no instant that a column holds")
     except (ValueError, OverflowError):
         raise Unusable(f"a value of {given.name!r} that is no instant") from None
     return ((since.days * 86_400 + since.seconds) * 10**6 + since.microseconds) * 1000

@@ -64,8 +64,9 @@ def code_out_of_rows(shares: Mapping[int, float], code: pd.DataFrame) -> Iterato
         code: what ``sampled_code`` returns, of these ranks at least.
     """
     for ranks, its in _alike(shares, "", code):
-        n, parts = int(its["samples"].sum()), sorted({f"{shares[rank]:.0%}" for rank in ranks})
-        part = parts[0] if len(parts) == 1 else f"{parts[0][:-1]} to {parts[-1]}"
+        n, percents = int(its["samples"].sum()), [round(100 * shares[rank]) for rank in ranks]
+        least, most = min(percents), max(percents)
+        part = f"{most}%" if least == most else f"{least} to {most}%"
         whose = f"the time of {named_ranks(ranks)}"
         yield f"{part} of {whose} is in no row: of {count(n, 'stack sample')} there, {_told(its, n)}."
 
