@@ -162,7 +162,10 @@ def test_the_size_of_a_number_tells_the_unit_of_an_instant_and_a_text_is_utc_unl
     assert found_or_why(unix_ns, value) == found_ns
 
 
-@pytest.mark.parametrize("value", [-1, INF, 5 * 10**18, "yesterday", "", None, "2026-02-30", "1969-12-31T23:59:59Z", "2300-01-01", [1]])
+@pytest.mark.parametrize(
+    "value",
+    [-1, INF, 5 * 10**18, "yesterday", "", None, "2026-02-30", "1969-12-31T23:59:59Z", "2300-01-01", [1]],
+)
 def test_what_is_no_instant_is_refused(value: Any) -> None:
     assert found_or_why(unix_ns, value) == "no instant"
 
