@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from contextlib import suppress
 from multiprocessing.context import SpawnProcess
+from typing import Any
 
 import pytest
 
@@ -47,3 +48,22 @@ def test_there_is_a_process_for_each_core_unless_it_is_said_how_many(monkeypatch
 def test_threads_return_what_they_found_in_the_order_of_the_items() -> None:
     with Threads(2).started(3) as threads:
         assert threads.map(lambda item: item * 2, [3, 1, 2]) == [6, 2, 4]
+
+
+def test_workers_that_were_started_are_killed_and_awaited_and_others_left_alone() -> None:
+    done: list[tuple[str, str]] = []
+
+    class Worker:
+        def __init__(self, name: str, pid: int | None) -> None:
+            self.name, self.pid = name, pid
+
+        def kill(self) -> None:
+            done.append(("kill", self.name))
+
+        def join(self, seconds: float) -> None:
+            done.append(("join", self.name))
+
+    context: Any = workers._Context()
+    context._started = [Worker("a", 1), Worker("not started", None), Worker("b", 2)]
+    context.kill()
+    assert done == [("kill", "a"), ("kill", "b"), ("join", "a"), ("join", "b")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partialmethod
@@ -225,3 +226,15 @@ def test_a_server_that_is_closed_has_left_its_port() -> None:
     server.close()
     with socket.create_server(place) as another:
         assert another.getsockname() == place
+
+
+def test_a_server_that_is_closed_has_no_thread_left(server: PageServer) -> None:
+    def threads() -> set[threading.Thread]:
+        return {each for each in threading.enumerate() if each.name == "page-server"}
+
+    before = threads()
+    another = PageServer(0, LOOPBACK, CONTENT.get)
+    (thread,) = threads() - before
+    another.close()
+    thread.join(LIMIT_S)
+    assert not thread.is_alive()

@@ -42,9 +42,14 @@ def of_facts(part: Part, **facts: Any) -> Part:
 
 
 def test_rows_that_were_replaced_are_stated_and_not_held(part: Part) -> None:
-    assert len(part.read().frame) == 3
+    assert part.read().content.replaced == 0
     found = of_facts(part, rows=5, replaced=2).read()
     assert (found.content.n_rows, found.content.replaced) == (3, 2)
+
+
+def test_files_of_before_rows_were_replaced_say_nothing_of_it(part: Part) -> None:
+    before = replace(part, facts={name: fact for name, fact in part.facts.items() if name != "replaced"})
+    assert before.read().content.replaced == 0
 
 
 def test_another_number_of_rows_is_damage(part: Part) -> None:

@@ -166,7 +166,7 @@ class Estimate:
         """Return what share of all work is done, from 0 to 1."""
         if self.stage is None:
             return 0.0
-        done_of_stage = min((self._n_done + self._share_of_step()) / self._n_steps, 1.0)
+        done_of_stage = (self._n_done + self._share_of_step()) / self._n_steps
         whole = sum(self._shares.values())
         return (self._share_before() + self._shares[self.stage] * done_of_stage) / whole
 
