@@ -71,7 +71,7 @@ help:
 	@echo "make test-matrix try other Pythons and libraries, and write docs/data/compatibility.csv (ONLY=\"python3.13 mpich\")"
 	@echo "make coverage   which lines the tests run, by file (half an hour on 2 cores)"
 	@echo "make test-deep  run the slow tests of what differs from a commit  (SINCE=main DEEP_S=600)"
-	@echo "make mutants    break the code in 100 places: which do the tests notice? (two hours; MUTANTS_ARGS='--count 10')"
+	@echo "make mutants    break the code in 100 places: which do the tests notice? (half an hour; MUTANTS_ARGS='--count 10')"
 	@echo "make lint       ruff, codespell and import-linter, in a minute from bare"
 	@echo "make types      mypy --strict over both packages"
 	@echo "make docs       build the documentation, with its reference, into site/"
