@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from timing_logger.analysis import RunEnd
     from timing_logger.cli.monitored import JobMonitor
 
+_STEP_S = 0.2
 _LOOK_S = 5.0
 _LOOKS_OF_ONE_HANG = 3  # in this time each process writes once how it stands
 
@@ -49,7 +51,7 @@ class HangNotice:
     def wait(self, job: subprocess.Popen[bytes]) -> int:
         """Return the job's status when it has ended; until then, say when it hangs."""
         pause_s = self._hang_after_s
-        while not _has_ended(job, pause_s):
+        while not has_ended(job, pause_s):
             pause_s = min(_LOOK_S, self._hang_after_s)
             self._look()
         return job.wait()
@@ -95,8 +97,12 @@ class HangNotice:
         return f"{' '.join(end.sentences[:2])} The job goes on; more: timing-logger hang {folder}"
 
 
-def _has_ended(job: subprocess.Popen[bytes], within_s: float) -> bool:
-    """Wait for the end of a job, and return whether it came in time."""
+def has_ended(job: subprocess.Popen[bytes], within_s: float) -> bool:
+    """Wait for the end of a job, and return whether it came in time.
+
+    A signal that comes just before a system call does not end that, and its handler runs after it: so each
+    call is short.
+    """
     try:
         descriptor = os.pidfd_open(job.pid)
     except (AttributeError, OSError):  # not Linux, or it is older than 5.3
@@ -104,7 +110,11 @@ def _has_ended(job: subprocess.Popen[bytes], within_s: float) -> bool:
             job.wait(within_s)  # looks again and again
         return job.returncode is not None
     try:
-        return bool(select([descriptor], [], [], within_s)[0])
+        until_s = time.monotonic() + within_s
+        while not select([descriptor], [], [], max(0.0, min(_STEP_S, until_s - time.monotonic())))[0]:
+            if time.monotonic() >= until_s:
+                return False
+        return True
     finally:
         os.close(descriptor)
 

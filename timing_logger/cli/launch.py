@@ -17,7 +17,7 @@ from timing_logger.autologging.native_mpi.build import preloadable_library
 from timing_logger.autologging.settings import Settings, hang_after_s
 from timing_logger.cli.commands import report
 from timing_logger.cli.end_of_run import about, files_of_run, said_of_run, timing_files
-from timing_logger.cli.hang_notice import HangNotice
+from timing_logger.cli.hang_notice import HangNotice, has_ended
 from timing_logger.cli.monitored import monitored
 from timing_logger.cli.queries import Answer
 from timing_logger.cli.shown_progress import shown
@@ -27,6 +27,7 @@ from timing_logger.run_identity import VARIABLE, id_of_new_run
 
 SITE = Path(__file__).parents[1] / "autologging" / "site"
 
+_LOOK_S = 60.0
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT)
 
 
@@ -91,7 +92,11 @@ def _timed(command: list[str], arguments: Namespace, log_dir: Path) -> int:
 def _status_of(command: list[str], environment: dict[str, str], notice: HangNotice | None = None) -> int:
     job = _started(command, environment)
     with _signals_go_to(job):
-        return job.wait() if notice is None else notice.wait(job)
+        if notice is not None:
+            return notice.wait(job)
+        while not has_ended(job, _LOOK_S):
+            pass
+        return job.wait()
 
 
 def _report(arguments: Namespace, log_dir: Path, written: list[Path], run_id: str) -> None:
