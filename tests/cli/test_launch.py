@@ -7,8 +7,10 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 from argparse import Namespace
 from pathlib import Path
+from select import select
 from typing import Any
 
 import pytest
@@ -17,7 +19,8 @@ from limits import LIMIT_S, PROCESS_S
 from slow import slow
 from timed_jobs import ENVIRONMENT, PROGRAMS, RUN, timed, timed_warm
 
-from timing_logger.cli import launch, main
+from timing_logger.cli import hang_notice, launch, main
+from timing_logger.cli.hang_notice import has_ended
 from timing_logger.cli.queries import Answer
 from timing_logger.errors import ConfigurationError
 
@@ -83,6 +86,36 @@ while True:
         assert job.stdout.readline() == b"%d\n" % number
     assert job.wait(LIMIT_S) == 7
     job.stdout.close()
+
+
+def test_a_signal_that_does_not_end_the_wait_for_the_job_is_handed_on_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As one that comes just before the wait begins, or to another thread: Python's handler waits for ours."""
+    job = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    assert job.stdin is not None
+    waits = threading.Event()
+
+    def select_seen(*arguments: Any) -> Any:
+        waits.set()
+        return select(*arguments)
+
+    def send() -> None:
+        waits.wait()
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+
+    monkeypatch.setattr(hang_notice, "select", select_seen)
+    before = signal.signal(signal.SIGUSR1, lambda *_: job.kill())
+    sender = threading.Thread(target=send)
+    try:
+        sender.start()
+        assert has_ended(job, LIMIT_S)
+    finally:
+        sender.join()
+        signal.signal(signal.SIGUSR1, before)
+        job.kill()
+        job.stdin.close()
+        job.wait()
 
 
 def refused(capfd: pytest.CaptureFixture[str], folder: Path, *command: str) -> str:
