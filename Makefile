@@ -64,7 +64,7 @@ help:
 	@echo "make demo-ddp   train with DDP over torch.distributed on 4 ranks, healthy and with one slow rank"
 	@echo "make demo-live  train with DDP for a minute; a rank turns slow half-way, and that is told meanwhile"
 	@echo "make compare    the same training with dense and sparse all-reduces: accuracy, bytes and times"
-	@echo "make test       run the tests            (one of them: make test PYTEST_ARGS=tests/test_record.py)"
+	@echo "make test       run the tests            (one of them: make test PYTEST_ARGS=tests/schema/test_record.py)"
 	@echo "make test-all   run the slow tests, too  (before a release, and where a change concerns them)"
 	@echo "make test-random run the random tests on new examples (RANDOM_ROUNDS=20 times)"
 	@echo "make test-gpu   run the tests that need a GPU, and write docs/validation-gpu.md"

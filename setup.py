@@ -1,6 +1,6 @@
 """The metadata stands in pyproject.toml; here is what is built: the native core, where there is a compiler.
 
-Its columns are made here, from those of ``timing_logger/record.py``.
+Its columns are made here, from those of ``timing_logger/schema/record.py``.
 
 And what is installed beside the package: the file by which Python processes of a timed job start the timing.
 """
@@ -63,8 +63,8 @@ def write_made() -> None:
     """
     package = sys.modules["timing_logger"] = ModuleType("timing_logger")  # without what importing it loads
     package.__path__ = ["timing_logger"]
-    from timing_logger import built_from
-    from timing_logger.columns_in_c import CYTHON_FILE, HEADER_FILE, columns_cython, columns_header
+    from timing_logger.process import built_from
+    from timing_logger.schema.columns_in_c import CYTHON_FILE, HEADER_FILE, columns_cython, columns_header
 
     for name, text in (
         (HEADER_FILE, columns_header()),

@@ -10,18 +10,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from allreduce_instrumentation.allreducers import (
+    from allreduce_instrumentation.clock_sync import synchronise_clocks
+    from allreduce_instrumentation.compressors import FP16, NoCompression, TopK
+    from allreduce_instrumentation.copies import copy_to_device, copy_to_host
+    from allreduce_instrumentation.mpi import TimedIntercomm, TimedIntracomm
+    from allreduce_instrumentation.sparse import (
+        DistributedOptimizer,
         dense_allreduce,
         gtopk_sparse_allreduce,
         oktopk_sparse_allreduce,
         topk_sparse_allreduce,
     )
-    from allreduce_instrumentation.clock_sync import synchronise_clocks
-    from allreduce_instrumentation.compressors import FP16, NoCompression, TopK
-    from allreduce_instrumentation.copies import copy_to_device, copy_to_host
-    from allreduce_instrumentation.mpi import TimedIntercomm, TimedIntracomm
-    from allreduce_instrumentation.optimizer import DistributedOptimizer
-    from allreduce_instrumentation.process_group import init_process_group, instrument, uninstrument
+    from allreduce_instrumentation.torch_distributed import init_process_group, instrument, uninstrument
 
 __all__ = [
     "FP16",
@@ -43,18 +43,18 @@ __all__ = [
 ]
 
 _NAMES_OF = {
-    "allreducers": [
+    "clock_sync": ["synchronise_clocks"],
+    "compressors": ["FP16", "NoCompression", "TopK"],
+    "copies": ["copy_to_device", "copy_to_host"],
+    "mpi": ["TimedIntercomm", "TimedIntracomm"],
+    "sparse": [
+        "DistributedOptimizer",
         "dense_allreduce",
         "gtopk_sparse_allreduce",
         "oktopk_sparse_allreduce",
         "topk_sparse_allreduce",
     ],
-    "clock_sync": ["synchronise_clocks"],
-    "compressors": ["FP16", "NoCompression", "TopK"],
-    "copies": ["copy_to_device", "copy_to_host"],
-    "mpi": ["TimedIntercomm", "TimedIntracomm"],
-    "optimizer": ["DistributedOptimizer"],
-    "process_group": ["init_process_group", "instrument", "uninstrument"],
+    "torch_distributed": ["init_process_group", "instrument", "uninstrument"],
 }
 _HOME = {name: module for module, names in _NAMES_OF.items() for name in names}
 

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import timing_logger
 from timing_logger import TimingLogger
-from timing_logger.files_beside import HOST, STACKS, FilesBeside
-from timing_logger.run_info import read_sidecar
+from timing_logger.process.sidecar_files import read_sidecar
+from timing_logger.schema.timing_files import HOST, STACKS, FilesBeside
 
 NS_PER_S, NS_PER_MS = 1e9, 1e6
 SHORT_S = 3.0

@@ -33,7 +33,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 import allreduce_instrumentation
-from allreduce_instrumentation.process_group.in_cpp.which_group import CHOSEN
+from allreduce_instrumentation.torch_distributed.which_group import CHOSEN
 from timing_logger import TimingLogger
 
 RANKS, LAYERS, WIDTH, BATCH = 2, 12, 64, 32

@@ -16,17 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from timing_logger.record import COLUMNS, HEADER
-from timing_logger.run_info import (
-    ClockAnchor,
-    ClockOffset,
-    Counters,
-    FilePart,
-    GroupProgress,
-    RunInfo,
-    TimingFile,
-    sidecar_path,
-)
+from timing_logger.schema.record import COLUMNS, HEADER
+from timing_logger.schema.sidecar import ClockAnchor, ClockOffset, Counters, FilePart, GroupProgress, RunInfo
+from timing_logger.schema.timing_files import TimingFile, sidecar_path
 
 ROWS_PER_STEP = 5
 SLOW_RANK = 77

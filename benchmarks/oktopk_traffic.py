@@ -22,10 +22,10 @@ from mpi4py import MPI
 from torch import Tensor
 
 from allreduce_instrumentation import TimedIntracomm
-from allreduce_instrumentation.allreducers import oktopk_sparse_allreduce, topk_sparse_allreduce
 from allreduce_instrumentation.compressors import TopK
+from allreduce_instrumentation.sparse import oktopk_sparse_allreduce, topk_sparse_allreduce
 from timing_logger import TimingLogger
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 from timing_logger.sinks.memory import MemorySink
 
 LENGTH = 500_000

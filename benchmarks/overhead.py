@@ -33,9 +33,9 @@ import timing_logger
 from timing_logger import TimingLogger
 from timing_logger.compat import RegionTimers
 from timing_logger.compat.cuda_timers import CUDATimerCollection
-from timing_logger.record import HOST_CLOCK, OK
 from timing_logger.recording.cores.channel import MOST_AT_ONCE
 from timing_logger.recording.cores.chosen import new_channel
+from timing_logger.schema.record import HOST_CLOCK, OK
 from timing_logger.sinks.csv import CsvSink
 
 ROUNDS = 200

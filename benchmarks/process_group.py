@@ -37,8 +37,8 @@ import torch.testing._internal.distributed.fake_pg  # registers the backend
 from _paired import METHOD, Estimate, estimate, shuffled
 
 import allreduce_instrumentation
-from allreduce_instrumentation.process_group import TimedProcessGroup
-from allreduce_instrumentation.process_group.in_cpp.which_group import CHOSEN
+from allreduce_instrumentation.torch_distributed import TimedProcessGroup
+from allreduce_instrumentation.torch_distributed.which_group import CHOSEN
 from timing_logger import TimingLogger
 
 CALLS = 50

@@ -35,7 +35,7 @@ from verdict_accuracy.simulation import STEPS, Scenario, simulate
 from verdict_accuracy.targets import standings
 
 from timing_logger.analysis import stragglers
-from timing_logger.report.verdict_wording import verdict_sentence
+from timing_logger.words.verdict import verdict_sentence
 
 WIDTH = 72
 

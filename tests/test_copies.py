@@ -14,14 +14,14 @@ from scripted_device import ScriptedAccelerator
 from torch import Tensor
 
 from allreduce_instrumentation import copies
-from allreduce_instrumentation.allreducers import _timed_compressor
 from allreduce_instrumentation.compressors import FP16, NoCompression, TopK
 from allreduce_instrumentation.copies import copy_to_device, copy_to_host
+from allreduce_instrumentation.sparse import _timed_compressor
 from timing_logger import TimingLogger
 from timing_logger.errors import ConfigurationError
-from timing_logger.record import Record
 from timing_logger.recording.device import accelerator
 from timing_logger.recording.device.host_or_device import timed_block
+from timing_logger.schema.record import Record
 from timing_logger.sinks.memory import MemorySink
 
 

@@ -11,15 +11,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from timing_logger import errors
-from timing_logger.monitor import Monitor
+from timing_logger.process.monitor import Monitor
+from timing_logger.process.which_core import NAME as recording_core
+from timing_logger.process.which_core import NOTE as recording_core_note
 from timing_logger.recording.global_logger import (
     get_timing_logger,
     init_timing_logger,
     shutdown_timing_logger,
 )
 from timing_logger.recording.logger import TimingLogger
-from timing_logger.which_core import NAME as recording_core
-from timing_logger.which_core import NOTE as recording_core_note
 
 if TYPE_CHECKING:
     from timing_logger.autologging.start import autolog

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from timing_logger.monitoring.series import OF_JOB, OF_RANK, Series
+from timing_logger.live.series import OF_JOB, OF_RANK, Series
 
 PAGE = Path(__file__).parent.parent / "docs" / "dashboards.md"
 MADE = re.compile(r"(?<=<!-- made: series -->\n).*?(?=<!-- end -->)", re.DOTALL)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing, suppress
 from typing import TypedDict
 
-from timing_logger.run_info import boot_id
+from timing_logger.process.this_process import boot_id
 
 _POLLS = 1_000
 """How often a socket is polled before the thread sleeps: about a millisecond, longer than a message takes."""

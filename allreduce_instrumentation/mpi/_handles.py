@@ -6,15 +6,27 @@ import functools
 from collections.abc import Callable
 from functools import partial
 from inspect import signature
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
+
+from mpi4py import MPI
 
 from allreduce_instrumentation.mpi._calls import MpiMethod, Parameters, with_status
 from allreduce_instrumentation.mpi._comm_identity import HandleIdentity
-from allreduce_instrumentation.mpi._operations import Arguments, Size
+from allreduce_instrumentation.mpi._operations import (
+    COLLECTIVES_OF_FILES,
+    MAKE_WINDOWS,
+    ON_SOME_OF_A_WINDOW,
+    READS_OF_FILES,
+    UNTIMED_OF_FILES,
+    UNTIMED_OF_WINDOWS,
+    Arguments,
+    Size,
+)
 from allreduce_instrumentation.mpi._pending import Timing, as_rank, bytes_of, failure
+from allreduce_instrumentation.mpi._stand_ins import StandIn
 from allreduce_instrumentation.mpi._timed_methods import counted
-from timing_logger.record import OK
 from timing_logger.recording.cores.protocols import NeverWaitedFor
+from timing_logger.schema.record import OK
 
 _Class = TypeVar("_Class", bound=type)
 
@@ -181,3 +193,85 @@ def counting(method: MpiMethod, name: str, is_over: Callable[[Any], Any] = lambd
         return result
 
     return timed
+
+
+# -- files that the ranks of a timed communicator opened, whose collective calls are timed ---------------
+
+
+_File: TypeAlias = MPI.File
+
+
+class TimedFile(_File):
+    """An ``MPI.File`` whose collective calls time themselves, as those of a :class:`TimedIntracomm` do.
+
+    The group in its rows is named after the ranks that opened the file: ``ranks 0-3 file``.
+    """
+
+    Close = ending(_File.Close, "FILE_CLOSE")
+
+    def free(self) -> None:
+        """Call Close if not null."""
+        if self:
+            self.Close()
+
+
+for _name, _size in COLLECTIVES_OF_FILES.items():
+    setattr(TimedFile, _name, on_all(getattr(_File, _name), f"FILE_{_name.upper()}", _size))
+for _name in READS_OF_FILES:
+    setattr(TimedFile, _name, reading(getattr(_File, _name), f"FILE_{_name.upper()}"))
+for _name in UNTIMED_OF_FILES:
+    setattr(TimedFile, _name, counting(getattr(_File, _name), f"File_{_name.lower()}"))
+
+
+class _FileMakers:
+    __slots__ = ()
+    Open = making(_File, lambda: TimedFile, "Open", "FILE_OPEN", "file")
+
+
+STAND_IN_OF_FILES = StandIn.of(_File, _FileMakers, timed=TimedFile)
+"""What takes the place of ``MPI.File``."""
+
+
+# -- windows of timed communicators, for one-sided communication, whose synchronisation is timed ---------
+
+
+_Win: TypeAlias = MPI.Win
+
+
+def _fence(given: tuple[Any, ...]) -> str:
+    """Return the operation of a fence: one that ends no epoch need not wait for anybody."""
+    try:
+        return "WIN_FENCE_NOPRECEDE" if given[0] & MPI.MODE_NOPRECEDE else "WIN_FENCE"
+    except TypeError:
+        return "WIN_FENCE"
+
+
+class TimedWin(_Win):
+    """An ``MPI.Win`` whose synchronisation times itself, as a :class:`TimedIntracomm` does.
+
+    The group in its rows is named after the ranks of the window: ``ranks 0-3 window``.
+    """
+
+    Fence = on_all(_Win.Fence, _fence)
+    Free = ending(_Win.Free, "WIN_FREE")
+
+    def free(self) -> None:
+        """Call Free if not null."""
+        if self:
+            self.Free()
+
+
+for _name in ON_SOME_OF_A_WINDOW:
+    setattr(TimedWin, _name, on_some(getattr(_Win, _name), f"WIN_{_name.upper()}"))
+for _name in UNTIMED_OF_WINDOWS:
+    setattr(TimedWin, _name, counting(getattr(_Win, _name), _name))
+TimedWin.Test = counting(_Win.Test, "Win_test", bool)  # type: ignore[method-assign]
+
+_WINDOW_MAKERS = {
+    name: making(_Win, lambda: TimedWin, name, operation, "window")
+    for name, operation in MAKE_WINDOWS.items()
+}
+STAND_IN_OF_WINDOWS = StandIn.of(
+    _Win, type("Makers", (), {"__slots__": (), **_WINDOW_MAKERS}), timed=TimedWin
+)
+"""What takes the place of ``MPI.Win``."""

@@ -12,9 +12,9 @@ from allreduce_instrumentation.mpi._calls import Collective, Message, MpiMethod
 from allreduce_instrumentation.mpi._operations import Arguments
 from allreduce_instrumentation.mpi._pending import TimedComm, Timing, failure
 from allreduce_instrumentation.mpi._requests import TimedPrequest, TimedRequest
-from timing_logger.record import UNRESOLVED
 from timing_logger.recording.cores.chosen import issued_method
 from timing_logger.recording.cores.issued_calls import CommonCalls
+from timing_logger.schema.record import UNRESOLVED
 
 _Request: TypeAlias = MPI.Request  # mpi4py's own: the name will refer to a stand-in
 

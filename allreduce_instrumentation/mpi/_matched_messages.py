@@ -12,7 +12,7 @@ from mpi4py import MPI
 from allreduce_instrumentation.mpi._calls import MpiMethod, Parameters, operation_name, with_status
 from allreduce_instrumentation.mpi._pending import TimedComm, Timing, bytes_of, failure, sender_of
 from allreduce_instrumentation.mpi._requests import TimedRequest
-from timing_logger.record import OK
+from timing_logger.schema.record import OK
 
 if TYPE_CHECKING:
     from mpi4py.typing import BufSpec

@@ -9,10 +9,10 @@ from typing import Protocol, SupportsIndex, TypeAlias
 from mpi4py import MPI
 
 from allreduce_instrumentation.mpi._comm_identity import CommIdentity
-from timing_logger.record import OK
 from timing_logger.recording.cores.chosen import BackgroundSpan, LearnSize, Span, TimedGroup, Unrecorded
 from timing_logger.recording.global_logger import get_timing_logger
 from timing_logger.recording.logger import TimingLogger
+from timing_logger.schema.record import OK
 
 CANCELLED = "error:Cancelled"
 

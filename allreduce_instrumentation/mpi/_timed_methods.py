@@ -19,9 +19,9 @@ from allreduce_instrumentation.mpi._matched_messages import probe
 from allreduce_instrumentation.mpi._operations import Arguments, Size, nonblocking, persistent
 from allreduce_instrumentation.mpi._pending import TimedComm, Timing, as_rank, bytes_of, failure, sender_of
 from allreduce_instrumentation.mpi._requests import TimedRequest
-from timing_logger.record import OK
 from timing_logger.recording.cores.chosen import Span
 from timing_logger.recording.cores.protocols import NeverWaitedFor
+from timing_logger.schema.record import OK
 
 _Class = TypeVar("_Class", bound=type)
 _Call = TypeVar("_Call", Collective, Message)

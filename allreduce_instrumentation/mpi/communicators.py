@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 from mpi4py import MPI
 
 from allreduce_instrumentation.mpi._comm_identity import CommIdentity
-from allreduce_instrumentation.mpi._files import STAND_IN as OF_FILES
+from allreduce_instrumentation.mpi._handles import STAND_IN_OF_FILES, STAND_IN_OF_WINDOWS
 from allreduce_instrumentation.mpi._pending import Timing
 from allreduce_instrumentation.mpi._requests import STAND_INS
 from allreduce_instrumentation.mpi._stand_ins import put_in_place
 from allreduce_instrumentation.mpi._timed_methods import timed_methods_of_subclass, with_timed_methods_of
-from allreduce_instrumentation.mpi._windows import STAND_IN as OF_WINDOWS
 from timing_logger.recording.logger import TimingLogger
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ class _TimedComm:
         timing_logger: TimingLogger | None = None,
         group: str | None = None,
     ) -> Self:
-        for stand_in in (*STAND_INS, OF_WINDOWS, OF_FILES):
+        for stand_in in (*STAND_INS, STAND_IN_OF_WINDOWS, STAND_IN_OF_FILES):
             put_in_place(stand_in)
         kind: Any = _timed_subclass(cls, type(comm)) if cls in _TIMED.values() and comm is not None else cls
         maker = kind

@@ -18,14 +18,14 @@ from live_runs.growing_files import BEGAN_UNIX_S, GrowingFile, begin_file
 from live_runs.hosts import RANKS_PER_HOST
 from live_runs.watching import LOOKS_EVERY_S
 from timing_logger.engine.changes import Change, Changes
-from timing_logger.engine.live.collector import Collector
-from timing_logger.engine.live.packed import packed_within, unpacked
-from timing_logger.engine.live.snapshot import snapshot_of
-from timing_logger.engine.live.watcher import WINDOW_S
-from timing_logger.engine.live.window import Window
-from timing_logger.monitoring.looking import MOST_BYTES_PER_S
-from timing_logger.report.change_text import what_is_found
-from timing_logger.run_info import ClockOffset
+from timing_logger.live.change_text import what_is_found
+from timing_logger.live.collector import Collector
+from timing_logger.live.looking import MOST_BYTES_PER_S
+from timing_logger.live.packed import packed_within, unpacked
+from timing_logger.live.snapshot import snapshot_of
+from timing_logger.live.watcher import WINDOW_S
+from timing_logger.live.window import Window
+from timing_logger.schema.sidecar import ClockOffset
 
 RUN_S = 100.0
 LEAST_S, LEAST_STEPS = 20.0, 20

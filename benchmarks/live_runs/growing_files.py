@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from timing_logger.record import HEADER, NS_PER_S, Record, format_records
-from timing_logger.run_info import TimingFile, sidecar_path
+from timing_logger.schema.record import HEADER, NS_PER_S, Record, format_records
+from timing_logger.schema.timing_files import TimingFile, sidecar_path
 
 BEGAN_UNIX_S = 1_770_388_245
 FLUSHED_EVERY_S = 1.0

@@ -12,18 +12,12 @@ import numpy.typing as npt
 
 from live_runs.job import OPERATIONS, Played, intervals
 from timing_logger.analysis.hangs.last_rows import last_rows
-from timing_logger.engine.live.digest import Digest, Process
-from timing_logger.engine.live.packed import packed_within, unpacked
-from timing_logger.engine.live.row_arrays import NUMBERS, TEXTS, WHOLE, RowArrays, Texts
-from timing_logger.engine.live.sampled_steps import most_rows, of_fewer_rows
-from timing_logger.monitoring.looking import MOST_BYTES_PER_S
-from timing_logger.run_info import (
-    ClockAnchor,
-    ClockOffset,
-    Counters,
-    GroupProgress,
-    RunInfo,
-)
+from timing_logger.live.digest import Digest, Process
+from timing_logger.live.looking import MOST_BYTES_PER_S
+from timing_logger.live.packed import packed_within, unpacked
+from timing_logger.live.row_arrays import NUMBERS, TEXTS, WHOLE, RowArrays, Texts
+from timing_logger.live.sampled_steps import most_rows, of_fewer_rows
+from timing_logger.schema.sidecar import ClockAnchor, ClockOffset, Counters, GroupProgress, RunInfo
 
 RANKS_PER_HOST = 8
 FLUSHED_EVERY_S = 1.0

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from timing_logger.engine.live.packed import unpacked
-from timing_logger.engine.live.snapshot import snapshot_of
-from timing_logger.engine.live.watcher import WINDOW_S
-from timing_logger.engine.live.window import Window
-from timing_logger.monitoring.process import COLLECT_AFTER
+from timing_logger.live.monitor_loop import COLLECT_AFTER
+from timing_logger.live.packed import unpacked
+from timing_logger.live.snapshot import snapshot_of
+from timing_logger.live.watcher import WINDOW_S
+from timing_logger.live.window import Window
 
 OWN = "own.pickle"
 """The digest that whoever judges made itself: of its own host, and in no bytes."""

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from live_runs.hosts import Host, hosts_of
 from live_runs.job import Job, Slow, played
 from live_runs.judging import OWN
-from timing_logger.engine.live.packed import packed_within
-from timing_logger.monitoring.looking import MOST_BYTES_PER_S
+from timing_logger.live.looking import MOST_BYTES_PER_S
+from timing_logger.live.packed import packed_within
 
 RANKS = (8, 64, 512, 4096, 10_000)
 QUICK_RANKS = (8, 64, 512)

@@ -22,8 +22,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 import allreduce_instrumentation
 from timing_logger import TimingLogger
-from timing_logger.monitor import Monitor
-from timing_logger.monitor_process import MonitorProcess
+from timing_logger.process.monitor import Monitor
+from timing_logger.process.monitor_process import MonitorProcess
 
 RANKS = 2
 TURN_S = 10.0
@@ -180,7 +180,7 @@ class _Turns:
 
 def _monitor_pid() -> int:
     """Return the process of the monitor."""
-    search = ["pgrep", "-f", "-P", str(os.getpid()), "timing_logger.monitoring"]
+    search = ["pgrep", "-f", "-P", str(os.getpid()), "timing_logger.live"]
     listed = subprocess.run(search, check=True, stdout=subprocess.PIPE)
     return int(listed.stdout)
 

@@ -11,9 +11,9 @@ from live_runs.hosts import RANKS_PER_HOST, Host, every_within, unix_s
 from live_runs.job import Played
 from timing_logger.analysis import Verdict
 from timing_logger.engine.changes import Change, Changes
-from timing_logger.engine.live.snapshot import snapshot_of
-from timing_logger.engine.live.watcher import WINDOW_S
-from timing_logger.engine.live.window import Window
+from timing_logger.live.snapshot import snapshot_of
+from timing_logger.live.watcher import WINDOW_S
+from timing_logger.live.window import Window
 
 LOOKS_EVERY_S = 5.0
 _PHASES = 4  # hosts look at their own moments; so many different ones

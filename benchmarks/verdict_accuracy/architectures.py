@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from timing_logger.analysis.operations import is_own_work, synchronises_all_ranks
+from timing_logger.analysis.rows.operations import is_own_work, synchronises_all_ranks
 from verdict_accuracy.rows import Kept
 from verdict_accuracy.timeline import Timeline
 

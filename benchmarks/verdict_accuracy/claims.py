@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from timing_logger.report.verdict_wording import verdict_sentence
+from timing_logger.words.verdict import verdict_sentence
 
 if TYPE_CHECKING:
     from verdict_accuracy.scoring import Outcome

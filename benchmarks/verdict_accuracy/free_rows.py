@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from timing_logger.analysis.operations import goes_on, is_own_work
-from timing_logger.record import HOST_CLOCK
+from timing_logger.analysis.rows.operations import goes_on, is_own_work
+from timing_logger.schema.record import HOST_CLOCK
 from verdict_accuracy.rows import Call, Kept, typed
 
 Floats = npt.NDArray[np.float64]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from timing_logger.record import DEVICE_CLOCK, HOST_CLOCK
+from timing_logger.schema.record import DEVICE_CLOCK, HOST_CLOCK
 from verdict_accuracy.free_rows import FreeRows
 from verdict_accuracy.noise import lognormal, single
 from verdict_accuracy.timeline import POSTING_MS, TRANSFER_JITTER, Conditions, Timeline

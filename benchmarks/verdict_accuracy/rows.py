@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from timing_logger.analysis.operations import is_own_work
-from timing_logger.record import COLUMNS, FIELDS, FURTHER, HOST_CLOCK, TEXTS
+from timing_logger.analysis.rows.operations import is_own_work
+from timing_logger.schema.record import COLUMNS, FIELDS, FURTHER, HOST_CLOCK, TEXTS
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from timing_logger.analysis.operations import synchronises_all_ranks
+from timing_logger.analysis.rows.operations import synchronises_all_ranks
 from verdict_accuracy.claims import claims
 from verdict_accuracy.faults import Truth
 from verdict_accuracy.simulation import SimulatedRun

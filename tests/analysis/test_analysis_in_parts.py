@@ -16,13 +16,13 @@ from timing_files import record
 
 from timing_logger import analysis
 from timing_logger.analysis.accounting.account import ACCOUNT
-from timing_logger.analysis.analysis import ByProcess
 from timing_logger.analysis.collectives.messages import MESSAGES
-from timing_logger.analysis.ranks.overlap import EFFICIENCIES, OVERLAP
-from timing_logger.analysis.ranks.summarize import totals_by
-from timing_logger.analysis.stragglers.result import Verdict
-from timing_logger.analysis.stragglers.windows import STRAGGLERS
-from timing_logger.record import Record
+from timing_logger.analysis.rows.analysis import ByProcess
+from timing_logger.analysis.rows.overlap import EFFICIENCIES, OVERLAP
+from timing_logger.analysis.rows.summarize import totals_by
+from timing_logger.analysis.verdict.result import Verdict
+from timing_logger.analysis.verdict.windows import STRAGGLERS
+from timing_logger.schema.record import Record
 
 ANALYSES: list[tuple[ByProcess[Any, Any], Any]] = [
     (ACCOUNT, analysis.account),

@@ -10,7 +10,7 @@ import torch
 from torch import Event
 
 from timing_logger import TimingLogger
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 from timing_logger.sinks.memory import MemorySink
 
 

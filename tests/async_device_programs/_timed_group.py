@@ -14,9 +14,9 @@ from _scenarios import RANK, run
 from async_device import process_group
 from async_device.process_group import StreamBackend
 
-from allreduce_instrumentation.process_group import init_process_group
+from allreduce_instrumentation.torch_distributed import init_process_group
 from timing_logger import TimingLogger
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 from timing_logger.sinks.memory import MemorySink
 
 ME = torch.device("asyncdev", RANK)

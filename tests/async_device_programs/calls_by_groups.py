@@ -21,12 +21,12 @@ from torch import Stream, Tensor, nn
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
-from allreduce_instrumentation.process_group import TimedProcessGroup
+from allreduce_instrumentation.torch_distributed import TimedProcessGroup
 from timing_logger import TimingLogger
-from timing_logger.record import Record
 from timing_logger.recording import flusher
 from timing_logger.recording.device.devices import devices_in_use
 from timing_logger.recording.device.reserved import AT_ONCE
+from timing_logger.schema.record import Record
 from timing_logger.sinks.memory import MemorySink
 
 device = torch.asyncdev

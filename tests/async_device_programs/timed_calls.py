@@ -15,7 +15,7 @@ from async_device.process_group import StreamBackend
 from torch import Stream, Tensor
 from torch.distributed.distributed_c10d import _coalescing_manager
 
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 
 device = torch.asyncdev
 

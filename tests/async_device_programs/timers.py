@@ -14,13 +14,13 @@ from _recordings import mark, ms, recording
 from _scenarios import run
 from torch import Stream
 
-from allreduce_instrumentation.allreducers._timed_compressor import TimedCompressor
 from allreduce_instrumentation.compressors import TopK
 from allreduce_instrumentation.copies import copy_to_device, copy_to_host
+from allreduce_instrumentation.sparse._timed_compressor import TimedCompressor
 from timing_logger.compat import RegionTimers
+from timing_logger.compat._interval_sums import FOLD_EVERY
 from timing_logger.compat.cuda_event_profiler import CudaEventProfiler
 from timing_logger.compat.cuda_timers import CUDATimer, CUDATimerCollection
-from timing_logger.compat.region_timers._interval_sums import FOLD_EVERY
 from timing_logger.compat.runtime_profiler import RuntimeProfiler
 from timing_logger.errors import ConfigurationError
 from timing_logger.integrations._operations import OpenOperations

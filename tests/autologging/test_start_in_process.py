@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from timing_logger.autologging import communication, start, torch_operations
+from timing_logger.autologging import start, torch_operations
+from timing_logger.autologging import start as communication
 from timing_logger.autologging.session import Session
 from timing_logger.autologging.settings import VARIABLE, Settings
 

@@ -18,7 +18,7 @@ from timing_logger.autologging import session as session_module  # noqa: E402
 from timing_logger.autologging.session import Session  # noqa: E402
 from timing_logger.autologging.settings import Settings  # noqa: E402
 from timing_logger.autologging.torch_operations import LeadingOptimizer, TorchOperations  # noqa: E402
-from timing_logger.record import Record  # noqa: E402
+from timing_logger.schema.record import Record  # noqa: E402
 from timing_logger.sinks.memory import MemorySink  # noqa: E402
 
 

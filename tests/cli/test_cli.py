@@ -19,7 +19,7 @@ from slow import slow
 from timing_files import record, write_sidecar, write_timing_file
 
 from timing_logger.cli import main
-from timing_logger.run_info import Counters
+from timing_logger.schema.sidecar import Counters
 
 COMMAND = ["-m", "timing_logger", "summary"]
 

@@ -18,7 +18,7 @@ from timing_files import write_table
 
 from timing_logger import TimingLogger
 from timing_logger.cli import commands, main
-from timing_logger.run_info import host_name
+from timing_logger.process.this_process import host_name
 
 
 def of_one_host(factor: Floats) -> pd.DataFrame:

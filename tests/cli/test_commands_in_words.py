@@ -13,8 +13,8 @@ from timing_files import record, write_sidecar, write_timing_file
 
 from timing_logger.cli import commands, main
 from timing_logger.cli.commands import _looks, _nothing_to_recover
-from timing_logger.engine.live import Watcher
 from timing_logger.errors import NoTimingFilesError
+from timing_logger.live.watcher import Watcher
 from timing_logger.reading.recovery import Recovery
 
 

@@ -22,8 +22,7 @@ from timing_logger.analysis.comparison import between_runs
 from timing_logger.analysis.comparison.run_summary import RunSummary
 from timing_logger.cli import main
 from timing_logger.cli.option_values import CHANGES
-from timing_logger.engine.history import add_to_history
-from timing_logger.engine.run_summaries import read_summary, summaries_of, summary_text
+from timing_logger.engine.run_summaries import add_to_history, read_summary, summaries_of, summary_text
 from timing_logger.report import size
 
 

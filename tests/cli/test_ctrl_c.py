@@ -25,7 +25,7 @@ from terminals import CTRL_C, LIMIT_S, end_session, of_session, on_terminal, wai
 from timing_files import write_table
 
 from timing_logger.cli import ctrl_c
-from timing_logger.interrupts import INTERRUPTED
+from timing_logger.process.interrupts import INTERRUPTED
 
 PROGRAM = TESTS / "command_programs" / "standing.py"
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from sidecars import states
 
-from timing_logger.analysis.files import File
+from timing_logger.analysis.rows.files import File
 from timing_logger.autologging.settings import problem_file
 from timing_logger.cli.end_of_run import (
     _as_typed,

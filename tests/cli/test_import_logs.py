@@ -24,13 +24,13 @@ from step_logs import RANKS, STEPS, step_records, write_json_lines
 
 from timing_logger.cli import main
 from timing_logger.cli.questions import QUESTIONS as COMMANDS
-from timing_logger.engine.live import Watcher
 from timing_logger.importing import import_inspector
 from timing_logger.importing.until import Until
-from timing_logger.report import snapshot_text
-from timing_logger.report.html.live_page import head_html, head_of
-from timing_logger.report.not_told import NEEDED_BY
-from timing_logger.run_info import NOT_TOLD
+from timing_logger.live.live_page import head_html, head_of
+from timing_logger.live.now import snapshot_text
+from timing_logger.live.watcher import Watcher
+from timing_logger.schema.sidecar import NOT_TOLD
+from timing_logger.words.not_told import NEEDED_BY
 
 QUESTIONS = [command.name for command in COMMANDS]
 
@@ -229,7 +229,7 @@ def test_without_instants_a_trace_has_no_arrows(
     assert (" 0 flows" in said) != verbose
 
 
-@pytest.mark.slow("tests/monitoring/test_events.py has what an event says of an import")
+@pytest.mark.slow("tests/live/test_events.py has what an event says of an import")
 def test_an_event_of_watch_has_what_the_source_does_not_tell(of_dumps: dict[bool, Answers]) -> None:
     said = of_dumps[True]("watch", str(of_dumps[True].folder), "--verdict", "--json")
     [event] = map(json.loads, said.splitlines())

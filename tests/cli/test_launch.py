@@ -19,8 +19,9 @@ from limits import LIMIT_S, PROCESS_S
 from slow import slow
 from timed_jobs import ENVIRONMENT, PROGRAMS, RUN, timed, timed_warm
 
-from timing_logger.cli import hang_notice, launch, main
-from timing_logger.cli.hang_notice import has_ended
+from timing_logger.cli import launch, main
+from timing_logger.cli import launch as hang_notice
+from timing_logger.cli.launch import has_ended
 from timing_logger.cli.queries import Answer
 from timing_logger.errors import ConfigurationError
 
@@ -91,7 +92,7 @@ while True:
 def test_a_signal_that_does_not_end_the_wait_for_the_job_is_handed_on_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As one that comes just before the wait begins, or to another thread: Python's handler waits for ours."""
+    """As one that comes just before the wait begins, or to another thread: Python's handler comes later."""
     job = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     assert job.stdin is not None
     waits = threading.Event()

@@ -18,9 +18,9 @@ from timed_jobs import timed_warm, torchrun
 from timing_logger.cli import main
 from timing_logger.cli import monitored as cli_monitored
 from timing_logger.cli.monitored import JobMonitor
-from timing_logger.monitor import Settings
-from timing_logger.monitoring.events import event_of
-from timing_logger.monitoring.watched_run import WatchedRun
+from timing_logger.live.events import event_of
+from timing_logger.live.watched_run import WatchedRun
+from timing_logger.process.monitor import Settings
 
 TOLD = """
 import time

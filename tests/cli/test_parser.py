@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from timing_logger import which_core
 from timing_logger.cli import parser as cli_parser
 from timing_logger.cli.parser import build_parser
 from timing_logger.cli.queries import terminal_width
+from timing_logger.process import which_core
 
 
 def parsed(*arguments: str) -> Namespace:

@@ -12,9 +12,9 @@ from timing_files import record, write_sidecar, write_timing_file
 from timing_logger import read_host_counters
 from timing_logger.cli import main
 from timing_logger.errors import NotATimingFileError
-from timing_logger.host_counters import HEADER, NAMES
 from timing_logger.reading.host_rows import host_counters_of
 from timing_logger.reading.timings import timing_files
+from timing_logger.schema.host_counters import HEADER, NAMES
 
 LINE = "1.0,2.0," + ",".join("5" for _ in NAMES) + "\n"
 

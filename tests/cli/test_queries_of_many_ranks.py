@@ -13,7 +13,7 @@ from slow import slow
 from timing_files import record, write_timing_file
 
 from timing_logger.cli import main
-from timing_logger.host_counters import HEADER, NAMES
+from timing_logger.schema.host_counters import HEADER, NAMES
 
 _HEARD: list[list[str]] = []
 

@@ -24,7 +24,7 @@ from slow import slow
 from timing_files import record, write_table, write_timing_file
 
 from timing_logger import read_timings
-from timing_logger.analysis.analysis import ByProcess
+from timing_logger.analysis.rows.analysis import ByProcess
 from timing_logger.cli import main
 from timing_logger.cli.queries import run_query as ask_analyses
 from timing_logger.cli.questions import QUESTIONS

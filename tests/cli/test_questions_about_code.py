@@ -12,7 +12,7 @@ from places import SAMPLE
 
 from timing_logger import read_timings
 from timing_logger.cli import main
-from timing_logger.stack_samples import HEADER
+from timing_logger.schema.stack_samples import HEADER
 
 IN_DATA = "Of 33 stack samples of rank 2 in DATA, all are in augment (project/data.py:34)."
 
@@ -45,7 +45,9 @@ def test_the_verdict_says_in_which_code_the_named_rank_lost_its_time(
     assert IN_DATA in printed(capsys, "stragglers", logs)
 
 
-@pytest.mark.slow("tests/analysis/test_stack_code.py has these rows, and the verdict is told of them above")
+@pytest.mark.slow(
+    "tests/analysis/accounting/test_stack_code.py has these rows, and the verdict is told of them above"
+)
 def test_json_has_the_rows_behind_it(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (row,) = json.loads(printed(capsys, "stragglers", logs, "--json"))["code"]
     assert (row["rank"], row["operation"], row["function"], row["line"]) == (2, "DATA", "augment", 34)

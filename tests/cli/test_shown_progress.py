@@ -15,10 +15,10 @@ from slow import slow
 from terminals import on_terminal
 from timing_files import write_table
 
-from timing_logger import progress
 from timing_logger.cli import shown_progress
 from timing_logger.cli.questions import QUESTIONS
 from timing_logger.cli.shown_progress import Estimate
+from timing_logger.process import progress
 
 PROGRAM = TESTS / "command_programs" / "standing.py"
 

@@ -6,7 +6,7 @@ import pytest
 from set_clock import SetClock
 
 from timing_logger.cli.shown_progress import Estimate
-from timing_logger.progress import Stage
+from timing_logger.process.progress import Stage
 
 SHARES: dict[Stage, float] = {"reading": 1.0, "answering": 3.0}
 

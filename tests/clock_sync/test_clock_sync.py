@@ -19,8 +19,10 @@ from sidecars import sidecar_when
 from torch_runner import run_with_torchrun
 
 from timing_logger import TimingLogger, read_timings
-from timing_logger.record import NS_PER_S
-from timing_logger.run_info import ClockOffset, boot_id, host_name, sidecar_path
+from timing_logger.process.this_process import boot_id, host_name
+from timing_logger.schema.record import NS_PER_S
+from timing_logger.schema.sidecar import ClockOffset
+from timing_logger.schema.timing_files import sidecar_path
 
 Results = list[dict[str, Any]]
 
@@ -217,7 +219,7 @@ def test_the_sidecar_names_the_boot(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_may_unshare")
 def test_a_time_namespace_is_another_boot() -> None:
-    program = "from timing_logger.run_info import boot_id; print(boot_id())"
+    program = "from timing_logger.process.this_process import boot_id; print(boot_id())"
     command = ["unshare", "--map-root-user", "--time", "--monotonic", "7", sys.executable, "-c", program]
     run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PROCESS_S)
     assert run.stdout.strip() == boot_id() + "+7s0ns"

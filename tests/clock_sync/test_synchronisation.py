@@ -21,7 +21,8 @@ from allreduce_instrumentation.clock_sync._group_link import GroupLink  # noqa: 
 from allreduce_instrumentation.clock_sync._links import Channel, LinkChannel  # noqa: E402
 from allreduce_instrumentation.clock_sync.synchronisation import measure, synchronise_clocks  # noqa: E402
 from timing_logger.errors import ConfigurationError  # noqa: E402
-from timing_logger.run_info import ClockOffset, boot_id, host_name  # noqa: E402
+from timing_logger.process.this_process import boot_id, host_name  # noqa: E402
+from timing_logger.schema.sidecar import ClockOffset  # noqa: E402
 
 Mail = dict[tuple[int, int], "SimpleQueue[bytes]"]
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from timing_logger.compat.region_timers import _interval_sums
-from timing_logger.compat.region_timers._interval_sums import IntervalSums, Sums
+from timing_logger.compat import _interval_sums
+from timing_logger.compat._interval_sums import IntervalSums, Sums
 from timing_logger.recording.device.intervals import HostInterval
 
 

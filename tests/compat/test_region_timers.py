@@ -17,12 +17,12 @@ from processes import run_warm
 from scripted_device import ScriptedAccelerator
 
 from timing_logger import TimingLogger
-from timing_logger.analysis.operations import is_communication
+from timing_logger.analysis.rows.operations import is_communication
 from timing_logger.compat import REGION, RegionTimer, RegionTimers, region_timer
-from timing_logger.compat.region_timers._interval_sums import FOLD_EVERY
-from timing_logger.compat.region_timers._settings import Settings
+from timing_logger.compat._interval_sums import FOLD_EVERY
+from timing_logger.compat._region_settings import Settings
 from timing_logger.errors import ConfigurationError, TimerNotStartedError
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 from timing_logger.sinks.memory import MemorySink
 
 WORK_NS = 1_000_000_000

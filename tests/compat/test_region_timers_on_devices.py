@@ -16,8 +16,8 @@ from scripted_device import ScriptedAccelerator
 from slow import slow
 
 from timing_logger.compat import RegionTimer, RegionTimers
-from timing_logger.compat.region_timers._interval_sums import FOLD_EVERY, KEPT
-from timing_logger.compat.region_timers._timer import MOST_OPEN
+from timing_logger.compat._interval_sums import FOLD_EVERY, KEPT
+from timing_logger.compat._region_timer import MOST_OPEN
 
 
 @pytest.fixture

@@ -27,13 +27,14 @@ from slow import slow
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 from timing_logger import TimingLogger
-from timing_logger.compat.runtime_profiler import RuntimeProfiler, _scalar_windows
-from timing_logger.compat.runtime_profiler._options import RuntimeArguments
+from timing_logger.compat import _scalar_windows
+from timing_logger.compat._profiler_options import RuntimeArguments
+from timing_logger.compat.runtime_profiler import RuntimeProfiler
 from timing_logger.errors import ConfigurationError
-from timing_logger.record import HOST_CLOCK, Record
 from timing_logger.recording import flusher as _flusher
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.device import devices
+from timing_logger.schema.record import HOST_CLOCK, Record
 from timing_logger.sinks.memory import MemorySink
 from timing_logger.sinks.scalars import CLOSE_WINDOW, ScalarsSink, closes_window, in_window
 

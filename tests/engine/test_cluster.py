@@ -25,10 +25,10 @@ from slow import slow
 from timing_files import write_table
 
 from benchmarks.many_ranks import write_many_ranks
-from timing_logger import progress
 from timing_logger.cli import main
 from timing_logger.cli.questions import QUESTIONS
 from timing_logger.engine import cluster, rows
+from timing_logger.process import progress
 
 _WHY = "Dask is not installed (pip install 'timing_logger[cluster]')"
 distributed = pytest.importorskip("distributed", reason=_WHY)
@@ -127,7 +127,7 @@ def test_a_report_by_the_workers_of_a_scheduler_is_that_of_all_rows(
     assert (tmp_path / "dask.html").read_text() == (tmp_path / "whole.html").read_text()
 
 
-@pytest.mark.slow("test_communication_rows.py has such speeds; workers are asked as for bandwidth")
+@pytest.mark.slow("test_run_communication_rows.py has such speeds; workers are asked as for bandwidth")
 def test_speeds_of_another_run_are_measured_by_the_workers_too(
     folder: Path, client: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

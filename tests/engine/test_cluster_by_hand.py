@@ -12,7 +12,7 @@ from set_clock import SetClock
 from timing_logger.engine import cluster as module
 from timing_logger.engine.cluster import Cluster
 from timing_logger.errors import ClusterError, ConfigurationError
-from timing_logger.progress import begin, heard_by
+from timing_logger.process.progress import begin, heard_by
 
 
 class Client:

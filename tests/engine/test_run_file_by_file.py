@@ -22,8 +22,8 @@ from timing_files import record, write_timing_file
 
 from timing_logger import analysis, read_timings
 from timing_logger.analysis import COLUMNS_OF
-from timing_logger.analysis.ranks.overlap import EFFICIENCIES, OVERLAP
-from timing_logger.analysis.ranks.overview import OVERVIEW
+from timing_logger.analysis.rows.overlap import EFFICIENCIES, OVERLAP
+from timing_logger.analysis.verdict.overview import OVERVIEW
 from timing_logger.cli import main
 from timing_logger.engine.cluster import cluster
 from timing_logger.engine.rows import TIMES_THE_TABLE, Query, RowsOf
@@ -32,8 +32,8 @@ from timing_logger.engine.workers import Processes
 from timing_logger.errors import ConfigurationError
 from timing_logger.reading.selection import select
 from timing_logger.reading.timings import TimingFiles, timing_files
-from timing_logger.record import Record
 from timing_logger.report import write_trace
+from timing_logger.schema.record import Record
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install 'timing_logger[large]')")
 
@@ -219,7 +219,7 @@ def test_a_report_of_rows_that_do_not_fit_into_memory_is_that_of_all_rows(
 
 
 @pytest.mark.slow(
-    "test_communication_rows.py has its arrows in batches, and bandwidth is asked in parts above"
+    "test_run_communication_rows.py has its arrows in batches, and bandwidth is asked in parts above"
 )
 def test_a_trace_of_rows_that_do_not_fit_into_memory_is_that_of_all_rows(
     small_memory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

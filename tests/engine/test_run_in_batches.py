@@ -11,7 +11,7 @@ import pytest
 from timing_logger.engine import run
 from timing_logger.engine.run import Result
 from timing_logger.engine.workers import Processes, Threads
-from timing_logger.progress import heard_by
+from timing_logger.process.progress import heard_by
 
 LEAST_LINE_BYTES, TIMES_THE_TABLE = 80, 3
 

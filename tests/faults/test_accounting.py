@@ -23,10 +23,11 @@ from processes import rows, run_python
 from sidecars import sidecar_when
 from slow import examples, slow
 
-from timing_logger import TimingLogger, ring_file
+from timing_logger import TimingLogger
 from timing_logger.recording.cores import chosen as core
 from timing_logger.recording.cores.channel import Channel
-from timing_logger.run_info import sidecar_path
+from timing_logger.schema import ring_file
+from timing_logger.schema.timing_files import sidecar_path
 from timing_logger.sinks.memory import MemorySink
 
 pytestmark = pytest.mark.both_cores

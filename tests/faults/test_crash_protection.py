@@ -21,7 +21,8 @@ from slow import slow
 from timing_logger import TimingLogger, read_timings
 from timing_logger.cli import main
 from timing_logger.reading.recovery import recover
-from timing_logger.recording import left_rings, ring
+from timing_logger.recording import ring
+from timing_logger.recording import ring as left_rings
 from timing_logger.recording.cores import chosen as core
 
 FILE = "timing-rank0.csv"

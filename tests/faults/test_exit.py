@@ -19,8 +19,8 @@ from processes import rows, run_python
 from slow import slow
 
 from timing_logger import TimingLogger
-from timing_logger.record import RawRecord
 from timing_logger.recording import flusher
+from timing_logger.schema.record import RawRecord
 from timing_logger.sinks.csv import CsvSink
 from timing_logger.sinks.memory import MemorySink
 

@@ -12,7 +12,7 @@ from processes import rows, run_warm
 
 from timing_logger import TimingLogger
 from timing_logger.errors import LogPathError
-from timing_logger.run_info import sidecar_path
+from timing_logger.schema.timing_files import sidecar_path
 from timing_logger.sinks import csv
 
 

@@ -20,8 +20,9 @@ from sidecars import remove_folder
 from slow import slow
 
 from timing_logger import TimingLogger, read_timings
-from timing_logger.record import HEADER
-from timing_logger.run_info import Counters, TimingFile, sidecar_path
+from timing_logger.schema.record import HEADER
+from timing_logger.schema.sidecar import Counters
+from timing_logger.schema.timing_files import TimingFile, sidecar_path
 from timing_logger.sinks.jsonl import JsonlSink
 
 BEFORE, AFTER = 10, 5

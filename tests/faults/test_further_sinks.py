@@ -13,8 +13,8 @@ from limits import LIMIT_S
 from misbehaving_sinks import FullDiskSink, PoisonedSink, StalledSink
 
 from timing_logger import TimingLogger
-from timing_logger.record import RawRecord
-from timing_logger.run_info import sidecar_path
+from timing_logger.schema.record import RawRecord
+from timing_logger.schema.timing_files import sidecar_path
 from timing_logger.sinks.memory import MemorySink
 
 pytestmark = pytest.mark.both_cores

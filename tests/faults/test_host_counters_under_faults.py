@@ -18,13 +18,13 @@ from limits import LIMIT_S
 from processes import run_python, run_warm
 
 from timing_logger import read_host_counters, read_timings
-from timing_logger.host_counters import HEADER
+from timing_logger.schema.host_counters import HEADER
 
 RECORDING = """
 import os, sys, time
 from functools import partial
 from timing_logger import TimingLogger
-from timing_logger.recording.host import start
+from timing_logger.recording.watchers import host_counters as start
 interval_s = float(os.environ.get("INTERVAL_S", 0.05))
 start.HostSampler = partial(start.HostSampler, interval_s=interval_s)
 logger = TimingLogger(0, sys.argv[1], host_counters=True)
@@ -83,7 +83,7 @@ while True:
 """
 
 
-@pytest.mark.slow("test_process.py of tests/recording/host has how waits for a processor add up")
+@pytest.mark.slow("test_process_counters.py of tests/recording/watchers has how waits for a processor add up")
 @pytest.mark.serial  # it needs a core of which it knows who shares it
 def test_two_busy_processes_on_one_core_each_wait_for_it_half_of_the_time(tmp_path: Path) -> None:
     core = min(os.sched_getaffinity(0))
@@ -202,7 +202,9 @@ logger.close()
 """
 
 
-@pytest.mark.slow("test_sampler.py of tests/recording/host has a file that cannot be written for a while")
+@pytest.mark.slow(
+    "test_host_sampler.py of tests/recording/watchers has a file that cannot be written for a while"
+)
 def test_what_does_not_fit_onto_a_disk_is_part_of_the_first_line_that_fits_again(tmp_path: Path) -> None:
     done = run_warm(RECORDING + FULL, tmp_path)
     assert done.returncode == 0, done.stderr
@@ -259,7 +261,7 @@ for options in ({}, {"enabled": False, "host_counters": True}, {"ranks": [1], "h
 """
 
 
-@pytest.mark.slow("test_sampler.py of tests/recording/host has loggers for which it is off")
+@pytest.mark.slow("test_host_sampler.py of tests/recording/watchers has loggers for which it is off")
 def test_where_it_is_off_there_is_neither_a_thread_nor_a_file(tmp_path: Path) -> None:
     done = run_warm(SWITCHED_OFF, tmp_path / "logs")
     assert done.returncode == 0, done.stderr

@@ -12,8 +12,8 @@ from sidecars import sidecar_when
 from slow import slow
 
 from timing_logger import TimingLogger
-from timing_logger.record import RawRecord
 from timing_logger.recording.flusher import LATE_S
+from timing_logger.schema.record import RawRecord
 from timing_logger.sinks.csv import CsvSink
 
 pytestmark = pytest.mark.both_cores

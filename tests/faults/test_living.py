@@ -16,12 +16,14 @@ from conditions import wait_for
 
 from timing_logger import TimingLogger, read_timings
 from timing_logger.analysis import hang
+from timing_logger.process.this_process import boot_id, host_name
 from timing_logger.reading.living import as_it_stands
-from timing_logger.record import HOST_CLOCK, INFLIGHT, OK, Record
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.cores import chosen as core
-from timing_logger.ring_file import Ring, read_ring
-from timing_logger.run_info import GroupProgress, boot_id, host_name, sidecar_path
+from timing_logger.schema.record import HOST_CLOCK, INFLIGHT, OK, Record
+from timing_logger.schema.ring_file import Ring, read_ring
+from timing_logger.schema.sidecar import GroupProgress
+from timing_logger.schema.timing_files import sidecar_path
 
 pytestmark = pytest.mark.skipif(core.NAME != "native", reason="the Python core has no ring")
 

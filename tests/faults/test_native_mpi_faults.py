@@ -13,7 +13,14 @@ from processes import run_job
 from slow import slow
 
 from timing_logger.reading.recovery import recover
-from timing_logger.run_info import UNUSABLE, FilePart, GroupProgress, OpenCallInfo, RunInfo, usable_sidecar
+from timing_logger.schema.sidecar import (
+    UNUSABLE,
+    FilePart,
+    GroupProgress,
+    OpenCallInfo,
+    RunInfo,
+    usable_sidecar,
+)
 
 pytestmark = needs_compiler
 

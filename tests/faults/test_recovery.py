@@ -33,13 +33,13 @@ from slow import examples, slow, slow_and_serial
 from timing_logger import TimingLogger, read_timings
 from timing_logger.cli import main
 from timing_logger.errors import LogPathError
+from timing_logger.process.sidecar_files import read_sidecar
 from timing_logger.reading.living import lives
 from timing_logger.reading.recovery import recover
 from timing_logger.recording import ring as backing
 from timing_logger.recording.cores import chosen as core
-from timing_logger.recording.left_rings import remove_left_rings
-from timing_logger.ring_file import SLOT_BYTES
-from timing_logger.run_info import read_sidecar
+from timing_logger.recording.ring import remove_left_rings
+from timing_logger.schema.ring_file import SLOT_BYTES
 
 pytestmark = pytest.mark.skipif(core.NAME != "native", reason="the Python core has no ring")
 
@@ -467,7 +467,7 @@ def test_while_a_job_hangs_the_rank_that_others_wait_for_is_told_before_any_row_
         assert not any("inflight" in file.read_text() for file in tmp_path.glob("timing-rank*.csv"))
 
 
-@pytest.mark.slow("while a job hangs the same is told; of killed ranks test_fates.py tells it")
+@pytest.mark.slow("while a job hangs the same is told; of killed ranks test_result_fates.py tells it")
 def test_of_a_job_killed_one_second_after_it_hung_the_rank_that_others_wait_for_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,10 +15,10 @@ from processes import run_python, run_warm
 from slow import slow
 
 from timing_logger import TimingLogger, read_timings
+from timing_logger.process.sidecar_files import read_sidecar
 from timing_logger.reading.living import ALIVE, as_it_stands
 from timing_logger.reading.recovery import recover
 from timing_logger.recording.cores import chosen as core
-from timing_logger.run_info import read_sidecar
 
 pytestmark = [
     pytest.mark.skipif(core.NAME != "native", reason="the Python core has no ring"),

@@ -13,13 +13,13 @@ from limits import LIMIT_S
 from processes import run_python
 
 from timing_logger import read_stack_samples
-from timing_logger.stack_samples import HEADER
+from timing_logger.schema.stack_samples import HEADER
 
 SAMPLING = """
 import os, signal, sys, time
 from functools import partial
 from timing_logger import TimingLogger
-from timing_logger.recording.stacks import sampler
+from timing_logger.recording.watchers import stack_sampler as sampler
 sampler.StackSampler = partial(sampler.StackSampler, interval_s=0.01)
 logger = TimingLogger(0, sys.argv[1], stack_samples=True)
 def info():

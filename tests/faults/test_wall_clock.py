@@ -11,7 +11,7 @@ from processes import rows
 
 from timing_logger import TimingLogger
 from timing_logger.recording import clock as _clock
-from timing_logger.run_info import sidecar_path
+from timing_logger.schema.timing_files import sidecar_path
 
 pytestmark = pytest.mark.both_cores
 HOUR_NS = 3600 * 10**9

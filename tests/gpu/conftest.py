@@ -65,7 +65,7 @@ def recording() -> Iterator[Recording]:
 @pytest.fixture(scope="module")
 def nccl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recording]:
     """A timed default group of one process, whose communicator is made."""
-    from allreduce_instrumentation.process_group import init_process_group
+    from allreduce_instrumentation.torch_distributed import init_process_group
 
     store = tmp_path_factory.mktemp("nccl") / "store"
     found = Recording()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from timing_logger import TimingLogger
-from timing_logger.record import Record
-from timing_logger.run_info import DeviceClockInfo
+from timing_logger.schema.record import Record
+from timing_logger.schema.sidecar import DeviceClockInfo
 from timing_logger.sinks.memory import MemorySink
 
 Figure = Callable[[str, str], None]

@@ -19,7 +19,7 @@ from timing_files import write_timing_file
 from allreduce_instrumentation import copy_to_device, copy_to_host
 from timing_logger import read_timings
 from timing_logger.analysis import overlap
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 
 BESIDE_MS = 0.05  # what the two marks, and the gaps between them and the work, may take
 SPANS = 20

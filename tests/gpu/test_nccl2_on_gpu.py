@@ -18,7 +18,7 @@ from recordings import Figure, Recording, elapsed_ms
 from spinning import Known, spin
 from torch._C import _distributed_c10d as c10d_in_c
 
-from allreduce_instrumentation.process_group._operations import Nccl2Operation
+from allreduce_instrumentation.torch_distributed._operations import Nccl2Operation
 
 BETWEEN_MS = 0.1  # what may lie between two events that are recorded one after the other
 

@@ -15,8 +15,8 @@ import torch.distributed as dist
 from recordings import Figure, Recording, elapsed_ms
 from spinning import Known, spin
 
-from allreduce_instrumentation.process_group._backends import has_nccl2
-from timing_logger.record import Record
+from allreduce_instrumentation.torch_distributed._backends import has_nccl2
+from timing_logger.schema.record import Record
 
 BETWEEN_MS = 0.1  # what may lie between two events that are recorded one after the other
 

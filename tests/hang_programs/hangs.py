@@ -66,7 +66,7 @@ class GlooRanks:
         import torch
         import torch.distributed as dist
 
-        from allreduce_instrumentation.process_group import init_process_group
+        from allreduce_instrumentation.torch_distributed import init_process_group
 
         self.rank = int(os.environ["RANK"])
         logger = logger_of(self.rank, int(os.environ["WORLD_SIZE"]))

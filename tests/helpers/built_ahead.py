@@ -20,7 +20,7 @@ import async_device
 import group_in_cpp
 from limits import scaled
 
-from timing_logger.autologging.native_mpi import build as native_mpi
+from timing_logger.native_mpi import build as native_mpi
 
 
 def _async_device() -> None:

@@ -156,7 +156,7 @@ class Watcher:
         self.failure: BaseException | None = None
 
     def run(self) -> None:
-        from timing_logger.record import Record
+        from timing_logger.schema.record import Record
 
         while not self.is_over:
             try:

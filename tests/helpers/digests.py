@@ -9,8 +9,8 @@ from pathlib import Path
 import pandas as pd
 from timing_files import write_table
 
-from timing_logger.engine.live.collector import Collector
-from timing_logger.engine.live.digest import Digest
+from timing_logger.live.collector import Collector
+from timing_logger.live.digest import Digest
 
 
 def on_one_axis(table: pd.DataFrame) -> pd.DataFrame:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from timing_logger.analysis.columns import EARLIER_IN_STEP
 from timing_logger.analysis.hangs.open_calls import Ending, ending_of
 from timing_logger.analysis.hangs.sidecar_state import LastWords, Progress
-from timing_logger.record import NS_PER_S
-from timing_logger.run_info import OpenCallInfo
+from timing_logger.analysis.rows.columns import EARLIER_IN_STEP
+from timing_logger.schema.record import NS_PER_S
+from timing_logger.schema.sidecar import OpenCallInfo
 
 WORLD = "MPI_COMM_WORLD"
 END_S = 200.0

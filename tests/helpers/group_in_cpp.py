@@ -17,7 +17,7 @@ from limits import scaled
 from places import ROOT
 from processes import run_job
 
-from timing_logger import which_core
+from timing_logger.process import which_core
 
 _LIMIT_S = scaled(900)
 _VARIABLE = "TIMING_LOGGER_GROUP"
@@ -54,7 +54,7 @@ def build_here() -> None:
     if missing():
         return
     os.environ[_VARIABLE] = "python"  # else to import the package would build it, within the package's limit
-    from allreduce_instrumentation.process_group.in_cpp import group_library
+    from allreduce_instrumentation.torch_distributed import group_library
 
     group_library._LIMIT_S = _LIMIT_S
     group_library.library()

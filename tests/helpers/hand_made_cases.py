@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from timing_logger.analysis.roles import NO_ROLE
+from timing_logger.analysis.rows.roles import NO_ROLE
+from timing_logger.analysis.rows.steps import Numbering
+from timing_logger.analysis.rows.table_types import Floats, Ints
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.step_times.transfers import Link, Transfers
 from timing_logger.analysis.step_times.waiting import Waits
-from timing_logger.analysis.steps import Numbering
-from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.stragglers.rank_facts import Gate
-from timing_logger.analysis.stragglers.who.candidates import Candidate
-from timing_logger.analysis.stragglers.who.slow_steps import SlowSteps
-from timing_logger.analysis.table_types import Floats, Ints
+from timing_logger.analysis.verdict.case import Case
+from timing_logger.analysis.verdict.policy import Policy
+from timing_logger.analysis.verdict.rank_facts import Gate
+from timing_logger.analysis.verdict.who.candidates import Candidate
+from timing_logger.analysis.verdict.who.slow_steps import SlowSteps
 
 POLICY = Policy()
 NO_STEPS: Ints = np.zeros(0, np.int64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from timing_logger.host_counters import NAMES
+from timing_logger.schema.host_counters import NAMES
 
 
 def host_of(timings: pd.DataFrame, seconds: float, **counters: object) -> pd.DataFrame:

@@ -14,7 +14,8 @@ import pytest
 from timing_files import record, write_sidecar, write_timing_file
 
 from timing_logger.cli import main
-from timing_logger.run_info import ClockAnchor, ClockOffset, DeviceAnchor, DeviceClockInfo, sidecar_path
+from timing_logger.schema.sidecar import ClockAnchor, ClockOffset, DeviceAnchor, DeviceClockInfo
+from timing_logger.schema.timing_files import sidecar_path
 
 POISON = (
     None, True, -1, 0, 2**31, 2**63, -(2**63) - 1, 10**40, 1.5, float("nan"), float("inf"), "", "x", "1",

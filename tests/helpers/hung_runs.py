@@ -15,8 +15,10 @@ from typing import Any
 
 from timing_files import EPOCH_S, content, record
 
-from timing_logger.record import NS_PER_S, Record
-from timing_logger.run_info import Counters, RunInfo, TimingFile, sidecar_path
+from timing_logger.process.this_process import of_this_process
+from timing_logger.schema.record import NS_PER_S, Record
+from timing_logger.schema.sidecar import Counters, RunInfo
+from timing_logger.schema.timing_files import TimingFile, sidecar_path
 
 STEPS = 10
 STUCK_AT_S = float(STEPS)
@@ -113,7 +115,7 @@ def write_rank(folder: Path, number: int, rank: Rank, world_size: int) -> None:
         file=path.name, rank=number, incarnation=1, world_size=world_size, labels={},
         options={"hang_after": 60.0}, started_unix_ns=EPOCH_S * NS_PER_S,
         updated_unix_ns=_unix_ns(rank.seen_s), closed=rank.closed, counters=Counters(n_rows, n_rows, 0, 0),
-        host="node0", boot_id="boot0",
+        **{**of_this_process(), "host": "node0", "boot_id": "boot0"},
     )  # fmt: skip
     sidecar = json.loads(info.to_json())
     sidecar |= {

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from timing_logger.recording.cores.chosen import SmallFiles
-from timing_logger.recording.host.files import Roots, Source
+from timing_logger.recording.watchers.kernel_files import Roots, Source
 
 
 class KernelFiles:

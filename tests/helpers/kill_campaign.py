@@ -24,8 +24,8 @@ from typing import NamedTuple
 from conditions import wait_for
 
 from timing_logger.reading.recovery import recover
-from timing_logger.record import INFLIGHT
 from timing_logger.recording.flusher import LATE_S
+from timing_logger.schema.record import INFLIGHT
 
 NS_PER_S = 1_000_000_000
 ALLOWED_S = 0.5

@@ -8,7 +8,7 @@ from typing import Any
 
 from timing_files import record
 
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 
 STEPS = 40
 

@@ -8,7 +8,7 @@ import pandas as pd
 from rank_tables import aligned, table
 from timing_files import record
 
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 
 
 def send(at_ms: float, elapsed_ms: float | None = 1.0, operation: str = "SEND", **fields: Any) -> Record:

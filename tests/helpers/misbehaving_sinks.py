@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Sequence
 
-from timing_logger.record import RawRecord
+from timing_logger.schema.record import RawRecord
 from timing_logger.sinks.memory import MemorySink
 
 

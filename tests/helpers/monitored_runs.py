@@ -19,11 +19,12 @@ from limits import LIMIT_S, MONITOR_S
 from simulated_runs import data_parallel, factors
 from timing_files import write_table
 
-from timing_logger.monitor import Settings
-from timing_logger.monitor_process import MonitorProcess
-from timing_logger.monitoring import looking
-from timing_logger.monitoring.looking import Looking
-from timing_logger.run_info import boot_id, host_name, sidecar_path
+from timing_logger.live import looking
+from timing_logger.live.looking import Looking
+from timing_logger.process.monitor import Settings
+from timing_logger.process.monitor_process import MonitorProcess
+from timing_logger.process.this_process import boot_id, host_name
+from timing_logger.schema.timing_files import sidecar_path
 
 EVERY_S = 12.0
 """As long as these runs last: all of one is in the first digest."""

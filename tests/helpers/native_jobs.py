@@ -21,7 +21,7 @@ from places import TESTS
 from processes import run_job
 
 from timing_logger.cli import launch, main
-from timing_logger.run_info import TimingFile
+from timing_logger.schema.timing_files import TimingFile
 
 BIN = Path(sys.executable).parent
 PROGRAMS = TESTS / "native_programs"

@@ -32,7 +32,7 @@ class Copy:
         self.value = VALUES[kind]
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(PACKAGE, folder / "timing_logger", ignore=ignored)
-        path = folder / "timing_logger" / "record.py"
+        path = folder / "timing_logger" / "schema" / "record.py"
         text = path.read_text()
         text = text.replace("\n)\n\nCOLUMNS", f'\n    Field("invented", "{kind}", "made up"),\n)\n\nCOLUMNS')
         if in_record:

@@ -13,16 +13,16 @@ from coinciding_counters.hosts import host_table
 from coinciding_counters.runs import simulated
 from simulated_runs import Floats, data_parallel, factors, misplaced, of_groups, of_operations, with_work
 
-from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.files import hosts_of
-from timing_logger.analysis.roles import roles_of
+from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.files import hosts_of
+from timing_logger.analysis.rows.roles import roles_of
+from timing_logger.analysis.rows.tables import opened
 from timing_logger.analysis.step_times.step_times import step_times
-from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.coinciding.search import given, with_cause
-from timing_logger.analysis.stragglers.policy import STANDARD, Policy
-from timing_logger.analysis.stragglers.verdict import judgement_on
-from timing_logger.analysis.stragglers.windows import StragglersAndWindows, verdict_and_windows
-from timing_logger.analysis.tables import opened
+from timing_logger.analysis.verdict.case import Case
+from timing_logger.analysis.verdict.causes.search import given, with_cause
+from timing_logger.analysis.verdict.policy import STANDARD, Policy
+from timing_logger.analysis.verdict.verdict import judgement_on
+from timing_logger.analysis.verdict.windows import StragglersAndWindows, verdict_and_windows
 
 Timings: TypeAlias = (
     tuple[pd.DataFrame, Mapping[int, str] | None]

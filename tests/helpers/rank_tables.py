@@ -11,7 +11,7 @@ import pandas as pd
 from timing_files import EPOCH_S, content, record
 
 from timing_logger.reading.csv_lines import parse_timings
-from timing_logger.record import COLUMNS, NS_PER_MS, NS_PER_S, NUMBERS, TEXTS, Record
+from timing_logger.schema.record import COLUMNS, NS_PER_MS, NS_PER_S, NUMBERS, TEXTS, Record
 
 
 def table(*ranks: Sequence[Record], incarnations: Sequence[int] | None = None) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from coinciding_counters.hosts import host_table
 from coinciding_counters.runs import simulated
 from timing_files import write_table
 
-from timing_logger.host_counters import NAMES
+from timing_logger.schema.host_counters import NAMES
 
 WAIT = "main_run_queue_wait_us"
 

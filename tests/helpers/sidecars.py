@@ -11,7 +11,7 @@ from typing import Any
 from conditions import wait_for
 
 from timing_logger.recording.sidecar_writer import replace_sidecar
-from timing_logger.run_info import sidecar_path
+from timing_logger.schema.timing_files import sidecar_path
 
 
 def sidecar_when(folder: Path, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:

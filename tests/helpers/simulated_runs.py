@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from timing_logger.record import COLUMNS
+from timing_logger.schema.record import COLUMNS
 
 Floats = npt.NDArray[np.float64]
 

@@ -14,9 +14,10 @@ from pathlib import Path
 from places import TESTS
 from timing_files import EPOCH_S, record, write_timing_file
 
-from timing_logger.record import NS_PER_S, Record
 from timing_logger.recording.sidecar_writer import replace_sidecar
-from timing_logger.run_info import ClockAnchor, Counters, RunInfo, sidecar_path
+from timing_logger.schema.record import NS_PER_S, Record
+from timing_logger.schema.sidecar import ClockAnchor, Counters, RunInfo
+from timing_logger.schema.timing_files import sidecar_path
 
 N_RANKS, N_ITERATIONS = 4, 40
 TRANSFER_MS = 1.5
@@ -65,7 +66,7 @@ def _write_sidecar(path: Path, rank: int, n_rows: int) -> None:
     lost = 2 if rank == 1 else 0
     info = RunInfo(
         file=path.name, rank=rank, incarnation=1, world_size=N_RANKS, labels={}, options={},
-        host="node0", pid=1, started_unix_ns=EPOCH_S * NS_PER_S,
+        host="node0", boot_id="boot0", pid=1, started_unix_ns=EPOCH_S * NS_PER_S,
         updated_unix_ns=(EPOCH_S + 60) * NS_PER_S, closed=True,
         clock_anchors=[ClockAnchor(0, EPOCH_S * NS_PER_S, 80)], versions={}, logger_cpu_ns=400_000,
         counters=Counters(n_rows + lost, n_rows, lost, 0), written_bytes=path.stat().st_size,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.operations import is_collective, is_communication
+from timing_logger.analysis.rows.operations import is_collective, is_communication
 from timing_logger.analysis.step_times.work_rows import WorkRows
 
 

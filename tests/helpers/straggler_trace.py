@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from timing_logger.record import COLUMNS
+from timing_logger.schema.record import COLUMNS
 
 # The scope says which ranks an operation joins: the data-parallel ranks of a stage, neighbours in the
 # pipeline, or its first and last stage.

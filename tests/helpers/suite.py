@@ -27,13 +27,13 @@ PACKAGES = ("timing_logger", "allreduce_instrumentation")
 OVER_PYTHON = {"TIMING_LOGGER_CORE": "python"}
 RECORDING = (
     "tests/faults", "tests/project/test_async_device.py", "tests/mpi/test_mpi.py",
-    "tests/process_group/test_process_group.py",
+    "tests/torch_distributed/test_torch_distributed.py",
 )  # fmt: skip
 """Tests of programs, which are over their process's core; those of a core itself are over both."""
 
 IN_CPP = {"TIMING_LOGGER_GROUP": "native"}
 GROUPS = (
-    "tests/process_group", "tests/recording/test_autograd_threads.py",
+    "tests/torch_distributed", "tests/recording/test_autograd_threads.py",
     "tests/recording/device/test_rows_on_async_device.py",
 )  # fmt: skip
 """Tests of groups, which are over the one in Python unless they are told."""

@@ -8,7 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from timing_logger.record import (
+from timing_logger.process.this_process import of_this_process
+from timing_logger.recording.sidecar_writer import replace_sidecar
+from timing_logger.schema.record import (
     COLUMNS,
     EARLIER_COLUMNS,
     HEADER,
@@ -17,8 +19,8 @@ from timing_logger.record import (
     Record,
     format_records,
 )
-from timing_logger.recording.sidecar_writer import replace_sidecar
-from timing_logger.run_info import Counters, RunInfo, TimingFile, sidecar_path
+from timing_logger.schema.sidecar import Counters, RunInfo
+from timing_logger.schema.timing_files import TimingFile, sidecar_path
 
 EPOCH_S = 1_770_388_245
 """Unix time of ``perf_counter() == 0`` in these files: 2026-02-06T14:30:45 UTC."""
@@ -95,7 +97,8 @@ def write_sidecar(
         file=timing_file.name, rank=name.rank, incarnation=name.incarnation, world_size=world_size, labels={},
         options={}, started_unix_ns=round((EPOCH_S + start_s) * NS_PER_S),
         updated_unix_ns=round((EPOCH_S + end_s) * NS_PER_S),
-        closed=closed, run_id=run_id, world=world, counters=counters or Counters(n_rows, n_rows, 0, 0),
+        closed=closed, counters=counters or Counters(n_rows, n_rows, 0, 0),
+        **{**of_this_process(), "run_id": run_id, "world": world},
     )  # fmt: skip
     path = sidecar_path(timing_file)
     replace_sidecar(path, info.to_json())

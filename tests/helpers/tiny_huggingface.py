@@ -16,7 +16,7 @@ from transformers import TrainerCallback
 
 from timing_logger import TimingLogger
 from timing_logger.integrations.huggingface import TimingLoggerCallback
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 from timing_logger.sinks.memory import MemorySink
 
 __all__ = [

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from timing_logger import TimingLogger
 from timing_logger.integrations.lightning import TimingLoggerCallback, TimingLoggerProfiler
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 from timing_logger.sinks.memory import MemorySink
 
 __all__ = [

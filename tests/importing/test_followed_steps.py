@@ -18,7 +18,7 @@ from timing_logger import read_timings
 from timing_logger.analysis import hang, stragglers
 from timing_logger.errors import LogPathError, NotImportableError
 from timing_logger.importing import StepColumns, follow_steps, import_steps
-from timing_logger.run_info import read_sidecar
+from timing_logger.process.sidecar_files import read_sidecar
 
 COLUMNS = StepColumns(seconds="perf.step_s", phases=["data", "forward"], time="ended")
 OF_CSV = StepColumns(ms="ms", phases=["data", "forward"], rest="other", epoch="epoch", work="tokens")
@@ -301,7 +301,7 @@ def test_an_import_ends_once_nothing_was_added_for_long_enough(tmp_path: Path) -
 def test_watch_sees_all_ranks_of_a_log_without_instants_though_the_rows_of_a_slow_one_run_ahead(
     tmp_path: Path,
 ) -> None:
-    from timing_logger.engine.live import Watcher
+    from timing_logger.live.watcher import Watcher
 
     lines = [
         b'{"rank": %d, "step": %d, "data": %f}\n' % (rank, step, 0.2 if rank == 2 else 0.1)

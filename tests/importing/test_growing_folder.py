@@ -13,8 +13,8 @@ from timing_logger.errors import LogPathError
 from timing_logger.importing import growing_folder
 from timing_logger.importing.growing_folder import GrowingFolder
 from timing_logger.importing.log_folder import Process
-from timing_logger.record import RawRecord, Record
-from timing_logger.run_info import read_sidecar
+from timing_logger.process.sidecar_files import read_sidecar
+from timing_logger.schema.record import RawRecord, Record
 
 LOG, OTHER_LOG = Path("logs/a.jsonl"), Path("logs/b.jsonl")
 UNIX_S = 1_900_000_000  # later than now: the clocks of a log may be ahead

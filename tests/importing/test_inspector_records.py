@@ -16,7 +16,7 @@ from timing_logger.importing.inspector_records import (
     Process,
     Records,
 )
-from timing_logger.run_info import MAX_RANK
+from timing_logger.schema.timing_files import MAX_RANK
 
 LATEST_US = 2**62 // 1000
 IMPOSSIBLE = "a record with impossible numbers"

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from timing_logger.importing.inspector import RowsOfRun
 from timing_logger.importing.inspector_facts import BEFORE_S, Naming
 from timing_logger.importing.inspector_records import OPERATIONS, Communicator, Operation, Process
-from timing_logger.importing.inspector_rows import RowsOfRun
-from timing_logger.record import END, START, Record
+from timing_logger.schema.record import END, START, Record
 
 ALLREDUCE, SEND = list(OPERATIONS).index("AllReduce"), list(OPERATIONS).index("Send")
 

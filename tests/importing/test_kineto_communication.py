@@ -16,7 +16,7 @@ from timing_logger.importing.kineto_events import COMMUNICATION, WORK, Call, Kep
 from timing_logger.importing.kineto_groups import Group
 from timing_logger.importing.kineto_work import Lanes
 from timing_logger.importing.trace_events import Args
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 
 AXIS = Axis(1_000_000, {3: Span(0.0, 100.0), 4: Span(200.0, 300.0)})
 MAIN, LOADER = 8, 9

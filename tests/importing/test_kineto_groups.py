@@ -8,7 +8,7 @@ import pytest
 
 from timing_logger.importing.kineto_groups import Group, group_of, integer, only_group, rank_of
 from timing_logger.importing.trace_events import Args
-from timing_logger.run_info import MAX_RANK
+from timing_logger.schema.timing_files import MAX_RANK
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from timing_logger.importing.kineto_events import (
 )
 from timing_logger.importing.kineto_work import Lanes, outermost, work_rows
 from timing_logger.importing.trace_events import Args
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 
 AXIS = Axis(0, {4: Span(0.0, 100.0)})
 LANES = Lanes(8, {9: "loader"})

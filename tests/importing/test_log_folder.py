@@ -22,7 +22,8 @@ from timing_logger.importing.log_folder import (
     new_log_folder,
     refuse,
 )
-from timing_logger.run_info import ImportedFrom, read_sidecar
+from timing_logger.process.sidecar_files import read_sidecar
+from timing_logger.schema.sidecar import ImportedFrom
 
 OFFSET_NS = 10**18
 IMPORTED = ImportedFrom("steps", ["log"], {}, [])

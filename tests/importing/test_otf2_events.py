@@ -10,7 +10,7 @@ import pytest
 
 from timing_logger.importing.imported import LeftOut
 from timing_logger.importing.otf2_events import Group, Location, enum_name
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 
 WORLD = Group("world", 4)
 OUTSIDE = "an event of MPI outside of a call of MPI"

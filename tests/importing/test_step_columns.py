@@ -10,7 +10,7 @@ import pytest
 from timing_logger.errors import ConfigurationError, NotImportableError
 from timing_logger.importing.step_columns import StepColumns, StepOfRank, StepsOfFile
 from timing_logger.importing.step_records import Unusable
-from timing_logger.run_info import MAX_RANK
+from timing_logger.schema.timing_files import MAX_RANK
 
 SECONDS = StepColumns(seconds="s")
 

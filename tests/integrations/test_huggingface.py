@@ -16,7 +16,7 @@ from scripted_device import ScriptedAccelerator
 from torch_runner import run_with_torchrun
 
 from timing_logger import TimingLogger, get_timing_logger
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 from timing_logger.sinks.memory import MemorySink
 
 pytestmark = [

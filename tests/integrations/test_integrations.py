@@ -15,7 +15,7 @@ from timing_logger import TimingLogger, get_timing_logger, init_timing_logger, s
 from timing_logger.errors import ConfigurationError
 from timing_logger.integrations._operations import OpenOperations
 from timing_logger.integrations._run_logger import RunLogger
-from timing_logger.run_info import sidecar_path
+from timing_logger.schema.timing_files import sidecar_path
 from timing_logger.sinks.memory import MemorySink
 
 

@@ -19,7 +19,7 @@ from torch_runner import run_with_torchrun
 
 from timing_logger import TimingLogger, get_timing_logger
 from timing_logger.errors import ConfigurationError
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 from timing_logger.sinks.memory import MemorySink
 
 pytestmark = [

@@ -5,29 +5,31 @@ from __future__ import annotations
 from typing import NamedTuple
 
 RECORDING = (
-    "test_record.py", "recording/test_logger.py", "recording/test_sampling.py", "reading/test_inflight.py",
+    "schema/test_record.py", "recording/test_logger.py", "recording/test_sampling.py",
+    "reading/test_inflight.py",
     "sinks/test_jsonl.py", "recording/cores/test_native_core.py", "recording/cores/test_core_many_threads.py",
     "recording/cores/test_cores_agree.py", "recording/test_open_calls.py", "faults/test_accounting.py",
     "faults/test_flush.py", "faults/test_fork.py", "faults/test_recovery.py", "faults/test_living.py",
 )  # fmt: skip
 ANALYSIS = (
-    "reading/test_reading.py", "reading/test_converting.py", "analysis/ranks/test_summarize.py",
+    "reading/test_reading.py", "reading/test_converting.py", "analysis/rows/test_summarize.py",
     "analysis/collectives/test_matching.py", "analysis/collectives/test_waits.py",
-    "analysis/collectives/test_bandwidth.py", "analysis/ranks/test_overlap.py",
+    "analysis/collectives/test_bandwidth.py", "analysis/rows/test_overlap.py",
     "analysis/collectives/test_messages.py", "analysis/hangs/test_diagnosis.py",
-    "analysis/stragglers/test_stragglers.py", "analysis/test_rounds.py", "report/test_trace.py",
+    "analysis/verdict/test_verdict.py", "analysis/rows/test_rounds.py", "report/test_trace.py",
     "cli/test_questions.py", "analysis/test_analysis_in_parts.py", "report/html/test_page.py",
 )  # fmt: skip
 MPI = ("mpi/test_mpi.py", "mpi/test_mpi_background.py", "mpi/test_mpi_subclasses.py")
 TORCH = (
-    "process_group/test_process_group.py", "process_group/test_existing_groups.py",
-    "process_group/test_process_group_faults.py", "process_group/test_process_group_oracles.py",
-    "process_group/test_common_calls.py", "process_group/test_backend_durations.py",
-    "process_group/test_torch_versions.py", "project/test_torch_examples.py",
-    "process_group/test_dispatched_calls.py", "process_group/test_process_group_in_training.py",
-    "process_group/test_timed_group_hooks.py", "process_group/test_work_durations.py",
-    "process_group/in_cpp/test_group_library.py", "process_group/in_cpp/test_which_group.py",
-    "process_group/in_cpp/test_in_cpp_on_devices.py", "process_group/test_group_timing.py",
+    "torch_distributed/test_torch_distributed.py", "torch_distributed/test_existing_groups.py",
+    "torch_distributed/test_torch_distributed_faults.py",
+    "torch_distributed/test_torch_distributed_oracles.py",
+    "torch_distributed/test_common_calls.py", "torch_distributed/test_backend_durations.py",
+    "torch_distributed/test_torch_versions.py", "project/test_torch_examples.py",
+    "torch_distributed/test_dispatched_calls.py", "torch_distributed/test_torch_distributed_in_training.py",
+    "torch_distributed/test_timed_group_hooks.py", "torch_distributed/test_work_durations.py",
+    "torch_distributed/test_group_library.py", "torch_distributed/test_which_group.py",
+    "torch_distributed/test_torch_distributed_on_devices.py", "torch_distributed/test_group_timing.py",
 )  # fmt: skip
 
 WITH_TABLES = ("polars", "pyarrow", "jinja2", "numpy")

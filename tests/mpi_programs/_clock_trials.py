@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from time import perf_counter_ns
 from typing import Any
 
-from allreduce_instrumentation.clock_sync._estimate import estimate_offset
 from allreduce_instrumentation.clock_sync._links import Channel, Link
-from allreduce_instrumentation.clock_sync.synchronisation import answer, ask
+from allreduce_instrumentation.clock_sync.synchronisation import answer, ask, estimate_offset
 
 EXCHANGES = 100
 HOUR_NS = 3_600_000_000_000

@@ -10,8 +10,8 @@ from typing import Any
 
 from mpi4py import MPI
 
-from timing_logger.record import Record
 from timing_logger.recording.logger import TimingLogger
+from timing_logger.schema.record import Record
 from timing_logger.sinks.memory import MemorySink
 
 

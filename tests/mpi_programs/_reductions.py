@@ -11,13 +11,13 @@ import torch
 from _sparse_reference import ReferenceRank, gtopk, topk
 from torch import Tensor
 
-from allreduce_instrumentation.allreducers import (
+from allreduce_instrumentation.compressors import FP16, NoCompression, TopK
+from allreduce_instrumentation.sparse import (
     dense_allreduce,
     gtopk_sparse_allreduce,
     oktopk_sparse_allreduce,
     topk_sparse_allreduce,
 )
-from allreduce_instrumentation.compressors import FP16, NoCompression, TopK
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 SPARSE: dict[str, Callable[..., Tensor]] = {

@@ -10,8 +10,8 @@ import torch
 from _reductions import SPARSE, Ranks, same_bits, whole_numbers
 from torch import Tensor
 
-from allreduce_instrumentation.allreducers import dense_allreduce
 from allreduce_instrumentation.compressors import FP16, NoCompression, ThresholdState, TopK
+from allreduce_instrumentation.sparse import dense_allreduce
 
 LENGTH = 12
 STEPS = (0, 1)

@@ -29,10 +29,10 @@ from _refusals import different_calls, error_of, refused, too_large
 from mpi4py import MPI
 
 from allreduce_instrumentation import TimedIntracomm
-from allreduce_instrumentation.allreducers import dense_allreduce, gtopk_sparse_allreduce
 from allreduce_instrumentation.compressors import NoCompression, TopK
-from timing_logger.record import Record
+from allreduce_instrumentation.sparse import dense_allreduce, gtopk_sparse_allreduce
 from timing_logger.recording.logger import TimingLogger
+from timing_logger.schema.record import Record
 
 torch.set_num_threads(1)
 

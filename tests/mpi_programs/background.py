@@ -12,7 +12,7 @@ from mpi4py import MPI
 from mpi4py.MPI import Request as RequestOfAnEarlyImport
 
 from allreduce_instrumentation import TimedIntracomm
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 
 WORLD = MPI.COMM_WORLD
 rank, size = WORLD.rank, WORLD.size

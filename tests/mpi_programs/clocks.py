@@ -19,7 +19,7 @@ from allreduce_instrumentation.clock_sync._mpi_link import mpi_link
 from allreduce_instrumentation.clock_sync.synchronisation import measure
 from timing_logger import TimingLogger
 from timing_logger.errors import ConfigurationError
-from timing_logger.run_info import sidecar_path
+from timing_logger.schema.timing_files import sidecar_path
 
 WORLD = MPI.COMM_WORLD
 rank, size = WORLD.rank, WORLD.size

@@ -13,7 +13,7 @@ from _ranks import recording, report
 from mpi4py import MPI
 
 from allreduce_instrumentation import TimedIntracomm
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 
 WORLD = MPI.COMM_WORLD
 rank, size = WORLD.rank, WORLD.size

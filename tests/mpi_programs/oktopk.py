@@ -18,8 +18,8 @@ from oktopk_data import CALLS, DATA, LENGTH, PERIODS, TIMES, USUAL, Data, genera
 from torch import Tensor
 
 from allreduce_instrumentation import TimedIntracomm
-from allreduce_instrumentation.allreducers import oktopk, oktopk_sparse_allreduce
 from allreduce_instrumentation.compressors import TopK
+from allreduce_instrumentation.sparse import oktopk, oktopk_sparse_allreduce
 from timing_logger import TimingLogger
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)

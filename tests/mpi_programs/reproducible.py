@@ -18,7 +18,7 @@ from mpi4py import MPI
 
 from allreduce_instrumentation import TimedIntracomm
 from timing_logger import Monitor, init_timing_logger, shutdown_timing_logger
-from timing_logger.monitoring.webhook import Webhook
+from timing_logger.live.webhook import Webhook
 
 _STEPS = 1000 if "slow" in sys.argv else 80
 _STEP_S = 0.01

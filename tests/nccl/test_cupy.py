@@ -14,7 +14,7 @@ from scripted_device import ScriptedAccelerator
 
 from timing_logger import TimingLogger
 from timing_logger.errors import ConfigurationError
-from timing_logger.record import DEVICE_CLOCK, Record
+from timing_logger.schema.record import DEVICE_CLOCK, Record
 from timing_logger.sinks.memory import MemorySink
 
 FLOAT32, SUM, STREAM = 7, 0, 77

@@ -16,7 +16,7 @@ from stub_nccl import asked, nccl
 from allreduce_instrumentation.nccl._methods import METHODS, bytes_of
 from timing_logger import TimingLogger
 from timing_logger.errors import ConfigurationError
-from timing_logger.record import DEVICE_CLOCK, HOST_CLOCK, Record
+from timing_logger.schema.record import DEVICE_CLOCK, HOST_CLOCK, Record
 from timing_logger.sinks.memory import MemorySink
 
 __all__ = ["nccl"]

@@ -166,7 +166,7 @@ def test_a_group_that_is_only_simulated_ends_its_calls_too(nccl: Any, logger: Ti
 
     TimedCommunicator.init(2, 0, b"id", timing_logger=logger)
     bindings.group_start()
-    open_groups = sys.modules["allreduce_instrumentation.nccl._open_groups"].OPEN_GROUPS
+    open_groups = sys.modules["allreduce_instrumentation.nccl._calls"].OPEN_GROUPS
     assert open_groups._depth == 1
     bindings.group_simulate_end()
     assert open_groups._depth == 0

@@ -12,11 +12,11 @@ import pytest
 from limits import PROCESS_S
 from places import ROOT
 
-from timing_logger import run_identity
 from timing_logger.autologging import settings
 from timing_logger.autologging.this_rank import stated_rank
 from timing_logger.cli.parser import build_parser
-from timing_logger.launchers import LAUNCHERS, VARIABLE_IN_TEXT
+from timing_logger.process import this_process as run_identity
+from timing_logger.process.launchers import LAUNCHERS, VARIABLE_IN_TEXT
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (pip install '.[test]')")
 

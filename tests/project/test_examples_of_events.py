@@ -22,11 +22,11 @@ from places import ROOT
 
 from timing_logger.analysis import Verdict
 from timing_logger.engine.changes import Change
-from timing_logger.monitoring.delivery import Delivery, NotDelivered
-from timing_logger.monitoring.events import Event, event_line, event_of
-from timing_logger.monitoring.receivers import VerdictsFile
-from timing_logger.monitoring.watched_run import WatchedRun
-from timing_logger.monitoring.webhook import Webhook
+from timing_logger.live.delivery import Delivery, NotDelivered
+from timing_logger.live.events import Event, event_line, event_of
+from timing_logger.live.receivers import VerdictsFile
+from timing_logger.live.watched_run import WatchedRun
+from timing_logger.live.webhook import Webhook
 
 SCRIPT = ROOT / "examples" / "drain_slow_nodes.py"
 TOKEN = "between us"

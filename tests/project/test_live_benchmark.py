@@ -16,7 +16,7 @@ from live_runs.size import sizes
 from places import ROOT
 from verdict_accuracy.simulation import Scenario
 
-from timing_logger.engine.live.packed import packed, unpacked
+from timing_logger.live.packed import packed, unpacked
 
 pytestmark = pytest.mark.slow("of a benchmark: make test-deep runs it where that changes")
 

@@ -75,7 +75,7 @@ def test_annotations_docstrings_what_is_logged_and_representations_are_left_alon
 
 
 def test_each_mutant_of_a_module_is_another_program() -> None:
-    source = (ROOT / "timing_logger" / "cells.py").read_bytes()
+    source = (ROOT / "timing_logger" / "schema" / "cells.py").read_bytes()
     mutants = mutants_of(FILE, source)[::14]
     assert len({ast.dump(ast.parse(mutant.applied(source))) for mutant in mutants}) == len(mutants) > 10
 
@@ -106,8 +106,8 @@ def test_of_few_lines_each_has_one_mutant() -> None:
             "test_waits",
             ["tests/analysis/collectives", "tests/analysis"],
         ),
-        ("timing_logger/record.py", "test_record", ["tests"]),
-        ("timing_logger/compat/region_timers/_timer.py", "test_region_timers", ["tests/compat", "tests"]),
+        ("timing_logger/schema/record.py", "test_record", ["tests/schema", "tests"]),
+        ("timing_logger/compat/region_timers.py", "test_region_timers", ["tests/compat", "tests"]),
     ],
 )
 def test_the_tests_of_a_module_are_those_of_its_folder_with_its_own_first_and_of_the_one_around_it(

@@ -9,7 +9,7 @@ from rank_tables import quick_table, table
 from seeds import few_examples
 from timing_files import record
 
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 
 NUMBER = st.none() | st.integers(0, 2**40)
 TEXT = st.sampled_from(["", "a", "layer 1", "\u00e9"])

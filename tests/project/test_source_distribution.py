@@ -29,7 +29,7 @@ def checkout(folder: Path, made_s: float) -> Path:
         )
     for name in NEEDED:
         shutil.copy(ROOT / name, folder)
-    for leftover in ("logs/run/timing-rank0.csv", "tests/test_record.py", "site/index.html"):
+    for leftover in ("logs/run/timing-rank0.csv", "tests/schema/test_record.py", "site/index.html"):
         (folder / leftover).parent.mkdir(parents=True)
         (folder / leftover).write_text("")
     for path in folder.rglob("*"):

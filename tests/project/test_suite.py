@@ -120,8 +120,8 @@ def test_the_summary_names_what_failed_in_any_part_and_counts_all_of_them() -> N
     [
         ("timing_logger/analysis/collectives/waits.py", "tests/analysis/collectives"),
         ("timing_logger/recording/cores/native/core.pyx", "tests/recording/cores"),
-        ("timing_logger/record.py", "tests/test_record.py"),
-        ("allreduce_instrumentation/process_group/in_cpp/csrc/group.h", "tests/process_group/in_cpp"),
+        ("timing_logger/schema/record.py", "tests/schema"),
+        ("allreduce_instrumentation/torch_distributed/csrc/group.h", "tests/torch_distributed"),
         ("docs/live.md", "tests/project"),
         ("Makefile", "tests/project"),
         ("tests/mpi/test_mpi.py", "tests/mpi/test_mpi.py"),

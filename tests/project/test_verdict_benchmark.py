@@ -20,7 +20,7 @@ from verdict_accuracy.simulation import Scenario, SimulatedRun, is_job, simulate
 from verdict_accuracy.targets import standings
 
 from timing_logger.analysis import match_collectives, message_waits, stragglers
-from timing_logger.record import COLUMNS
+from timing_logger.schema.record import COLUMNS
 
 pytestmark = pytest.mark.slow("of a benchmark: make test-deep runs it where that changes")
 

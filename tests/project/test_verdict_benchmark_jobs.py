@@ -24,7 +24,7 @@ from verdict_accuracy.simulation import Scenario, SimulatedRun, simulate
 from verdict_accuracy.timeline import Conditions, Timeline
 
 from timing_logger.analysis import message_waits
-from timing_logger.analysis.operations import is_communication, is_own_work, synchronises_all_ranks
+from timing_logger.analysis.rows.operations import is_communication, is_own_work, synchronises_all_ranks
 
 pytestmark = pytest.mark.slow("of a benchmark: make test-deep runs it where that changes")
 
@@ -250,7 +250,7 @@ def test_on_devices_the_rows_of_work_contain_the_waits_for_others() -> None:
 
 def said(verdict: str, *ranks: int, **others: Any) -> Any:
     from timing_logger.analysis import Verdict
-    from timing_logger.analysis.stragglers.result import Suspect
+    from timing_logger.analysis.verdict.result import Suspect
 
     likelihood = others.pop("likelihood", 1.0)
     suspects = (Suspect(ranks, "FORWARD", 1.0, likelihood),) if ranks else ()

@@ -17,10 +17,11 @@ from timing_files import EPOCH_S, record, write_sidecar, write_timing_file
 from timing_logger import read_timings
 from timing_logger.cli import main
 from timing_logger.reading.alignment import Alignment, alignments, wall_offset_ns
-from timing_logger.record import NS_PER_S, Record
 from timing_logger.report.html import report_html
 from timing_logger.report.question_text import _on_clocks
-from timing_logger.run_info import DRIFT_BOUND, ClockAnchor, ClockOffset, TimingFile, sidecar_path
+from timing_logger.schema.record import NS_PER_S, Record
+from timing_logger.schema.sidecar import DRIFT_BOUND, ClockAnchor, ClockOffset
+from timing_logger.schema.timing_files import TimingFile, sidecar_path
 
 HERE = {"host": "node1", "boot_id": "b1"}
 THERE = {"host": "node2", "boot_id": "b2"}

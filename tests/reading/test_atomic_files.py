@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from timing_logger import interrupts
 from timing_logger.errors import LogPathError
+from timing_logger.process import interrupts
 from timing_logger.reading.atomic_files import draft_of, drafts_of, made_folder
 
 

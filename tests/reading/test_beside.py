@@ -12,10 +12,9 @@ import pandas as pd
 import pytest
 
 from timing_logger.errors import NotATimingFileError
-from timing_logger.files_beside import HOST
 from timing_logger.reading import beside
 from timing_logger.reading.beside import KindOfTable
-from timing_logger.run_info import TimingFile
+from timing_logger.schema.timing_files import HOST, TimingFile
 
 
 def parsed(lines: list[bytes], names: list[str]) -> pd.DataFrame:

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from slow import examples, slow
 
 from timing_logger.reading.alignment import Alignment, alignments
-from timing_logger.record import NS_PER_S
-from timing_logger.run_info import DRIFT_BOUND, ClockOffset, TimingFile
+from timing_logger.schema.record import NS_PER_S
+from timing_logger.schema.sidecar import DRIFT_BOUND, ClockOffset
+from timing_logger.schema.timing_files import TimingFile
 
 Floats = npt.NDArray[np.float64]
 Course = Callable[[Floats], Floats]

@@ -25,7 +25,7 @@ from timing_logger import read_timings
 from timing_logger.errors import ConfigurationError, LogPathError, NotATimingFileError
 from timing_logger.reading.converting import Converted, convert
 from timing_logger.reading.sources import Source
-from timing_logger.record import COLUMNS, FIELDS, Record
+from timing_logger.schema.record import COLUMNS, FIELDS, Record
 
 PROCESS = ["rank", "incarnation"]
 

@@ -13,7 +13,7 @@ from slow import slow
 
 from timing_logger.analysis import overlap
 from timing_logger.reading import read_timings
-from timing_logger.record import LARGEST
+from timing_logger.schema.record import LARGEST
 
 EXTREME = (
     LARGEST + 1, LARGEST,

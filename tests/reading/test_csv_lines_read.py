@@ -16,7 +16,7 @@ from timing_logger.reading.csv_lines import (
     parse_timings,
     unescaped,
 )
-from timing_logger.record import HEADER
+from timing_logger.schema.record import HEADER
 
 SOUND = content([record("FORWARD", iteration=at, seq=at) for at in range(4)])
 HEAD, *LINES = SOUND.splitlines(keepends=True)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hostile_files import COMMANDS, change_sidecar, mutated, say_all, write_run
 
+from timing_logger.process.sidecar_files import read_sidecar
 from timing_logger.reading import read_timings
 from timing_logger.reading.file_problems import (
     missing_parts,
@@ -18,15 +19,8 @@ from timing_logger.reading.file_problems import (
     schema_trouble,
     uncounted,
 )
-from timing_logger.run_info import (
-    SCHEMA_VERSION,
-    UNUSABLE,
-    RunInfo,
-    TimingFile,
-    read_sidecar,
-    sidecar_path,
-    usable_sidecar,
-)
+from timing_logger.schema.sidecar import SCHEMA_VERSION, UNUSABLE, RunInfo, usable_sidecar
+from timing_logger.schema.timing_files import TimingFile, sidecar_path
 
 FIELD_BY_COMMAND = {
     "labels": ["x", 1], "counters": [1, 2, 3, 4], "clock_anchors": None, "clock_offsets": ["a", "b"],

@@ -12,9 +12,9 @@ from timing_files import record, write_sidecar, write_timing_file
 
 from timing_logger import convert, read_host_counters, read_timings
 from timing_logger.errors import NotATimingFileError, NoTimingFilesError
-from timing_logger.host_counters import HEADER, NAMES
 from timing_logger.reading.host_rows import counters_in
 from timing_logger.reading.timings import timing_files
+from timing_logger.schema.host_counters import HEADER, NAMES
 
 NS = 10**9
 

@@ -11,11 +11,11 @@ from timing_files import content, record, write_sidecar, write_timing_file
 
 from timing_logger import read_timings
 from timing_logger.analysis import summarize
-from timing_logger.engine.live import Watcher
+from timing_logger.live.watcher import Watcher
 from timing_logger.reading.converting import convert
 from timing_logger.reading.csv_lines import parse_timings
 from timing_logger.reading.inflight import without_replaced
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 
 
 def inflight(start_s: float = 5.0, operation: str = "ALLREDUCE", **fields: Any) -> Record:

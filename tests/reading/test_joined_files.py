@@ -22,8 +22,8 @@ from timing_logger.reading import joined_files
 from timing_logger.reading.batches import batches_of, read_batch
 from timing_logger.reading.converting import convert
 from timing_logger.reading.timings import timing_files
-from timing_logger.record import COLUMNS, INFLIGHT
-from timing_logger.run_info import TimingFile
+from timing_logger.schema.record import COLUMNS, INFLIGHT
+from timing_logger.schema.timing_files import TimingFile
 
 ENGINES = ["pandas"]
 try:

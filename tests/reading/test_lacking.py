@@ -20,7 +20,7 @@ from timing_logger.reading.lacking import MOST_RANKS, lacking, stated_world_size
 from timing_logger.reading.selection import select
 from timing_logger.report import evidence_sentences
 from timing_logger.report._diagnostics import diagnostics, is_complete
-from timing_logger.run_info import sidecar_path
+from timing_logger.schema.timing_files import sidecar_path
 
 Damage = Callable[[Path], object]
 

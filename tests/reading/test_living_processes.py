@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from sidecars import states
 
-from timing_logger import run_info
-from timing_logger.owned_files import UntrustedFileError
+from timing_logger.process import this_process
+from timing_logger.process.owned_files import UntrustedFileError
 from timing_logger.reading import living
 from timing_logger.reading.living import ALIVE, as_it_stands, gave_a_sign_lately, is_here, lives
-from timing_logger.record import Record
-from timing_logger.ring_file import Ring
-from timing_logger.run_info import GroupProgress
+from timing_logger.schema.record import Record
+from timing_logger.schema.ring_file import Ring
+from timing_logger.schema.sidecar import GroupProgress
 
 S = 10**9
 NOBODY = 2**30  # beyond the largest number that a process can have
@@ -26,8 +26,8 @@ NOBODY = 2**30  # beyond the largest number that a process can have
 def of_this_process(**fields: Any) -> dict[str, Any]:
     """Return what a sidecar of this process says, or with other ``fields``."""
     return {
-        "host": run_info.host_name(), "boot_id": run_info.boot_id(), "pid": os.getpid(),
-        "pid_namespace": run_info.pid_namespace(), "closed": False, **fields,
+        "host": this_process.host_name(), "boot_id": this_process.boot_id(), "pid": os.getpid(),
+        "pid_namespace": this_process.pid_namespace(), "closed": False, **fields,
     }  # fmt: skip
 
 
@@ -69,7 +69,7 @@ def test_of_a_process_elsewhere_or_without_a_number_it_is_not_known(unknown: dic
 
 
 def test_where_there_are_no_namespaces_it_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_info, "pid_namespace", lambda: 0)
+    monkeypatch.setattr(this_process, "pid_namespace", lambda: 0)
     assert lives(of_this_process()) is None
 
 
@@ -156,7 +156,7 @@ def test_a_process_that_is_gone_without_closing_was_killed(file: Path) -> None:
 
 
 def test_unless_it_has_closed_its_logger_since_it_was_read(file: Path) -> None:
-    states(file, closed=True, host=run_info.host_name(), boot_id=run_info.boot_id())
+    states(file, closed=True, host=this_process.host_name(), boot_id=this_process.boot_id())
     found: Any = as_it_stands(of_this_process(pid=NOBODY), file)
     assert found["closed"] is True
     assert "killed" not in found

@@ -10,8 +10,8 @@ import pytest
 
 from timing_logger.reading import missing_rows
 from timing_logger.reading.missing_rows import write_missing
-from timing_logger.record import HEADER, Record, format_records
-from timing_logger.ring_file import Ring
+from timing_logger.schema.record import HEADER, Record, format_records
+from timing_logger.schema.ring_file import Ring
 
 OFFSET_NS = 10**18
 

@@ -19,7 +19,7 @@ from timing_logger import read_timings
 from timing_logger.errors import ConfigurationError, NotATimingFileError
 from timing_logger.reading import sources
 from timing_logger.reading.plain_files import parse_plain_file
-from timing_logger.record import COLUMNS, EARLIER_COLUMNS, FIELDS, HEADER, Record
+from timing_logger.schema.record import COLUMNS, EARLIER_COLUMNS, FIELDS, HEADER, Record
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install 'timing_logger[large]')")
 

@@ -19,11 +19,12 @@ from slow import examples, slow
 from timing_files import content, earlier_content, record, write_sidecar, write_timing_file
 
 from timing_logger import read_timings
-from timing_logger.engine.live import Watcher
 from timing_logger.errors import ConfigurationError, NotATimingFileError, NoTimingFilesError
+from timing_logger.live.watcher import Watcher
 from timing_logger.reading.csv_lines import UnknownHeader, parse_timings
-from timing_logger.record import COLUMNS, FIELDS, HEADER, Record
-from timing_logger.run_info import Counters, sidecar_path
+from timing_logger.schema.record import COLUMNS, FIELDS, HEADER, Record
+from timing_logger.schema.sidecar import Counters
+from timing_logger.schema.timing_files import sidecar_path
 
 BARE_HEADER = (
     "timestamp,iteration,epoch,layer_name,operation,phase,"

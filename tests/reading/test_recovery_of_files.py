@@ -13,17 +13,22 @@ from typing import Any
 import pytest
 from sidecars import states
 
-from timing_logger import run_info
-from timing_logger.owned_files import UntrustedFileError
+from timing_logger.process import this_process
+from timing_logger.process.owned_files import UntrustedFileError
+from timing_logger.process.sidecar_files import parts_of, read_sidecar
 from timing_logger.reading import recovery
 from timing_logger.reading.recovery import Recovery, look_into, recover, recovered, timing_files_at
-from timing_logger.record import HEADER
-from timing_logger.ring_file import Ring
-from timing_logger.run_info import parts_of, sidecar_path
+from timing_logger.schema.record import HEADER
+from timing_logger.schema.ring_file import Ring
+from timing_logger.schema.timing_files import sidecar_path
 
 NOBODY = 2**30  # beyond the largest number that a process can have
-RUNNING: dict[str, Any] = {"closed": False, "updated_unix_ns": 0, "pid_namespace": run_info.pid_namespace()}
-HERE = {**RUNNING, "host": run_info.host_name(), "boot_id": run_info.boot_id(), "pid": os.getpid()}
+RUNNING: dict[str, Any] = {
+    "closed": False,
+    "updated_unix_ns": 0,
+    "pid_namespace": this_process.pid_namespace(),
+}
+HERE = {**RUNNING, "host": this_process.host_name(), "boot_id": this_process.boot_id(), "pid": os.getpid()}
 GONE = {**HERE, "pid": NOBODY}
 ELSEWHERE = {**RUNNING, "host": "node7", "boot_id": "another", "pid": 5}
 
@@ -211,7 +216,7 @@ def test_rows_of_a_process_that_is_gone_are_added_and_its_ring_is_removed(file: 
     assert str(found) == "2 rows added that its process had not written"
     assert file.read_text().count("BARRIER") == 2
     assert not held.path.exists()
-    sidecar = run_info.read_sidecar(file)
+    sidecar = read_sidecar(file)
     assert sidecar is not None
     assert sidecar["killed"] is True
 

@@ -20,8 +20,8 @@ from timing_logger import read_timings
 from timing_logger.analysis import match_collectives
 from timing_logger.cli import main
 from timing_logger.cli.end_of_run import files_of_run
-from timing_logger.engine.live import Watcher
 from timing_logger.errors import ConfigurationError
+from timing_logger.live.watcher import Watcher
 from timing_logger.reading.runs_of_job import number_of_run, numbers_of_runs
 from timing_logger.reading.timings import find_sources
 
@@ -207,7 +207,9 @@ def test_a_world_that_is_not_there_is_an_error_that_names_those_that_are(spawned
         read_timings(spawned, world="3")
 
 
-@pytest.mark.slow("test_run_identity.py spawns ranks, which state another world; such files are read above")
+@pytest.mark.slow(
+    "test_this_process_run_identity.py spawns ranks, which state another world; such files are read above"
+)
 @pytest.mark.skipif(not MPIEXEC.exists(), reason="no mpiexec")
 def test_ranks_that_were_spawned_are_another_world_of_the_run(tmp_path: Path) -> None:
     with environment_of_a_job() as environment:

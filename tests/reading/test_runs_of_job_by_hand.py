@@ -18,7 +18,7 @@ from timing_logger.reading.runs_of_job import (
     numbers_of_runs,
 )
 from timing_logger.reading.sources import Lifetime
-from timing_logger.run_info import TimingFile
+from timing_logger.schema.timing_files import TimingFile
 
 
 def source(rank: int = 0, incarnation: int = 1, life: tuple[int, int] | None = None, **sidecar: Any) -> Any:

@@ -17,7 +17,7 @@ from timing_logger.reading import sources
 from timing_logger.reading.content import Content
 from timing_logger.reading.csv_lines import Parsed
 from timing_logger.reading.sources import Engine, Source, chosen_engine
-from timing_logger.run_info import TimingFile
+from timing_logger.schema.timing_files import TimingFile
 
 OPEN = record("ALLREDUCE", 5.0, None, seq=7, status="inflight")
 ENDED = record("ALLREDUCE", 5.0, 2.0, seq=7)

@@ -19,11 +19,11 @@ from timing_files import content, record, write_sidecar, write_table, write_timi
 
 from timing_logger import TimingLogger, read_timings
 from timing_logger.cli import main
-from timing_logger.engine.live import Watcher
 from timing_logger.errors import ConfigurationError
+from timing_logger.live.watcher import Watcher
 from timing_logger.reading.converting import convert
-from timing_logger.record import HEADER
-from timing_logger.run_info import TimingFile, sidecar_path
+from timing_logger.schema.record import HEADER
+from timing_logger.schema.timing_files import TimingFile, sidecar_path
 
 N_ROWS, LAYER = 11_000, "a layer" * 20
 ENDLESS_S = 1e9

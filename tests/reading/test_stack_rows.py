@@ -11,7 +11,7 @@ from timing_logger import read_stack_samples
 from timing_logger.errors import NotATimingFileError
 from timing_logger.reading.stack_rows import stack_samples_of
 from timing_logger.reading.timings import timing_files
-from timing_logger.stack_samples import COLUMNS, HEADER
+from timing_logger.schema.stack_samples import COLUMNS, HEADER
 
 TWO = "10.000000,load,a/b.py,3,\n11.500000,load,a/b.py,4,dumps (json/__init__.py)\n"
 

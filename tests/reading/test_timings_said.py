@@ -13,8 +13,8 @@ from sidecars import states
 from timing_logger import read_timings
 from timing_logger.errors import ConfigurationError, NotATimingFileError, NoTimingFilesError
 from timing_logger.reading.timings import find_sources, timing_files, troubles, warn_of_schemas
-from timing_logger.record import COLUMNS, HEADER
-from timing_logger.run_info import SCHEMA_VERSION
+from timing_logger.schema.record import COLUMNS, HEADER
+from timing_logger.schema.sidecar import SCHEMA_VERSION
 
 
 def said_of(*files: dict[str, Any], **attrs: Any) -> list[str]:

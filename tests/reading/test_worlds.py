@@ -10,7 +10,7 @@ from sidecars import states
 from timing_logger.errors import ConfigurationError
 from timing_logger.reading.sources import Source
 from timing_logger.reading.worlds import of_world, stated_by
-from timing_logger.run_info import TimingFile
+from timing_logger.schema.timing_files import TimingFile
 
 FIRST = "the world that was started first"
 

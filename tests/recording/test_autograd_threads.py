@@ -18,10 +18,10 @@ from limits import LIMIT_S
 from processes import run_warm
 
 from timing_logger import TimingLogger
-from timing_logger.record import Record
 from timing_logger.recording import autograd_threads as _engine_threads
 from timing_logger.recording import open_calls as _open_calls
 from timing_logger.recording.autograd_threads import NO_PASS, Engine
+from timing_logger.schema.record import Record
 from timing_logger.sinks.memory import MemorySink
 
 _passes: dict[int, int] = {}

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pytest
 from misbehaving_sinks import FullDiskSink, PoisonedSink
 
-from timing_logger.record import RawRecord, Record
 from timing_logger.recording.clock import WallClock
 from timing_logger.recording.cores.channel import Channel
 from timing_logger.recording.delivery import Delivery, Destination
+from timing_logger.schema.record import RawRecord, Record
 from timing_logger.sinks import PartlyWritten
 from timing_logger.sinks.memory import MemorySink
 

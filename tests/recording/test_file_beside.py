@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from timing_logger.errors import LogPathError
-from timing_logger.files_beside import HOST
-from timing_logger.host_counters import HEADER
 from timing_logger.recording.file_beside import FileBeside
-from timing_logger.run_info import TimingFile
+from timing_logger.schema.host_counters import HEADER
+from timing_logger.schema.timing_files import HOST, TimingFile
 from timing_logger.sinks.csv import CsvSink
 
 LINE = b"1.000,2.000" + b"," * (HEADER.count(",") - 1) + b"\n"

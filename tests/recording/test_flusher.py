@@ -13,7 +13,6 @@ from limits import LIMIT_S
 from misbehaving_sinks import FullDiskSink
 from scripted_device import ScriptedAccelerator
 
-from timing_logger.record import START, RawRecord, Record
 from timing_logger.recording import flusher as flusher_module
 from timing_logger.recording.clock import WallClock
 from timing_logger.recording.cores.channel import Channel, ChannelCounts
@@ -21,7 +20,8 @@ from timing_logger.recording.device.devices import when_events_are_low
 from timing_logger.recording.device.intervals import open_interval
 from timing_logger.recording.flusher import CLOSE_GRACE_S, LATE_S, Flusher
 from timing_logger.recording.sidecar_writer import Account
-from timing_logger.run_info import Counters
+from timing_logger.schema.record import START, RawRecord, Record
+from timing_logger.schema.sidecar import Counters
 from timing_logger.sinks.csv import CsvSink
 from timing_logger.sinks.memory import MemorySink
 

@@ -8,7 +8,7 @@ import pytest
 from both_cores import BuiltCore
 
 from timing_logger import TimingLogger
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 from timing_logger.sinks.memory import MemorySink
 
 pytestmark = pytest.mark.usefixtures("each_core")

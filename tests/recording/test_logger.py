@@ -19,10 +19,10 @@ from processes import rows
 
 from timing_logger import TimingLogger, get_timing_logger, init_timing_logger, shutdown_timing_logger
 from timing_logger.errors import AlreadyInitializedError, ConfigurationError
-from timing_logger.record import COLUMNS, Record
 from timing_logger.recording.cores.chosen import CollectiveCount
 from timing_logger.recording.options import LoggerOptions
-from timing_logger.run_info import sidecar_path
+from timing_logger.schema.record import COLUMNS, Record
+from timing_logger.schema.timing_files import sidecar_path
 from timing_logger.sinks.memory import MemorySink
 
 pytestmark = pytest.mark.usefixtures("each_core")

@@ -15,7 +15,7 @@ from timing_logger.errors import ConfigurationError
 from timing_logger.recording import lifecycle
 from timing_logger.recording import logger as logger_module
 from timing_logger.recording.flusher import Flusher
-from timing_logger.run_info import ClockOffset, Counters
+from timing_logger.schema.sidecar import ClockOffset, Counters
 from timing_logger.sinks.memory import MemorySink
 
 OFFSET = ClockOffset(1, 2, 3, 0, "host", "boot", 4)
@@ -291,8 +291,8 @@ def test_files_beside_the_timing_file_are_begun_if_they_are_asked_for(
 
         return start
 
-    monkeypatch.setattr("timing_logger.recording.host.start.start_counting", sampler("host"))
-    monkeypatch.setattr("timing_logger.recording.stacks.sampler.start_sampling", sampler("stacks"))
+    monkeypatch.setattr("timing_logger.recording.watchers.host_counters.start_counting", sampler("host"))
+    monkeypatch.setattr("timing_logger.recording.watchers.stack_sampler.start_sampling", sampler("stacks"))
     TimingLogger(0, tmp_path, host_counters=counters, stack_samples=stacks).close()
     begun = ["host"] * counters + ["stacks"] * stacks
     assert done == [f"{name} {what}" for name in begun for what in ("begins", "ends")]

@@ -11,7 +11,7 @@ from both_cores import BuiltCore
 from limits import LIMIT_S
 
 from timing_logger import TimingLogger
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 from timing_logger.sinks.memory import MemorySink
 
 pytestmark = pytest.mark.usefixtures("each_core")

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from both_cores import BuiltCore
 
-from timing_logger.record import Record
 from timing_logger.recording.cores.chosen import new_channel
 from timing_logger.recording.sampling import StepPolicy
+from timing_logger.schema.record import Record
 
 GIVEN: dict[str, Any] = {
     "message_size": 8, "layer_name": "layer1", "phase": "dense", "iteration": 3, "epoch": 1, "group": "world",

@@ -15,7 +15,7 @@ from timing_logger.recording import ring
 from timing_logger.recording.clock import WallClock
 from timing_logger.recording.cores.channel import Channel
 from timing_logger.recording.ring import Backing, back, check_is_in_memory
-from timing_logger.run_info import CrashProtection
+from timing_logger.schema.sidecar import CrashProtection
 
 MB = 10**6
 

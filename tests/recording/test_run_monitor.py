@@ -20,9 +20,9 @@ from monitored_runs import judges_of, monitor_of, write_run_of_this_host
 
 from timing_logger import Monitor, TimingLogger
 from timing_logger.errors import ConfigurationError
+from timing_logger.process.this_process import boot_id, host_name
 from timing_logger.recording import run_monitor
 from timing_logger.recording.run_monitor import RunMonitor
-from timing_logger.run_info import boot_id, host_name
 
 
 def started(folder: Path, rank: int = 0, **options: Any) -> RunMonitor:

@@ -15,11 +15,11 @@ from limits import LIMIT_S
 from timing_logger.errors import LogPathError
 from timing_logger.recording import sidecar_writer
 from timing_logger.recording.clock import WallClock
-from timing_logger.recording.hang_watch import Standing
 from timing_logger.recording.options import Options
 from timing_logger.recording.ring import Backing
 from timing_logger.recording.sidecar_writer import Account, SidecarWriter, replace_sidecar
-from timing_logger.run_info import (
+from timing_logger.recording.watchers.hang_watch import Standing
+from timing_logger.schema.sidecar import (
     ClockAnchor,
     ClockOffset,
     Counters,

@@ -23,9 +23,8 @@ from timing_files import write_table
 from timing_logger import analysis, read_timings
 from timing_logger.cli import main
 from timing_logger.report import account_text, summary_text, waits_text
-from timing_logger.report._account_figures import AccountFigures
+from timing_logger.report._account_figures import AccountFigures, percents
 from timing_logger.report._limits import MOST_LINES
-from timing_logger.report._shares import percents
 from timing_logger.report.account_text import most_waited_for
 from timing_logger.report.html import report_html
 from timing_logger.report.html._account import account_chart

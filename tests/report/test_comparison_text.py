@@ -14,8 +14,8 @@ from slow import slow
 from timing_logger.analysis.comparison.compare import compare_runs
 from timing_logger.analysis.comparison.result import Comparison
 from timing_logger.report import comparison_text
-from timing_logger.report.comparison_row_wording import DIVIDED
 from timing_logger.report.comparison_text import _note
+from timing_logger.words.comparison_causes import DIVIDED
 
 
 def told(found: Comparison, width: int = 200, *, everything: bool = False) -> str:

@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 
 from timing_logger.analysis import Summary
-from timing_logger.analysis.files import File, FileCounters
-from timing_logger.record import LARGEST
+from timing_logger.analysis.rows.files import File, FileCounters
 from timing_logger.report import _diagnostics
 from timing_logger.report._diagnostics import (
     diagnostics,
@@ -20,6 +19,7 @@ from timing_logger.report._diagnostics import (
     on_overlap,
     on_problems,
 )
+from timing_logger.schema.record import LARGEST
 
 
 def file_of(rank: int = 0, **fields: Any) -> File:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from timing_logger.importing.imported import Imported
 from timing_logger.report.imported_text import imported_text
-from timing_logger.run_info import NOT_TOLD
+from timing_logger.schema.sidecar import NOT_TOLD
 
 
 def test_what_was_made_is_told_and_what_could_not_be_used_if_anything_could_not() -> None:

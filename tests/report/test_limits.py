@@ -18,15 +18,15 @@ from timing_files import write_table
 from timing_logger import analysis
 from timing_logger.analysis import RunEnd, Verdict
 from timing_logger.analysis.hangs.result import RankEnd
-from timing_logger.analysis.stragglers.result import Suspect
+from timing_logger.analysis.verdict.result import Suspect
 from timing_logger.cli import main
-from timing_logger.engine.live import RankNow, Snapshot
+from timing_logger.live.now import snapshot_text
+from timing_logger.live.snapshot import RankNow, Snapshot
 from timing_logger.report import (
     account_text,
     bandwidth_text,
     clocks_text,
     hang_text,
-    snapshot_text,
     stragglers_text,
     summary_text,
     waits_text,

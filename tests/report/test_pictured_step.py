@@ -7,10 +7,9 @@ import pytest
 from account_rows import Row, barrier, row, table
 from simulated_runs import data_parallel, factors
 
-from timing_logger.analysis.stragglers.typical_step import shown_in_table, typical_step
-from timing_logger.analysis.stragglers.verdict import map_judgement, reduce_judgement
-from timing_logger.report.pictured_step import PicturedStep
-from timing_logger.report.step_text import step_text
+from timing_logger.analysis.verdict.typical_step import shown_in_table, typical_step
+from timing_logger.analysis.verdict.verdict import map_judgement, reduce_judgement
+from timing_logger.report.pictured_step import PicturedStep, step_text
 
 
 def pictured(timings: pd.DataFrame, named: tuple[int, ...] = ()) -> PicturedStep:

@@ -15,7 +15,7 @@ from timing_logger.cli import main
 from timing_logger.reading.named_ranks import listed_ranks, named_ranks
 from timing_logger.report import summary_text
 from timing_logger.report._limits import MOST_LINES, ends_and_middle
-from timing_logger.run_info import Counters
+from timing_logger.schema.sidecar import Counters
 
 
 def run_of(folder: Path, n_ranks: int) -> Path:

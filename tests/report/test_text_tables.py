@@ -7,7 +7,7 @@ import pytest
 from slow import slow
 
 from timing_logger.report._text_tables import Column, _widths, table_text
-from timing_logger.report._wording import as_ms, as_word
+from timing_logger.words.units import as_ms, as_word
 
 COLUMNS = (
     Column("layer", "layer", as_word), Column("pays", "pays"), Column("achieved_ms", "achieved ms", as_ms),

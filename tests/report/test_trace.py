@@ -22,9 +22,9 @@ from timing_files import record, write_sidecar, write_timing_file
 from trace_processor import TraceProcessor, compiled
 
 from timing_logger import read_timings
-from timing_logger.record import Record
 from timing_logger.report.trace import TraceCounts, write_trace
-from timing_logger.run_info import sidecar_path
+from timing_logger.schema.record import Record
+from timing_logger.schema.timing_files import sidecar_path
 
 ERRORS = "select name, value from stats where severity = 'error' and value > 0"
 DATA_LOSS = "select name, value from stats where severity = 'data_loss' and value > 0"

@@ -13,8 +13,8 @@ from trace_processor import Compiled, TraceProcessor, compiled
 
 from timing_logger import read_host_counters, read_timings
 from timing_logger.cli import main
-from timing_logger.host_counters import HEADER, NAMES
 from timing_logger.report.trace import write_trace
+from timing_logger.schema.host_counters import HEADER, NAMES
 
 VALUES = """
     select process.name, process_counter_track.name, ts, value

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timing_logger.analysis.files import File
-from timing_logger.analysis.tables import opened
+from timing_logger.analysis.rows.files import File
+from timing_logger.analysis.rows.tables import opened
 from timing_logger.report._trace_rows import (
     Process,
     Traced,

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from timing_logger.analysis import Gate, RunEnd, Verdict
-from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.stragglers.result import Suspect
+from timing_logger.analysis.verdict.policy import Policy
+from timing_logger.analysis.verdict.result import Suspect
 from timing_logger.report._limits import MOST_LINES
 from timing_logger.report.verdict_text import _gates_text, _policy_text, stragglers_text
 

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from timing_logger.analysis import Fix, WhatIf
+from timing_logger.analysis.counterfactual.what_if import Slowest
 from timing_logger.analysis.step_times.step_times import UNLOGGED
-from timing_logger.analysis.stragglers import facts
-from timing_logger.analysis.what_if.result import Slowest
+from timing_logger.analysis.verdict import facts
 from timing_logger.report import what_if_text
 from timing_logger.report.what_if_text import answer_sentence
 

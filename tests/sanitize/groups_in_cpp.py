@@ -17,8 +17,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import allreduce_instrumentation
-from allreduce_instrumentation.process_group.in_cpp import group_library
-from allreduce_instrumentation.process_group.in_cpp.which_group import CHOSEN
+from allreduce_instrumentation.torch_distributed import group_library
+from allreduce_instrumentation.torch_distributed.which_group import CHOSEN
 from timing_logger import TimingLogger
 
 RANKS = 2

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from timing_files import EPOCH_S, content, record
 
-from timing_logger.record import HEADER, NS_PER_S, RawRecord
-from timing_logger.run_info import TimingFile, sidecar_path
+from timing_logger.schema.record import HEADER, NS_PER_S, RawRecord
+from timing_logger.schema.timing_files import TimingFile, sidecar_path
 from timing_logger.sinks.csv import CsvSink
 
 OFFSET_NS = EPOCH_S * NS_PER_S

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from timing_logger.errors import LogPathError
-from timing_logger.run_info import FilePart
+from timing_logger.schema.sidecar import FilePart
 from timing_logger.sinks._file_in_parts import FileInParts, is_taken
 
 

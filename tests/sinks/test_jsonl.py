@@ -13,7 +13,7 @@ import pytest
 from json_lines import json_rows
 
 from timing_logger.errors import LogPathError
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 from timing_logger.sinks.jsonl import JsonlSink
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from timing_files import record
 
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 from timing_logger.sinks.memory import MemorySink
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from timing_logger.record import OK, UNRESOLVED, Record
+from timing_logger.schema.record import OK, UNRESOLVED, Record
 from timing_logger.sinks.scalars import CLOSE_WINDOW, LogWriter, ScalarsSink, closes_window, in_window
 
 

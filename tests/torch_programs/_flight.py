@@ -8,8 +8,8 @@ from typing import Any
 
 from torch._C._distributed_c10d import _dump_fr_trace_json
 
-from timing_logger.record import Record
 from timing_logger.recording.logger import TimingLogger
+from timing_logger.schema.record import Record
 from timing_logger.sinks.memory import MemorySink
 
 Dictionary = dict[str, Any]

@@ -27,10 +27,10 @@ from _reductions import (
 )
 from _refusals import different_calls, error_of, refused, too_large
 
-from allreduce_instrumentation.allreducers import dense_allreduce
 from allreduce_instrumentation.compressors import NoCompression, TopK
-from timing_logger.record import Record
+from allreduce_instrumentation.sparse import dense_allreduce
 from timing_logger.recording.logger import TimingLogger
+from timing_logger.schema.record import Record
 from timing_logger.sinks.memory import MemorySink
 
 torch.set_num_threads(1)

@@ -22,10 +22,10 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 import allreduce_instrumentation
-from allreduce_instrumentation.process_group import TimedProcessGroup
-from allreduce_instrumentation.process_group._future_callbacks import let_end
-from timing_logger.record import Record
+from allreduce_instrumentation.torch_distributed import TimedProcessGroup
+from allreduce_instrumentation.torch_distributed._future_callbacks import let_end
 from timing_logger.recording.logger import TimingLogger
+from timing_logger.schema.record import Record
 from timing_logger.sinks.memory import MemorySink
 
 SCENE, TIMED = sys.argv[1], sys.argv[2] == "timed"

@@ -26,9 +26,9 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import allreduce_instrumentation
-from allreduce_instrumentation.process_group._future_callbacks import let_end
-from timing_logger.record import Record
+from allreduce_instrumentation.torch_distributed._future_callbacks import let_end
 from timing_logger.recording.logger import TimingLogger
+from timing_logger.schema.record import Record
 from timing_logger.sinks.memory import MemorySink
 
 WAYS = ("instrument", "init") if sys.argv[1] == "both" else (sys.argv[1],)

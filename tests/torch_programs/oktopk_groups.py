@@ -11,8 +11,8 @@ import torch.distributed as dist
 from _reductions import fingerprint
 from oktopk_data import CALLS, PECULIAR, PERIODS, TIMES, USUAL
 
-from allreduce_instrumentation.allreducers import oktopk, oktopk_sparse_allreduce
 from allreduce_instrumentation.compressors import TopK
+from allreduce_instrumentation.sparse import oktopk, oktopk_sparse_allreduce
 
 torch.set_num_threads(1)
 vars(oktopk).update(PERIODS)

@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from allreduce_instrumentation import init_process_group, instrument, uninstrument
-from allreduce_instrumentation.process_group import TimedProcessGroup
+from allreduce_instrumentation.torch_distributed import TimedProcessGroup
 from timing_logger.recording.logger import TimingLogger
 from timing_logger.sinks.memory import MemorySink
 

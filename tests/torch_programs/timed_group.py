@@ -20,9 +20,9 @@ from _names import LACKING, all_gather_single, reduce_scatter_single
 from torch.distributed.device_mesh import init_device_mesh
 
 import allreduce_instrumentation
-from allreduce_instrumentation.process_group import TimedProcessGroup
-from timing_logger.record import Record
+from allreduce_instrumentation.torch_distributed import TimedProcessGroup
 from timing_logger.recording.logger import TimingLogger
+from timing_logger.schema.record import Record
 from timing_logger.sinks.memory import MemorySink
 
 WAYS = ("untimed", "timed") if sys.argv[1] == "both" else (sys.argv[1],)

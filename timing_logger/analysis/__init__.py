@@ -3,50 +3,47 @@
 The table is what ``read_timings`` returns, or a polars one with the same columns.
 """
 
-from timing_logger.analysis.accounting.account import account
-from timing_logger.analysis.accounting.by_rank import summarize_account, waiting_by_rank
+from timing_logger.analysis.accounting.account import account, summarize_account, waiting_by_rank
+from timing_logger.analysis.accounting.stack_code import sampled_code
 from timing_logger.analysis.collectives.bandwidth import bandwidth
 from timing_logger.analysis.collectives.compression import compression
 from timing_logger.analysis.collectives.match_table import match_collectives
 from timing_logger.analysis.collectives.messages import message_waits, summarize_messages
 from timing_logger.analysis.collectives.waits import waits
 from timing_logger.analysis.collectives.waits_summary import summarize_waits
-from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.comparison.compare import compare_runs
 from timing_logger.analysis.comparison.result import Comparison
 from timing_logger.analysis.comparison.run_summary import RunSummary
 from timing_logger.analysis.comparison.summarize_run import summarize_run
+from timing_logger.analysis.counterfactual.fix import Fix
+from timing_logger.analysis.counterfactual.transfer_costs import transfer_costs
+from timing_logger.analysis.counterfactual.what_if import Slowest, WhatIf, repairs, what_if
 from timing_logger.analysis.hangs.diagnosis import hang
 from timing_logger.analysis.hangs.result import RankEnd, RunEnd
-from timing_logger.analysis.operations import (
+from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.operations import (
     base_operation,
     bus_bytes,
     is_collective,
     is_communication,
     synchronises_all_ranks,
 )
-from timing_logger.analysis.ranks.overlap import efficiencies, overlap, summarize_overlap
-from timing_logger.analysis.ranks.overview import (
+from timing_logger.analysis.rows.overlap import efficiencies, overlap, summarize_overlap
+from timing_logger.analysis.rows.spread import spread_between_ranks
+from timing_logger.analysis.rows.summarize import summarize
+from timing_logger.analysis.verdict.overview import (
     Summary,
     compare_counters,
     overview,
     summarize_ranks,
     summarize_statuses,
 )
-from timing_logger.analysis.ranks.spread import spread_between_ranks
-from timing_logger.analysis.ranks.summarize import summarize
-from timing_logger.analysis.stack_code import sampled_code
-from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.stragglers.rank_facts import Gate
-from timing_logger.analysis.stragglers.result import Suspect, Verdict
-from timing_logger.analysis.stragglers.verdict import stragglers
-from timing_logger.analysis.stragglers.windows import scores, stragglers_and_windows, windows
-from timing_logger.analysis.stragglers.with_step import account_of_step
-from timing_logger.analysis.what_if.best_repairs import repairs
-from timing_logger.analysis.what_if.fix import Fix
-from timing_logger.analysis.what_if.result import Slowest, WhatIf
-from timing_logger.analysis.what_if.transfer_costs import transfer_costs
-from timing_logger.analysis.what_if.what_if import what_if
+from timing_logger.analysis.verdict.policy import Policy
+from timing_logger.analysis.verdict.rank_facts import Gate
+from timing_logger.analysis.verdict.result import Suspect, Verdict
+from timing_logger.analysis.verdict.verdict import stragglers
+from timing_logger.analysis.verdict.windows import scores, stragglers_and_windows, windows
+from timing_logger.analysis.verdict.with_step import account_of_step
 
 __all__ = [
     "COLUMNS_OF",

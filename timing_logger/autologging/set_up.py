@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
-from timing_logger import launchers
 from timing_logger.autologging.session import Session
 from timing_logger.autologging.this_rank import Rank, rank_of_mpi, stated_rank
+from timing_logger.process import launchers
 from timing_logger.recording.cores.protocols import NeverWaitedFor
 from timing_logger.recording.logger import TimingLogger
 from timing_logger.recording.thread_frames import frame_of_main_thread, from_innermost

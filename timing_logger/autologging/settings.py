@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from timing_logger.errors import ConfigurationError
-from timing_logger.run_identity import identity
-from timing_logger.run_info import HANG_AFTER_S
+from timing_logger.process.this_process import identity
+from timing_logger.schema.sidecar import HANG_AFTER_S
 
 VARIABLE = "TIMING_LOGGER_AUTOLOG"
 

@@ -7,11 +7,18 @@ import os
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from timing_logger.autologging.session import Session
 from timing_logger.autologging.set_up import appear_soon, time_mpi_init, time_rendezvous
 from timing_logger.autologging.settings import MESSAGES, Settings, from_environment
+from timing_logger.autologging.this_rank import Rank, stated_rank
 from timing_logger.recording.import_hooks import after_import
+from timing_logger.recording.logger import TimingLogger
+
+if TYPE_CHECKING:
+    import torch.distributed as dist
+
 
 _session: Session | None = None
 
@@ -79,7 +86,6 @@ def _start(settings: Settings) -> None:
 
     @session.harmless
     def time_torch(torch: ModuleType) -> None:
-        from timing_logger.autologging.communication import time_process_groups
         from timing_logger.autologging.torch_operations import TorchOperations
 
         if torch.distributed.is_available():
@@ -90,9 +96,38 @@ def _start(settings: Settings) -> None:
 
     @session.harmless
     def time_mpi(mpi: ModuleType) -> None:
-        from timing_logger.autologging.communication import time_world
 
         time_world(session, mpi)
 
     after_import("torch", time_torch)
     after_import("mpi4py.MPI", time_mpi, around=partial(time_mpi_init, session))
+
+
+# -- make every process group of torch, and MPI's world, time itself; the program uses them as ever ------
+
+
+def time_process_groups(session: Session) -> None:
+    """Time all operations over the process groups that torch makes from now on."""
+    from allreduce_instrumentation.torch_distributed.initialization import time_all_groups
+
+    def logger_of(group: dist.ProcessGroup) -> TimingLogger | None:
+        return session.harmless(session.logger)(Rank(group.rank(), group.size()))
+
+    time_all_groups(logger_of)
+
+
+def time_world(session: Session, mpi: ModuleType) -> None:
+    """Replace ``MPI.COMM_WORLD`` by a communicator that times itself, if the process is a rank of MPI's.
+
+    It is not if no launcher of MPI started it: frameworks import mpi4py by the way, and find a world of one.
+    """
+    if not mpi.Is_initialized():
+        return
+    world = mpi.COMM_WORLD
+    stated = stated_rank()
+    if world.size == 1 if stated is None else stated.world_size not in (None, world.size):
+        return
+    from allreduce_instrumentation.mpi import TimedIntracomm
+
+    logger = session.logger(Rank(world.rank, world.size))
+    mpi.COMM_WORLD = TimedIntracomm(world, timing_logger=logger)  # type: ignore[attr-defined]

@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from timing_logger import launchers
-from timing_logger.launchers import Launcher
+from timing_logger.process import launchers
+from timing_logger.process.launchers import Launcher
 
 
 class Rank(NamedTuple):

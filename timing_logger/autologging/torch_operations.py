@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable
+import weakref
+from collections import UserDict
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, int8, int16, int32, int64, uint8
+from torch import dtype as DType
 
 from timing_logger.autologging.root_modules import RootModules
 from timing_logger.autologging.session import Session
@@ -22,16 +27,11 @@ from timing_logger.integrations._operations import (
     VALIDATION,
     OpenOperations,
 )
-from timing_logger.record import OK
 from timing_logger.recording.clock import perf_counter_ns
+from timing_logger.schema.record import OK
 
 if TYPE_CHECKING:
     from torch import nn
-    from torch.optim import Optimizer
-import weakref
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 
@@ -53,8 +53,6 @@ class TorchOperations:
         from torch.utils.data.dataloader import _BaseDataLoaderIter
 
         if self._session.states_batch_work:
-            from timing_logger.autologging.batch_work import work_of
-
             self._work_of = work_of
         register_optimizer_step_pre_hook(self._guard(self._optimizer_begins))
         register_optimizer_step_post_hook(self._guard(self._optimizer_ends))
@@ -184,3 +182,58 @@ class LeadingOptimizer:
     def _takes_the_lead(self, optimizer: Optimizer) -> bool:
         is_new = optimizer not in self._known
         return optimizer in self._stepped_since or (is_new and self._n_led >= _A_TRAINING)
+
+
+# -- how much a batch of data is: the work of the row in which it was loaded, from its shapes alone ------
+# No value of a tensor is looked at, so nothing waits for a device. Tokens that only pad a sequence count,
+# since they are computed like the others. To be imported where torch is already.
+
+
+_INTEGERS: frozenset[DType] = frozenset({int8, int16, int32, int64, uint8})
+_FIRST = slice(16)  # parts are looked at: a batch of thousands of loose tensors would take too long
+
+
+def work_of(batch: object) -> int | None:
+    """Return the number of elements of the largest tensor of whole numbers in a batch, such as token ids.
+
+    Where there is none of two dimensions or more, as with images and labels, it is the number of samples:
+    the length of the largest tensor.
+
+    Returns:
+        None where there is no tensor in the batch, or in a list, tuple or dict in it; or where one has no
+        shape, as nested tensors have none.
+    """
+    try:
+        return _counted(batch)
+    except Exception:  # of a tensor of a class of its own: it is no reason to time nothing more
+        return None
+
+
+def _counted(batch: object) -> int | None:
+    n_tokens = n_most = 0
+    n_samples = None
+    for part in _parts(batch):
+        for tensor in (part,) if isinstance(part, Tensor) else _parts(part):
+            if isinstance(tensor, Tensor) and (n_dimensions := tensor.dim()):
+                size = tensor.numel()
+                if size > n_tokens and n_dimensions > 1 and tensor.dtype in _INTEGERS:
+                    n_tokens = size
+                if size > n_most:
+                    n_most, n_samples = size, tensor.shape[0]
+    return n_tokens or n_samples
+
+
+def _parts(of: object) -> Sequence[object]:
+    """Return the first things that a list, tuple or dict holds; a tensor itself; of anything else none.
+
+    What a subclass does when it is asked for its parts, such as loading them, is not set off.
+    """
+    if isinstance(of, Tensor):
+        return (of,)
+    if isinstance(of, tuple):
+        return tuple.__getitem__(of, _FIRST)
+    if isinstance(of, list):
+        return list.__getitem__(of, _FIRST)
+    if isinstance(of, UserDict):  # as the batches of Hugging Face's tokenizers
+        of = vars(of).get("data")
+    return list(dict.values(of))[_FIRST] if isinstance(of, dict) else ()

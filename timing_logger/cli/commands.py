@@ -20,12 +20,14 @@ from timing_logger.cli.queries import (
     selected_rows,
     terminal_width,
 )
+from timing_logger.cli.stderr import say
 from timing_logger.errors import ConfigurationError
-from timing_logger.progress import begin, progress_callback
+from timing_logger.process.progress import begin, progress_callback
 
 if TYPE_CHECKING:
     from timing_logger.engine.changes import Change
-    from timing_logger.engine.live import Snapshot, Watcher
+    from timing_logger.live.snapshot import Snapshot
+    from timing_logger.live.watcher import Watcher
     from timing_logger.reading.recovery import Recovery
 
 
@@ -57,7 +59,7 @@ def report(arguments: Namespace) -> Answer:
 
 def trace(arguments: Namespace) -> Answer:
     """Write the trace for Perfetto."""
-    from timing_logger.analysis.files import not_told, unread_files
+    from timing_logger.analysis.rows.files import not_told, unread_files
     from timing_logger.reading.host_rows import host_counters_of
     from timing_logger.report import clocks_text, not_told_text
     from timing_logger.report.trace import write_trace_of_files
@@ -112,9 +114,8 @@ def _nothing_to_recover(found: Sequence[Recovery]) -> str:
 
 def watch(arguments: Namespace) -> Answer:
     """Until the run is over, draw the table repeatedly or tell what changes; serve a page; or look once."""
-    from timing_logger.cli.served import check_options, serve
-    from timing_logger.engine.live import Watcher
-    from timing_logger.report import snapshot_text
+    from timing_logger.live.now import snapshot_text
+    from timing_logger.live.watcher import Watcher
 
     if arguments.verdict and (arguments.once or arguments.all):
         raise ConfigurationError("--verdict tells changes, and draws no table: leave --once and --all away.")
@@ -140,8 +141,7 @@ def _draw(watcher: Watcher, arguments: Namespace) -> Answer:
     from rich.text import Text
 
     from timing_logger.engine.changes import Changes
-    from timing_logger.report import snapshot_text
-    from timing_logger.report.now import MOST_CHANGES
+    from timing_logger.live.now import MOST_CHANGES, snapshot_text
 
     changes = Changes()
     last: list[Change] = []
@@ -165,9 +165,9 @@ def _draw(watcher: Watcher, arguments: Namespace) -> Answer:
 def _tell_changes(watcher: Watcher, arguments: Namespace) -> Answer:
     """Print a line when something is found, when it changes and when it is over."""
     from timing_logger.engine.changes import Changes
-    from timing_logger.monitoring.events import event_line, event_of
-    from timing_logger.monitoring.watched_run import run_of
-    from timing_logger.report import change_text
+    from timing_logger.live.change_text import change_text
+    from timing_logger.live.events import event_line, event_of
+    from timing_logger.live.watched_run import run_of
 
     changes = Changes()
     for snapshot in _looks(watcher, arguments.interval):
@@ -207,3 +207,57 @@ def _size_of(path: str) -> str:
     from timing_logger.report import size
 
     return size(Path(path).stat().st_size)
+
+
+# -- ``watch --serve``: the page over a run in progress, in a browser ------------------------------------
+
+
+def check_options(arguments: Namespace) -> None:
+    """Find what does not go together.
+
+    Raises:
+        ConfigurationError: something does not.
+    """
+    if arguments.serve is None and (arguments.address or arguments.open):
+        raise ConfigurationError("--address and --open are for the page in a browser: give --serve, too.")
+    if arguments.serve is not None and (arguments.once or arguments.all or arguments.verdict):
+        raise ConfigurationError("--serve shows a page in a browser: leave --once, --all and --verdict away.")
+
+
+def serve(watcher: Watcher, arguments: Namespace) -> Answer:
+    """Serve the page until Ctrl-C.
+
+    Raises:
+        ConfigurationError: the port or the address cannot be used, or Jinja2 is not installed.
+    """
+    from timing_logger.live.page_server import LOOPBACK, PageServer
+    from timing_logger.live.run_page import RunPage
+
+    address = arguments.address or LOOPBACK
+    page = RunPage(watcher, _title(arguments.logdir), arguments.interval, say)
+    page.look()
+    server = PageServer(arguments.serve, address, page.served)
+    print(f"{server.url}\n{_who_can_read(address)} Stop it with Ctrl-C.", flush=True)
+    if arguments.open:
+        webbrowser.open(server.url)
+    try:
+        while True:
+            page.wait()
+            page.look()
+    finally:
+        server.close()
+
+
+def _title(folder: str) -> str:
+    return "/".join(Path(folder).resolve().parts[-2:]).lstrip("/")
+
+
+def _who_can_read(address: str) -> str:
+    from timing_logger.live.page_server import is_loopback
+
+    if is_loopback(address):
+        return "Only this machine can reach it, and who knows this address can read it."
+    return (
+        f"Whoever reaches {address} over the network and knows this address can read it, names of hosts and "
+        "operations included; it is not encrypted."
+    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from timing_logger.cli.queries import Answer, cluster_of, terminal_width
 from timing_logger.errors import ConfigurationError
-from timing_logger.progress import begin
+from timing_logger.process.progress import begin
 
 if TYPE_CHECKING:
     from timing_logger.analysis.comparison.result import Comparison
@@ -91,8 +91,8 @@ def _answer(
 
 
 def _with_history(runs: list[RunSummary], folder: Path, arguments: Namespace) -> Answer:
-    from timing_logger.engine.history import add_to_history, read_history
-    from timing_logger.report.history_text import history_begun_text, history_text
+    from timing_logger.engine.run_summaries import add_to_history, read_history
+    from timing_logger.report.comparison_text import history_begun_text, history_text
 
     history = read_history(folder)
     for unusable in history.unusable:

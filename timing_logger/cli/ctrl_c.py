@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from timing_logger.interrupts import end_process, is_held_back
+from timing_logger.process.interrupts import end_process, is_held_back
 
 _PATIENCE_S = 0.2
 """The main thread ends the process, unless it has not come out of a library's call by then."""

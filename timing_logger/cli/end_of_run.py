@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from timing_logger.autologging.native_mpi import build
 from timing_logger.autologging.settings import problem_file
 from timing_logger.cli.queries import code_of, run_query_beside_host
 from timing_logger.errors import TimingLoggerError
-from timing_logger.run_info import read_sidecar
+from timing_logger.native_mpi import build
+from timing_logger.process.sidecar_files import read_sidecar
 
 if TYPE_CHECKING:
-    from timing_logger.analysis.files import File
+    from timing_logger.analysis.rows.files import File
 
 _NO_RANK = (
     "nothing was recorded in {}: no process of the job made a torch process group, used mpi4py, "
@@ -83,10 +83,10 @@ def about(written: list[Path], **further: str) -> Namespace:
 
 
 def _verdict(log_dir: Path, written: list[Path]) -> list[str]:
-    from timing_logger.analysis.stragglers.windows import stragglers_beside
-    from timing_logger.report._wording import count
+    from timing_logger.analysis.verdict.windows import stragglers_beside
     from timing_logger.report.code_text import code_of_verdict, ranks_to_ask_about
-    from timing_logger.report.verdict_wording import verdict_sentence, what_next
+    from timing_logger.words.units import count
+    from timing_logger.words.verdict import verdict_sentence, what_next
 
     try:
         files = about(written)
@@ -108,7 +108,7 @@ def _verdict(log_dir: Path, written: list[Path]) -> list[str]:
 
 def _recorded_by(files: Sequence[File]) -> str:
     """Name what recorded, as far as the sidecars do."""
-    from timing_logger.analysis.files import sidecar_of
+    from timing_logger.analysis.rows.files import sidecar_of
 
     cores = sorted({sidecar_of(file).get("core") or "" for file in files} - {""})
     return f" (recorded by the {' and the '.join(cores)} core)" if cores else ""
@@ -116,7 +116,7 @@ def _recorded_by(files: Sequence[File]) -> str:
 
 def _slow_core(files: Sequence[File]) -> list[str]:
     """Say of the first rank that recorded with the slow core why it did, and the way out."""
-    from timing_logger.analysis.files import sidecar_of
+    from timing_logger.analysis.rows.files import sidecar_of
 
     noted = [(file["rank"], note) for file in files if (note := sidecar_of(file).get("core_note"))]
     return [f"rank {rank} recorded with the python core: {note}." for rank, note in noted[:1]]

@@ -13,9 +13,9 @@ from typing import Any
 
 from timing_logger.cli.stderr import say
 from timing_logger.errors import ConfigurationError
-from timing_logger.launchers import local_rank
-from timing_logger.monitor import Monitor
-from timing_logger.monitor_process import MonitorProcess
+from timing_logger.process.launchers import local_rank
+from timing_logger.process.monitor import Monitor
+from timing_logger.process.monitor_process import MonitorProcess
 
 _GRACE_S = 15.0
 """Seconds that the end of a job waits for what is still to be told; it is mostly one look."""
@@ -87,8 +87,8 @@ def _monitor(arguments: Namespace) -> Monitor | None:
             if getattr(arguments, name) is not None:
                 raise ConfigurationError(f"--{name} is for what a monitor sees: give --monitor, too.")
         return None
-    from timing_logger.monitoring.destinations import Prometheus
-    from timing_logger.monitoring.webhook import Webhook
+    from timing_logger.live.destinations import Prometheus
+    from timing_logger.live.webhook import Webhook
 
     return Monitor(
         every_s=arguments.monitor_every,

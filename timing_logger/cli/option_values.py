@@ -5,11 +5,19 @@ from __future__ import annotations
 import argparse
 import math
 import re
+import sys
+from argparse import Namespace
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from timing_logger.cli.stderr import say
+from timing_logger.errors import NoTimingFilesError
+from timing_logger.schema.timing_files import TimingFile
+
 if TYPE_CHECKING:
-    from timing_logger.analysis.what_if.fix import Fix
+    from timing_logger.analysis.counterfactual.fix import Fix
+
 
 HANG, UNFINISHED = "hang", "unfinished"
 """The names in ``--fail-on`` for a run that hung, and for one that was not closed though nothing hangs."""
@@ -44,7 +52,7 @@ def ends(text: str) -> list[str]:
 
 def fix(text: str) -> Fix:
     """Return a repair such as ``rank=2``."""
-    from timing_logger.analysis.what_if.fix import Fix
+    from timing_logger.analysis.counterfactual.fix import Fix
     from timing_logger.errors import FixError
 
     try:
@@ -131,3 +139,66 @@ def port(text: str) -> int:
     if re.fullmatch(r"\d{1,5}", text) is None or int(text) > MOST_PORT:
         raise argparse.ArgumentTypeError(f"{text!r}: say a port, 0 to {MOST_PORT}; the folder comes before")
     return int(text)
+
+
+# -- colours in what commands print, where a terminal has them -----------------------------------------
+
+
+_STYLES = {
+    r"(?m)^Verdict: no rank is slow\.": "bold green",
+    r"(?m)^Verdict: (?!no |nobody )(?:.*?\.(?= |$)|.*$)": "bold red",
+    r"(?m)^Verdict: (?:no rank (?!is slow\.)|nobody )(?:.*?\.(?= |$)|.*$)": "bold yellow",
+    r"/{2,}[^/\n]*/{2,}|/{2,}": "dark_orange3",  # in the picture of a step: a rank waits
+    r"={3,}": "blue",  # ... or transfers
+    r"(?m)^-{5,}$": "dim",
+    r"(?<![\w-])--[a-z][\w-]*": "cyan",  # an option that would tell more
+}
+"""What is drawn how."""
+
+
+def print_in_colour(text: str) -> None:
+    """Print a report on a terminal, in the colours that it has; in none if ``NO_COLOR`` is set."""
+    from rich.console import Console
+    from rich.text import Text
+
+    drawn = Text(text)
+    for pattern, style in _STYLES.items():
+        drawn.highlight_regex(pattern, style)
+    Console(file=sys.stdout, soft_wrap=True, highlight=False).print(drawn, end="")
+
+
+# -- the folder that a command is about if none was named ------------------------------------------------
+
+
+FOLDERS = ("logs/timing", "logs/run")
+"""Where ``init_timing_logger``, ``autolog`` and ``timing-logger run`` write if no other folder is named."""
+
+
+def name_folder(arguments: Namespace) -> None:
+    """Fill in the folder of the newest run, if the command has an argument ``logdir`` that was left out.
+
+    Raises:
+        NoTimingFilesError: there is no run in the default folders.
+    """
+    if getattr(arguments, "logdir", "named") not in (None, []):
+        return
+    folder = _newest()
+    if folder is None:
+        raise NoTimingFilesError(
+            f"LOGDIR: none was named, and there are no timing files in {' or '.join(FOLDERS)}, or in a "
+            "folder of these. Name the folder of a run."
+        )
+    say(f"no LOGDIR was named; this is about {folder}, the default folder that was written to last")
+    arguments.logdir = [str(folder)] if arguments.logdir == [] else str(folder)
+
+
+def _newest() -> Path | None:
+    """Return the folder with the latest written timing file, of the default ones and those right below."""
+    files = [
+        file
+        for folder in map(Path, FOLDERS)
+        for pattern in ("timing-rank*", "*/timing-rank*")
+        for file in folder.glob(pattern)
+        if TimingFile.parse(file.name)
+    ]
+    return max(files, key=lambda file: file.stat().st_mtime_ns).parent if files else None

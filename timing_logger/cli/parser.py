@@ -16,15 +16,14 @@ from typing import NoReturn
 
 import shtab
 
-from timing_logger import which_core
 from timing_logger.cli import commands, comparing, import_logs, launch, option_values
-from timing_logger.cli.colours import print_in_colour
-from timing_logger.cli.default_folder import FOLDERS, name_folder
+from timing_logger.cli.option_values import FOLDERS, name_folder, print_in_colour
 from timing_logger.cli.queries import Answer
 from timing_logger.cli.questions import EXPECTED, QUESTIONS, Command, option
 from timing_logger.cli.shown_progress import shown
 from timing_logger.cli.stderr import say
 from timing_logger.errors import TimingLoggerError
+from timing_logger.process import which_core
 
 _DEFAULT = f"default: of {' and '.join(FOLDERS)}, the one written to last"
 _INTERRUPTED = 130  # a shell's exit code for SIGINT

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 if TYPE_CHECKING:
     import pandas as pd
 
-    from timing_logger.analysis.analysis import Analysis
-    from timing_logger.analysis.files import File
-    from timing_logger.analysis.stragglers.coinciding.search import HostCounters
-    from timing_logger.analysis.stragglers.shown_step import ShownStep
-    from timing_logger.analysis.stragglers.typical_step import StepOfRanks
+    from timing_logger.analysis.rows.analysis import Analysis
+    from timing_logger.analysis.rows.files import File
+    from timing_logger.analysis.verdict.causes.search import HostCounters
+    from timing_logger.analysis.verdict.shown_step import ShownStep
+    from timing_logger.analysis.verdict.typical_step import StepOfRanks
     from timing_logger.engine.cluster import Cluster
     from timing_logger.engine.rows import Query
     from timing_logger.engine.run import Result
@@ -56,7 +56,7 @@ class QueryResult(NamedTuple):
     @property
     def files(self) -> list[File]:
         """What is known of the files without reading their rows again."""
-        from timing_logger.analysis.files import unread_files
+        from timing_logger.analysis.rows.files import unread_files
 
         return unread_files(self.query.files)
 
@@ -75,15 +75,15 @@ class QueryResult(NamedTuple):
 
         It is based on their sidecars: no rows are read again.
         """
-        from timing_logger.analysis.runs import different_runs
+        from timing_logger.analysis.rows.runs import different_runs
         from timing_logger.report import different_runs_text
 
         said = different_runs_text(different_runs(self.files), terminal_width())
         return f"\n{said}" if said else ""
 
     def tells(self, name: str) -> bool:
-        """Tell whether the sources of all files tell something, by its name in ``run_info.NOT_TOLD``."""
-        from timing_logger.analysis.files import not_told
+        """Tell whether the sources of all files tell something, by its name in ``sidecar.NOT_TOLD``."""
+        from timing_logger.analysis.rows.files import not_told
 
         return all(name not in names for names in not_told(self.files).values())
 
@@ -93,7 +93,7 @@ class QueryResult(NamedTuple):
         Args:
             answer: which answer would need it, by ``report.not_told.NEEDED_BY``.
         """
-        from timing_logger.analysis.files import not_told
+        from timing_logger.analysis.rows.files import not_told
         from timing_logger.report import not_told_text
 
         said = not_told_text(answer, not_told(self.files), terminal_width())
@@ -101,7 +101,7 @@ class QueryResult(NamedTuple):
 
     def not_told(self, answer: str) -> list[dict[str, str]]:
         """The same for JSON."""
-        from timing_logger.analysis.files import not_told
+        from timing_logger.analysis.rows.files import not_told
         from timing_logger.report import not_told_values
 
         return not_told_values(answer, not_told(self.files))

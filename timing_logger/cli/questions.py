@@ -77,8 +77,8 @@ EXPECTED = option(
 
 
 def _summary(arguments: Namespace) -> Answer:
-    from timing_logger.analysis.ranks.overview import OVERVIEW
-    from timing_logger.analysis.stragglers.with_step import SUMMARY_AND_STEP
+    from timing_logger.analysis.verdict.overview import OVERVIEW
+    from timing_logger.analysis.verdict.with_step import SUMMARY_AND_STEP
     from timing_logger.report import summary_json, summary_text
     from timing_logger.report.code_text import code_out_of_rows, ranks_out_of_rows
 
@@ -99,7 +99,7 @@ def _summary(arguments: Namespace) -> Answer:
 
 
 def _totals(arguments: Namespace) -> Answer:
-    from timing_logger.analysis.ranks.summarize import totals_by
+    from timing_logger.analysis.rows.summarize import totals_by
     from timing_logger.report import rows_json, totals_text
 
     result = run_query(arguments, totals_by(arguments.by))
@@ -110,7 +110,7 @@ def _totals(arguments: Namespace) -> Answer:
 
 
 def _stragglers(arguments: Namespace) -> Answer:
-    from timing_logger.analysis.stragglers.with_step import stragglers_and_step
+    from timing_logger.analysis.verdict.with_step import stragglers_and_step
     from timing_logger.report import stragglers_text, verdict_json
     from timing_logger.report.code_text import code_of_verdict, ranks_to_ask_about
 
@@ -183,7 +183,7 @@ def _bandwidth(arguments: Namespace) -> Answer:
 
 
 def _overlap(arguments: Namespace) -> Answer:
-    from timing_logger.analysis.ranks.overlap import EFFICIENCIES, OVERLAP, summarize_overlap
+    from timing_logger.analysis.rows.overlap import EFFICIENCIES, OVERLAP, summarize_overlap
     from timing_logger.report import overlap_text, rows_json
 
     result = run_query(arguments, OVERLAP, EFFICIENCIES)
@@ -211,7 +211,7 @@ def _compression(arguments: Namespace) -> Answer:
 def _what_if(arguments: Namespace) -> Answer:
     from functools import partial
 
-    from timing_logger.analysis.what_if.what_if import repaired_beside
+    from timing_logger.analysis.counterfactual.what_if import repaired_beside
     from timing_logger.report import what_if_json, what_if_text
 
     result = run_query_beside_host(arguments, partial(repaired_beside, arguments.fix))

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from timing_logger.interrupts import undone_by
-from timing_logger.progress import Stage, heard_by
+from timing_logger.process.interrupts import undone_by
+from timing_logger.process.progress import Stage, heard_by
 
 _QUIET_S = 2.0
 """Whoever waits no longer than this needs to see nothing."""

@@ -9,9 +9,10 @@ of :class:`timing_logger.TimingLogger` times a block, and ``docs/migrating.md`` 
 - :mod:`timing_logger.compat.runtime_profiler`: the parts of a step per dataloader, as scalars
 """
 
+from timing_logger.compat._region_timer import REGION, RegionTimer
 from timing_logger.compat.cuda_event_profiler import CudaEventProfiler, CudaEventProfilerConfig
 from timing_logger.compat.cuda_timers import CUDATimer, CUDATimerCollection
-from timing_logger.compat.region_timers import REGION, RegionTimer, RegionTimers, region_timer
+from timing_logger.compat.region_timers import RegionTimers, region_timer
 from timing_logger.compat.runtime_profiler import RuntimeProfiler
 
 __all__ = [

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from timing_logger.errors import ConfigurationError
-from timing_logger.record import OK
 from timing_logger.recording.cores.no_span import NO_SPAN
 from timing_logger.recording.device.intervals import Interval, open_interval
 from timing_logger.recording.lifecycle import Closable
 from timing_logger.recording.logger import TimingLogger
 from timing_logger.recording.sampling import StepPolicy, check_integer
-from timing_logger.run_info import Counters
+from timing_logger.schema.record import OK
+from timing_logger.schema.sidecar import Counters
 from timing_logger.sinks.jsonl import JsonlSink
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ import math
 from collections.abc import Iterable
 
 from timing_logger.errors import ConfigurationError, TimerNotStartedError
-from timing_logger.record import NS_PER_MS
 from timing_logger.recording.device.intervals import Interval, open_interval
+from timing_logger.schema.record import NS_PER_MS
 
 
 class CUDATimer:

@@ -1,4 +1,4 @@
-/* A row as a line of CSV: the same bytes as format_records in timing_logger/record.py. Both writers in C, the native
+/* A row as a line of CSV: the same bytes as format_records in timing_logger/schema/record.py. Both writers in C, the native
  * core and the library for --native-mpi, have their lines from here. */
 #ifndef TIMING_LOGGER_CSV_LINE_H
 #define TIMING_LOGGER_CSV_LINE_H

@@ -1,7 +1,7 @@
 /* The ring: records in a mapped file, which outlives the process that writes them.
  *
  * The file is a header, an area of names, two lists of where the process stood when the flush thread last looked (one
- * is valid, the other one is being written), and slots of one record each; timing_logger/ring_file.py reads it.
+ * is valid, the other one is being written), and slots of one record each; timing_logger/schema/ring_file.py reads it.
  * A list has the calls that were open, and for each group of ranks how many collectives were begun and completed.
  * Calls of the instrumentation are in a list of their own from the moment when they begin until they end.
  * A position counts records from 0; position p lies in slot p % slots. The positions below `released` are

@@ -11,7 +11,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, NoReturn, TypeVar
 
 from timing_logger.errors import ClusterError, ConfigurationError, TimingLoggerError
-from timing_logger.progress import step
+from timing_logger.process.progress import step
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -13,8 +13,8 @@ from multiprocessing import util
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, Protocol, TypeVar
 
-from timing_logger.interrupts import held_back, undone_by
-from timing_logger.progress import steps
+from timing_logger.process.interrupts import held_back, undone_by
+from timing_logger.process.progress import steps
 from timing_logger.reading.machine import usable_cores
 
 _GONE_S = 1.0

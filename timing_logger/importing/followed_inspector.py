@@ -10,14 +10,13 @@ from timing_logger.errors import NotImportableError
 from timing_logger.importing.following import CannotGoOn, Sources, follow
 from timing_logger.importing.growing_folder import GrowingFolder
 from timing_logger.importing.imported import Imported, LeftOut
-from timing_logger.importing.inspector import ENDINGS, OF_SEVERAL
+from timing_logger.importing.inspector import ENDINGS, OF_SEVERAL, RowsOfRun
 from timing_logger.importing.inspector_facts import Facts, Naming
 from timing_logger.importing.inspector_records import Operation, Process, Records
-from timing_logger.importing.inspector_rows import RowsOfRun
 from timing_logger.importing.source_files import AnyPath
 from timing_logger.importing.until import Until
-from timing_logger.record import RawRecord
-from timing_logger.run_info import in_order_of_not_told
+from timing_logger.schema.record import RawRecord
+from timing_logger.schema.sidecar import in_order_of_not_told
 
 
 def follow_inspector(

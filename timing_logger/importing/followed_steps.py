@@ -14,10 +14,9 @@ from timing_logger.importing.log_folder import Process
 from timing_logger.importing.source_files import AnyPath
 from timing_logger.importing.step_columns import StepColumns, StepOfRank, StepsOfFile
 from timing_logger.importing.step_records import StepRecords, Unusable
-from timing_logger.importing.step_rows import RowsOfRank, origin_ns
-from timing_logger.importing.steps import ENDINGS, notes_on
+from timing_logger.importing.steps import ENDINGS, RowsOfRank, notes_on, origin_ns
 from timing_logger.importing.until import Until
-from timing_logger.record import RawRecord
+from timing_logger.schema.record import RawRecord
 
 
 def follow_steps(

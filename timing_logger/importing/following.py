@@ -42,7 +42,7 @@ class Kind(Protocol):
 
     Attributes:
         left_out: how many records could not be used, by reason.
-        not_told: what the source does not tell, by the names of ``run_info.NOT_TOLD``.
+        not_told: what the source does not tell, by the names of ``sidecar.NOT_TOLD``.
         notes: what else there is to know, a sentence each.
         must_begin_anew: whether the rows that are written are called otherwise by what was read since.
     """

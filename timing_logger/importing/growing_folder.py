@@ -14,8 +14,8 @@ from pathlib import Path
 
 from timing_logger.errors import LogPathError
 from timing_logger.importing.log_folder import Process, TimingFileOfRank, refuse
-from timing_logger.record import RawRecord
-from timing_logger.run_info import ImportedFrom, in_order_of_not_told
+from timing_logger.schema.record import RawRecord
+from timing_logger.schema.sidecar import ImportedFrom, in_order_of_not_told
 
 _REFRESHED_S = 5.0
 """Readers take a process for gone whose sidecar is 30 s old."""

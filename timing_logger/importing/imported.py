@@ -34,7 +34,7 @@ class Imported(NamedTuple):
         ranks: the ranks that have a timing file in it, ascending.
         rows: the number of rows in all files.
         left_out: how many records could not be used, by reason.
-        not_told: what the source does not tell, by the names of ``run_info.NOT_TOLD``.
+        not_told: what the source does not tell, by the names of ``sidecar.NOT_TOLD``.
         notes: what else there is to know, a sentence each.
     """
 

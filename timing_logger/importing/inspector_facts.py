@@ -42,7 +42,7 @@ class Naming(NamedTuple):
 
     @property
     def not_told(self) -> set[str]:
-        """What the records do not tell, by the names of ``run_info.NOT_TOLD``."""
+        """What the records do not tell, by the names of ``sidecar.NOT_TOLD``."""
         found = {"own work", "end", *(() if self.has_instants else ("instants", "clocks"))}
         return {*found, "peers"} if self.has_roots else found
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from timing_logger.importing.imported import LeftOut
-from timing_logger.run_info import MAX_RANK
+from timing_logger.schema.timing_files import MAX_RANK
 
 OPERATIONS: Mapping[str, str] = {
     "AllReduce": "ALLREDUCE", "AllGather": "ALLGATHER", "AllGatherV": "ALLGATHERV",

@@ -17,8 +17,8 @@ from timing_logger.importing.kineto_work import Lanes, work_rows
 from timing_logger.importing.log_folder import LogFolder, Process, new_log_folder
 from timing_logger.importing.source_files import AnyPath, files_at
 from timing_logger.importing.trace_events import read_trace
-from timing_logger.progress import each
-from timing_logger.record import MESSAGES, RawRecord, Record
+from timing_logger.process.progress import each
+from timing_logger.schema.record import MESSAGES, RawRecord, Record
 
 _ENDINGS = (".json",)
 _NS_PER_S = 10**9
@@ -180,7 +180,7 @@ def _unnamed(rank: int) -> str:
 
 
 def _not_told(rows: Sequence[RawRecord], rank: int) -> set[str]:
-    """Return what the rows lack, by the names of ``run_info.NOT_TOLD``."""
+    """Return what the rows lack, by the names of ``sidecar.NOT_TOLD``."""
     found = {"end"}
     records = [Record(*row) for row in rows]
     communication = [record for record in records if record.group]

@@ -29,7 +29,7 @@ from timing_logger.importing.kineto_names import (
 from timing_logger.importing.kineto_waits import Calls, Waited, waits_in_gaps
 from timing_logger.importing.kineto_work import Lanes, outermost
 from timing_logger.importing.trace_events import Args
-from timing_logger.record import DEVICE_CLOCK, HOST_CLOCK, OK, WAIT, RawRecord
+from timing_logger.schema.record import DEVICE_CLOCK, HOST_CLOCK, OK, WAIT, RawRecord
 
 _EARLY_US = 1.0  # a thread of gloo may note its begin before the call that woke it is noted
 _MOST_BYTES = 2**62

@@ -6,7 +6,7 @@ import json
 from typing import Any, NamedTuple
 
 from timing_logger.importing.trace_events import Args
-from timing_logger.run_info import MAX_RANK
+from timing_logger.schema.timing_files import MAX_RANK
 
 _UNKNOWN = ("", "undefined", "None")
 _MOST_INTEGER = 2**62

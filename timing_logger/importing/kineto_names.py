@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from timing_logger.analysis.operations import is_own_work
+from timing_logger.analysis.rows.operations import is_own_work
 
 _COLLECTIVES = {
     "ALLREDUCE": ("all_reduce", "allreduce", "allreduce_coalesced", "allreduce_sparse"),

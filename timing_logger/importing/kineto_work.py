@@ -20,7 +20,7 @@ from timing_logger.importing.kineto_events import (
     correlation_of,
 )
 from timing_logger.importing.kineto_names import copy_operation, thread_name
-from timing_logger.record import DEVICE_CLOCK, HOST_CLOCK, OK, RawRecord
+from timing_logger.schema.record import DEVICE_CLOCK, HOST_CLOCK, OK, RawRecord
 
 MAIN_THREAD = "MainThread"
 COMPUTE, BACKWARD = "COMPUTE", "BACKWARD"

@@ -14,17 +14,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from timing_logger.errors import LogPathError
-from timing_logger.interrupts import held_back, undone_by
+from timing_logger.process.interrupts import held_back, undone_by
 from timing_logger.reading.atomic_files import made_folder
-from timing_logger.record import END, START, RawRecord
-from timing_logger.run_info import (
-    ClockAnchor,
-    Counters,
-    ImportedFrom,
-    RunInfo,
-    in_order_of_not_told,
-    sidecar_path,
-)
+from timing_logger.schema.record import END, START, RawRecord
+from timing_logger.schema.sidecar import ClockAnchor, Counters, ImportedFrom, RunInfo, in_order_of_not_told
+from timing_logger.schema.timing_files import sidecar_path
 from timing_logger.sinks.csv import CsvSink
 
 _ROWS_AT_A_TIME = 2**14
@@ -150,7 +144,7 @@ class LogFolder:
 
     @property
     def not_told(self) -> list[str]:
-        """What the source of any rank does not tell, in the order of ``run_info.NOT_TOLD``."""
+        """What the source of any rank does not tell, in the order of ``sidecar.NOT_TOLD``."""
         return in_order_of_not_told(self._not_told)
 
     def add(
@@ -168,7 +162,7 @@ class LogFolder:
             rows: its rows, with start and end in ns; they are written by start.
             files: what they were made from.
             left_out: how many records of these could not be used, by reason.
-            not_told: what they do not tell, by the names of ``run_info.NOT_TOLD``.
+            not_told: what they do not tell, by the names of ``sidecar.NOT_TOLD``.
         """
         file = TimingFileOfRank(self._folder, process)
         try:

@@ -14,7 +14,7 @@ from timing_logger.importing.imported import Imported, LeftOut
 from timing_logger.importing.log_folder import LogFolder, Process, new_log_folder
 from timing_logger.importing.otf2_events import Group, Location, enum_name
 from timing_logger.importing.source_files import AnyPath, files_at
-from timing_logger.record import RawRecord
+from timing_logger.schema.record import RawRecord
 
 MOST_ROWS = 3 * 10**6
 """Rows of all ranks together, which are held until the archive is read: 1.5 GB."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from timing_logger.importing.imported import LeftOut
-from timing_logger.record import DEVICE_CLOCK, HOST_CLOCK, OK, WAIT, RawRecord
+from timing_logger.schema.record import DEVICE_CLOCK, HOST_CLOCK, OK, WAIT, RawRecord
 
 MPI = "MPI_"
 _UNTOLD = frozenset({"COMM_RANK", "COMM_SIZE", "WTIME", "WTICK", "FINALIZE", "INITIALIZED", "FINALIZED"})

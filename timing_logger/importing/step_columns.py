@@ -19,7 +19,7 @@ from timing_logger.importing.step_records import (
     unix_ns,
     whole,
 )
-from timing_logger.run_info import MAX_RANK
+from timing_logger.schema.timing_files import MAX_RANK
 
 _MOST_INTEGER = 2**62
 _MS_PER_S = 1e3
@@ -94,7 +94,7 @@ class StepColumns:
 
     @property
     def not_told(self) -> list[str]:
-        """What such a log does not tell, by the names of ``run_info.NOT_TOLD``."""
+        """What such a log does not tell, by the names of ``sidecar.NOT_TOLD``."""
         return ["communication", "waits", *([] if self.time else ["instants"]), "clocks", "end"]
 
 

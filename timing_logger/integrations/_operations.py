@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from timing_logger.record import OK
 from timing_logger.recording.device.intervals import HostInterval, Interval, open_interval
 from timing_logger.recording.logger import TimingLogger
+from timing_logger.schema.record import OK
 
 TRAIN = "train"
 VALIDATION = "val"

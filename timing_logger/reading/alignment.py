@@ -10,7 +10,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from timing_logger.reading.clock_course import Contradiction, Course, Seconds, course_of
-from timing_logger.run_info import DRIFT_BOUND, ClockOffset, SidecarDict, TimingFile
+from timing_logger.schema.sidecar import DRIFT_BOUND, ClockOffset, SidecarDict
+from timing_logger.schema.timing_files import TimingFile
 
 _NS_PER_S = 1e9
 

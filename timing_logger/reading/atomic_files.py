@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from timing_logger.errors import LogPathError
-from timing_logger.interrupts import held_back, undone_by
-from timing_logger.run_info import TimingFile
+from timing_logger.process.interrupts import held_back, undone_by
+from timing_logger.schema.timing_files import TimingFile
 
 
 @contextmanager

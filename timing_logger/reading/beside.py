@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 
 from timing_logger.errors import NotATimingFileError
-from timing_logger.files_beside import FilesBeside
+from timing_logger.process.sidecar_files import check_is_file
 from timing_logger.reading.alignment import Alignment
 from timing_logger.reading.csv_lines import MAX_EXAMPLE_CHARS, MAX_EXAMPLES
 from timing_logger.reading.runs_of_job import Incarnations
 from timing_logger.reading.sources import Source
 from timing_logger.reading.timings import AnyPath, timing_files, troubles
-from timing_logger.run_info import TimingFile, check_is_file
+from timing_logger.schema.timing_files import FilesBeside, TimingFile
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from timing_logger.run_info import DRIFT_BOUND, ClockOffset
+from timing_logger.schema.sidecar import DRIFT_BOUND, ClockOffset
 
 Seconds: TypeAlias = "npt.NDArray[np.float64]"
 

@@ -13,15 +13,15 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
-from timing_logger.cells import amount_cell
 from timing_logger.errors import ConfigurationError, LogPathError
 from timing_logger.reading.atomic_files import drafts_of, made_folder
 from timing_logger.reading.parquet import SUFFIX as PARQUET
 from timing_logger.reading.parquet import Facts, parquet_name, writing_parquet
 from timing_logger.reading.sources import Source, chosen_engine
 from timing_logger.reading.timings import AnyPath, find_sources, troubles, warn_of_schemas
-from timing_logger.record import COLUMNS, FIELDS, Field, escape_text
-from timing_logger.run_info import TimingFile
+from timing_logger.schema.cells import amount_cell
+from timing_logger.schema.record import COLUMNS, FIELDS, Field, escape_text
+from timing_logger.schema.timing_files import TimingFile
 
 Format: TypeAlias = Literal["parquet", "csv", "jsonl"]
 Progress: TypeAlias = Callable[[int, int], None]

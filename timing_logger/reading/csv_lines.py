@@ -26,7 +26,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from timing_logger.reading.content import Content
-from timing_logger.record import COLUMNS, FIELDS, HOST_CLOCK, OK, Kind, unescape_text
+from timing_logger.schema.record import COLUMNS, FIELDS, HOST_CLOCK, OK, Kind, unescape_text
 
 BARE_COLUMNS = COLUMNS[:10]
 """The columns that every timing file has; a file with only these, in any order, is read too."""

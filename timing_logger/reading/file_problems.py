@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from timing_logger.reading.clock_course import clock_trouble
-from timing_logger.record import LARGEST
-from timing_logger.run_info import SCHEMA_VERSION, UNUSABLE, TimingFile
+from timing_logger.schema.record import LARGEST
+from timing_logger.schema.sidecar import SCHEMA_VERSION, UNUSABLE
+from timing_logger.schema.timing_files import TimingFile
 
 _MOST_NAMED = 5
 

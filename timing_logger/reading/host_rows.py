@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from timing_logger.files_beside import HOST
-from timing_logger.host_counters import INSTANTS, NAMES
 from timing_logger.reading.alignment import Alignment
 from timing_logger.reading.beside import KindOfTable
 from timing_logger.reading.runs_of_job import Incarnations
 from timing_logger.reading.sources import Source
 from timing_logger.reading.timings import AnyPath
+from timing_logger.schema.host_counters import INSTANTS, NAMES
+from timing_logger.schema.timing_files import HOST
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -41,9 +41,9 @@ def read_host_counters(
         are the interval of the row, in s on the process's own axis, and ``start_s`` and ``end_s`` the same on
         the axis of :func:`read_timings`. ``timestamp`` is the wall clock at the start (``datetime64[us,
         UTC]``, NaT without a sidecar). Then comes a float64 column for each of
-        ``timing_logger.host_counters.COUNTERS``, which has their meanings and units: by how much a counter of
-        the kind "difference" grew in the interval, or what one of the kind "level" was at its end; NaN where
-        it is not known. Ranks without such a file have no rows.
+        ``timing_logger.schema.host_counters.COUNTERS``, which has their meanings and units: by how much a
+        counter of the kind "difference" grew in the interval, or what one of the kind "level" was at its end;
+        NaN where it is not known. Ranks without such a file have no rows.
 
         ``attrs["files"]`` has a dict for each file read: ``path``, ``rank``, ``incarnation``, ``parts`` (a
         dict with ``path`` for each part), ``rows``, ``cut`` (the unterminated last line, which is no row),

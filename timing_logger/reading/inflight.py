@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from timing_logger.record import DEVICE_CLOCK, INFLIGHT
+from timing_logger.schema.record import DEVICE_CLOCK, INFLIGHT
 
 KEY_COLUMNS = ("operation", "group", "start_counter", "clock", "seq", "peer", "iteration", "status")
 """The columns that tell whether two rows are of one call."""

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from timing_logger.process.sidecar_files import check_is_file
 from timing_logger.reading.content import Content
 from timing_logger.reading.csv_lines import UnknownHeader, parse_sound_lines
 from timing_logger.reading.inflight import KEY_COLUMNS, has_inflight, without_replaced
 from timing_logger.reading.plain_files import PLAIN_HEADERS, parse_plain_lines
 from timing_logger.reading.sources import ParquetSource, Source, compact
-from timing_logger.record import COLUMNS
-from timing_logger.run_info import check_is_file
+from timing_logger.schema.record import COLUMNS
 
 MOST_JOINED_BYTES = 2**23
 """The size up to which a file is joined with others: of a larger one, parsers divide the lines themselves."""

@@ -12,11 +12,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from timing_logger import run_info
-from timing_logger.dead_rings import header_of, opened_ring, ring_of
-from timing_logger.owned_files import owner_of
-from timing_logger.record import INFLIGHT, NS_PER_S, Record
-from timing_logger.ring_file import NotARing, Ring, read_ring
+from timing_logger.process import this_process
+from timing_logger.process.dead_rings import header_of, opened_ring, ring_of
+from timing_logger.process.owned_files import owner_of
+from timing_logger.process.sidecar_files import read_sidecar
+from timing_logger.schema.record import INFLIGHT, NS_PER_S, Record
+from timing_logger.schema.ring_file import NotARing, Ring, read_ring
+from timing_logger.schema.sidecar import OpenCallInfo, SidecarDict
+from timing_logger.schema.timing_files import sidecar_path
 
 _FRESH_S = 30.0  # a process updates its sidecar every 10 s
 _STATE, _START_TICKS = 0, 19  # in /proc/PID/stat, after the name of the program
@@ -25,7 +28,7 @@ _SLACK_S = 1.0
 
 def is_here(sidecar: dict[str, Any]) -> bool:
     """Tell whether this is the machine that the process ran on, not started again since."""
-    return (sidecar.get("host"), sidecar.get("boot_id")) == (run_info.host_name(), run_info.boot_id())
+    return (sidecar.get("host"), sidecar.get("boot_id")) == (this_process.host_name(), this_process.boot_id())
 
 
 def lives(sidecar: dict[str, Any]) -> bool | None:
@@ -35,7 +38,7 @@ def lives(sidecar: dict[str, Any]) -> bool | None:
         sidecar: as ``read_sidecar`` returns it.
     """
     namespace, pid = sidecar.get("pid_namespace"), sidecar.get("pid")
-    if not is_here(sidecar) or not namespace or namespace != run_info.pid_namespace() or not pid:
+    if not is_here(sidecar) or not namespace or namespace != this_process.pid_namespace() or not pid:
         return None
     try:
         about = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
@@ -66,7 +69,7 @@ ALIVE = "alive_unix_ns"
 """The key under which a sidecar that was read states when its process was seen to run."""
 
 
-def as_it_stands(sidecar: run_info.SidecarDict | None, timing_file: Path) -> run_info.SidecarDict | None:
+def as_it_stands(sidecar: SidecarDict | None, timing_file: Path) -> SidecarDict | None:
     """Return the sidecar of a process with what can be known here of where it stands.
 
     That is what its ring says of its open calls and groups, and when; and whether the process is gone, though
@@ -84,11 +87,11 @@ def as_it_stands(sidecar: run_info.SidecarDict | None, timing_file: Path) -> run
     if (runs := lives(sidecar)) is not False:
         found = _with_ring(sidecar, timing_file)
         return found | {ALIVE: time.time_ns()} if runs else found
-    now = run_info.read_sidecar(timing_file) or sidecar  # it may have closed its logger a moment ago
+    now = read_sidecar(timing_file) or sidecar  # it may have closed its logger a moment ago
     return _with_ring(now, timing_file) | {"killed": True} if _may_be_here(now) else now
 
 
-def _with_ring(sidecar: run_info.SidecarDict, timing_file: Path) -> run_info.SidecarDict:
+def _with_ring(sidecar: SidecarDict, timing_file: Path) -> SidecarDict:
     ring = _ring(sidecar, timing_file)
     if ring is None:
         return sidecar
@@ -97,7 +100,7 @@ def _with_ring(sidecar: run_info.SidecarDict, timing_file: Path) -> run_info.Sid
     if lived_unix_ns > time.time_ns() + NS_PER_S:  # damaged
         return sidecar
     found = sidecar | {
-        "open_calls": [run_info.OpenCallInfo.of(call)._asdict() for call in open_calls],
+        "open_calls": [OpenCallInfo.of(call)._asdict() for call in open_calls],
         "updated_unix_ns": max(lived_unix_ns, sidecar.get("updated_unix_ns", 0)),
     }
     if not ring.looked_ns:
@@ -106,15 +109,15 @@ def _with_ring(sidecar: run_info.SidecarDict, timing_file: Path) -> run_info.Sid
     return found | {"groups": groups, "last_progress_counter_ns": ring.progressed_ns}
 
 
-def _may_be_here(sidecar: run_info.SidecarDict) -> bool:
+def _may_be_here(sidecar: SidecarDict) -> bool:
     return sidecar.get("closed") is False and not sidecar.get("killed") and is_here(sidecar)
 
 
-def _ring(sidecar: run_info.SidecarDict, timing_file: Path) -> Ring | None:
+def _ring(sidecar: SidecarDict, timing_file: Path) -> Ring | None:
     path = ring_of(sidecar)
     with suppress(OSError, NotARing):
         if path is not None:
-            with opened_ring(path, owner_of(run_info.sidecar_path(timing_file))) as descriptor:
+            with opened_ring(path, owner_of(sidecar_path(timing_file))) as descriptor:
                 header_of(descriptor, path, timing_file, sidecar)
                 return read_ring(descriptor)
     return None

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from timing_logger.owned_files import open_owned
-from timing_logger.record import HEADER, RawRecord, format_records, unescape_text
-from timing_logger.ring_file import Ring
+from timing_logger.process.owned_files import open_owned
+from timing_logger.schema.record import HEADER, RawRecord, format_records, unescape_text
+from timing_logger.schema.ring_file import Ring
 
 _END_OF_TORN = b"\0\n"
 _SLACK_BYTES = 2**20  # of rows among them that no slot held

@@ -24,8 +24,8 @@ from timing_logger.errors import ConfigurationError, NotATimingFileError
 from timing_logger.reading.content import Content
 from timing_logger.reading.csv_lines import Parsed
 from timing_logger.reading.plain_files import arrow_types
-from timing_logger.record import FIELDS, Field
-from timing_logger.run_info import TimingFile
+from timing_logger.schema.record import FIELDS, Field
+from timing_logger.schema.timing_files import TimingFile
 
 SUFFIX = ".parquet"
 ROWS_PER_GROUP = 2**20

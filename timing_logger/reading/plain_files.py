@@ -25,7 +25,7 @@ import pandas as pd
 from timing_logger.reading.content import Content
 from timing_logger.reading.csv_lines import Parsed, unescaped
 from timing_logger.reading.machine import usable_cores
-from timing_logger.record import COLUMNS, EARLIER_COLUMNS, FIELDS, Field, Kind
+from timing_logger.schema.record import COLUMNS, EARLIER_COLUMNS, FIELDS, Field, Kind
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]

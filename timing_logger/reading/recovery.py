@@ -14,14 +14,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from timing_logger.dead_rings import header_of, locked, mark_killed, opened_ring, ring_of
-from timing_logger.interrupts import held_back
-from timing_logger.owned_files import UntrustedFileError, owner_of
-from timing_logger.progress import each
+from timing_logger.process.dead_rings import header_of, locked, mark_killed, opened_ring, ring_of
+from timing_logger.process.interrupts import held_back
+from timing_logger.process.owned_files import UntrustedFileError, owner_of
+from timing_logger.process.progress import each
+from timing_logger.process.sidecar_files import parts_of, read_sidecar
 from timing_logger.reading.living import gave_a_sign_lately, is_here, lives
 from timing_logger.reading.missing_rows import write_missing
-from timing_logger.ring_file import NotARing, Ring, RingHeader, read_ring
-from timing_logger.run_info import SidecarDict, TimingFile, parts_of, read_sidecar, sidecar_path
+from timing_logger.schema.ring_file import NotARing, Ring, RingHeader, read_ring
+from timing_logger.schema.sidecar import SidecarDict
+from timing_logger.schema.timing_files import TimingFile, sidecar_path
 
 _SIDECARS = "timing-rank*.meta.json"
 _PATIENCE_S = 10.0  # for other readers that recover the same files

@@ -11,7 +11,7 @@ from timing_logger.errors import NoTimingFilesError
 from timing_logger.reading.parquet import is_parquet_name
 from timing_logger.reading.runs_of_job import numbers_of_runs
 from timing_logger.reading.timings import find_sources
-from timing_logger.run_info import TimingFile
+from timing_logger.schema.timing_files import TimingFile
 
 
 class FoundRun(NamedTuple):

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from timing_logger.reading.rows_of_files import Bools, RowsOfFiles
-from timing_logger.record import HOST_CLOCK, NS_PER_S, WAIT, is_message
+from timing_logger.schema.record import HOST_CLOCK, NS_PER_S, WAIT, is_message
 
 MAX_APART_S = 60
 """The longest time between processes of one run: they run together, but wall clocks of hosts may differ."""

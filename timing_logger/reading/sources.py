@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from timing_logger.errors import ConfigurationError, NotATimingFileError
+from timing_logger.process.sidecar_files import check_is_file, read_sidecar
 from timing_logger.reading.content import Content
 from timing_logger.reading.csv_lines import MAX_EXAMPLES, Parsed, UnknownHeader, parse_timings
 from timing_logger.reading.inflight import KEY_COLUMNS, has_inflight, without_replaced
@@ -20,8 +21,9 @@ from timing_logger.reading.living import as_it_stands
 from timing_logger.reading.machine import give_back_freed_memory
 from timing_logger.reading.parquet import Part
 from timing_logger.reading.plain_files import has_pyarrow, parse_plain_file
-from timing_logger.record import COLUMNS, FIELDS
-from timing_logger.run_info import TimingFile, check_is_file, read_sidecar, usable_sidecar
+from timing_logger.schema.record import COLUMNS, FIELDS
+from timing_logger.schema.sidecar import usable_sidecar
+from timing_logger.schema.timing_files import TimingFile
 
 Engine = Literal["pandas", "pyarrow"]
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from timing_logger.cells import unescape_text
-from timing_logger.files_beside import STACKS
 from timing_logger.reading.alignment import Alignment
 from timing_logger.reading.beside import KindOfTable
 from timing_logger.reading.runs_of_job import Incarnations
 from timing_logger.reading.sources import Source
 from timing_logger.reading.timings import AnyPath
-from timing_logger.stack_samples import COLUMNS, StackSample
+from timing_logger.schema.cells import unescape_text
+from timing_logger.schema.stack_samples import COLUMNS, StackSample
+from timing_logger.schema.timing_files import STACKS
 
 
 def read_stack_samples(
@@ -33,8 +33,8 @@ def read_stack_samples(
         are those of the timings; ``timestamp`` is the wall clock (``datetime64[us, UTC]``, NaT without a
         sidecar); ``at_s`` (float64) is the instant in s on the axis of :func:`read_timings`. Then come the
         columns of the file, ``counter``, ``function``, ``file``, ``line`` and ``library_call``:
-        :class:`timing_logger.stack_samples.StackSample` says what they are. Ranks without such a file have no
-        rows.
+        :class:`timing_logger.schema.stack_samples.StackSample` says what they are. Ranks without such a file
+        have no rows.
 
         ``attrs["files"]`` has a dict for each file read: ``path``, ``rank``, ``incarnation``, ``parts`` (a
         dict with ``path`` for each part), ``rows``, ``cut`` (the unterminated last line, which is no row),

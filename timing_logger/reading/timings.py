@@ -26,11 +26,11 @@ from timing_logger.reading.recovery import recovered, timing_files_at
 from timing_logger.reading.runs_of_job import Incarnations, check_incarnations, of_run
 from timing_logger.reading.shared_facts import SharedFacts
 from timing_logger.reading.sources import ADDED_COLUMNS, Engine, ParquetSource, Source, chosen_engine, joined
-from timing_logger.record import COLUMNS
-from timing_logger.run_info import TimingFile, sidecar_path
+from timing_logger.schema.record import COLUMNS
+from timing_logger.schema.timing_files import TimingFile, sidecar_path
 
 PATTERN = "timing-rank*.csv"
-"""The pattern of names of timing files; ``run_info.TimingFile`` defines them exactly."""
+"""The pattern of names of timing files; ``timing_files.TimingFile`` defines them exactly."""
 
 AnyPath: TypeAlias = "str | os.PathLike[str]"
 
@@ -87,7 +87,7 @@ def read_timings(
         (``float64``, NaN where blank). The axis is the ``perf_counter`` of the reference rank: the one that
         ``synchronise_clocks`` was given, else the first rank whose sidecar names its clock.
         ``clock_uncertainty_s`` (``float64``) is how far off they may be from the reference's clock, if clocks
-        drift apart by no more than ``run_info.DRIFT_BOUND`` between measurements. It is the larger value of
+        drift apart by no more than ``sidecar.DRIFT_BOUND`` between measurements. It is the larger value of
         start and end: 0 on the reference's host (same host name and boot id); where offsets were measured,
         their half width, and what drift adds with the time to the nearest measurement; between two
         measurements that contradict that bound, the whole step between them. It is NaN for ranks that are

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from timing_logger.run_info import ClockAnchor
+from timing_logger.schema.sidecar import ClockAnchor
 
 perf_counter_ns = time.perf_counter_ns
 unix_ns = time.time_ns

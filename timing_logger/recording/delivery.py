@@ -6,10 +6,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from timing_logger.record import NS_PER_S, RawRecord
 from timing_logger.recording.clock import WallClock, perf_counter_ns
 from timing_logger.recording.cores.channel import Channel
-from timing_logger.run_info import SinkCounters
+from timing_logger.schema.record import NS_PER_S, RawRecord
+from timing_logger.schema.sidecar import SinkCounters
 from timing_logger.sinks import PartlyWritten, Sink
 from timing_logger.sinks.csv import CsvSink
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from timing_logger.files_beside import FilesBeside
-from timing_logger.run_info import TimingFile, is_anothers
+from timing_logger.process.sidecar_files import is_anothers
+from timing_logger.schema.timing_files import FilesBeside, TimingFile
 from timing_logger.sinks._file_in_parts import FileInParts, is_taken
 from timing_logger.sinks.csv import CsvSink
 

@@ -16,16 +16,16 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from timing_logger.record import END, NS_PER_S
 from timing_logger.recording.clock import WallClock, perf_counter_ns
 from timing_logger.recording.cores.channel import CHUNK, MOST_AT_ONCE, Channel
 from timing_logger.recording.delivery import Delivery
 from timing_logger.recording.device.devices import when_events_are_low
 from timing_logger.recording.device.rows import DeviceRows
-from timing_logger.recording.hang_watch import HangWatch
 from timing_logger.recording.mailbox import Mailbox
 from timing_logger.recording.sidecar_writer import Account, SidecarWriter
-from timing_logger.run_info import Counters
+from timing_logger.recording.watchers.hang_watch import HangWatch
+from timing_logger.schema.record import END, NS_PER_S
+from timing_logger.schema.sidecar import Counters
 from timing_logger.sinks import Sink
 
 log = logging.getLogger("timing_logger")

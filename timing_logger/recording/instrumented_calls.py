@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from timing_logger.record import OK
 from timing_logger.recording.context import Context
 from timing_logger.recording.cores.protocols import Counts, NumberedGroup, Waitable
 from timing_logger.recording.cores.python.core import BackgroundSpan, Span, Unrecorded, Wait
+from timing_logger.schema.record import OK
 
 S = TypeVar("S", bound=Span)
 B = TypeVar("B", bound=BackgroundSpan)

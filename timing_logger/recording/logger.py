@@ -9,29 +9,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from timing_logger.errors import ConfigurationError
-from timing_logger.record import UNRESOLVED
 from timing_logger.recording import lifecycle
 from timing_logger.recording.clock import WallClock
 from timing_logger.recording.context import Context
 from timing_logger.recording.cores import chosen
 from timing_logger.recording.flusher import Flusher
-from timing_logger.recording.hang_watch import HangWatch
 from timing_logger.recording.instrumented_calls import InstrumentedCalls
 from timing_logger.recording.options import LoggerOptions, Options, shows_options
-from timing_logger.recording.pauses.pause_rows import PauseRows
 from timing_logger.recording.recorder import Recorder
 from timing_logger.recording.ring import back
 from timing_logger.recording.run_monitor import RunMonitor
 from timing_logger.recording.sidecar_writer import SidecarWriter
 from timing_logger.recording.termination import at_sigterm, not_at_sigterm, sigterm_came
-from timing_logger.run_info import ClockOffset, Counters
+from timing_logger.recording.watchers.hang_watch import HangWatch
+from timing_logger.recording.watchers.pause_rows import PauseRows
+from timing_logger.schema.record import UNRESOLVED
+from timing_logger.schema.sidecar import ClockOffset, Counters
 from timing_logger.sinks.csv import CsvSink
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from timing_logger.recording.host.sampler import HostSampler
-    from timing_logger.recording.stacks.sampler import StackSampler
+    from timing_logger.recording.watchers.host_sampler import HostSampler
+    from timing_logger.recording.watchers.stack_sampler import StackSampler
 
 if TYPE_CHECKING or chosen.NAME == "python":
     ChosenRecorder = Recorder
@@ -205,13 +205,13 @@ class Logger(Context, lifecycle.Closable):
         self, file: CsvSink, sidecar: SidecarWriter, started_unix_ns: int, options: Options
     ) -> None:
         if options.host_counters:
-            from timing_logger.recording.host.start import start_counting
+            from timing_logger.recording.watchers.host_counters import start_counting
 
             host = start_counting(file, started_unix_ns, options.file_mode)
             sidecar.host_counters = host.info
             self._samplers.append(host)
         if options.stack_samples:
-            from timing_logger.recording.stacks.sampler import start_sampling
+            from timing_logger.recording.watchers.stack_sampler import start_sampling
 
             stacks = start_sampling(file, started_unix_ns, options.file_mode)
             sidecar.stack_samples = stacks.info

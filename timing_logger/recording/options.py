@@ -16,9 +16,10 @@ from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from timing_logger.errors import ConfigurationError
-from timing_logger.monitor import Monitor
+from timing_logger.process.monitor import Monitor
 from timing_logger.recording.sampling import StepPolicy, check_integer
-from timing_logger.run_info import HANG_AFTER_S, MAX_RANK
+from timing_logger.schema.sidecar import HANG_AFTER_S
+from timing_logger.schema.timing_files import MAX_RANK
 from timing_logger.sinks import Sink
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from timing_logger.record import HOST_CLOCK, OK, stated_interval
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.cores.core import Core, over
 from timing_logger.recording.cores.no_span import NO_SPAN
@@ -21,6 +20,7 @@ from timing_logger.recording.device.intervals import DeviceInterval
 from timing_logger.recording.device.span import DeviceBlock
 from timing_logger.recording.instrumented_calls import InstrumentedCalls
 from timing_logger.recording.spellings import one_value
+from timing_logger.schema.record import HOST_CLOCK, OK, stated_interval
 
 S = TypeVar("S", bound=Span)
 

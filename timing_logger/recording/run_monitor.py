@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from timing_logger.launchers import local_rank
-from timing_logger.monitor import Monitor
-from timing_logger.monitor_process import MonitorProcess
+from timing_logger.process.launchers import local_rank
+from timing_logger.process.monitor import Monitor
+from timing_logger.process.monitor_process import MonitorProcess
 
 log = logging.getLogger("timing_logger")
 

@@ -12,12 +12,16 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from timing_logger import run_info, which_core
 from timing_logger.errors import LogPathError
+from timing_logger.process import which_core
+from timing_logger.process.sidecar_files import is_anothers
+from timing_logger.process.this_process import of_this_process
 from timing_logger.recording.clock import WallClock, unix_ns
-from timing_logger.recording.hang_watch import Standing
 from timing_logger.recording.options import RunFacts
 from timing_logger.recording.ring import Backing
+from timing_logger.recording.watchers.hang_watch import Standing
+from timing_logger.schema import sidecar
+from timing_logger.schema.timing_files import sidecar_path
 from timing_logger.sinks._append_only_file import AppendOnlyFile
 from timing_logger.sinks.csv import CsvSink
 
@@ -28,15 +32,15 @@ _RETRY_S = 0.1
 
 
 class Account(NamedTuple):
-    """What the flush thread states in a sidecar; the fields of :class:`run_info.RunInfo` explain each.
+    """What the flush thread states in a sidecar; the fields of :class:`sidecar.RunInfo` explain each.
 
     ``standing`` holds several of them.
     """
 
-    counters: run_info.Counters
-    sinks: list[run_info.SinkCounters]
+    counters: sidecar.Counters
+    sinks: list[sidecar.SinkCounters]
     logger_cpu_ns: int
-    device_clocks: list[run_info.DeviceClockInfo]
+    device_clocks: list[sidecar.DeviceClockInfo]
     last_error: str
     standing: Standing
     behind_s: float
@@ -62,7 +66,7 @@ class SidecarWriter:
         Args:
             file: the timing file, in all its parts.
             clock: the wall clock, whose anchors are written.
-            constants: the fields of :class:`run_info.RunInfo` that the logger's options fill.
+            constants: the fields of :class:`sidecar.RunInfo` that the logger's options fill.
             backing: the file behind the channel, which is looked after at each refresh.
 
         Raises:
@@ -72,33 +76,34 @@ class SidecarWriter:
         self._timing_file = file.path
         self._clock = clock
         self._backing = backing
-        self._clock_offsets: list[run_info.ClockOffset] = []
+        self._clock_offsets: list[sidecar.ClockOffset] = []
         self._mode: int = constants["options"]["file_mode"]
         self._newest: deque[tuple[Path, str]] = deque(maxlen=1)
         self._writer: threading.Thread | None = None
         self._failure: Exception | None = None
-        self._info = run_info.RunInfo(
+        self._info = sidecar.RunInfo(
             file=file.path.name,
             incarnation=file.incarnation,
             started_unix_ns=clock.anchors[0].unix_ns,
             core=which_core.NAME,
             core_note=which_core.NOTE,
+            **of_this_process(),
             **constants,
         )
-        self.host_counters: Callable[[], run_info.HostCountersInfo] | None = None
-        self.stack_samples: Callable[[], run_info.StackSamplesInfo] | None = None
+        self.host_counters: Callable[[], sidecar.HostCountersInfo] | None = None
+        self.stack_samples: Callable[[], sidecar.StackSamplesInfo] | None = None
         if backing is not None:
             self._info.ring_path, self._info.crash_protection = backing.path, backing.protection
         try:
-            replace_sidecar(run_info.sidecar_path(file.path), self._text(), self._mode)
+            replace_sidecar(sidecar_path(file.path), self._text(), self._mode)
         except OSError as error:
-            path = str(run_info.sidecar_path(file.path))
+            path = str(sidecar_path(file.path))
             raise LogPathError(f"log_dir: {path!r} cannot be written: {error}.") from error
         if file.incarnation > 1:
             rank = self._info.rank
             log.warning("timing logger: rank %d has files here; this run writes %s", rank, file.path)
 
-    def add_clock_offset(self, offset: run_info.ClockOffset) -> None:
+    def add_clock_offset(self, offset: sidecar.ClockOffset) -> None:
         """Have the next refresh write ``offset``, too. May be called from any thread."""
         self._clock_offsets.append(offset)
 
@@ -233,8 +238,8 @@ class SidecarWriter:
         while self._newest:
             try:
                 timing_file, text = self._newest.popleft()
-                taken = partial(run_info.is_anothers, timing_file, self._info.started_unix_ns)
-                replace_sidecar(run_info.sidecar_path(timing_file), text, self._mode, taken=taken)
+                taken = partial(is_anothers, timing_file, self._info.started_unix_ns)
+                replace_sidecar(sidecar_path(timing_file), text, self._mode, taken=taken)
                 self._failure = None
             except Exception as error:
                 self._failure = error
@@ -274,10 +279,10 @@ def replace_sidecar(
         raise
 
 
-def _what_hangs(state: Standing | run_info.RunInfo) -> tuple[object, ...]:
+def _what_hangs(state: Standing | sidecar.RunInfo) -> tuple[object, ...]:
     return state.open_calls, bool(state.idle_stack), state.signal
 
 
-def _extent(parts: Sequence[run_info.FilePart]) -> tuple[int, int]:
+def _extent(parts: Sequence[sidecar.FilePart]) -> tuple[int, int]:
     """Return the number of parts and of lost rows, whose changes are written at once."""
     return len(parts), sum(part.lost for part in parts)

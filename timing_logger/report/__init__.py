@@ -1,10 +1,7 @@
 """Reports drawn from the results of analyses, without computing any. A report is a string, a trace a file."""
 
-from timing_logger.report._wording import size
 from timing_logger.report.account_text import account_text
-from timing_logger.report.change_text import change_text
 from timing_logger.report.comparison_text import comparison_text
-from timing_logger.report.evidence_text import evidence_sentences
 from timing_logger.report.hang_text import hang_text
 from timing_logger.report.json import (
     comparison_json,
@@ -14,8 +11,6 @@ from timing_logger.report.json import (
     verdict_json,
     what_if_json,
 )
-from timing_logger.report.live import snapshot_text
-from timing_logger.report.not_told import not_told_text, not_told_values
 from timing_logger.report.notebook import inline
 from timing_logger.report.question_text import (
     bandwidth_text,
@@ -30,14 +25,16 @@ from timing_logger.report.question_text import (
 from timing_logger.report.summary_text import summary_text
 from timing_logger.report.trace import TraceCounts, write_trace
 from timing_logger.report.verdict_text import stragglers_text
-from timing_logger.report.verdict_wording import verdict_sentence
 from timing_logger.report.what_if_text import what_if_text
+from timing_logger.words.evidence import evidence_sentences
+from timing_logger.words.not_told import not_told_text, not_told_values
+from timing_logger.words.units import size
+from timing_logger.words.verdict import verdict_sentence
 
 __all__ = [
     "TraceCounts",
     "account_text",
     "bandwidth_text",
-    "change_text",
     "clocks_text",
     "comparison_json",
     "comparison_text",
@@ -53,7 +50,6 @@ __all__ = [
     "reading_text",
     "rows_json",
     "size",
-    "snapshot_text",
     "stragglers_text",
     "summary_json",
     "summary_text",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from timing_logger.analysis import summarize_account, waiting_by_rank
-from timing_logger.analysis.accounting.by_rank import PARTS
-from timing_logger.report._shares import percents
+from timing_logger.analysis.accounting.account import PARTS
 
 NOT_TIMED = "not timed"
 """In place of an operation: what a rank did while no row covered it."""
@@ -99,3 +100,26 @@ def with_percents(ranks: pd.DataFrame) -> pd.DataFrame:
         **{what: list(column) for what, column in zip(PARTS, columns, strict=True)}
     )
     return found
+
+
+# -- parts of a whole in percent, rounded so that they add up --------------------------------------------
+
+
+_IN_PERCENT = 1000
+"""Tenths of a percent in a whole."""
+
+
+def percents(parts: Sequence[float]) -> list[str]:
+    """Return each part as a percentage of their sum, with one decimal; together they are 100.0%.
+
+    Each is rounded down, and what then lacks goes to those that lost most. So each is off by less than 0.1.
+    """
+    whole = math.fsum(parts)
+    if not whole > 0:
+        return ["-" for _ in parts]
+    exact = [_IN_PERCENT * part / whole for part in parts]
+    tenths = [math.floor(value) for value in exact]
+    most_lost = sorted(range(len(parts)), key=lambda i: tenths[i] - exact[i])
+    for i in most_lost[: _IN_PERCENT - sum(tenths)]:
+        tenths[i] += 1
+    return [f"{value // 10}.{value % 10}%" for value in tenths]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.table_types import Floats
-from timing_logger.host_counters import COUNTERS, Counter
+from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.schema.host_counters import COUNTERS, Counter
 
 if TYPE_CHECKING:
     import pandas as pd

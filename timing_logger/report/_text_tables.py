@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
-from timing_logger.report._wording import UNKNOWN, as_word
+from timing_logger.words.units import UNKNOWN, as_word, wrapped
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -105,15 +104,6 @@ def _cell(value: Any, shown: Callable[[Any], str]) -> str:
     return UNKNOWN if pd.isna(value) or value == "" else shown(value)
 
 
-def paragraph(width: int, *sentences: str) -> Iterable[str]:
-    if sentences:
-        yield "\n".join(wrapped(sentence, width) for sentence in sentences)
-
-
-def page(*parts: str) -> str:
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
 # -- drawing -------------------------------------------------------------------------------------
 
 
@@ -138,10 +128,6 @@ def drawn(table: Table, width: int) -> str:
     )  # fmt: skip
     console.print(table)
     return "\n".join(line.rstrip() for line in page.getvalue().splitlines()).rstrip()
-
-
-def wrapped(line: str, width: int) -> str:
-    return textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
 
 
 def bar(value: float, most: float, width: int) -> str:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.table_types import Floats, Ints
-from timing_logger.host_counters import COUNTERS
+from timing_logger.analysis.rows.table_types import Floats, Ints
 from timing_logger.report._host_rates import Held, axis_in, host_tables
+from timing_logger.schema.host_counters import COUNTERS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from timing_logger.analysis.operations import is_communication, is_wait
-from timing_logger.analysis.table_types import Bools, Ints
-from timing_logger.record import COLUMNS
+from timing_logger.analysis.rows.operations import is_communication, is_wait
+from timing_logger.analysis.rows.table_types import Bools, Ints
 from timing_logger.report._trace_flows import Flows
 from timing_logger.report._trace_host import Track
 from timing_logger.report._trace_rows import Counters, Lanes, TraceRows
+from timing_logger.schema.record import COLUMNS
 
 _DRAWN = {"timestamp", "operation", "elapsed_ms", "start_counter", "end_counter", "thread"}
 

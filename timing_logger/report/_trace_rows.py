@@ -13,15 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.analysis import ByProcess
-from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, numbers
-from timing_logger.analysis.files import File, SidecarContent, sidecar_of
-from timing_logger.analysis.grouping import any_row_of, rows_of_each
-from timing_logger.analysis.intervals import covers_issue_alone, instants
-from timing_logger.analysis.operations import goes_on, is_communication
-from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints, Rows
-from timing_logger.analysis.tables import opened
-from timing_logger.record import COLUMNS, DEVICE_CLOCK, NS_PER_S
+from timing_logger.analysis.rows.analysis import ByProcess
+from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers
+from timing_logger.analysis.rows.files import File, SidecarContent, sidecar_of
+from timing_logger.analysis.rows.grouping import any_row_of, rows_of_each
+from timing_logger.analysis.rows.intervals import covers_issue_alone, instants
+from timing_logger.analysis.rows.operations import goes_on, is_communication
+from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints, Rows
+from timing_logger.analysis.rows.tables import opened
+from timing_logger.schema.record import COLUMNS, DEVICE_CLOCK, NS_PER_S
 
 
 class Process(NamedTuple):

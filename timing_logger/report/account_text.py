@@ -6,12 +6,11 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from timing_logger.analysis.accounting.by_rank import PARTS
-from timing_logger.report._account_figures import ALL, AccountFigures
+from timing_logger.analysis.accounting.account import PARTS
+from timing_logger.report._account_figures import ALL, AccountFigures, percents
 from timing_logger.report._limits import MOST_LINES, on_left_out
-from timing_logger.report._shares import percents
-from timing_logger.report._text_tables import Column, fits, page, paragraph, table_text
-from timing_logger.report._wording import as_tenths, count, fixed, percent, seconds
+from timing_logger.report._text_tables import Column, fits, table_text
+from timing_logger.words.units import as_tenths, count, fixed, page, paragraph, percent, seconds
 
 _MOST_PAIRS = 10
 _MOST_NAMED = 3

@@ -11,9 +11,9 @@ import pandas as pd
 from timing_logger.analysis import Verdict
 from timing_logger.analysis.step_times.step_times import UNLOGGED
 from timing_logger.reading.named_ranks import named_ranks
-from timing_logger.record import escape_text
 from timing_logger.report._account_figures import AccountFigures
-from timing_logger.report._wording import count
+from timing_logger.schema.record import escape_text
+from timing_logger.words.units import count
 
 FEWEST_SAMPLES = 10
 """Of fewer nothing is told: shares would be off by more than 15 of 100."""

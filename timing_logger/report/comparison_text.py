@@ -9,11 +9,19 @@ import pandas as pd
 
 from timing_logger.analysis.comparison.result import Comparison, Difference
 from timing_logger.report._limits import on_left_out
-from timing_logger.report._text_tables import Column, page, paragraph, table_text
-from timing_logger.report._wording import as_hundredths, as_word, size
-from timing_logger.report.comparison_cause_wording import cause_sentences
-from timing_logger.report.comparison_row_wording import DIVIDED, is_sure, of_what, signed, what_differs
-from timing_logger.report.comparison_wording import verdict_of_comparison, what_is_compared
+from timing_logger.report._text_tables import Column, table_text
+from timing_logger.report.json import strict_json
+from timing_logger.schema.record import escape_text
+from timing_logger.words.comparison import verdict_of_comparison, what_is_compared
+from timing_logger.words.comparison_causes import (
+    DIVIDED,
+    cause_sentences,
+    is_sure,
+    of_what,
+    signed,
+    what_differs,
+)
+from timing_logger.words.units import as_hundredths, as_word, count, page, paragraph, size
 
 _MOST = 12
 """The most differences that are shown: what is smaller than the twelfth explains little."""
@@ -84,3 +92,26 @@ def _bytes(one: Difference) -> str:
     if one.bytes is None or one.against_bytes is None or one.bytes == one.against_bytes:
         return ""
     return f"{size(one.bytes)} / {size(one.against_bytes)}"
+
+
+# -- what became of the history that runs were compared with, in words -----------------------------------
+
+
+def history_text(folder: str, n_runs: int, kept: int, *, adds: bool, is_slower: bool) -> str:
+    """Return what became of a history: whether the runs were added, and how many it keeps."""
+    where = escape_text(folder)
+    if adds:
+        return f"\n{count(n_runs, 'run')} added to {where}, which keeps {kept:,} now.\n"
+    if is_slower:
+        return (
+            f"\nNot added to {where}, as later runs would be compared with these. If they are meant to be "
+            "slower, --accept begins the history anew with them.\n"
+        )
+    return f"\nNot added to {where} (--no-add), which keeps {kept:,}.\n"
+
+
+def history_begun_text(folder: str, n_runs: int, *, as_json: bool, adds: bool) -> str:
+    """Return that there is nothing to compare with, as the history is empty: as text, or one JSON object."""
+    became = f"{count(n_runs, 'run')} added." if adds else "Nothing was added (--no-add)."
+    text = f"{escape_text(folder)} keeps no runs yet: nothing is compared. {became}"
+    return strict_json({"verdict": None, "text": [text]}) + "\n" if as_json else f"{text}\n"

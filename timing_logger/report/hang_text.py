@@ -5,10 +5,10 @@ from __future__ import annotations
 import pandas as pd
 
 from timing_logger.analysis import RankEnd, RunEnd
-from timing_logger.record import escape_text
 from timing_logger.report._limits import MOST_LINES, on_left_out
-from timing_logger.report._text_tables import Column, page, paragraph, table_text
-from timing_logger.report._wording import as_tenths, as_word
+from timing_logger.report._text_tables import Column, table_text
+from timing_logger.schema.record import escape_text
+from timing_logger.words.units import as_tenths, as_word, page, paragraph
 
 _RANKS = (
     Column("rank", "rank"), Column("state", "state", as_word), Column("inside", "inside", as_word),

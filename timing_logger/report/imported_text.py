@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from timing_logger.importing.imported import Imported
-from timing_logger.record import escape_text
 from timing_logger.report._diagnostics import left_out_in_words
-from timing_logger.report._text_tables import page, paragraph
-from timing_logger.report._wording import count, listed
-from timing_logger.run_info import NOT_TOLD
+from timing_logger.schema.record import escape_text
+from timing_logger.schema.sidecar import NOT_TOLD
+from timing_logger.words.units import count, listed, page, paragraph
 
 
 def imported_text(imported: Imported, kind: str, width: int) -> str:

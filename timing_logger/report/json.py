@@ -12,13 +12,13 @@ import pandas as pd
 
 from timing_logger.analysis import RunEnd, Summary, Verdict, WhatIf
 from timing_logger.analysis.comparison.result import Comparison
-from timing_logger.analysis.files import not_told as not_told_by
-from timing_logger.analysis.stragglers.facts import plain_fact
-from timing_logger.report.comparison_cause_wording import cause_sentences
-from timing_logger.report.comparison_wording import verdict_of_comparison, what_is_compared
-from timing_logger.report.evidence_text import sentence
-from timing_logger.report.not_told import not_told_values
-from timing_logger.report.why_text import reason
+from timing_logger.analysis.rows.files import not_told as not_told_by
+from timing_logger.analysis.verdict.facts import plain_fact
+from timing_logger.words.comparison import verdict_of_comparison, what_is_compared
+from timing_logger.words.comparison_causes import cause_sentences
+from timing_logger.words.evidence import sentence
+from timing_logger.words.not_told import not_told_values
+from timing_logger.words.why import reason
 
 NotToldValues: TypeAlias = "list[dict[str, str]]"
 

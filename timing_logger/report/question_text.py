@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
-from timing_logger.analysis.files import File
+from timing_logger.analysis.rows.files import File
 from timing_logger.report._diagnostics import on_different_runs, on_overlap, on_problems
 from timing_logger.report._limits import MOST_LINES, MOST_SETS, ends_and_middle, on_left_out, worst_of
-from timing_logger.report._text_tables import Column, page, paragraph, table_text, wrapped
-from timing_logger.report._wording import (
+from timing_logger.report._text_tables import Column, table_text
+from timing_logger.words.units import (
     as_duration,
     as_gb_per_s,
     as_hundredths,
@@ -19,8 +19,11 @@ from timing_logger.report._wording import (
     as_tenths,
     as_word,
     count,
+    page,
+    paragraph,
     percent,
     size,
+    wrapped,
 )
 
 _WHOSE = Column("rank", "rank"), Column("incarnation", "run")

@@ -12,16 +12,23 @@ import numpy as np
 import pandas as pd
 
 from timing_logger.analysis import Summary, base_operation
-from timing_logger.analysis.files import File, FileCounters
-from timing_logger.analysis.operations import BACKEND, WAIT
-from timing_logger.analysis.stragglers.shown_step import ShownStep
-from timing_logger.analysis.table_types import Record
-from timing_logger.record import escape_text
+from timing_logger.analysis.rows.files import File, FileCounters
+from timing_logger.analysis.rows.operations import BACKEND, WAIT
+from timing_logger.analysis.rows.table_types import Record
+from timing_logger.analysis.verdict.shown_step import ShownStep
 from timing_logger.report._account_figures import NOT_TIMED, AccountFigures, operations_and_not_timed
 from timing_logger.report._diagnostics import diagnostics, is_complete
 from timing_logger.report._limits import MOST_LINES, MOST_SETS, ends_and_middle, on_left_out
-from timing_logger.report._text_tables import Column, bar, drawn, new_table, table_text, wrapped
-from timing_logger.report._wording import (
+from timing_logger.report._text_tables import Column, bar, drawn, new_table, table_text
+from timing_logger.report.account_text import (
+    most_waited_for,
+    on_ranks_left_out,
+    on_the_unmatched,
+    part_columns,
+)
+from timing_logger.report.pictured_step import step_text
+from timing_logger.schema.record import escape_text
+from timing_logger.words.units import (
     as_hundredths,
     count,
     fixed,
@@ -29,15 +36,9 @@ from timing_logger.report._wording import (
     percent,
     seconds,
     size,
+    wrapped,
     yes_or_no,
 )
-from timing_logger.report.account_text import (
-    most_waited_for,
-    on_ranks_left_out,
-    on_the_unmatched,
-    part_columns,
-)
-from timing_logger.report.step_text import step_text
 
 if TYPE_CHECKING:
     from rich.table import Table

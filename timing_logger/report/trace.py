@@ -17,9 +17,9 @@ from typing import IO, TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 from narwhals.typing import IntoDataFrame
 
-from timing_logger.analysis.files import File, unread_files
-from timing_logger.analysis.table_types import Frame, Ints
-from timing_logger.analysis.tables import opened
+from timing_logger.analysis.rows.files import File, unread_files
+from timing_logger.analysis.rows.table_types import Frame, Ints
+from timing_logger.analysis.rows.tables import opened
 from timing_logger.engine.rows import Query
 from timing_logger.engine.run import run
 from timing_logger.reading.atomic_files import draft_of

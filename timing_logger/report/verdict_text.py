@@ -7,16 +7,16 @@ from collections.abc import Iterable, Iterator
 import pandas as pd
 
 from timing_logger.analysis import Policy, Verdict
-from timing_logger.analysis.stragglers.policy import Number
-from timing_logger.analysis.stragglers.shown_step import ShownStep
+from timing_logger.analysis.verdict.policy import Number
+from timing_logger.analysis.verdict.shown_step import ShownStep
 from timing_logger.reading.named_ranks import listed_ranks
 from timing_logger.report._limits import MOST_LINES, on_left_out
-from timing_logger.report._text_tables import Column, page, paragraph, table_text, wrapped
-from timing_logger.report._wording import as_hundredths, as_tenths, as_word, percent
-from timing_logger.report.cause_text import what_was_sought
-from timing_logger.report.evidence_text import evidence_beside_the_end
-from timing_logger.report.step_text import step_text
-from timing_logger.report.verdict_wording import side_of_limit, verdict_sentence, what_next
+from timing_logger.report._text_tables import Column, table_text
+from timing_logger.report.pictured_step import step_text
+from timing_logger.words.cause import what_was_sought
+from timing_logger.words.evidence import evidence_beside_the_end
+from timing_logger.words.units import as_hundredths, as_tenths, as_word, page, paragraph, percent, wrapped
+from timing_logger.words.verdict import side_of_limit, verdict_sentence, what_next
 
 _WINDOWS = (
     Column("rank", "rank"), Column("operation", "operation", as_word), Column("labels", "role", as_word),

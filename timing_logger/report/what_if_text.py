@@ -9,10 +9,10 @@ import pandas as pd
 
 from timing_logger.analysis import Fix, WhatIf
 from timing_logger.analysis.step_times.step_times import UNLOGGED
-from timing_logger.record import escape_text
-from timing_logger.report._text_tables import Column, page, paragraph, table_text
-from timing_logger.report._wording import as_tenths, as_word, fixed, percent, seconds, size
-from timing_logger.report.why_text import reason
+from timing_logger.report._text_tables import Column, table_text
+from timing_logger.schema.record import escape_text
+from timing_logger.words.units import as_tenths, as_word, fixed, page, paragraph, percent, seconds, size
+from timing_logger.words.why import reason
 
 _BEST = (
     Column("fix", "repair", as_word), Column("gain_ms", "gain s", lambda ms: fixed(ms / 1e3, 2)),

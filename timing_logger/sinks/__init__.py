@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from timing_logger.record import RawRecord
+from timing_logger.schema.record import RawRecord
 
 
 class PartlyWritten(OSError):
@@ -46,7 +46,7 @@ class Sink(Protocol):
         """Take all of ``batch`` or none of it, or report how much was taken.
 
         Args:
-            batch: records in the order of :class:`timing_logger.record.Record`, unchecked.
+            batch: records in the order of :class:`timing_logger.schema.record.Record`, unchecked.
             wall_offset_ns: Unix time minus ``perf_counter_ns``, in ns.
 
         Raises:

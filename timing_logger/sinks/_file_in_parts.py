@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from timing_logger.errors import LogPathError
-from timing_logger.run_info import FilePart
+from timing_logger.schema.sidecar import FilePart
 from timing_logger.sinks._append_only_file import AppendOnlyFile
 
 DEFAULT_MODE = 0o644

@@ -6,9 +6,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from timing_logger.files_beside import KINDS
-from timing_logger.record import HEADER, RawRecord, format_records
-from timing_logger.run_info import TimingFile, is_anothers, sidecar_path
+from timing_logger.process.sidecar_files import is_anothers
+from timing_logger.schema.record import HEADER, RawRecord, format_records
+from timing_logger.schema.timing_files import KINDS, TimingFile, sidecar_path
 from timing_logger.sinks._file_in_parts import DEFAULT_MODE, FileInParts, is_taken
 
 

@@ -10,8 +10,8 @@ import numbers
 import os
 from collections.abc import Mapping, Sequence
 
-from timing_logger.record import NS_PER_MS, OK, RawRecord, Record
-from timing_logger.run_info import run_and_part
+from timing_logger.schema.record import NS_PER_MS, OK, RawRecord, Record
+from timing_logger.schema.timing_files import run_and_part
 from timing_logger.sinks._file_in_parts import FileInParts, is_taken
 
 OWN_KEYS = ("name", "step", "rank", "duration_ms", "status")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from timing_logger.record import RawRecord, Record
+from timing_logger.schema.record import RawRecord, Record
 
 
 class MemorySink:
-    """Collects every record as a :class:`~timing_logger.record.Record`.
+    """Collects every record as a :class:`~timing_logger.schema.record.Record`.
 
     ``TimingLogger(0, log_dir=None, sinks=[sink])`` writes to no other place; call ``logger.flush()`` before
     looking at ``sink.records``.

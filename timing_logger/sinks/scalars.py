@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypedDict
 
-from timing_logger.record import NS_PER_MS, OK, RawRecord, Record
+from timing_logger.schema.record import NS_PER_MS, OK, RawRecord, Record
 
 log = logging.getLogger("timing_logger")
 

@@ -19,8 +19,8 @@ from timing_logger.analysis.accounting.lines import (
     joined_lines,
     lines_of,
 )
-from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.tables import opened
+from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.tables import opened
 
 Row = dict[str, Any]
 

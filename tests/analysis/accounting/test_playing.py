@@ -12,7 +12,7 @@ from seeds import few_examples
 
 from timing_logger.analysis.accounting.nodes import WAIT
 from timing_logger.analysis.accounting.playing import InWaves, OneByOne
-from timing_logger.analysis.accounting.waves import ranked
+from timing_logger.analysis.accounting.replay import ranked
 
 
 @few_examples(3)

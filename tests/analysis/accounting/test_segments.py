@@ -15,7 +15,7 @@ from timing_logger.analysis.accounting.nodes import Lists
 from timing_logger.analysis.accounting.program import Program
 from timing_logger.analysis.accounting.replay import Replay
 from timing_logger.analysis.accounting.segments import Segments, segments_of
-from timing_logger.analysis.table_types import Floats
+from timing_logger.analysis.rows.table_types import Floats
 
 
 def cut(program: Program) -> Segments:

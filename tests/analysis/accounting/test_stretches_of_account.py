@@ -10,8 +10,8 @@ from timing_logger.analysis.accounting.blocked import NO_RANK
 from timing_logger.analysis.accounting.part import map_account
 from timing_logger.analysis.accounting.run import account_of
 from timing_logger.analysis.accounting.stretches import WHAT, Stretches, blocked_stretches
-from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.tables import opened
+from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.tables import opened
 
 
 def stretches(operations: list[str], codes: list[int], rank: int = 0) -> Stretches:

@@ -10,8 +10,8 @@ from timing_files import record
 from timing_logger.analysis import compression
 from timing_logger.analysis.collectives.compressed_rows import sends
 from timing_logger.analysis.collectives.waits import complete_instances
-from timing_logger.analysis.tables import opened
-from timing_logger.record import Record
+from timing_logger.analysis.rows.tables import opened
+from timing_logger.schema.record import Record
 
 
 def whether_sent(*ranks: list[Record]) -> list[bool]:

@@ -15,7 +15,7 @@ from timing_files import record
 from timing_logger.analysis import compression
 from timing_logger.analysis.collectives.compression import moves_bytes_or_is_work
 from timing_logger.reading.csv_lines import BARE_COLUMNS
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 
 DENSE_BYTES = 1_000_000
 

@@ -15,9 +15,9 @@ from slow import slow
 from timing_files import record
 
 from timing_logger.analysis import match_collectives
-from timing_logger.analysis.operations import base_operation, goes_on
+from timing_logger.analysis.rows.operations import base_operation, goes_on
 from timing_logger.reading.csv_lines import BARE_COLUMNS
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 
 RANKS = 4
 

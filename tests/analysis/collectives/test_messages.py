@@ -16,7 +16,7 @@ from timing_files import record
 
 from timing_logger.analysis import message_waits, summarize_messages
 from timing_logger.analysis.collectives.messages import messages_and_groups
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 
 
 def test_a_receiver_waits_for_a_late_sender() -> None:

@@ -8,7 +8,7 @@ from rank_tables import quick_table as table
 from timing_files import record
 
 from timing_logger.analysis import match_collectives
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 
 N = 20
 APART = "iterations apart: these are probably rows of different runs, or of a group that was created again"

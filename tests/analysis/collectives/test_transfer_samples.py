@@ -11,8 +11,8 @@ from timing_files import record
 
 from timing_logger.analysis.collectives.transfer_samples import Measured
 from timing_logger.analysis.collectives.waits import complete_instances
-from timing_logger.analysis.tables import opened
-from timing_logger.record import Record
+from timing_logger.analysis.rows.tables import opened
+from timing_logger.schema.record import Record
 
 
 def measured(*rows: Record) -> Measured:

@@ -18,7 +18,7 @@ from timing_files import record
 
 from timing_logger.analysis import waits
 from timing_logger.analysis.collectives.waits import complete_instances, is_root, with_bytes
-from timing_logger.analysis.tables import opened
+from timing_logger.analysis.rows.tables import opened
 
 ARRIVALS_MS = [0.0, 4.0, 1.0, 9.0]
 LEAVE_MS = 11.0

@@ -86,7 +86,7 @@ def test_own_work_that_is_done_more_often_is_not_divided_otherwise() -> None:
 
 
 def test_other_buckets_are_other_code_where_only_a_part_of_the_step_shows_a_change() -> None:
-    from timing_logger.analysis.comparison.judging import time_the_same
+    from timing_logger.analysis.comparison.compare import time_the_same
 
     divided, other = (
         [one._replace(mean_ms=one.mean_ms + more) for one in reduced(layers)]

@@ -19,7 +19,7 @@ from timing_logger.analysis.comparison.quantities import (
     joined_quantities,
     spent_in,
 )
-from timing_logger.analysis.tables import opened
+from timing_logger.analysis.rows.tables import opened
 
 COLUMNS = [
     "rank", "incarnation", "operation", "phase", "group", "layer_name", "thread", "elapsed_ms",

@@ -31,12 +31,12 @@ from timing_logger import read_timings
 from timing_logger.analysis import RunEnd, hang, stragglers
 from timing_logger.analysis.hangs.diagnosis import HANG, run_end_of
 from timing_logger.analysis.hangs.last_rows import last_rows
-from timing_logger.analysis.stragglers.verdict import judgement_of
+from timing_logger.analysis.verdict.verdict import judgement_of
 from timing_logger.cli import main
 from timing_logger.reading.selection import select
-from timing_logger.record import Record
 from timing_logger.report import stragglers_text, verdict_sentence
 from timing_logger.report.html.page import report_html
+from timing_logger.schema.record import Record
 
 
 def test_a_rank_that_never_arrives_is_named_with_what_it_did_last(tmp_path: Path) -> None:

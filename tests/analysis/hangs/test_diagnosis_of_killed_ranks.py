@@ -18,9 +18,10 @@ from processes import run_python
 
 from timing_logger import read_timings
 from timing_logger.analysis import RunEnd, hang
+from timing_logger.process.this_process import boot_id, host_name, pid_namespace
 from timing_logger.reading.living import as_it_stands
 from timing_logger.recording.cores import chosen as core
-from timing_logger.run_info import boot_id, host_name, pid_namespace, sidecar_path
+from timing_logger.schema.timing_files import sidecar_path
 
 RANK = """
 import sys, time

@@ -9,9 +9,9 @@ import pytest
 from endings import END_S, WORLD, call, ended, ending, ns, row, words
 from slow import slow
 
-from timing_logger.analysis.columns import EARLIER_IN_STEP
 from timing_logger.analysis.hangs.open_calls import Ending, integer_or_none, rows_by_rank
 from timing_logger.analysis.hangs.sidecar_state import LastWords
+from timing_logger.analysis.rows.columns import EARLIER_IN_STEP
 
 
 def hangs(*of: dict[str, Any], **of_rank: Any) -> list[bool]:
@@ -308,7 +308,8 @@ def test_a_call_failed_that_raised_and_an_interrupted_one_only_after_a_hang(
     [
         {"closed": True, "signal": "SIGTERM"},
         slow(
-            {"closed": True, "ended_by": "KeyboardInterrupt"}, "which signals do, test_fates_by_hand.py holds"
+            {"closed": True, "ended_by": "KeyboardInterrupt"},
+            "which signals do, test_result_fates_by_hand.py holds",
         ),
     ],
 )
@@ -335,7 +336,7 @@ def test_what_fails_after_another_rank_was_killed_in_a_call_is_its_doing(ended_s
         {**KILLED, "has_ring": False}, {**KILLED, "open_calls": ()},
         {"closed": True, "ended_by": "ValueError"},
         slow({**KILLED, "killed": False}, "as a plain end"), slow({"closed": True}, "as a plain end"),
-        slow({"closed": False, "signal": "SIGTERM"}, "test_fates_by_hand.py holds of which no fate is known"),
+        slow({"closed": False, "signal": "SIGTERM"}, "test_result_fates_by_hand.py holds it"),
     ],
 )  # fmt: skip
 def test_what_fails_after_another_rank_ended_otherwise_failed_of_itself(fields: dict[str, Any]) -> None:

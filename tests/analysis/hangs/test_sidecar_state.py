@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from timing_logger.analysis.hangs.sidecar_state import LastWords, Progress, Standstill, last_words
-from timing_logger.record import NS_PER_S
-from timing_logger.run_info import OpenCallInfo
+from timing_logger.schema.record import NS_PER_S
+from timing_logger.schema.sidecar import OpenCallInfo
 
 UNIX_S = 1_770_000_000
 UNIX_NS = UNIX_S * NS_PER_S

@@ -17,8 +17,8 @@ from timing_logger.analysis.hangs.stalls import (
     rows_then,
     went_on_after,
 )
-from timing_logger.record import NS_PER_S
-from timing_logger.run_info import OpenCallInfo
+from timing_logger.schema.record import NS_PER_S
+from timing_logger.schema.sidecar import OpenCallInfo
 
 CALL = OpenCallInfo("MainThread", "SEND", "", None, None, "world", 4, 3, 1, None, 10 * NS_PER_S)
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from timing_logger.analysis.hangs.fates import Fate, How
-from timing_logger.analysis.hangs.result import RankEnd, RunEnd
+from timing_logger.analysis.hangs.result import Fate, How, RankEnd, RunEnd
 from timing_logger.analysis.hangs.stuck_groups import StuckGroup
 from timing_logger.analysis.hangs.stuck_messages import StuckMessage
 from timing_logger.analysis.hangs.wording import in_words, with_earlier

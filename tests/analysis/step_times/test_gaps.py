@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from step_rows import StepRow, work_rows
 
-from timing_logger.analysis.operations import needs_no_other_rank
+from timing_logger.analysis.rows.operations import needs_no_other_rank
 from timing_logger.analysis.step_times.gaps import (
     Ends,
     _means_between,

@@ -13,6 +13,7 @@ from hand_made_cases import steps, times_of
 from rank_tables import quick_table as table
 from timing_files import record
 
+from timing_logger.analysis.rows.steps import Numbering, StepRange
 from timing_logger.analysis.step_times.part import map_step_times
 from timing_logger.analysis.step_times.step_times import (
     UNLOGGED,
@@ -22,8 +23,7 @@ from timing_logger.analysis.step_times.step_times import (
     reduce_step_times,
     step_times,
 )
-from timing_logger.analysis.steps import Numbering, StepRange
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 
 NAN = math.nan
 TWO = np.array([[5.0, 4.0], [3.0, 6.0], [2.0, NAN]])

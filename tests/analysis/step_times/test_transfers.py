@@ -10,11 +10,11 @@ import pytest
 from message_rows import send
 from rank_tables import quick_table as table
 
-from timing_logger.analysis.arrays import processes_of
 from timing_logger.analysis.collectives.messages import find_messages
+from timing_logger.analysis.rows.arrays import processes_of
+from timing_logger.analysis.rows.tables import opened
 from timing_logger.analysis.step_times.transfers import _ended_alone
-from timing_logger.analysis.tables import opened
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 
 NS = 1e-6  # in ms
 

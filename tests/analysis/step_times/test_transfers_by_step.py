@@ -15,7 +15,7 @@ from timing_files import record
 
 from timing_logger.analysis.step_times.step_times import step_times
 from timing_logger.analysis.step_times.transfers import Link, Transfers
-from timing_logger.record import Record
+from timing_logger.schema.record import Record
 
 NAN = math.nan
 

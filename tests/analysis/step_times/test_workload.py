@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from step_rows import StepRow, work_rows
 
+from timing_logger.analysis.rows.table_types import Floats
 from timing_logger.analysis.step_times.workload import (
     StepsWorkload,
     joined_workload,
@@ -15,7 +16,6 @@ from timing_logger.analysis.step_times.workload import (
     workload,
     workload_of,
 )
-from timing_logger.analysis.table_types import Floats
 
 
 def of_exchanges(most: float) -> Floats | None:

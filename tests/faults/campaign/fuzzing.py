@@ -194,7 +194,7 @@ def _read_by_pyarrow(logs: Path, _: random.Random) -> None:
 
 def _look(logs: Path, chance: random.Random) -> None:
     """Take two snapshots while a file grows; sometimes it is cut or replaced in between."""
-    from timing_logger.engine.live import Watcher
+    from timing_logger.live.watcher import Watcher
 
     path = logs / "timing-rank0.csv"
     data = path.read_bytes()

@@ -66,7 +66,7 @@ def _folder_for_builds() -> Path:
 @functools.cache
 def _built() -> tuple[str, str]:
     """Return the paths of the program and of the library that times it."""
-    from timing_logger.autologging.native_mpi.build import library
+    from timing_logger.native_mpi.build import library
 
     if not _MPICC.exists() or shutil.which("cc") is None:
         raise Untried("no mpicc next to this Python, or no C compiler")
@@ -90,7 +90,7 @@ def _stalling() -> str:
 def _environment(folder: Path, *, timed: bool) -> dict[str, str]:
     from mpi_runner import OPEN_MPI
 
-    from timing_logger.autologging.native_mpi import build
+    from timing_logger.native_mpi import build
 
     timing = {"LD_PRELOAD": _built()[1], build.VARIABLE: str(folder / "logs")}
     return {**os.environ, **OPEN_MPI, "TMPDIR": "/tmp", **(timing if timed else {})}

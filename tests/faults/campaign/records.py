@@ -32,7 +32,7 @@ finalizers = functools.partial(_repeated, program=RECORDING_FINALIZERS)
 def threads(trial: Trial) -> str:
     """Record from sixteen threads into a queue of a thousand: all records are accounted for."""
     from timing_logger import TimingLogger
-    from timing_logger.run_info import sidecar_path
+    from timing_logger.schema.timing_files import sidecar_path
 
     each = trial.times(100_000, 20_000)
     for number in range(trial.times(10, 1)):

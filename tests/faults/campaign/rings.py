@@ -18,14 +18,14 @@ from processes import run_python
 
 from campaign.fuzzing import Reader, fuzz
 from campaign.trial import Trial, Untried
-from timing_logger.ring_file import SLOT_BYTES
+from timing_logger.schema.ring_file import SLOT_BYTES
 
 _RECORDS = 60
 _KILLED = f"""
 import os, signal, sys, time
 from pathlib import Path
 from timing_logger import TimingLogger
-from timing_logger.ring_file import read_ring
+from timing_logger.schema.ring_file import read_ring
 class Group:
     size, collectives = 4, {_RECORDS}
 group = Group()

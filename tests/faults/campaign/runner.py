@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from campaign.trial import CORES, NATIVE_MPI, Campaign, Result, Tried
-from timing_logger.which_core import VARIABLE
+from timing_logger.process.which_core import VARIABLE
 
 Finished = Callable[[Tried, float], None]
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from pairs.notes import Notes, Record
 from pairs.world import FLUSH_INTERVAL_S, SAID
 from timing_logger.reading.recovery import recover
-from timing_logger.record import COLUMNS, INFLIGHT
+from timing_logger.schema.record import COLUMNS, INFLIGHT
 
 _ALLOWED_NS = int((FLUSH_INTERVAL_S + 0.5) * 1e9)  # P4
 _OF_PACKAGE = re.compile(r'File "[^"]*/timing_logger/')

@@ -18,7 +18,7 @@ from typing import Any
 from pairs.faults import FAULTS, Fault, handle
 from pairs.world import EXIT_CODE, FLUSH_INTERVAL_S, World
 from timing_logger import TimingLogger
-from timing_logger.record import RawRecord
+from timing_logger.schema.record import RawRecord
 from timing_logger.sinks.csv import CsvSink
 
 _STUCK_S = 12.0  # after which the stacks of all threads are written

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from timing_logger.record import Record
 from timing_logger.recording.cores.channel import Channel
 from timing_logger.recording.cores.issued_calls import CompletingCall
 from timing_logger.recording.cores.python import background, calls
 from timing_logger.recording.cores.python.background import BackgroundSpan, Completion, LearnSize, Wait
 from timing_logger.recording.cores.python.calls import Caller, CollectiveCount, OpenCall, Span, Unrecorded
 from timing_logger.recording.cores.python.core import completing_method, lose_operation
+from timing_logger.schema.record import Record
 
 OPERATION = {
     "operation": "IALLREDUCE", "message_size_bytes": 8, "layer_name": "layer1", "phase": "dense",

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from timing_logger.record import RawRecord
 from timing_logger.recording.cores.channel import CHUNK, AtomicCounter, Channel
+from timing_logger.schema.record import RawRecord
 
 
 def filled(capacity: int, n: int) -> Channel:

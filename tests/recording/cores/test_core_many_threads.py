@@ -21,8 +21,8 @@ from processes import rows
 from slow import slow
 
 from timing_logger import TimingLogger
-from timing_logger.record import COLUMNS
 from timing_logger.recording.cores.chosen import new_channel
+from timing_logger.schema.record import COLUMNS
 from timing_logger.sinks.memory import MemorySink
 
 HAS_GLOBAL_LOCK = getattr(sys, "_is_gil_enabled", lambda: True)()

@@ -22,9 +22,9 @@ from processes import run_python
 from requests_of_cores import Endpoint, Request, Told, completing_calls, learn_size, size_of, slotted
 from slow import examples
 
-from timing_logger.record import format_records
 from timing_logger.recording.cores.chosen import new_channel
 from timing_logger.recording.sampling import StepPolicy
+from timing_logger.schema.record import format_records
 
 np = pytest.importorskip("numpy")
 
@@ -464,7 +464,8 @@ def test_both_cores_are_at_work_in_a_process_whichever_it_chose(chosen: str) -> 
 
 
 BOTH = """
-from timing_logger.recording import native_recorder, recorder
+from timing_logger.recording import recorder
+from timing_logger.recording import recorder as native_recorder
 from timing_logger.recording.cores.chosen import new_channel
 from timing_logger.recording.sampling import StepPolicy
 

@@ -18,10 +18,10 @@ from processes import run_python
 from slow import examples
 
 from timing_logger import TimingLogger
-from timing_logger.record import FIELDS, HOST_CLOCK, OK, Record, format_records
 from timing_logger.recording.cores import chosen as core
 from timing_logger.recording.cores.channel import Channel as PythonChannel
-from timing_logger.ring_file import read_ring
+from timing_logger.schema.record import FIELDS, HOST_CLOCK, OK, Record, format_records
+from timing_logger.schema.ring_file import read_ring
 from timing_logger.sinks.memory import MemorySink
 
 needs_native = pytest.mark.skipif(core.NAME != "native", reason="the native core was not built, or is off")
@@ -206,7 +206,7 @@ END LC_NUMERIC
 
 LOCALE = """
 import ctypes, locale
-from timing_logger.record import COLUMNS, HOST_CLOCK, OK, Record
+from timing_logger.schema.record import COLUMNS, HOST_CLOCK, OK, Record
 from timing_logger.recording.cores.chosen import new_channel
 
 locale.setlocale(locale.LC_NUMERIC, "commas.UTF-8")
@@ -223,7 +223,7 @@ for line in channel.take_packed(3).csv_lines(10**18).decode().splitlines():
 
 FAULTS = """
 import resource
-from timing_logger.record import HOST_CLOCK, OK
+from timing_logger.schema.record import HOST_CLOCK, OK
 from timing_logger.recording.cores.chosen import new_channel
 
 def faults_of(action):

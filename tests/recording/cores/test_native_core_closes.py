@@ -12,9 +12,10 @@ from limits import PROCESS_S
 from places import ROOT, TESTS
 from processes import run_python
 
-from timing_logger import read_timings, which_core
-from timing_logger.columns_in_c import HEADER_FILE, columns_header
+from timing_logger import read_timings
+from timing_logger.process import which_core
 from timing_logger.reading.recovery import recover
+from timing_logger.schema.columns_in_c import HEADER_FILE, columns_header
 
 needs_compiler = pytest.mark.skipif(
     which_core.NAME != "native" or shutil.which("cc") is None, reason="no native core, or no C compiler"

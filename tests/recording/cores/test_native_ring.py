@@ -22,9 +22,9 @@ from limits import LIMIT_S, PROCESS_S
 from places import ROOT, TESTS
 from slow import slow
 
-from timing_logger.columns_in_c import HEADER_FILE, columns_header
-from timing_logger.record import HEADER, Record
-from timing_logger.ring_file import read_ring
+from timing_logger.schema.columns_in_c import HEADER_FILE, columns_header
+from timing_logger.schema.record import HEADER, Record
+from timing_logger.schema.ring_file import read_ring
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 

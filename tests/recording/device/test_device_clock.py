@@ -21,13 +21,13 @@ from processes import run_python
 from scripted_device import ScriptedAccelerator
 
 from timing_logger import TimingLogger, read_timings
-from timing_logger.record import Record
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.device import clock as clock_module
 from timing_logger.recording.device import devices
 from timing_logger.recording.device.clock import RENEW_NS, DeviceClock
 from timing_logger.recording.device.devices import MOST_INTERVALS, device
 from timing_logger.recording.device.intervals import DeviceInterval, open_interval
+from timing_logger.schema.record import Record
 from timing_logger.sinks.memory import MemorySink
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from scripted_device import ScriptedAccelerator
 
-from timing_logger.record import RawRecord, Record
 from timing_logger.recording.device.intervals import DeviceInterval, open_interval
 from timing_logger.recording.device.rows import DeviceRows
+from timing_logger.schema.record import RawRecord, Record
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from both_cores import BuiltCore
 from scripted_device import ScriptedAccelerator
 
 from timing_logger import TimingLogger
-from timing_logger.record import NOT_ENTERED, Record
+from timing_logger.schema.record import NOT_ENTERED, Record
 from timing_logger.sinks.memory import MemorySink
 
 

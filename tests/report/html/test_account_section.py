@@ -12,7 +12,7 @@ from simulated_runs import data_parallel, factors
 
 from timing_logger import analysis
 from timing_logger.analysis import RunEnd, Verdict
-from timing_logger.analysis.stragglers.rank_facts import StepsCounted
+from timing_logger.analysis.verdict.rank_facts import StepsCounted
 from timing_logger.report._account_figures import AccountFigures
 from timing_logger.report.html._account import (
     MOST_BARS,
@@ -22,8 +22,8 @@ from timing_logger.report.html._account import (
     account_bars,
     account_chart,
 )
+from timing_logger.report.html._cause_kinds import TimeKinds
 from timing_logger.report.html._findings import Findings
-from timing_logger.report.html._time_kinds import TimeKinds
 
 
 @pytest.fixture(scope="module")

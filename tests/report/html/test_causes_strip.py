@@ -12,8 +12,8 @@ from host_tables import host_of
 from page_data import unpacked
 from simulated_runs import data_parallel, factors
 
-from timing_logger.analysis.causes.cause import Cause
-from timing_logger.analysis.causes.counters import CAUSES
+from timing_logger.analysis.verdict.cause import Cause
+from timing_logger.analysis.verdict.causes.counters import CAUSES
 from timing_logger.report._host_rates import host_tables
 from timing_logger.report.html import _heatmap_grid
 from timing_logger.report.html._cause_kinds import COUNTED, KINDS

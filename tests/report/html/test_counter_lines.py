@@ -11,7 +11,6 @@ from host_tables import host_of
 from page_data import unpacked
 from simulated_runs import data_parallel, factors
 
-from timing_logger.host_counters import NAMES
 from timing_logger.report._host_rates import host_tables
 from timing_logger.report.html._counter_lines import (
     LINES,
@@ -22,6 +21,7 @@ from timing_logger.report.html._counter_lines import (
     counter_lines_of,
 )
 from timing_logger.report.html._timeline import Timeline, timeline
+from timing_logger.schema.host_counters import NAMES
 
 
 def lines_under(drawn: Timeline, host: pd.DataFrame, named: str = "") -> CounterLines:

@@ -16,7 +16,7 @@ from page_data import unpacked
 from small_run import visible_text
 
 from timing_logger.analysis import RunEnd, Verdict, overlap
-from timing_logger.analysis.ranks.overview import compare_counters
+from timing_logger.analysis.verdict.overview import compare_counters
 from timing_logger.engine.rows import Query
 from timing_logger.reading.timings import read_timings, timing_files
 from timing_logger.report._limits import (

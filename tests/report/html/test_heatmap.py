@@ -12,7 +12,7 @@ from page_data import unpacked
 from simulated_runs import data_parallel, factors, pipeline
 
 from timing_logger.analysis import overlap, stragglers
-from timing_logger.analysis.stragglers.verdict import map_judgement, reduce_judgement
+from timing_logger.analysis.verdict.verdict import map_judgement, reduce_judgement
 from timing_logger.report.html import _heatmap, _heatmap_grid
 from timing_logger.report.html._collectives import COLLECTIVES
 from timing_logger.report.html._findings import Findings

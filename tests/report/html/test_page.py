@@ -33,7 +33,6 @@ from timing_logger.engine.workers import Processes
 from timing_logger.errors import ConfigurationError
 from timing_logger.reading.selection import select
 from timing_logger.reading.timings import read_timings, timing_files
-from timing_logger.record import COLUMNS
 from timing_logger.report.html import _timeline, page, report_html, write_report
 from timing_logger.report.html._accounting import what_is_unknown
 from timing_logger.report.html._collectives import COLLECTIVES
@@ -41,6 +40,7 @@ from timing_logger.report.html._findings import PROCESSES, Findings
 from timing_logger.report.html._packing import as_script_data
 from timing_logger.report.html._verdict import judgement
 from timing_logger.report.html.page import write_findings
+from timing_logger.schema.record import COLUMNS
 
 HOSTILE = "</script><img src=x onerror=alert(1)>{{ 7 * 7 }}"
 
@@ -212,7 +212,7 @@ def test_without_jinja2_the_error_names_the_extra() -> None:
         import pandas as pd
         from timing_logger.errors import ConfigurationError
         from timing_logger.report.html import report_html
-        from timing_logger.record import COLUMNS
+        from timing_logger.schema.record import COLUMNS
         try:
             report_html(pd.DataFrame(columns=[*COLUMNS, "rank"]))
         except ConfigurationError as error:

@@ -14,8 +14,8 @@ from small_run import write_small_run
 
 from timing_logger import read_host_counters, read_timings
 from timing_logger.cli import main
-from timing_logger.host_counters import HEADER, NAMES
 from timing_logger.report.html import report_html, write_report
+from timing_logger.schema.host_counters import HEADER, NAMES
 
 pytestmark = pytest.mark.slow(
     "whole reports; the strip and the lines are tested by themselves, and that trace shows counters unasked"

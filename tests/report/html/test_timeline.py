@@ -11,9 +11,9 @@ from rank_tables import quick_table as table
 from slow import slow
 from timing_files import record
 
-from timing_logger.record import LARGEST, Record
 from timing_logger.report.html import _timeline
 from timing_logger.report.html._timeline import Timeline, TimelineData, kind_of, spans_of, timeline
+from timing_logger.schema.record import LARGEST, Record
 
 
 def rows_of(*elapsed_ms: float, first_s: float = 1.0) -> list[Record]:

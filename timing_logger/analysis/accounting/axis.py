@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.arrays import dense_codes
 from timing_logger.analysis.collectives.matching import Instances
 from timing_logger.analysis.collectives.messages import Messages
-from timing_logger.analysis.grouping import greatest_of_each
-from timing_logger.analysis.intervals import instants
-from timing_logger.analysis.operations import SYNCHRONISING
-from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints
-from timing_logger.analysis.tables import new_columns
+from timing_logger.analysis.rows.arrays import dense_codes
+from timing_logger.analysis.rows.grouping import greatest_of_each
+from timing_logger.analysis.rows.intervals import instants
+from timing_logger.analysis.rows.operations import SYNCHRONISING
+from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
+from timing_logger.analysis.rows.tables import new_columns
 
 Offsets = dict[int, dict[int, float]]
 """For each clock, by how many seconds each clock that it was compared with is ahead of it."""

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, numbers
-from timing_logger.analysis.blocking import lanes_of
-from timing_logger.analysis.grouping import any_row_of, greatest_of_each, least_of_each
-from timing_logger.analysis.intervals import union_lengths
-from timing_logger.analysis.operations import (
+from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers
+from timing_logger.analysis.rows.blocking import lanes_of
+from timing_logger.analysis.rows.grouping import any_row_of, greatest_of_each, least_of_each
+from timing_logger.analysis.rows.intervals import union_lengths
+from timing_logger.analysis.rows.operations import (
     BACKEND,
     PROBES,
     SET_UP,
@@ -25,7 +25,7 @@ from timing_logger.analysis.operations import (
     is_wait,
     needs_no_other_rank,
 )
-from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints
+from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
 
 PROCESS, LINE = "process", "line"
 """Columns with the number of a row's process and line."""

@@ -11,15 +11,15 @@ import pandas as pd
 
 from timing_logger.analysis.accounting.lines import PROCESS, Lines, first_numbers, joined_lines
 from timing_logger.analysis.accounting.part import PLACE, CommunicationPart
-from timing_logger.analysis.arrays import in_few_bytes
 from timing_logger.analysis.collectives.matching import Instances, find_instances
 from timing_logger.analysis.collectives.messages import Messages, find_messages
 from timing_logger.analysis.collectives.problems import Problem, find_problems
-from timing_logger.analysis.columns import RUN_OF_RANK
-from timing_logger.analysis.grouping import any_row_of
-from timing_logger.analysis.runs import runs_of
-from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints
-from timing_logger.analysis.tables import new_column
+from timing_logger.analysis.rows.arrays import in_few_bytes
+from timing_logger.analysis.rows.columns import RUN_OF_RANK
+from timing_logger.analysis.rows.grouping import any_row_of
+from timing_logger.analysis.rows.runs import runs_of
+from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
+from timing_logger.analysis.rows.tables import new_column
 from timing_logger.reading.sources import compact, joined
 
 

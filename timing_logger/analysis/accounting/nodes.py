@@ -6,17 +6,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.accounting.holds import apart
+from timing_logger.analysis.accounting.blocked import apart
 from timing_logger.analysis.accounting.lines import LINE, PROCESS, Lines
 from timing_logger.analysis.accounting.loops import Ragged
 from timing_logger.analysis.accounting.part import BLOCKS
 from timing_logger.analysis.accounting.run import TiedRows
 from timing_logger.analysis.accounting.ties import Ties, needs_of
-from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, in_few_bytes, numbers
-from timing_logger.analysis.grouping import first_above
-from timing_logger.analysis.intervals import instants
-from timing_logger.analysis.operations import is_communication
-from timing_logger.analysis.table_types import Bools, Floats, Ints
+from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, in_few_bytes, numbers
+from timing_logger.analysis.rows.grouping import first_above
+from timing_logger.analysis.rows.intervals import instants
+from timing_logger.analysis.rows.operations import is_communication
+from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
 
 ISSUE, WAIT, END, JOIN = range(4)
 """The kinds of nodes: a line begins something, waits, comes to its end, or joins the run."""

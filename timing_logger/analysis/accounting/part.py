@@ -14,13 +14,13 @@ from narwhals.typing import IntoDataFrame
 from timing_logger.analysis.accounting.lines import LINE, PROCESS, Lines, Roles, is_kept, lines_of
 from timing_logger.analysis.accounting.rest import Rest, rest_of
 from timing_logger.analysis.accounting.stretches import Stretches, own_stretches
-from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, processes_of
-from timing_logger.analysis.blocking import MAIN_THREAD
-from timing_logger.analysis.columns import EPOCH_OF_STEP, MEANING_OF_EPOCHS, PROCESS_RESTARTS
-from timing_logger.analysis.epochs import epochs_of
-from timing_logger.analysis.grouping import any_row_of, sums
-from timing_logger.analysis.table_types import Floats, Frame, Ints
-from timing_logger.analysis.tables import new_column, taken
+from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, processes_of
+from timing_logger.analysis.rows.blocking import MAIN_THREAD
+from timing_logger.analysis.rows.columns import EPOCH_OF_STEP, MEANING_OF_EPOCHS, PROCESS_RESTARTS
+from timing_logger.analysis.rows.epochs import epochs_of
+from timing_logger.analysis.rows.grouping import any_row_of, sums
+from timing_logger.analysis.rows.table_types import Floats, Frame, Ints
+from timing_logger.analysis.rows.tables import new_column, taken
 
 PLACE, HOLDS, BLOCKS = "place", "holds", "blocks"
 """Columns of the rows that are kept, beside those of the timings.

@@ -12,8 +12,8 @@ import numpy as np
 
 from timing_logger.analysis.accounting.loops import Order, played_one_by_one
 from timing_logger.analysis.accounting.program import Program
-from timing_logger.analysis.arrays import in_few_bytes
-from timing_logger.analysis.table_types import Floats, Ints
+from timing_logger.analysis.rows.arrays import in_few_bytes
+from timing_logger.analysis.rows.table_types import Floats, Ints
 
 
 class _Wave(NamedTuple):

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.accounting.holds import Holds, holds_of
+from timing_logger.analysis.accounting.blocked import Holds, holds_of
 from timing_logger.analysis.accounting.lines import Lines, Roles
 from timing_logger.analysis.accounting.loops import innermost
-from timing_logger.analysis.arrays import numbers
-from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints
+from timing_logger.analysis.rows.arrays import numbers
+from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
 
 NO_ROW = -1
 

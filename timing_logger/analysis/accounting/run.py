@@ -13,9 +13,9 @@ from timing_logger.analysis.accounting.lines import LINE, PROCESS, Lines, first_
 from timing_logger.analysis.accounting.meetings import Meetings, joined_rows, met
 from timing_logger.analysis.accounting.part import BLOCKS, HOLDS, AccountPart, Spent
 from timing_logger.analysis.accounting.ties import Needs, Ties, needs_of, ties_of
-from timing_logger.analysis.files import File
-from timing_logger.analysis.intervals import instants
-from timing_logger.analysis.table_types import Bools, Ints
+from timing_logger.analysis.rows.files import File
+from timing_logger.analysis.rows.intervals import instants
+from timing_logger.analysis.rows.table_types import Bools, Ints
 from timing_logger.reading.lacking import stated_world_size
 
 

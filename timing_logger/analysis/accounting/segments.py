@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.accounting.nodes import Lists
-from timing_logger.analysis.arrays import in_few_bytes
-from timing_logger.analysis.table_types import Bools, Ints
+from timing_logger.analysis.rows.arrays import in_few_bytes
+from timing_logger.analysis.rows.table_types import Bools, Ints
 
 
 class Segments(NamedTuple):

@@ -11,9 +11,9 @@ from timing_logger.analysis.accounting.axis import OneAxis
 from timing_logger.analysis.accounting.blocked import NO_RANK, Blocked
 from timing_logger.analysis.accounting.lines import LINE, Lines
 from timing_logger.analysis.accounting.rest import Rest
-from timing_logger.analysis.arrays import coded_text, in_few_bytes, numbers
-from timing_logger.analysis.intervals import instants
-from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints
+from timing_logger.analysis.rows.arrays import coded_text, in_few_bytes, numbers
+from timing_logger.analysis.rows.intervals import instants
+from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
 
 OWN, NOT_TIMED, BLOCKED = range(3)
 WHAT = ["own work", "not timed", "transfer", "waiting", "not matched"]

@@ -13,10 +13,10 @@ from timing_logger.analysis.accounting.lines import LINE, Lines
 from timing_logger.analysis.accounting.part import Spent
 from timing_logger.analysis.accounting.run import AccountOfRun
 from timing_logger.analysis.accounting.stretches import BLOCKED, NOT_TIMED, OWN, WHAT
-from timing_logger.analysis.arrays import coded_text, dense_codes, in_few_bytes
-from timing_logger.analysis.grouping import any_row_of, sums
-from timing_logger.analysis.table_types import Floats, Ints, Schema
-from timing_logger.analysis.tables import like, nullable_integers
+from timing_logger.analysis.rows.arrays import coded_text, dense_codes, in_few_bytes
+from timing_logger.analysis.rows.grouping import any_row_of, sums
+from timing_logger.analysis.rows.table_types import Floats, Ints, Schema
+from timing_logger.analysis.rows.tables import like, nullable_integers
 
 _SCHEMA: Schema = {
     "rank": nw.Int64, "incarnation": nw.Int64, "thread": nw.String, "is_main": nw.Boolean, "what": nw.String,

@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, numbers
-from timing_logger.analysis.blocking import waited_for
 from timing_logger.analysis.collectives.matching import Instances
 from timing_logger.analysis.collectives.messages import Messages
 from timing_logger.analysis.collectives.waits import is_root, with_bytes
-from timing_logger.analysis.grouping import sums
-from timing_logger.analysis.intervals import instants
-from timing_logger.analysis.operations import (
+from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers
+from timing_logger.analysis.rows.blocking import waited_for
+from timing_logger.analysis.rows.grouping import sums
+from timing_logger.analysis.rows.intervals import instants
+from timing_logger.analysis.rows.operations import (
     ALL_TO_ALL,
     FROM_ROOT,
     MAY_SYNCHRONISE,
@@ -28,7 +28,7 @@ from timing_logger.analysis.operations import (
     is_communication,
     is_wait,
 )
-from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints
+from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
 
 NOBODY = -1
 """In place of a row: none was needed, or it is unknown which."""

@@ -14,8 +14,8 @@ import numpy as np
 
 from timing_logger.analysis.accounting.nodes import WAIT
 from timing_logger.analysis.accounting.program import Program
-from timing_logger.analysis.arrays import dense_codes, in_few_bytes
-from timing_logger.analysis.table_types import Bools, Floats, Ints
+from timing_logger.analysis.rows.arrays import dense_codes, in_few_bytes
+from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
 
 
 class OwnClock(NamedTuple):

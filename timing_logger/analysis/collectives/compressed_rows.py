@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, numbers, renamed
 from timing_logger.analysis.collectives.matching import Instances
 from timing_logger.analysis.collectives.transfer_samples import Measured
 from timing_logger.analysis.collectives.waits import is_root
-from timing_logger.analysis.grouping import any_row_of, greatest_of_each
-from timing_logger.analysis.operations import COMMUNICATION, COPIES, FROM_ROOT, base_operation
-from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints
+from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers, renamed
+from timing_logger.analysis.rows.grouping import any_row_of, greatest_of_each
+from timing_logger.analysis.rows.operations import COMMUNICATION, COPIES, FROM_ROOT, base_operation
+from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
 
 WORK = frozenset({"COMPRESS", "MERGE", "DECOMPRESS"})
 """Operations that a compressed reduction needs beside moving bytes."""

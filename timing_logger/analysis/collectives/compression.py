@@ -9,17 +9,17 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.analysis import OfCommunication
-from timing_logger.analysis.arrays import dense_codes
 from timing_logger.analysis.collectives.compressed_rows import WORK, CompressedRows, measured_with_work
 from timing_logger.analysis.collectives.dense_times import DenseTimes, dense_times
 from timing_logger.analysis.collectives.transfer_samples import MOVES, Measured
 from timing_logger.analysis.collectives.waits import complete_instances
-from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.grouping import any_row_of, ordered_sums, quantiles, sums
-from timing_logger.analysis.operations import base_operation
-from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints
-from timing_logger.analysis.tables import new_columns, nullable, opened, text_column
+from timing_logger.analysis.rows.analysis import OfCommunication
+from timing_logger.analysis.rows.arrays import dense_codes
+from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.grouping import any_row_of, ordered_sums, quantiles, sums
+from timing_logger.analysis.rows.operations import base_operation
+from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
+from timing_logger.analysis.rows.tables import new_columns, nullable, opened, text_column
 
 MAX_EXTRAPOLATION = 2.0
 """The largest ratio to the nearest measured size at which ``pays`` is still stated."""

@@ -7,15 +7,15 @@ from typing import NamedTuple
 import numpy as np
 from narwhals.typing import IntoDataFrame
 
-from timing_logger.analysis.analysis import OfCommunication
-from timing_logger.analysis.arrays import dense_codes
 from timing_logger.analysis.collectives.bandwidth import size_classes
 from timing_logger.analysis.collectives.transfer_samples import Measured
 from timing_logger.analysis.collectives.waits import complete_instances
-from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.grouping import any_row_of, counts_known, ordered_sums
-from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints
-from timing_logger.analysis.tables import opened
+from timing_logger.analysis.rows.analysis import OfCommunication
+from timing_logger.analysis.rows.arrays import dense_codes
+from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.grouping import any_row_of, counts_known, ordered_sums
+from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
+from timing_logger.analysis.rows.tables import opened
 
 _ALLREDUCE = frozenset({"ALLREDUCE"})
 

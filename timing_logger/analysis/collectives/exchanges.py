@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.arrays import dense_codes
-from timing_logger.analysis.grouping import rows_of_each
-from timing_logger.analysis.intervals import instants
-from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints
+from timing_logger.analysis.rows.arrays import dense_codes
+from timing_logger.analysis.rows.grouping import rows_of_each
+from timing_logger.analysis.rows.intervals import instants
+from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
 
 
 class Sent(NamedTuple):

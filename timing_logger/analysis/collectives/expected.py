@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from timing_logger.analysis.operations import algorithm_bytes, bus_factor
-from timing_logger.analysis.table_types import Floats
+from timing_logger.analysis.rows.operations import algorithm_bytes, bus_factor
+from timing_logger.analysis.rows.table_types import Floats
 
 _BYTES_PER_US = 1e-3  # in GB/s
 

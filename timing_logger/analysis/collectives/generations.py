@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from timing_logger.analysis.arrays import dense_codes
-from timing_logger.analysis.grouping import any_row_of, order_by
-from timing_logger.analysis.table_types import Bools, Floats, Ints
+from timing_logger.analysis.rows.arrays import dense_codes
+from timing_logger.analysis.rows.grouping import any_row_of, order_by
+from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
 
 MOST_APART = 1
 """The largest difference between the iterations that ranks record for one collective.

@@ -9,11 +9,11 @@ from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.collectives.matching import Instances, find_instances
 from timing_logger.analysis.collectives.problems import STATES, find_problems, reasons_for, states
-from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.intervals import instants
-from timing_logger.analysis.steps import steps_of, with_epoch
-from timing_logger.analysis.table_types import Frame
-from timing_logger.analysis.tables import new_column, opened, taken, text_column
+from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.intervals import instants
+from timing_logger.analysis.rows.steps import steps_of, with_epoch
+from timing_logger.analysis.rows.table_types import Frame
+from timing_logger.analysis.rows.tables import new_column, opened, taken, text_column
 
 _OF_THE_ROW = (
     "group", "group_size", "seq", "iteration", "layer_name", "phase", "rank", "incarnation", "elapsed_ms",

@@ -12,15 +12,22 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, numbers, processes_of, renamed
 from timing_logger.analysis.collectives.generations import generations, generations_by_iteration
-from timing_logger.analysis.columns import EARLIER_IN_STEP, RUN_OF_RANK
-from timing_logger.analysis.epochs import Meaning, epochs_of
-from timing_logger.analysis.grouping import any_row_of, n_earlier_alike
-from timing_logger.analysis.operations import base_operation, is_collective
-from timing_logger.analysis.runs import runs_of
-from timing_logger.analysis.steps import steps_of
-from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints, ScalarT
+from timing_logger.analysis.rows.arrays import (
+    coded_text,
+    dense_codes,
+    each_text,
+    numbers,
+    processes_of,
+    renamed,
+)
+from timing_logger.analysis.rows.columns import EARLIER_IN_STEP, RUN_OF_RANK
+from timing_logger.analysis.rows.epochs import Meaning, epochs_of
+from timing_logger.analysis.rows.grouping import any_row_of, n_earlier_alike
+from timing_logger.analysis.rows.operations import base_operation, is_collective
+from timing_logger.analysis.rows.runs import runs_of
+from timing_logger.analysis.rows.steps import steps_of
+from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints, ScalarT
 
 _EVEN, _UNEVEN = "ALLTOALL", "ALLTOALLV"
 """Names that one exchange may have on different ranks: a rank that sends equal pieces calls it even."""

@@ -7,20 +7,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, numbers, renamed
 from timing_logger.analysis.collectives.matching import Instances
 from timing_logger.analysis.collectives.waits import transfer_times_ms, with_bytes
-from timing_logger.analysis.grouping import any_row_of
-from timing_logger.analysis.intervals import durations_ms
-from timing_logger.analysis.operations import (
+from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers, renamed
+from timing_logger.analysis.rows.grouping import any_row_of
+from timing_logger.analysis.rows.intervals import durations_ms
+from timing_logger.analysis.rows.operations import (
     BUS_FACTORS,
     COMMUNICATION,
     COPIES,
     algorithm_bytes,
     base_operation,
 )
-from timing_logger.analysis.table_types import Array, Bools, Floats, Frame, Ints
-from timing_logger.record import OK
+from timing_logger.analysis.rows.table_types import Array, Bools, Floats, Frame, Ints
+from timing_logger.schema.record import OK
 
 _TOTAL_OF_RANKS = frozenset({"ALLGATHERV", "GATHERV"})
 _MOST_OF_RANKS = frozenset({"ALLTOALLV", "ALLTOALLW", "SCATTERV"})

@@ -7,15 +7,15 @@ from typing import NamedTuple, cast
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.arrays import coded_text, each_text, numbers
-from timing_logger.analysis.blocking import lanes_of, waited_for
 from timing_logger.analysis.collectives.match_table import identified
 from timing_logger.analysis.collectives.matching import Instances, find_instances
 from timing_logger.analysis.collectives.problems import find_problems
-from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.group_members import own_numbers
-from timing_logger.analysis.intervals import durations_ms, instants
-from timing_logger.analysis.operations import (
+from timing_logger.analysis.rows.arrays import coded_text, each_text, numbers
+from timing_logger.analysis.rows.blocking import lanes_of, waited_for
+from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.group_members import own_numbers
+from timing_logger.analysis.rows.intervals import durations_ms, instants
+from timing_logger.analysis.rows.operations import (
     ALL_TO_ALL,
     FROM_ROOT,
     SYNCHRONISING,
@@ -23,9 +23,9 @@ from timing_logger.analysis.operations import (
     is_collective,
     is_wait,
 )
-from timing_logger.analysis.steps import with_epoch
-from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints
-from timing_logger.analysis.tables import new_columns, nullable_integers, opened
+from timing_logger.analysis.rows.steps import with_epoch
+from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
+from timing_logger.analysis.rows.tables import new_columns, nullable_integers, opened
 
 _COLUMNS = (
     "instance", "group", "group_size", "seq", "iteration", "operation", "layer_name", "phase", "rank",

@@ -12,7 +12,7 @@ from timing_logger.analysis.comparison.differences import Members
 from timing_logger.analysis.comparison.result import CauseKind, Difference, NewCause
 from timing_logger.analysis.comparison.run_summary import OF_RANK, RunSummary
 from timing_logger.analysis.comparison.settings import FALSE_DISCOVERIES, VISIBLE_SHARE
-from timing_logger.analysis.operations import PAUSES, is_communication, is_own_work, is_wait
+from timing_logger.analysis.rows.operations import PAUSES, is_communication, is_own_work, is_wait
 from timing_logger.analysis.step_times.step_times import UNLOGGED
 
 _SAYS_MOST: tuple[CauseKind, ...] = (

@@ -6,16 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.arrays import dense_codes, known, numbers, processes_of
 from timing_logger.analysis.comparison.run_summary import StepKind
 from timing_logger.analysis.comparison.settings import MOST_WARM_UP, WARM_UP_SHARE
-from timing_logger.analysis.epochs import epochs_of
-from timing_logger.analysis.grouping import any_row_of, least_of_each
-from timing_logger.analysis.intervals import wall_times_s
-from timing_logger.analysis.rounds import rounds_of
-from timing_logger.analysis.step_durations import iterations_since
-from timing_logger.analysis.steps import numbered
-from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints
+from timing_logger.analysis.rows.arrays import dense_codes, known, numbers, processes_of
+from timing_logger.analysis.rows.epochs import epochs_of
+from timing_logger.analysis.rows.grouping import any_row_of, least_of_each
+from timing_logger.analysis.rows.intervals import wall_times_s
+from timing_logger.analysis.rows.rounds import rounds_of
+from timing_logger.analysis.rows.steps import iterations_since, numbered
+from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
 
 
 class StepLength(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 from timing_logger.analysis.comparison.between_runs import shift_between
 from timing_logger.analysis.comparison.run_summary import Course, RunSummary
 from timing_logger.analysis.comparison.settings import LEAST_CHANGE, LEAST_STRETCHES, STEP_CONFIDENCE
-from timing_logger.analysis.table_types import Bools, Floats
+from timing_logger.analysis.rows.table_types import Bools, Floats
 
 _Members = Sequence[Sequence[RunSummary]]
 _LEAST_OF_LEVEL = 2

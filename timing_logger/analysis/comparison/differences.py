@@ -18,7 +18,7 @@ from timing_logger.analysis.comparison.settings import (
     MOST_LAYERS,
     MOST_OPERATIONS,
 )
-from timing_logger.analysis.operations import is_communication, is_wait
+from timing_logger.analysis.rows.operations import is_communication, is_wait
 
 Members: TypeAlias = Sequence[Sequence[RunSummary]]
 """The runs of each unit of a side."""

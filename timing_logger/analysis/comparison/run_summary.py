@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from timing_logger._typed_json import Rules, checked
 from timing_logger.analysis.comparison.settings import MOST_STRETCHES
 from timing_logger.errors import RunSummaryError
+from timing_logger.schema.typed_json import Rules, checked
 
 SCHEMA_VERSION = 1
 
@@ -114,7 +114,7 @@ class RunSummary:
         n_steps: how many steps count, of the rank that has most.
         n_warm_up: how many steps before those were left out, see ``warm_up.py``.
         not_told: what the sources of imported files do not tell, by the kind of the import and the names of
-            ``run_info.NOT_TOLD``.
+            ``sidecar.NOT_TOLD``.
         n_lost: records that a logger counted as dropped, and lines that were not read.
         step_mean_ms, step_median_ms: how long a step takes: mean and median over steps, averaged over ranks.
             For ``run`` it is the wall time.

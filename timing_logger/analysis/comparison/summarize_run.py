@@ -10,9 +10,7 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrame
 
-from timing_logger.analysis.accounting.by_rank import PARTS, summarize_account
-from timing_logger.analysis.analysis import ByProcess
-from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.accounting.account import PARTS, summarize_account
 from timing_logger.analysis.comparison.counted_steps import CountedSteps, StepLength, counted_steps
 from timing_logger.analysis.comparison.quantities import SpentByProcess, joined_quantities, spent_in
 from timing_logger.analysis.comparison.run_summary import (
@@ -24,11 +22,13 @@ from timing_logger.analysis.comparison.run_summary import (
     Verdict,
 )
 from timing_logger.analysis.comparison.settings import MOST_RANKS, MOST_STRETCHES
-from timing_logger.analysis.files import File, SidecarContent, not_told, sidecar_of
-from timing_logger.analysis.stragglers.verdict import JudgementPart, map_judgement, reduce_judgement
-from timing_logger.analysis.stragglers.windows import STRAGGLERS
-from timing_logger.analysis.table_types import Bools, Floats, Ints
-from timing_logger.analysis.tables import opened, taken
+from timing_logger.analysis.rows.analysis import ByProcess
+from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.files import File, SidecarContent, not_told, sidecar_of
+from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
+from timing_logger.analysis.rows.tables import opened, taken
+from timing_logger.analysis.verdict.verdict import JudgementPart, map_judgement, reduce_judgement
+from timing_logger.analysis.verdict.windows import STRAGGLERS
 from timing_logger.errors import TableError
 from timing_logger.reading.lacking import stated_world_size
 

@@ -12,14 +12,14 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrame
 
-from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, numbers, processes_of
 from timing_logger.analysis.collectives.matching import communicators, earlier_in_step
-from timing_logger.analysis.columns import COLUMNS_OF, EARLIER_IN_STEP
-from timing_logger.analysis.grouping import rows_of_each
-from timing_logger.analysis.operations import is_collective, is_communication
-from timing_logger.analysis.table_types import Array, Bools, Frame, Ints
-from timing_logger.analysis.tables import opened, taken
-from timing_logger.record import INCONSISTENT_COUNTERS, INFLIGHT, INVALID_VALUE
+from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers, processes_of
+from timing_logger.analysis.rows.columns import COLUMNS_OF, EARLIER_IN_STEP
+from timing_logger.analysis.rows.grouping import rows_of_each
+from timing_logger.analysis.rows.operations import is_collective, is_communication
+from timing_logger.analysis.rows.table_types import Array, Bools, Frame, Ints
+from timing_logger.analysis.rows.tables import opened, taken
+from timing_logger.schema.record import INCONSISTENT_COUNTERS, INFLIGHT, INVALID_VALUE
 
 ROWS_OF_GROUP = 64
 """The number of last rows that are kept of each process and group, of collectives and of messages each."""

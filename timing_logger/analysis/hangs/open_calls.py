@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from timing_logger.analysis.arrays import dense_codes
-from timing_logger.analysis.columns import EARLIER_IN_STEP
-from timing_logger.analysis.grouping import greatest_of_each, n_earlier_alike
 from timing_logger.analysis.hangs.last_rows import INTERRUPTED, has_failed
 from timing_logger.analysis.hangs.sidecar_state import LastWords
 from timing_logger.analysis.hangs.stalls import Moment, rows_then
-from timing_logger.analysis.operations import is_collective
-from timing_logger.analysis.table_types import Bools
-from timing_logger.record import HOST_CLOCK, INFLIGHT, NS_PER_S, UNRESOLVED
-from timing_logger.run_info import OpenCallInfo
+from timing_logger.analysis.rows.arrays import dense_codes
+from timing_logger.analysis.rows.columns import EARLIER_IN_STEP
+from timing_logger.analysis.rows.grouping import greatest_of_each, n_earlier_alike
+from timing_logger.analysis.rows.operations import is_collective
+from timing_logger.analysis.rows.table_types import Bools
+from timing_logger.schema.record import HOST_CLOCK, INFLIGHT, NS_PER_S, UNRESOLVED
+from timing_logger.schema.sidecar import OpenCallInfo
 
 ADDED_COLUMNS = ["began_s", "ended_s", "is_open", "is_collective", "failed", "hangs"]
 """The columns of ``Ending.rows`` that those of ``last_rows`` lack."""

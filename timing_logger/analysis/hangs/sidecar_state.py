@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from timing_logger.analysis.files import File, sidecar_of
+from timing_logger.analysis.rows.files import File, sidecar_of
 from timing_logger.reading.alignment import wall_offset_ns
 from timing_logger.reading.living import ALIVE
-from timing_logger.record import NS_PER_S
-from timing_logger.run_info import HANG_AFTER_S, OpenCallInfo
+from timing_logger.schema.record import NS_PER_S
+from timing_logger.schema.sidecar import HANG_AFTER_S, OpenCallInfo
 
 N_GROUPS = "n_groups"
 """The key under which a sidecar from a digest states how many groups there are, if it tells of fewer."""
@@ -85,7 +85,7 @@ class LastWords:
             unknown.
         idle_stack: the stack of the main thread, innermost frame first, if it recorded nothing for long.
         host: name of the host; "" if unknown.
-        not_told: what the source of an import does not tell, by the names of ``run_info.NOT_TOLD``.
+        not_told: what the source of an import does not tell, by the names of ``sidecar.NOT_TOLD``.
         goes_on: whether an import writes the file, and had not ended.
     """
 

@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 
 from timing_logger.analysis.hangs.sidecar_state import LastWords, Standstill
-from timing_logger.analysis.operations import is_communication
-from timing_logger.record import INFLIGHT, NS_PER_S, OK
-from timing_logger.run_info import OpenCallInfo
+from timing_logger.analysis.rows.operations import is_communication
+from timing_logger.schema.record import INFLIGHT, NS_PER_S, OK
+from timing_logger.schema.sidecar import OpenCallInfo
 
 _TOGETHER_S = 1.0
 """Ranks whose standstills ended within this time were set free by the same event."""

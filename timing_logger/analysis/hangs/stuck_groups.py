@@ -14,19 +14,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from timing_logger.analysis.arrays import dense_codes
 from timing_logger.analysis.collectives.matching import find_instances
 from timing_logger.analysis.collectives.problems import Problem, find_problems
-from timing_logger.analysis.columns import EARLIER_IN_STEP
-from timing_logger.analysis.group_members import all_members
 from timing_logger.analysis.hangs.open_calls import ADDED_COLUMNS, Ending, integer_or_none
 from timing_logger.analysis.hangs.sidecar_state import LastWords
-from timing_logger.analysis.operations import base_operation, goes_on, is_collective, is_wait
-from timing_logger.analysis.table_types import Floats
-from timing_logger.analysis.tables import opened
+from timing_logger.analysis.rows.arrays import dense_codes
+from timing_logger.analysis.rows.columns import EARLIER_IN_STEP
+from timing_logger.analysis.rows.group_members import all_members
+from timing_logger.analysis.rows.operations import base_operation, goes_on, is_collective, is_wait
+from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.analysis.rows.tables import opened
 from timing_logger.reading.lacking import MOST_RANKS
 from timing_logger.reading.named_ranks import named_ranks
-from timing_logger.record import DEVICE_CLOCK
+from timing_logger.schema.record import DEVICE_CLOCK
 
 _SETTLED_S = 10.0  # the counts of a process that began nothing for this long are taken to be final
 _MOST_KINDS = 4

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from timing_logger.analysis import operations
-from timing_logger.analysis.arrays import numbers
 from timing_logger.analysis.collectives.matching import communicators
 from timing_logger.analysis.collectives.messages import find_messages
-from timing_logger.analysis.group_members import NONE, ranks_by_number
 from timing_logger.analysis.hangs.open_calls import ADDED_COLUMNS, Ending, integer_or_none
-from timing_logger.analysis.tables import opened
+from timing_logger.analysis.rows import operations
+from timing_logger.analysis.rows.arrays import numbers
+from timing_logger.analysis.rows.group_members import NONE, ranks_by_number
+from timing_logger.analysis.rows.tables import opened
 
 
 @dataclass(frozen=True, kw_only=True)

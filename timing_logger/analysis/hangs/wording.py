@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from timing_logger.analysis.hangs.fates import Fate, by_signals
-from timing_logger.analysis.hangs.result import RankEnd, RunEnd
+from timing_logger.analysis.hangs.result import Fate, RankEnd, RunEnd, by_signals
 from timing_logger.analysis.hangs.stuck_groups import StuckGroup
 from timing_logger.analysis.hangs.stuck_messages import StuckMessage
-from timing_logger.analysis.operations import ONE_SIDED, SET_UP, base_operation
+from timing_logger.analysis.rows.operations import ONE_SIDED, SET_UP, base_operation
 from timing_logger.reading.named_ranks import capital, named_ranks
-from timing_logger.record import escape_text
+from timing_logger.schema.record import escape_text
 
 _MOST_TOLD = 6
 _SETTLED = (

@@ -14,8 +14,8 @@ from timing_logger.analysis.accounting.part import CommunicationPart
 from timing_logger.analysis.accounting.program import Program, calls_of, program_of
 from timing_logger.analysis.accounting.run import TiedRows, blocked_in, tied_rows
 from timing_logger.analysis.accounting.ties import Ties
-from timing_logger.analysis.arrays import dense_codes
-from timing_logger.analysis.table_types import Floats, Ints
+from timing_logger.analysis.rows.arrays import dense_codes
+from timing_logger.analysis.rows.table_types import Floats, Ints
 
 
 class Shape(NamedTuple):

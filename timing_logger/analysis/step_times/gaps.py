@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.arrays import dense_codes
-from timing_logger.analysis.blocking import unblocked_work
-from timing_logger.analysis.grouping import any_row_of, first_above, greatest_of_each, order_by
-from timing_logger.analysis.intervals import Union
+from timing_logger.analysis.rows.arrays import dense_codes
+from timing_logger.analysis.rows.blocking import unblocked_work
+from timing_logger.analysis.rows.grouping import any_row_of, first_above, greatest_of_each, order_by
+from timing_logger.analysis.rows.intervals import Union
+from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
 from timing_logger.analysis.step_times.work_rows import WorkRows
-from timing_logger.analysis.table_types import Bools, Floats, Ints
 
 _SAME_S = 1e-6  # instants this close are one: a row may begin before the one before it ends, by rounding
 

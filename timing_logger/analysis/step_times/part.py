@@ -8,18 +8,18 @@ import numpy as np
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.accounting.part import CommunicationPart, Spent, map_account, map_communication
-from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, processes_of
-from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.epochs import epochs_of
-from timing_logger.analysis.grouping import any_row_of, n_earlier_alike
-from timing_logger.analysis.operations import needs_no_other_rank
-from timing_logger.analysis.rounds import rounds_of
+from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, processes_of
+from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.epochs import epochs_of
+from timing_logger.analysis.rows.grouping import any_row_of, n_earlier_alike
+from timing_logger.analysis.rows.operations import needs_no_other_rank
+from timing_logger.analysis.rows.rounds import rounds_of
+from timing_logger.analysis.rows.steps import Numbering, steps_of
+from timing_logger.analysis.rows.table_types import Floats, Frame, Ints
+from timing_logger.analysis.rows.tables import opened
 from timing_logger.analysis.step_times.process_steps import ProcessSteps, process_steps
 from timing_logger.analysis.step_times.work_rows import WorkRows
-from timing_logger.analysis.steps import Numbering, steps_of
-from timing_logger.analysis.table_types import Floats, Frame, Ints
-from timing_logger.analysis.tables import opened
-from timing_logger.record import DEVICE_CLOCK
+from timing_logger.schema.record import DEVICE_CLOCK
 
 
 class StepTimesPart(NamedTuple):

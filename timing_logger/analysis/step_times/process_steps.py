@@ -7,26 +7,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.arrays import dense_codes
-from timing_logger.analysis.grouping import first_above, least_of_each, order_by, rows_of_each
-from timing_logger.analysis.intervals import has_overlaps, union_lengths
-from timing_logger.analysis.operations import PAUSES, exchanges, needs_no_other_rank
-from timing_logger.analysis.step_durations import iterations_since
+from timing_logger.analysis.rows.arrays import dense_codes
+from timing_logger.analysis.rows.grouping import first_above, least_of_each, order_by, rows_of_each
+from timing_logger.analysis.rows.intervals import has_overlaps, union_lengths
+from timing_logger.analysis.rows.operations import PAUSES, exchanges, needs_no_other_rank
+from timing_logger.analysis.rows.steps import iterations_since
+from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
 from timing_logger.analysis.step_times.gaps import (
     ends_of_communication,
     gap_ms,
     in_gaps_ms,
     unlogged_ms,
 )
-from timing_logger.analysis.step_times.joining import joined_columns
-from timing_logger.analysis.step_times.work_rows import WorkRows
+from timing_logger.analysis.step_times.work_rows import WorkRows, joined_columns
 from timing_logger.analysis.step_times.workload import (
     StepsWorkload,
     joined_workload,
     sent_in_turn,
     workload,
 )
-from timing_logger.analysis.table_types import Bools, Floats, Ints
 
 
 class ProcessSteps(NamedTuple):

@@ -15,7 +15,10 @@ from timing_logger.analysis.accounting.part import AccountPart
 from timing_logger.analysis.accounting.run import AccountOfRun, spent_of
 from timing_logger.analysis.accounting.stretches import BlockedStretches, blocked_stretches
 from timing_logger.analysis.accounting.summed import account_table
-from timing_logger.analysis.operations import PAUSES, needs_no_other_rank
+from timing_logger.analysis.rows.operations import PAUSES, needs_no_other_rank
+from timing_logger.analysis.rows.steps import Numbering, StepRange, numbered_by_epoch
+from timing_logger.analysis.rows.table_types import Floats, Ints
+from timing_logger.analysis.rows.tables import of_pandas
 from timing_logger.analysis.step_times.communication import (
     Communication,
     Places,
@@ -30,9 +33,6 @@ from timing_logger.analysis.step_times.process_steps import ProcessSteps, joined
 from timing_logger.analysis.step_times.transfers import Transfers, transfers_by_step
 from timing_logger.analysis.step_times.waiting import Waits, waits_by_step
 from timing_logger.analysis.step_times.workload import NOTHING_STATED, Workload, workload_of
-from timing_logger.analysis.steps import Numbering, StepRange, numbered_by_epoch
-from timing_logger.analysis.table_types import Floats, Ints
-from timing_logger.analysis.tables import of_pandas
 from timing_logger.reading.lacking import stated_world_size
 
 _FOLLOW_A_RULE = 0.75  # of the steps: then what most of them stand for is what was chosen to be recorded

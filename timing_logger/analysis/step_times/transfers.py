@@ -12,16 +12,16 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.accounting.lines import PROCESS
+from timing_logger.analysis.accounting.meeting_times import message_times
 from timing_logger.analysis.accounting.meetings import Meetings
-from timing_logger.analysis.accounting.message_times import message_times
-from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, numbers
 from timing_logger.analysis.collectives.bandwidth import size_classes
 from timing_logger.analysis.collectives.waits import transfer_times_ms, with_bytes
-from timing_logger.analysis.grouping import any_row_of
-from timing_logger.analysis.intervals import durations_ms
-from timing_logger.analysis.operations import ALL_TO_ALL, goes_on
+from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers
+from timing_logger.analysis.rows.grouping import any_row_of
+from timing_logger.analysis.rows.intervals import durations_ms
+from timing_logger.analysis.rows.operations import ALL_TO_ALL, goes_on
+from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
 from timing_logger.analysis.step_times.communication import Communication
-from timing_logger.analysis.table_types import Bools, Floats, Ints
 
 MESSAGE = "SEND"
 

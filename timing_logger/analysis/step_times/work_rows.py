@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.arrays import coded_text, dense_codes, each_text, numbers
-from timing_logger.analysis.blocking import lanes_of
-from timing_logger.analysis.operations import is_collective, is_copy
-from timing_logger.analysis.table_types import Bools, Floats, Frame, Ints, Rows
-from timing_logger.record import DEVICE_CLOCK, OK
+from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers
+from timing_logger.analysis.rows.blocking import lanes_of
+from timing_logger.analysis.rows.operations import is_collective, is_copy
+from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints, Rows
+from timing_logger.schema.record import DEVICE_CLOCK, OK
 
 
 class WorkRows(NamedTuple):
@@ -90,3 +90,27 @@ def _work(frame: Frame, operation: tuple[Ints, list[str]]) -> Floats:
     stated = numbers(frame, "work")
     of_copies = np.isnan(stated) & each_text(operation, is_copy)
     return np.where(of_copies, numbers(frame, "message_size_bytes"), stated)
+
+
+# -- put columns of several parts, of which each has some, one after the other ---------------------------
+
+
+def joined_columns(
+    parts: Sequence[Mapping[str, Any]], lengths: Sequence[int], blank: float
+) -> dict[str, Any]:
+    """Return the columns of all parts, by name.
+
+    Args:
+        parts: the columns that each part has.
+        lengths: how many entries those of each part have.
+        blank: stands in the entries of a part for a column that it lacks.
+    """
+    if len(parts) == 1:
+        return dict(parts[0])
+    names = {name: column.dtype for part in parts for name, column in part.items()}
+    return {
+        name: np.concatenate(
+            [part.get(name, np.full(n, blank, dtype)) for part, n in zip(parts, lengths, strict=True)]
+        )
+        for name, dtype in names.items()
+    }

@@ -14,9 +14,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from timing_logger.record import RawRecord
 from timing_logger.recording.cores.protocols import SeenCall
-from timing_logger.run_info import GroupProgress
+from timing_logger.schema.record import RawRecord
+from timing_logger.schema.sidecar import GroupProgress
 
 BYTES_PER_RECORD = 400
 """Upper bound of the size of one queued record, without its names, which are shared with the caller."""

@@ -1,12 +1,12 @@
-"""The classes of the core that this process records with; ``timing_logger.which_core`` chooses it."""
+"""The classes of the core that this process records with; ``timing_logger.process.which_core`` chooses it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from timing_logger.errors import ConfigurationError
-from timing_logger.ring_file import SLOT_BYTES
-from timing_logger.which_core import NAME as NAME
+from timing_logger.process.which_core import NAME as NAME
+from timing_logger.schema.ring_file import SLOT_BYTES
 
 if TYPE_CHECKING or NAME == "python":
     from timing_logger.recording.cores.python import core

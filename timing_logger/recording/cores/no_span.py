@@ -7,8 +7,8 @@ from collections.abc import Callable
 from itertools import repeat
 from typing import ClassVar, cast
 
-from timing_logger.record import ON_SPANS
 from timing_logger.recording.cores.protocols import Timer
+from timing_logger.schema.record import ON_SPANS
 
 
 class _NoSpan:

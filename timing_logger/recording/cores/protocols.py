@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Protocol
 
-from timing_logger.record import RawRecord
+from timing_logger.schema.record import RawRecord
 
 
 class Timer(Protocol):

@@ -16,14 +16,14 @@ from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.device.accelerator import Event, is_about_capture
 from timing_logger.recording.device.devices import Device
 from timing_logger.recording.device.intervals import TORCH_ERRORS, DeviceInterval
-from timing_logger.run_info import DeviceAnchor, DeviceClockInfo
+from timing_logger.schema.sidecar import DeviceAnchor, DeviceClockInfo
 
 if TYPE_CHECKING:
     import torch
 from bisect import bisect_right
 from typing import NamedTuple
 
-from timing_logger.record import NS_PER_MS
+from timing_logger.schema.record import NS_PER_MS
 
 RENEW_NS = 2_000_000_000
 """Age in ns at which an anchor is followed by a new one."""

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 import timing_logger.recording.device.accelerator as accelerators
-from timing_logger.record import Stated
 from timing_logger.recording.cores.protocols import Timer
+from timing_logger.schema.record import Stated
 
 if TYPE_CHECKING:
     import torch

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import timing_logger.recording.device.accelerator as _accelerator
-from timing_logger.record import DEVICE_CLOCK, HOST_CLOCK, NS_PER_MS
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.device.accelerator import Accelerator, Event
 from timing_logger.recording.device.devices import Device, device, is_in_use
+from timing_logger.schema.record import DEVICE_CLOCK, HOST_CLOCK, NS_PER_MS
 
 if TYPE_CHECKING:
     import torch
@@ -207,7 +207,7 @@ class DeviceInterval:
 Interval = HostInterval | DeviceInterval
 
 Columns: TypeAlias = tuple[int | DeviceInterval, int | None, str]
-"""The fields ``start_ns``, ``end_ns`` and ``clock`` of a record, see :class:`timing_logger.record.Record`."""
+"""The fields ``start_ns``, ``end_ns`` and ``clock`` of a record, see ``schema/record.py``."""
 
 _new_interval = object.__new__
 

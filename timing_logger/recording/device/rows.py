@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 
-from timing_logger.record import INFLIGHT, OK, START, STREAM, UNRESOLVED, RawRecord, Record
 from timing_logger.recording.device.clock import DeviceClock
 from timing_logger.recording.device.devices import Device, devices_in_use
 from timing_logger.recording.device.intervals import DeviceInterval
-from timing_logger.run_info import DeviceClockInfo
+from timing_logger.schema.record import INFLIGHT, OK, START, STREAM, UNRESOLVED, RawRecord, Record
+from timing_logger.schema.sidecar import DeviceClockInfo
 
 _GROUP = Record._fields.index("group")
 

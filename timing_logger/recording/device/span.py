@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from timing_logger.record import DEVICE_CLOCK, NS_PER_MS, OK, RawRecord
 from timing_logger.recording.cores import chosen
 from timing_logger.recording.cores.core import over
 from timing_logger.recording.cores.python.core import Span
 from timing_logger.recording.device.intervals import HostInterval, Interval, open_interval
+from timing_logger.schema.record import DEVICE_CLOCK, NS_PER_MS, OK, RawRecord
 
 if TYPE_CHECKING:
     import torch

@@ -8,17 +8,17 @@ from typing import NamedTuple
 import pandas as pd
 
 from timing_logger.analysis import Verdict
-from timing_logger.analysis.accounting.by_rank import PARTS
-from timing_logger.analysis.stragglers.rank_facts import StepsCounted
+from timing_logger.analysis.accounting.account import PARTS
+from timing_logger.analysis.verdict.rank_facts import StepsCounted
 from timing_logger.report._account_figures import VISIBLE, AccountFigures
 from timing_logger.report._limits import MOST_BARS
 from timing_logger.report._text_tables import Column as TextColumn
-from timing_logger.report._wording import UNKNOWN, process_name
 from timing_logger.report.account_text import largest_waits, on_parts, on_whom, waiting_matrix
+from timing_logger.report.html._cause_kinds import TimeKinds
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._step import StepChart, step_chart
 from timing_logger.report.html._tables import Column, Table, decimals, integer, table, table_of
-from timing_logger.report.html._time_kinds import TimeKinds
+from timing_logger.words.units import UNKNOWN, process_name
 
 _MOST_BARS = 6
 """Of many ranks, how many of those that were waited for most have a bar, and of those that waited most."""

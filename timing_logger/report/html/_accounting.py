@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable
 
 from timing_logger.analysis import Summary
-from timing_logger.analysis.files import File, FileCounters, SidecarContent, sidecar_of
-from timing_logger.record import escape_text
+from timing_logger.analysis.rows.files import File, FileCounters, SidecarContent, sidecar_of
 from timing_logger.report._diagnostics import diagnostics, is_complete
-from timing_logger.report._wording import UNKNOWN, count, or_unknown, size, yes_or_no
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._tables import Table, table
 from timing_logger.report.html._timeline import Timeline
+from timing_logger.schema.record import escape_text
+from timing_logger.words.units import UNKNOWN, count, or_unknown, size, yes_or_no
 
 _MAX_REASONS = 10
 

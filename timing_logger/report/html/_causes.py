@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.table_types import Floats, Ints
+from timing_logger.analysis.rows.table_types import Floats, Ints
 from timing_logger.report._host_rates import OWN_AXIS, HostTable
-from timing_logger.report._wording import percent, process_name
 from timing_logger.report.html._cause_kinds import COUNTED, KINDS, PAUSED, US_PER_S, Counted, Paused
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._heatmap_grid import Grid
 from timing_logger.report.html._packing import Packed, packed
 from timing_logger.report.html._tables import Table, table
+from timing_logger.words.units import percent, process_name
 
 MOST_CAUSES = 5
 """The most rows of the strip: more would be looked at one by one, which the table is better for."""

@@ -7,13 +7,11 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from timing_logger.analysis.operations import BACKEND, base_operation
-from timing_logger.analysis.table_types import Record
-from timing_logger.record import escape_text
+from timing_logger.analysis.rows.operations import BACKEND, base_operation
+from timing_logger.analysis.rows.table_types import Record
 from timing_logger.report._account_figures import operations_and_not_timed
 from timing_logger.report._diagnostics import on_overlap
 from timing_logger.report._limits import FEW_PROCESSES, at_distances
-from timing_logger.report._wording import percent, seconds
 from timing_logger.report.html._crowd import Crowd
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._tables import (
@@ -26,6 +24,8 @@ from timing_logger.report.html._tables import (
     table_of,
     text,
 )
+from timing_logger.schema.record import escape_text
+from timing_logger.words.units import percent, seconds
 
 MAX_OPERATIONS = 24
 """The most operations that have a chart; the table has all of them."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from timing_logger.analysis.analysis import OfCommunication
 from timing_logger.analysis.collectives.bandwidth import bandwidth_of
 from timing_logger.analysis.collectives.compressed_rows import measured_with_work
 from timing_logger.analysis.collectives.compression import compression_of, moves_bytes_or_is_work
@@ -19,10 +18,11 @@ from timing_logger.analysis.collectives.waits import (
     clock_violations,
     complete_among,
 )
-from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.epochs import epochs_of
-from timing_logger.analysis.table_types import Frame, Ints
-from timing_logger.analysis.tables import new_column, nullable_integers, opened, taken
+from timing_logger.analysis.rows.analysis import OfCommunication
+from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.epochs import epochs_of
+from timing_logger.analysis.rows.table_types import Frame, Ints
+from timing_logger.analysis.rows.tables import new_column, nullable_integers, opened, taken
 
 LOOKS_AT = frozenset({*COLUMNS_OF["waits"], *COLUMNS_OF["compression"]})
 """The columns of timings that the analysis of collectives needs."""

@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.table_types import Floats
+from timing_logger.analysis.rows.table_types import Floats
 from timing_logger.report._host_rates import BY_NAME, COMMON_AXIS, OWN_AXIS, HostTable
 from timing_logger.report._limits import MOST_LINES
-from timing_logger.report._wording import process_name, seconds
 from timing_logger.report.html._cause_kinds import COUNTED
 from timing_logger.report.html._packing import packed
 from timing_logger.report.html._tables import Shown, Table, significant, table
 from timing_logger.report.html._timeline import Timeline
+from timing_logger.words.units import process_name, seconds
 
 MOST_COUNTERS = 3
 """The most counters under the timeline: with more of them it would no longer be seen together with them."""

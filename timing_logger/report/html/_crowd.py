@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from timing_logger.analysis import Summary, Verdict, waiting_by_rank
-from timing_logger.analysis.files import File, hosts_of
-from timing_logger.analysis.table_types import Floats, Ints
+from timing_logger.analysis.rows.files import File, hosts_of
+from timing_logger.analysis.rows.table_types import Floats, Ints
 from timing_logger.report._limits import FEW_PROCESSES, HOST_MATES, MOST_LINES, REFERENCES, at_distances
 from timing_logger.report.html._own_times import OwnTimes
 from timing_logger.report.html._tables import FIRST, Shown

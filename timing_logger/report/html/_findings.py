@@ -11,38 +11,38 @@ import numpy as np
 import pandas as pd
 
 from timing_logger.analysis import Summary, Verdict
-from timing_logger.analysis.analysis import ByProcess
-from timing_logger.analysis.arrays import coded_text, dense_codes, numbers, processes_of
+from timing_logger.analysis.accounting.stack_code import sampled_code
 from timing_logger.analysis.collectives.expected import Benchmark, with_expectation
-from timing_logger.analysis.files import laid_end_to_end
-from timing_logger.analysis.grouping import least_of_each
 from timing_logger.analysis.hangs.diagnosis import run_end_of
-from timing_logger.analysis.intervals import union_lengths
-from timing_logger.analysis.operations import BACKEND, PAUSES, base_operation
-from timing_logger.analysis.ranks.overlap import OVERLAP, OverlapPart
-from timing_logger.analysis.ranks.overview import SummaryPart, map_summary, reduce_summary
-from timing_logger.analysis.stack_code import sampled_code
-from timing_logger.analysis.steps import steps_of
-from timing_logger.analysis.stragglers.coinciding.search import HostCounters, given
-from timing_logger.analysis.stragglers.shown_step import ShownStep
-from timing_logger.analysis.stragglers.typical_step import StepOfRanks, shown_in_table, typical_step
-from timing_logger.analysis.stragglers.verdict import JudgementPart, map_judgement, reduce_judgement
-from timing_logger.analysis.stragglers.windows import verdict_and_windows
-from timing_logger.analysis.table_types import Floats
-from timing_logger.analysis.tables import of_pandas, opened
+from timing_logger.analysis.rows.analysis import ByProcess
+from timing_logger.analysis.rows.arrays import coded_text, dense_codes, numbers, processes_of
+from timing_logger.analysis.rows.files import laid_end_to_end
+from timing_logger.analysis.rows.grouping import least_of_each
+from timing_logger.analysis.rows.intervals import union_lengths
+from timing_logger.analysis.rows.operations import BACKEND, PAUSES, base_operation
+from timing_logger.analysis.rows.overlap import OVERLAP, OverlapPart
+from timing_logger.analysis.rows.steps import steps_of
+from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.analysis.rows.tables import of_pandas, opened
+from timing_logger.analysis.verdict.causes.search import HostCounters, given
+from timing_logger.analysis.verdict.overview import SummaryPart, map_summary, reduce_summary
+from timing_logger.analysis.verdict.shown_step import ShownStep
+from timing_logger.analysis.verdict.typical_step import StepOfRanks, shown_in_table, typical_step
+from timing_logger.analysis.verdict.verdict import JudgementPart, map_judgement, reduce_judgement
+from timing_logger.analysis.verdict.windows import verdict_and_windows
 from timing_logger.engine.cluster import Cluster
 from timing_logger.engine.code import code_in_files
 from timing_logger.engine.rows import Query
 from timing_logger.engine.run import Result, run
 from timing_logger.engine.step import shown_in_files
 from timing_logger.reading.lacking import stated_world_size
-from timing_logger.record import COLUMNS
 from timing_logger.report._limits import FEW_PROCESSES
 from timing_logger.report.code_text import code_sentences, ranks_out_of_rows, ranks_to_ask_about
 from timing_logger.report.html._collectives import COLLECTIVES, Collectives
 from timing_logger.report.html._crowd import Crowd, InTimeline
 from timing_logger.report.html._own_times import OwnTimes
 from timing_logger.report.html._timeline import Spans, Timeline, spans_of, timeline_of
+from timing_logger.schema.record import COLUMNS
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from timing_logger.analysis.table_types import Floats
+from timing_logger.analysis.rows.table_types import Floats
 from timing_logger.report._limits import BANDS, CELLS_OF_MANY, FEW_PROCESSES, HOST_ROWS
 from timing_logger.report.html._crowd import OF_CHOSEN, Crowd
 from timing_logger.report.html._findings import Findings

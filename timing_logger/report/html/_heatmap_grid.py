@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from timing_logger.analysis import Verdict
-from timing_logger.analysis.arrays import dense_codes
-from timing_logger.analysis.grouping import any_row_of
-from timing_logger.analysis.steps import StepRange
-from timing_logger.analysis.table_types import Floats, Ints
+from timing_logger.analysis.rows.arrays import dense_codes
+from timing_logger.analysis.rows.grouping import any_row_of
+from timing_logger.analysis.rows.steps import StepRange
+from timing_logger.analysis.rows.table_types import Floats, Ints
 from timing_logger.report.html._own_times import OwnTimes
 from timing_logger.report.html._packing import Packed, packed
 

@@ -7,11 +7,11 @@ from typing import NamedTuple, TypedDict
 
 import numpy as np
 
-from timing_logger.analysis.table_types import Floats, Ints
-from timing_logger.record import escape_text
+from timing_logger.analysis.rows.table_types import Floats, Ints
 from timing_logger.report._limits import BANDS, FEW_PROCESSES, HOST_ROWS
-from timing_logger.report._wording import process_name
 from timing_logger.report.html._crowd import Crowd
+from timing_logger.schema.record import escape_text
+from timing_logger.words.units import process_name
 
 _UNKNOWN_HOST = "host not known"
 

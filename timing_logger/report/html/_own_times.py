@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from timing_logger.analysis.stragglers.case import Judgement
-from timing_logger.analysis.table_types import Floats, Ints
+from timing_logger.analysis.rows.table_types import Floats, Ints
+from timing_logger.analysis.verdict.case import Judgement
 
 
 class OwnTimes(NamedTuple):

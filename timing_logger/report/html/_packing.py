@@ -11,7 +11,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from timing_logger.analysis.table_types import Array
+from timing_logger.analysis.rows.table_types import Array
 
 
 class Packed(TypedDict):

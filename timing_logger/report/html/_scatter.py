@@ -11,10 +11,8 @@ from typing import NamedTuple, TypeAlias
 
 import pandas as pd
 
-from timing_logger.analysis.table_types import Record
-from timing_logger.record import escape_text
+from timing_logger.analysis.rows.table_types import Record
 from timing_logger.report._limits import POINTS_OF_MANY
-from timing_logger.report._wording import count, percent, size
 from timing_logger.report.html._crowd import Crowd
 from timing_logger.report.html._tables import (
     Column,
@@ -27,6 +25,8 @@ from timing_logger.report.html._tables import (
     text,
 )
 from timing_logger.report.question_text import SLOWEST_FOR_THEIR_SIZE, of_the_fastest, on_expectation
+from timing_logger.schema.record import escape_text
+from timing_logger.words.units import count, percent, size
 
 LEFT, TOP, RIGHT, BOTTOM = 0.0, 14.0, 100.0, 320.0
 

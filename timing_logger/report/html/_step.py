@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from timing_logger.analysis.stragglers.shown_step import ShownStep
-from timing_logger.record import escape_text
-from timing_logger.report._wording import as_tenths
-from timing_logger.report.html._time_kinds import TimeKinds
+from timing_logger.analysis.verdict.shown_step import ShownStep
+from timing_logger.report.html._cause_kinds import TimeKinds
 from timing_logger.report.pictured_step import PicturedStep
+from timing_logger.schema.record import escape_text
+from timing_logger.words.units import as_tenths
 
 _LEAST_PART = 0.001
 """Of the chart's width: what is narrower than a pixel is drawn as what came before it."""

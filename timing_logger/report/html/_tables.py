@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, SupportsFloat
 
 import pandas as pd
 
-from timing_logger.record import escape_text
-from timing_logger.report._wording import UNKNOWN, fixed, percent, size
+from timing_logger.schema.record import escape_text
+from timing_logger.words.units import UNKNOWN, fixed, percent, size
 
 MAX_ROWS = 1000
 """The most rows of a table behind a chart; a longer one is cut, and the page says so."""

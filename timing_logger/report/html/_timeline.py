@@ -8,15 +8,21 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 import pandas as pd
 
-from timing_logger.analysis.operations import COPIES, base_operation, is_communication, is_own_work, is_wait
-from timing_logger.analysis.table_types import Floats, Ints, Record
+from timing_logger.analysis.rows.operations import (
+    COPIES,
+    base_operation,
+    is_communication,
+    is_own_work,
+    is_wait,
+)
+from timing_logger.analysis.rows.table_types import Floats, Ints, Record
 from timing_logger.reading.sources import joined
-from timing_logger.record import HOST_CLOCK, LARGEST
 from timing_logger.report._limits import SPANS_OF_MANY
-from timing_logger.report._wording import process_name
 from timing_logger.report.html._crowd import InTimeline
 from timing_logger.report.html._packing import Packed, packed
 from timing_logger.report.html._timeline_links import LINKED_BY, linked, packed_links
+from timing_logger.schema.record import HOST_CLOCK, LARGEST
+from timing_logger.words.units import process_name
 
 MAX_SPANS = 500_000
 """The most spans that are drawn; of more rows the longest are chosen.

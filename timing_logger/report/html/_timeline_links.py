@@ -7,8 +7,8 @@ import pandas as pd
 
 from timing_logger.analysis.collectives.matching import find_instances
 from timing_logger.analysis.collectives.messages import find_messages
-from timing_logger.analysis.table_types import Frame, Ints
-from timing_logger.analysis.tables import opened
+from timing_logger.analysis.rows.table_types import Frame, Ints
+from timing_logger.analysis.rows.tables import opened
 from timing_logger.report.html._packing import Packed, packed
 
 LINKED_BY = ["group", "group_size", "seq", "peer"]

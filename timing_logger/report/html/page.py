@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     import jinja2
 from typing import NamedTuple
 
-from timing_logger.record import escape_text
-from timing_logger.report._wording import count, size
 from timing_logger.report.html._causes import NO_CAUSES, Causes, CauseSums, causes_of
 from timing_logger.report.html._counter_lines import NO_LINES, CounterLines, LineValues, counter_lines_of
 from timing_logger.report.html._heatmap_grid import Grid
+from timing_logger.schema.record import escape_text
+from timing_logger.words.units import count, size
 
 AnyPath: TypeAlias = "str | os.PathLike[str]"
 

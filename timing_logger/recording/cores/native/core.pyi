@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
-from timing_logger.record import RawRecord
 from timing_logger.recording.cores.python.core import BackgroundSpan as BackgroundSpan
 from timing_logger.recording.cores.python.core import Caller as Caller
 from timing_logger.recording.cores.python.core import Channel as _Channel
@@ -22,6 +21,7 @@ from timing_logger.recording.cores.python.core import handle_class as handle_cla
 from timing_logger.recording.cores.python.core import issued_method as issued_method
 from timing_logger.recording.cores.python.core import lose_operation as lose_operation
 from timing_logger.recording.recorder import Recorder
+from timing_logger.schema.record import RawRecord
 
 class Batch(Sequence[RawRecord]):
     def __len__(self) -> int: ...

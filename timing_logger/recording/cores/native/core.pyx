@@ -27,7 +27,7 @@ from functools import update_wrapper
 from threading import get_ident
 from types import MethodType
 
-from timing_logger.record import (
+from timing_logger.schema.record import (
     HOST_CLOCK, LAYOUT, MAX_TEXT_CHARS, NOT_ENTERED, OK, UNRESOLVED, WAIT, escape_text, name_cell, operation_cell,
     stated_interval,
 )
@@ -254,10 +254,10 @@ cdef object NOTHING = ""
 cdef tuple NO_ARGUMENTS = ()
 cdef int64_t NS_PER_S = 1000000000
 
-globals()["BUILT_FROM"] = BUILT_FROM_ # see timing_logger/built_from.py
+globals()["BUILT_FROM"] = BUILT_FROM_ # see timing_logger/process/built_from.py
 
 if RECORD_LAYOUT != LAYOUT:
-    raise ImportError("it was built for other columns than timing_logger/record.py has")
+    raise ImportError("it was built for other columns than timing_logger/schema/record.py has")
 
 include "names.pxi"
 include "channel.pxi"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
-from timing_logger.record import OK, UNRESOLVED, WAIT, RawRecord
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.cores.protocols import Handle, Waitable, has_ended
 from timing_logger.recording.cores.python.calls import Caller, OpenCall, Span
+from timing_logger.schema.record import OK, UNRESOLVED, WAIT, RawRecord
 
 
 class Wait(OpenCall):

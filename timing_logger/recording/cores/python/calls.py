@@ -1,7 +1,7 @@
 """The Python core: what a recording call makes and links, where there is no native core.
 
-:mod:`timing_logger.recording.cores.native` has the same classes in C, and :mod:`timing_logger.which_core`
-chooses. Operations in the background are in :mod:`timing_logger.recording.cores.python.background`.
+``recording/cores/native`` has the same classes in C, and ``process/which_core.py`` chooses. Operations in the
+background are in ``background.py``.
 """
 
 from __future__ import annotations
@@ -11,10 +11,18 @@ from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any
 
-from timing_logger.record import HOST_CLOCK, NOT_ENTERED, NS_PER_MS, OK, ON_SPANS, UNRESOLVED, RawRecord
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.cores.channel import Channel
 from timing_logger.recording.cores.protocols import Waitable, has_ended
+from timing_logger.schema.record import (
+    HOST_CLOCK,
+    NOT_ENTERED,
+    NS_PER_MS,
+    OK,
+    ON_SPANS,
+    UNRESOLVED,
+    RawRecord,
+)
 
 _DEEPEST = 1000
 """The most open calls of one thread that are followed and kept, in case blocks are entered and never left."""

@@ -1,0 +1,115 @@
+"""The protocol by which all-reducers communicate, over MPI or over a process group."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from timing_logger.errors import ConfigurationError
+from timing_logger.recording.logger import TimingLogger
+
+
+class Transport(Protocol):
+    """The protocol of ranks that exchange 1-D, contiguous tensors on ``device``.
+
+    Each operation is a row: its layer and the first word of its phase are those of the all-reducer's call,
+    and ``what``, such as ``"values"``, is the rest of the phase: ``sparse values``. Operations are
+    complete on return, or in the device's stream. Any dtype travels; only :meth:`allreduce` calculates.
+    """
+
+    @property
+    def rank(self) -> int:
+        """This process's rank in the group."""
+
+    @property
+    def size(self) -> int:
+        """The number of ranks in the group."""
+
+    @property
+    def device(self) -> torch.device:
+        """The device of all tensors and results."""
+
+    @property
+    def control_device(self) -> torch.device:
+        """A device from which :meth:`allgather` takes tensors on every rank, whatever is reduced there."""
+
+    @property
+    def logger(self) -> TimingLogger:
+        """The logger to which the rows go."""
+
+    def allreduce(self, tensor: Tensor, what: str) -> Tensor:
+        """Return the sum of ``tensor`` over the ranks, a new tensor; float32, float64 or int64."""
+
+    def allgather(self, tensor: Tensor, what: str) -> Tensor:
+        """Return every rank's ``tensor``, all of one length, in a tensor of shape ``(size, length)``."""
+
+    def allgatherv(self, tensor: Tensor, counts: Sequence[int], what: str) -> list[Tensor]:
+        """Return every rank's ``tensor``, one per rank; rank ``r``'s has ``counts[r]`` entries."""
+
+    def alltoall(self, tensor: Tensor, what: str) -> Tensor:
+        """Send block ``r`` of ``tensor`` to rank ``r``; block ``r`` of the result comes from rank ``r``.
+
+        ``tensor`` and the result have ``size`` blocks of one length, which is the same on all ranks.
+        """
+
+    def alltoallv(
+        self, tensor: Tensor, send_counts: Sequence[int], receive_counts: Sequence[int], what: str
+    ) -> list[Tensor]:
+        """Exchange blocks of different lengths, and return the received ones, one per rank.
+
+        Args:
+            tensor: the blocks to send, one after the other.
+            send_counts: entries of the block for each rank.
+            receive_counts: entries of the block from each rank.
+            what: the rest of the row's phase.
+        """
+
+    def broadcast(self, tensor: Tensor, root: int, what: str) -> None:
+        """Overwrite ``tensor`` with the one of rank ``root``."""
+
+    def send(self, tensor: Tensor, to: int, what: str) -> None:
+        """Send ``tensor`` to rank ``to``, which must call :meth:`recv`."""
+
+    def recv(self, count: int, dtype: torch.dtype, source: int, what: str) -> Tensor:
+        """Return what rank ``source`` sends: a new tensor with ``count`` entries of ``dtype``."""
+
+
+def transport_for(
+    comm: Any, like: object, *, layer_name: str, phase: str, timing_logger: TimingLogger | None
+) -> Transport:
+    """Return the transport over ``comm``.
+
+    Neither MPI nor torch.distributed is imported here: ``comm`` exists only if its library was imported.
+
+    Args:
+        comm: an mpi4py intracommunicator or a ``torch.distributed.ProcessGroup``.
+        like: the tensor to be reduced; a process group may keep its tensors on the same device.
+        layer_name: the layer name of the rows.
+        phase: the first word of the phase of the rows.
+        timing_logger: where rows go. Default: the logger of a timed ``comm``, else
+            ``get_timing_logger()``.
+
+    Raises:
+        ConfigurationError: ``comm`` is neither, or can no longer be used.
+    """
+    if _is_instance(comm, "mpi4py.MPI", "Comm"):
+        from allreduce_instrumentation.sparse._mpi_transport import MpiTransport
+
+        return MpiTransport(comm, layer_name, phase, timing_logger)
+    if _is_instance(comm, "torch.distributed", "ProcessGroup"):
+        from allreduce_instrumentation.sparse._group_transport import GroupTransport
+
+        return GroupTransport(comm, like, layer_name, phase, timing_logger)
+    raise ConfigurationError(
+        "comm must be an mpi4py intracommunicator or a torch.distributed.ProcessGroup that this rank is in, "
+        f"and is {comm!r}."
+    )
+
+
+def _is_instance(value: object, module: str, name: str) -> bool:
+    kind = getattr(sys.modules.get(module), name, None)
+    return kind is not None and isinstance(value, kind)

@@ -1,0 +1,194 @@
+"""``TimedProcessGroup``: a process group that times itself, for callers in Python and in C++."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+
+from allreduce_instrumentation.torch_distributed._backend_durations import BackendDurations
+from allreduce_instrumentation.torch_distributed._common_calls import (
+    OVER_ONE_TENSOR,
+    common_first,
+    in_cpp_first,
+)
+from allreduce_instrumentation.torch_distributed._compilation import leave_uncompiled
+from allreduce_instrumentation.torch_distributed._group_timing import GroupTiming
+from allreduce_instrumentation.torch_distributed._issue import (
+    end_coalescing,
+    issue,
+    monitored_barrier,
+    start_coalescing,
+)
+from allreduce_instrumentation.torch_distributed._methods import METHODS, Untimed
+from allreduce_instrumentation.torch_distributed._torch_versions import warn_of_an_untried_torch
+from allreduce_instrumentation.torch_distributed._work_durations import WorkDurations
+from allreduce_instrumentation.torch_distributed.which_group import CHOSEN
+from timing_logger.recording.logger import TimingLogger
+
+if TYPE_CHECKING:
+    from torch._C._distributed_c10d import Store
+
+    _Group = dist.ProcessGroup
+else:
+    _Group = CHOSEN.base
+
+
+class TimedProcessGroup(_Group):
+    """A process group that works on the backends of another one and makes a row of every operation.
+
+    Calls from C++, such as those of the reducer of ``DistributedDataParallel``, are timed too: torch calls
+    the methods of a Python process group. Operations for which torch calls no method run on the same
+    backends untimed.
+
+    Args:
+        group: the untimed group; it goes on doing the work.
+        timing_logger: where the rows go.
+        backends: the backend for each type of device, such as ``{"cpu": "gloo"}``.
+
+    Attributes:
+        timing_logger: where the rows go.
+        untimed: the group that does the work.
+        timing: how the operations are timed.
+    """
+
+    def __init__(
+        self, group: dist.ProcessGroup, timing_logger: TimingLogger, backends: Mapping[str, str]
+    ) -> None:
+        warn_of_an_untried_torch()
+        super().__init__(group.rank(), group.size())  # type: ignore[call-arg]
+        self.untimed = group
+        self.timing_logger = timing_logger
+        self._take_after(group, backends)
+        self.timing = GroupTiming(group, timing_logger, backends)
+        self.timing.identity.share_with(self)
+        timing_logger.note_process_group(CHOSEN.name)
+        if type(self) is TimedProcessGroup:  # a class of a program's own may have other methods
+            CHOSEN.begin(self)
+
+    @classmethod
+    def of_new(
+        cls,
+        group: dist.ProcessGroup,
+        timing_logger: TimingLogger,
+        backends: Mapping[str, str],
+        backend_durations: bool = False,
+    ) -> TimedProcessGroup:
+        """Return the timed group of a ``group`` over which nothing was called yet.
+
+        Only of such a group NCCL can be asked for its own durations.
+        """
+        timed = cls(group, timing_logger, backends)
+        of_works = WorkDurations.of(group, backend_durations)
+        if of_works is not None:
+            of_works.collect_before_close(timing_logger)
+        timed.timing.backend_durations = of_works or BackendDurations.of(group, backends, backend_durations)
+        if timed.timing.backend_durations is not None:
+            CHOSEN.leave_to_python(timed, True)
+        return timed
+
+    def _made_from(self, group: dist.ProcessGroup) -> TimedProcessGroup:
+        """Return the timed group of a ``group`` that torch made from this one."""
+        wanted = self.timing.backend_durations is not None
+        return TimedProcessGroup.of_new(group, self.timing_logger, self.backends, wanted)
+
+    def _take_after(self, group: dist.ProcessGroup, backends: Mapping[str, str]) -> None:
+        """Copy from ``group`` everything that torch reads from the C++ half of a group."""
+        if group.bound_device_id is not None:
+            self.bound_device_id = group.bound_device_id
+        types = dist.Backend.backend_type_map
+        custom = dist.ProcessGroup.BackendType.CUSTOM
+        for device in group._device_types:
+            kind = types.get(backends.get(device.type, ""), custom)
+            self._register_backend(device, kind, group._get_backend(device))
+        if group._device_types:  # backends keep the names; a group that is written in Python has none
+            self._set_default_backend(types.get(group._get_backend_name(), custom))
+            self._set_group_name(group.group_name)
+            self._set_group_desc(group.group_desc)
+
+    @property
+    def backends(self) -> dict[str, str]:
+        """The backend for each type of device."""
+        return self.timing.backends
+
+    def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
+        """Call and time gloo's ``monitored_barrier``, which names the ranks that did not come."""
+        call = self.untimed.monitored_barrier  # type: ignore[attr-defined]
+        monitored_barrier(self.timing, partial(call, timeout, wait_all_ranks))
+
+    def _start_coalescing(self, device: torch.device) -> None:
+        CHOSEN.leave_to_python(self, True)
+        start_coalescing(self.timing, partial(self.untimed._start_coalescing, device))
+
+    def _end_coalescing(self, device: torch.device) -> Any:
+        CHOSEN.leave_to_python(self, self.timing.backend_durations is not None)
+        return end_coalescing(self.timing, partial(self.untimed._end_coalescing, device))
+
+    def split_group(self, *args: Any, **kwargs: Any) -> dist.ProcessGroup | None:
+        part = self.untimed.split_group(*args, **kwargs)
+        return None if part is None else self._made_from(part)
+
+    def merge_remote_group(self, *args: Any, **kwargs: Any) -> dist.ProcessGroup:
+        return self._made_from(self.untimed.merge_remote_group(*args, **kwargs))
+
+    def get_group_store(self) -> Store:
+        return self.untimed.get_group_store()
+
+    def abort(self) -> None:
+        self.untimed.abort()
+        self.timing.let_callbacks_end()
+
+    def shutdown(self) -> None:
+        self.timing.let_callbacks_end()
+        self._await_hooks()
+        self.untimed.shutdown()
+        if self.timing.backend_durations is not None:  # nccl2 waits for its works there
+            self.timing.backend_durations.collect()
+
+    def _await_hooks(self) -> None:
+        """Wait for the group's hooks, as ``destroy_process_group`` does for groups of torch's own type."""
+        if type(self.untimed) is dist.ProcessGroup and self.untimed._has_hooks():
+            self.untimed._wait_for_pending_works()
+
+    def name(self) -> str:
+        return self.untimed.name()
+
+
+def _timed(name: str, untimed: Untimed) -> Untimed:
+    def method(self: TimedProcessGroup, *args: Any, **kwargs: Any) -> dist.Work | None:
+        group = self.untimed
+        call = untimed if type(group) is dist.ProcessGroup else getattr(type(group), name)
+        return issue(self.timing, name, call, group, args, kwargs)
+
+    timed = method
+    if name in CHOSEN.methods:
+        timed = in_cpp_first(name, method)
+    elif name in OVER_ONE_TENSOR:
+        timed = common_first(name, untimed)
+    timed.__name__, timed.__qualname__ = name, f"TimedProcessGroup.{name}"
+    timed.__doc__ = untimed.__doc__
+    return timed
+
+
+def _by_the_untimed(name: str, untimed: Untimed) -> Untimed:
+    def method(self: TimedProcessGroup, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self.untimed, name)(*args, **kwargs)
+
+    method.__name__, method.__qualname__ = name, f"TimedProcessGroup.{name}"
+    method.__doc__ = untimed.__doc__
+    return method
+
+
+for _name in ("register_pre_hook", "unregister_pre_hook", "register_post_hook", "unregister_post_hook"):
+    if hasattr(dist.ProcessGroup, _name):  # since torch 2.14: called for the group that does the work
+        setattr(TimedProcessGroup, _name, _by_the_untimed(_name, getattr(dist.ProcessGroup, _name)))
+
+for _name in METHODS:
+    if hasattr(dist.ProcessGroup, _name):
+        setattr(TimedProcessGroup, _name, _timed(_name, getattr(dist.ProcessGroup, _name)))
+
+leave_uncompiled(TimedProcessGroup)

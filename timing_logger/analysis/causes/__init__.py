@@ -1,1 +1,0 @@
-"""What host counters did while ranks were slow, held against chance."""

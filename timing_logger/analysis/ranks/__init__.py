@@ -1,1 +1,0 @@
-"""Analyses of what each rank spent its time on."""

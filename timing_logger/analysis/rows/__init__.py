@@ -1,0 +1,1 @@
+"""The rows of a table of timings: as arrays, by operation, step, epoch, role and group; and their sums."""

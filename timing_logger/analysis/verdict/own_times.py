@@ -1,0 +1,283 @@
+"""Judge ranks by their own times: by rows of own work, and by the time between communication."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from timing_logger.analysis.step_times.peers import column_medians, n_known_steps
+from timing_logger.analysis.step_times.step_times import UNLOGGED, StepTimes
+from timing_logger.analysis.verdict import rank_facts
+from timing_logger.analysis.verdict.case import Case, Judgement
+from timing_logger.analysis.verdict.facts import Fact, OneRank
+from timing_logger.analysis.verdict.result import Verdict, VerdictKind
+from timing_logger.analysis.verdict.who.candidates import Candidate, operation_of, unlogged_between
+from timing_logger.analysis.verdict.who.culprits import EXPLAINED, Culprits, culprits
+from timing_logger.analysis.verdict.who.hosts import may_be_its_work
+from timing_logger.analysis.verdict.who.lockstep import Party
+from timing_logger.analysis.verdict.who.pricing import Pricing, waited_for_ms
+from timing_logger.analysis.verdict.whole_run.all_slower import all_slower
+from timing_logger.analysis.verdict.whole_run.systemic import diffuse, whole_role
+
+_WORTH_NAMING = 0.1  # of the waiting in the slow steps
+_MOST_OTHERS = 3  # are said why they are not named
+
+
+def by_own_times(case: Case, pricing: Pricing) -> Judgement:
+    """Judge by the rows of own work and, unless they show all, also by the time between communication.
+
+    What the rows show remains true where they do not cover all time. So if the time between communication, in
+    which waiting may hide, shows no slow rank, the verdict by the rows is kept, unless they cover too little
+    to call the run healthy.
+    """
+    by_rows, they_suffice = _Judged.on(case, pricing), case.times.rows_cover(case.policy.min_work_share)
+    is_healthy = by_rows.verdict.verdict == "healthy"
+    if they_suffice and not is_healthy:
+        return by_rows.judgement()
+    times = case.times.by_gaps()
+    by_gaps = _Judged.on(case.with_times(times), pricing.on(times))
+    if by_rows.verdict.verdict == "rank" and not _outdone(by_rows, by_gaps):
+        return by_rows.judgement()
+    if by_gaps.verdict.verdict in ("rank", "suspect") or (is_healthy and not they_suffice):
+        return by_gaps.judgement()
+    return by_rows.judgement()
+
+
+class _Judged(NamedTuple):
+    """A verdict, with the times and the slow ranks that it is based on."""
+
+    case: Case
+    verdict: Verdict
+    culprits: Culprits
+
+    @classmethod
+    def on(cls, case: Case, pricing: Pricing) -> _Judged:
+        found = culprits(case, pricing)
+        return cls(case, _verdict(case, found), found)
+
+    def judgement(self) -> Judgement:
+        of_ranks = self.verdict.verdict in ("rank", "suspect")
+        slow = self.culprits.slow_steps(self.case.times) if of_ranks else {}
+        return Judgement(self.case, self.verdict, slow=slow)
+
+
+def _outdone(by_rows: _Judged, by_gaps: _Judged) -> bool:
+    """Tell whether unlogged time costs more than what the rows of the named ranks show.
+
+    Unlogged time of another rank may be waiting for the named ranks, but then it costs no more than their
+    delay. The unlogged time of a named rank contains its logged excess, so it must cost more than that.
+    """
+    named, times_as_much = by_rows.verdict.ranks, by_rows.case.policy.min_outdoing_times
+    ranks = by_rows.case.times.ranks
+    named_ms = sum(c.cost_ms for c in by_rows.culprits.candidates if ranks[c.column] in named)
+    return any(
+        found.may_be_named
+        and found.cost_ms > (times_as_much if ranks[found.column] in named else 1) * named_ms
+        for found in by_gaps.culprits.candidates
+    )
+
+
+def _verdict(case: Case, found: Culprits) -> Verdict:
+    verdict = _of_whom(case, found)
+    few = _few_steps(case, nobody_is_slow=True) if verdict.verdict == "healthy" else ()
+    return replace(
+        verdict,
+        suspects=found.suspects,
+        cost_share=case.times.share_of_run(verdict.cost_ms),
+        evidence=(*verdict.evidence, *few, *_what_it_rests_on(case)),
+    )
+
+
+def _of_whom(case: Case, found: Culprits) -> Verdict:
+    """Return the first verdict that holds, in the order that ``stragglers`` states."""
+    times = case.times
+    if found.named:
+        return _of_ranks(case, found)
+    refused = _why_not_others(times, found.candidates, found.last_gate)
+    of_many = whole_role(case) or all_slower(case)
+    if of_many is None and found.probable is not None:
+        return _probably(case, found, found.probable)
+    without_owner = any(candidate.may_be_named for candidate in found.candidates)
+    minded = replace(times, self_ms=waited_for_ms(times, found.candidates))
+    verdict = of_many or diffuse(case.with_times(minded), without_owner)
+    return replace(verdict, evidence=(*verdict.evidence, *refused))
+
+
+def _of_ranks(case: Case, found: Culprits) -> Verdict:
+    times = case.times
+    party, first, gate = found.named[0], found.named[0].first, found.last_gate
+    columns = tuple(dict.fromkeys(one.column for each in found.named for one in each.candidates))
+    ranks = times.ranks_of(columns)
+    is_role = may_be_its_work(case, party)
+    others = [candidate for candidate in found.candidates if times.ranks[candidate.column] not in ranks]
+    return replace(
+        _about(times, first, "role" if is_role else "rank", found),
+        ranks=ranks,
+        bond=party.bond.kind if set(columns) == set(party.columns) else "",
+        gates=(*first.gates, *((gate,) if gate else ())),
+        evidence=(
+            *(fact for each in found.named for fact in _how_slow_together(times, each)),
+            *((rank_facts.HostOrWork(),) if is_role else ()),
+            _slow_operation(times, first),
+            *_waited_for(times, first),
+            *_passed_on(times, first, columns),
+            *_why_not_others(times, others, gate),
+            *_few_steps(case, nobody_is_slow=False),
+        ),
+    )
+
+
+def _slow_operation(times: StepTimes, candidate: Candidate) -> rank_facts.SlowOperation:
+    operation, share = operation_of(times, candidate)
+    return rank_facts.SlowOperation(operation, times.ranks[candidate.column], share)
+
+
+def _probably(case: Case, found: Culprits, party: Party) -> Verdict:
+    times, policy = case.times, case.policy
+    first, suspect = party.first, found.suspects[0]
+    share = rank_facts.Gate.at_least(EXPLAINED, suspect.share, policy.min_explained_share)
+    others = [candidate for candidate in found.candidates if candidate.column not in party.columns]
+    return replace(
+        _about(times, first, "suspect", found),
+        bond=party.bond.kind,
+        gates=(*first.gates, share),
+        evidence=(
+            _why_not(times, first, share if not share.passed else None),
+            *_as_one(times, party),
+            rank_facts.Costliest(suspect.likelihood),
+            *_why_not_others(times, others, None),
+            *_few_steps(case, nobody_is_slow=False),
+        ),
+    )
+
+
+def _about(times: StepTimes, first: Candidate, kind: VerdictKind, found: Culprits) -> Verdict:
+    """Make the verdict on a slow rank, named or suspected."""
+    operation = operation_of(times, first)[0]
+    return Verdict(
+        verdict=kind,
+        operation=operation,
+        between=unlogged_between(times, first) if operation == UNLOGGED else (),
+        labels=first.role,
+        window=first.slow.kind,
+        **times.step_range(first.slow.steps)._asdict(),
+        slow_steps=len(first.slow.steps),
+        score=first.score,
+        cost_ms=found.cost_ms,
+    )
+
+
+# -- what it rests on -----------------------------------------------------------------------------------
+
+
+def _waited_for(times: StepTimes, candidate: Candidate) -> tuple[Fact, ...]:
+    """Return how much of the waiting in its slow steps was for a candidate; nothing if others had more."""
+    for_it_ms = np.nansum(times.waits.for_it_ms[candidate.slow.steps], axis=0)
+    most_ms, total_ms = for_it_ms.max(initial=0.0), for_it_ms.sum()
+    if not most_ms > 0 or for_it_ms[candidate.column] < most_ms:
+        return ()
+    return (rank_facts.MostWaitedFor(times.ranks[candidate.column], float(most_ms / total_ms)),)
+
+
+def _passed_on(times: StepTimes, candidate: Candidate, named: Sequence[int]) -> tuple[Fact, ...]:
+    """Return the ranks that are waited for without being slow: they pass on the delay of another rank.
+
+    The ranks in the columns ``named`` are slow themselves.
+
+    A wait leads through them to the rank that is slow, unless rows do not tell what they waited for.
+    """
+    steps = candidate.slow.steps
+    for_it_ms = np.nansum(times.waits.for_it_ms[steps], axis=0)
+    levels = column_medians(times.self_ms[steps])
+    is_waited_for = (for_it_ms > 0) & (for_it_ms >= _WORTH_NAMING * for_it_ms.sum())
+    longest_ms = np.nansum(times.waits.longest_ms[steps], axis=0)
+    may_have_waited = times.waits.unmatched_ms[steps].sum(axis=0) > longest_ms
+    late = np.flatnonzero(is_waited_for & may_have_waited & (levels < levels[candidate.column]))
+    late = np.setdiff1d(late, named)
+    return (rank_facts.PassingOn(times.ranks_of(late)),) if len(late) else ()
+
+
+def _how_slow_together(times: StepTimes, party: Party) -> tuple[Fact, ...]:
+    """Return how slow a party is, when, and what makes its ranks slow as one."""
+    slowness = _slowness(times, party.first)
+    if party.bond.kind == "host":
+        return (rank_facts.SlowHost(party.bond.host, slowness), *_as_one(times, party))
+    return (rank_facts.SlowRank(times.ranks[party.first.column], slowness), *_as_one(times, party))
+
+
+def _slowness(times: StepTimes, candidate: Candidate) -> rank_facts.Slowness:
+    slow = candidate.slow
+    return rank_facts.Slowness(
+        float(np.exp(slow.level)), slow.kind, times.step_range(slow.steps), len(slow.steps)
+    )
+
+
+def _why_not(times: StepTimes, candidate: Candidate, last_gate: rank_facts.Gate | None) -> Fact:
+    """Return how slow a candidate is, and the gates at which it failed.
+
+    Args:
+        times: the times of the run.
+        candidate: the candidate.
+        last_gate: the gate that was checked after those of the candidate, if any.
+    """
+    rank, slowness = times.ranks[candidate.column], _slowness(times, candidate)
+    failed = tuple(gate for gate in candidate.gates if not gate.passed)
+    if failed:
+        return rank_facts.NotNamed(rank, slowness, failed)
+    if last_gate is None:
+        return rank_facts.SlowRank(rank, slowness)
+    if last_gate.passed:
+        return rank_facts.ExplainedWithout(rank, slowness, last_gate.value)
+    return rank_facts.NotNamed(rank, slowness, (last_gate,))
+
+
+def _why_not_others(
+    times: StepTimes, candidates: Sequence[Candidate], last_gate: rank_facts.Gate | None
+) -> tuple[Fact, ...]:
+    """Return the same of the first few candidates."""
+    return tuple(_why_not(times, candidate, last_gate) for candidate in candidates[:_MOST_OTHERS])
+
+
+def _as_one(times: StepTimes, party: Party) -> tuple[Fact, ...]:
+    """Return what makes the ranks of a party slow as one, and what was looked at; nothing for one rank."""
+    if party.is_alone:
+        return ()
+    bond, ranks = party.bond, times.ranks_of(party.columns)
+    alike = rank_facts.ActAsOne(ranks, bond.kind, bond.n_hosts, bond.host, bond.host_ranks, bond.together)
+    if bond.together is not False:
+        return (alike,)
+    return (alike, rank_facts.VaryAlone(operation_of(times, party.first)[0]))
+
+
+def _few_steps(case: Case, *, nobody_is_slow: bool) -> tuple[Fact, ...]:
+    """Return that the run has few steps; nothing if it has enough to name any rank."""
+    recorded = n_known_steps(case.times.self_ms)
+    return (
+        (rank_facts.FewSteps(recorded, nobody_is_slow),) if 0 < recorded < case.policy.min_slow_steps else ()
+    )
+
+
+def _what_it_rests_on(case: Case) -> tuple[Fact, ...]:
+    """Return the source of self times, and what limits the comparison of ranks."""
+    times = case.times
+    alone = tuple(role for role, columns in case.by_role.items() if len(columns) == 1)
+    unknown = _unknown_ranks(times)
+    return (
+        rank_facts.SelfTimeBetween()
+        if times.from_gaps
+        else rank_facts.SelfTimeOfRows(tuple(times.operations)),
+        *((rank_facts.SelfTimeUnknown(unknown),) if unknown else ()),
+        *((rank_facts.AloneInRole(alone),) if len(times.ranks) > 1 and alone else ()),
+        *((OneRank(),) if len(times.ranks) == 1 else ()),
+        *((rank_facts.TwoRanks(),) if len(times.ranks) == 2 and not alone else ()),
+        *(() if times.has_iterations else (rank_facts.StepsCounted(),)),
+        *((rank_facts.EpochsCounted(),) if times.numbering.counted else ()),
+    )
+
+
+def _unknown_ranks(times: StepTimes) -> tuple[int, ...]:
+    """Return the ranks without any known self time: one of which nothing is known is not a healthy one."""
+    return tuple(rank for i, rank in enumerate(times.ranks) if np.isnan(times.self_ms[:, i]).all())

@@ -1,0 +1,221 @@
+"""Find ranks that act as one, slow in the same steps by the same amount, and what makes them so.
+
+Where tensor-parallel ranks reduce inside their forward pass, and this is not logged, all ranks of a group are
+as slow as the slowest of it. Their times then rise and fall together from step to step, as do those of ranks
+that stall together. The times of ranks that are slow for separate reasons do not. Times vary together in
+every step if ranks wait for each other; if a common cause delays them now and then, such as the storage of
+their host, only then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from timing_logger.analysis.rows.arrays import known
+from timing_logger.analysis.rows.table_types import Floats, Ints
+from timing_logger.analysis.step_times.peers import column_medians, correlations, peer_ratios, variances
+from timing_logger.analysis.verdict.case import Case
+from timing_logger.analysis.verdict.policy import Policy
+from timing_logger.analysis.verdict.rank_facts import BondKind
+from timing_logger.analysis.verdict.who.candidates import Candidate, operation_of
+
+_MOST_OTHERS = 8  # a few ranks show how far two apart vary, however many there are
+
+
+@dataclass(frozen=True)
+class Bond:
+    """What makes several ranks slow in the same steps by the same amount.
+
+    Attributes:
+        kind: as that of a verdict; "" for a rank alone.
+        n_hosts: the number of hosts on which they run; 0 if that is not known.
+        host: the host on which all of them run and others do not; "" if there is none.
+        host_ranks: the number of ranks of that host.
+        together: whether their times vary together also where they are not slow, as those of ranks that wait
+            for each other do; None if that is not known.
+    """
+
+    kind: BondKind = ""
+    n_hosts: int = 0
+    host: str = ""
+    host_ranks: int = 0
+    together: bool | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Party:
+    """A candidate, or several that count as one.
+
+    Attributes:
+        candidates: one for each rank, the costliest first.
+        bond: what makes them slow as one.
+    """
+
+    candidates: tuple[Candidate, ...]
+    bond: Bond = Bond()
+
+    @property
+    def first(self) -> Candidate:
+        """The costliest candidate, which the others are in lockstep with."""
+        return self.candidates[0]
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the party has only one candidate."""
+        return len(self.candidates) == 1
+
+    @property
+    def may_be_named(self) -> bool:
+        """Whether all its ranks are slow themselves: it is one rank, or its host makes them slow."""
+        return self.is_alone or self.bond.kind in ("host", "part of host")
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The columns of the party's ranks, ascending."""
+        return tuple(sorted(candidate.column for candidate in self.candidates))
+
+
+def parties(case: Case, candidates: Sequence[Candidate]) -> list[Party]:
+    """Group each candidate with the ranks that it is in lockstep with.
+
+    Args:
+        case: the run to be judged.
+        candidates: the candidates, the costliest first.
+
+    Returns:
+        The parties, in the order of their first candidates.
+    """
+    parted: list[Party] = []
+    taken: set[int] = set()  # positions of candidates that are in the party of another
+    ratios, least = _all_ratios(case), case.policy.min_shared_steps_share
+    for at, candidate in enumerate(candidates):
+        if at in taken:
+            continue
+        partners = _partners(ratios, candidate, case.policy) if candidate.may_be_suspected else []
+        later = range(at + 1, len(candidates)) if partners else ()
+        others = [i for i in later if candidates[i].column in partners]
+        taken |= {i for i in others if shared_steps(candidate, candidates[i]) >= least}
+        parted.append(Party((candidate, *(replace(candidate, column=column) for column in partners))))
+    return parted
+
+
+def shared_steps(candidate: Candidate, other: Candidate) -> float:
+    """Return which part of the slow steps of ``other`` are slow steps of the candidate."""
+    return len(np.intersect1d(candidate.slow.steps, other.slow.steps)) / len(other.slow.steps)
+
+
+def _partners(ratios: Floats, candidate: Candidate, policy: Policy) -> list[int]:
+    """Return the columns of ranks of any role that are as slow as the candidate, and vary with it.
+
+    Args:
+        ratios: as :func:`_all_ratios` returns them.
+        candidate: whose partners are looked for.
+        policy: the numbers that decide.
+    """
+    alike = _as_slow(ratios, candidate, policy)
+    at = int(np.searchsorted(alike, candidate.column))
+    together = (
+        correlations(ratios[:, alike], at, policy.min_lockstep_steps) >= policy.min_lockstep_correlation
+    )
+    return [int(column) for column in alike[together] if column != candidate.column]
+
+
+def as_slow(case: Case, candidate: Candidate) -> Ints:
+    """Return the columns of a candidate and the ranks of any role that are as slow where it is slow."""
+    return _as_slow(_all_ratios(case), candidate, case.policy)
+
+
+def _as_slow(ratios: Floats, candidate: Candidate, policy: Policy) -> Ints:
+    levels = column_medians(ratios[candidate.slow.steps])
+    own = levels[candidate.column]
+    return np.flatnonzero(np.minimum(levels, own) >= policy.min_level_ratio * np.maximum(levels, own))
+
+
+def _all_ratios(case: Case) -> Floats:
+    """Return log(time / median of the rank's own peers), steps x ranks."""
+    ratios = np.full(case.times.self_ms.shape, np.nan)
+    for columns in case.by_role.values():
+        ratios[:, columns] = peer_ratios(case.times.self_ms[:, columns])
+    return ratios
+
+
+# -- what makes them act as one -------------------------------------------------------------------------
+
+
+def bond_of(case: Case, party: Party) -> Bond:
+    """Return what makes the ranks of a party slow as one, as far as the rows and the hosts tell."""
+    if party.is_alone:
+        return Bond()
+    together, columns = vary_together(case, party), party.columns
+    mine = {host: len(its) for host, its in case.by_host.items() if np.isin(its, columns).any()}
+    host, of_host = next(iter(mine.items())) if len(mine) == 1 < len(case.by_host) else ("", 0)
+    bond = Bond("something", len(mine), host, of_host, together)
+    if together is None:
+        return bond
+    if mine and together:
+        return replace(bond, kind="waiting")
+    enough = len(columns) >= case.policy.min_host_share * of_host
+    if not (host and enough and np.array_equal(as_slow(case, party.first), columns)):
+        return bond
+    return replace(bond, kind="host" if len(columns) == of_host else "part of host")
+
+
+def vary_together(case: Case, party: Party) -> bool | None:
+    """Tell whether the times of a party's ranks vary together also where these are not slow; None if unknown.
+
+    Looked at is the operation in which they are slow; all of its steps if they always are. If ranks of the
+    other hosts vary by themselves, it is not how the job works that ties these, and their times may vary
+    together because what delays them all does so more or less in every step.
+    """
+    times, policy, columns = case.times, case.policy, np.array(party.columns)
+    operation, _ = operation_of(times, party.first)
+    operation_ms = times.operation_ms[times.operations.index(operation)]
+    logs = np.log(np.where(operation_ms > 0, operation_ms, np.nan))
+    found = _likeness(case, np.delete(logs, party.first.slow.steps, axis=0), columns)
+    found = _likeness(case, logs, columns) if np.isnan(found) else found
+    if found < policy.max_apart_correlation:
+        return False
+    elsewhere = known(np.array([_likeness(case, logs, its) for its in _other_hosts(case, columns)]))
+    is_of_job = not len(elsewhere) or np.median(elsewhere) >= policy.max_apart_correlation
+    return True if found >= policy.min_lockstep_correlation and is_of_job else None
+
+
+def _other_hosts(case: Case, columns: Ints) -> Iterator[Ints]:
+    for its in case.by_host.values():
+        if len(its) > 1 and not np.isin(its, columns).any():
+            yield its
+
+
+def _likeness(case: Case, logs: Floats, columns: Ints) -> float:
+    """Return by how much less two of these ranks differ from step to step than one of them and another rank.
+
+    What all ranks have in common, such as long steps, does not count. It is 1 for ranks that are always
+    equal, and about 0 for those that have nothing in common; NaN if too little is known.
+
+    Args:
+        case: the run to be judged.
+        logs: the logarithm of the times, steps x ranks.
+        columns: the ranks.
+    """
+    others = _others(case, columns)
+    within = _spread(case, logs, columns, np.roll(columns, 1))
+    across = _spread(case, logs, np.repeat(columns, len(others)), np.tile(others, len(columns)))
+    return 1 - within / across if across > 0 else float("nan")
+
+
+def _others(case: Case, columns: Ints) -> Ints:
+    """Return some ranks of the same roles that are none of these."""
+    alike = [its for its in case.by_role.values() if np.isin(its, columns).any()]
+    others = np.setdiff1d(np.concatenate(alike), columns)
+    return others[np.linspace(0, len(others) - 1, min(len(others), _MOST_OTHERS)).astype(np.int64)]
+
+
+def _spread(case: Case, logs: Floats, ones: Ints, others: Ints) -> float:
+    """Return the variance of how two ranks differ, by its changes between steps; the median of the pairs."""
+    apart = np.diff(logs[:, ones] - logs[:, others], axis=0)
+    enough = (~np.isnan(apart)).sum(axis=0) >= case.policy.min_lockstep_steps
+    found = variances(apart[:, enough])
+    return float(np.median(found)) if len(found) else float("nan")

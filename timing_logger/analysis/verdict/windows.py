@@ -1,0 +1,252 @@
+"""Tables beside the verdict: when each rank was slower than its peers, by operation, and how it scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+import narwhals as nw
+import numpy as np
+import pandas as pd
+from narwhals.typing import IntoDataFrameT
+
+from timing_logger.analysis.rows.analysis import ByProcess
+from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.steps import StepRange
+from timing_logger.analysis.rows.table_types import Floats, Frame, Ints, Schema
+from timing_logger.analysis.rows.tables import like, nullable_integers, of_pandas, opened
+from timing_logger.analysis.step_times.peers import column_medians, log_ratios, peer_medians, relative_scores
+from timing_logger.analysis.step_times.step_times import StepTimes
+from timing_logger.analysis.verdict.case import Case, Judgement
+from timing_logger.analysis.verdict.causes.search import HostCounters, given
+from timing_logger.analysis.verdict.policy import STANDARD, Policy
+from timing_logger.analysis.verdict.result import Verdict
+from timing_logger.analysis.verdict.verdict import (
+    JudgementPart,
+    judgement_of,
+    map_judgement,
+    reduce_judgement,
+)
+from timing_logger.analysis.verdict.who.slow_steps import slow_steps
+
+SELF_TIME = "SELF_TIME"
+"""The name for all operations of a rank together: the time that it spent on its own account."""
+
+_OF_WINDOWS: Schema = {
+    "rank": nw.Int64, "operation": nw.String, "labels": nw.String, "kind": nw.String,
+    "first_iteration": nw.Int64, "last_iteration": nw.Int64, "iterations": nw.Int64,
+    "ratio": nw.Float64, "score": nw.Float64, "excess_ms": nw.Float64,
+}  # fmt: skip
+
+
+def windows(
+    timings: IntoDataFrameT, *, roles: Mapping[int, object] | None = None, policy: Policy = STANDARD
+) -> IntoDataFrameT:
+    """Find the windows of iterations in which a rank was slower than its peers.
+
+    A window lies between change points of log(rank / peer median) and lasts 3 steps or more; single
+    slow steps are a window only if a rank has far more of them than its peers. No outliers are removed
+    before. The ranks of one role are each other's peers. A rank that is alone in its role has no peers, and
+    ranks of different runs are not peers: there are no windows then.
+
+    Args:
+        timings: as ``read_timings`` returns.
+        roles: the role of each rank, see :func:`timing_logger.analysis.verdict`.
+        policy: the numbers that decide.
+
+    Returns:
+        One row for each window, that of the greatest excess first.
+
+    Columns:
+        rank.
+        operation: an operation of the rank's own work; ``UNLOGGED`` for time without any row; or
+            ``SELF_TIME`` for all of them together.
+        labels: the role of the rank, "" if none is stated.
+        kind: ``persistent``; ``ongoing``, still slow at the end; ``bounded``; ``intermittent``.
+        first_iteration, last_iteration: of the slow steps; counted steps where no iteration is recorded.
+        first_epoch, last_epoch: epochs of these two iterations; only where iterations restart.
+        iterations: number of slow steps that are recorded.
+        ratio: median over the slow steps of the rank's time divided by the median of its peers in the same
+            step.
+        score: least median time of the role in the slow steps divided by that of the rank; below 0.75 is
+            bad.
+        excess_ms: sum of the time that the rank spent in the slow steps beyond the median of its peers. It is
+            no cost: how much longer the run takes for it, the verdict tells.
+    """
+    return cast("IntoDataFrameT", stragglers_and_windows(timings, roles=roles, policy=policy).windows)
+
+
+class StragglersAndWindows(NamedTuple):
+    """The verdict on a run and its windows, computed from the same times.
+
+    Attributes:
+        verdict: as ``stragglers`` returns.
+        windows: as :func:`windows` returns, a table in the library of the timings.
+    """
+
+    verdict: Verdict
+    windows: Any
+
+
+def stragglers_and_windows(
+    timings: IntoDataFrameT,
+    *,
+    roles: Mapping[int, object] | None = None,
+    policy: Policy = STANDARD,
+    host: pd.DataFrame | None = None,
+) -> StragglersAndWindows:
+    """Compute ``stragglers`` and :func:`windows` at the cost of one of them, with the same arguments."""
+    frame = opened(timings, COLUMNS_OF["stragglers"])
+    return verdict_and_windows(judgement_of(timings, roles, policy=policy, host=given(host)), frame)
+
+
+def verdict_and_windows(judgement: Judgement, frame: Frame) -> StragglersAndWindows:
+    """Return the verdict and the windows of a judgement, the windows in the library of ``frame``."""
+    case, verdict, are_comparable, _ = judgement
+    times = case.times
+    found = [
+        window
+        for role, columns in case.by_role.items()
+        for operation, operation_ms in (operations_of(times) if are_comparable else ())
+        for window in _rows(case, operation, operation_ms[:, columns], columns, role)
+    ]
+    found.sort(key=lambda window: (-window.figures[-1], window.figures))
+    table = like(frame, _OF_WINDOWS, [window.figures for window in found])
+    if times.numbering.restarts:
+        table = _with_epochs(table, [window.span for window in found])
+    return StragglersAndWindows(verdict, table)
+
+
+def _with_epochs(table: IntoDataFrameT, spans: Sequence[StepRange]) -> IntoDataFrameT:
+    frame = nw.from_native(table, eager_only=True)
+    epochs = np.array([span[2:] for span in spans], np.float64).reshape(-1, 2)
+    first, last = (
+        nullable_integers(frame, name, values)
+        for name, values in zip(("first_epoch", "last_epoch"), epochs.T, strict=True)
+    )
+    before = list(_OF_WINDOWS)[: list(_OF_WINDOWS).index("iterations")]
+    columns = [*before, "first_epoch", "last_epoch", *list(_OF_WINDOWS)[len(before) :]]
+    return frame.with_columns(first, last).select(*columns).to_native()
+
+
+def operations_of(times: StepTimes) -> Iterator[tuple[str, Floats]]:
+    """Yield name and times in ms (steps x ranks) of each operation, first of all operations together."""
+    yield SELF_TIME, times.self_ms
+    yield from zip(times.operations, times.operation_ms, strict=True)
+
+
+class _Window(NamedTuple):
+    """A row of the table of windows, as ``_OF_WINDOWS`` says, and the range of its steps."""
+
+    figures: tuple[int, str, str, str, int | None, int | None, int, float, float, float]
+    span: StepRange
+
+
+def _rows(case: Case, operation: str, operation_ms: Floats, columns: Ints, role: str) -> Iterator[_Window]:
+    times, baseline = case.times, peer_medians(operation_ms)
+    for slow in slow_steps(log_ratios(operation_ms, baseline), case.policy):
+        own_ms, peers_ms = operation_ms[slow.steps, slow.column], baseline[slow.steps, slow.column]
+        span = times.step_range(slow.steps)
+        figures = (
+            times.ranks[columns[slow.column]], operation, role, slow.kind,
+            span.first_iteration, span.last_iteration, len(slow.steps), float(np.exp(slow.level)),
+            float(relative_scores(operation_ms[slow.steps])[slow.column]),
+            float(np.maximum(own_ms - peers_ms, 0.0).sum()),
+        )  # fmt: skip
+        yield _Window(figures, span)
+
+
+def _reduce(
+    parts: Sequence[JudgementPart],
+    *,
+    roles: Mapping[int, object] | None = None,
+    policy: Policy = STANDARD,
+    host: HostCounters | None = None,
+) -> StragglersAndWindows:
+    return verdict_and_windows(reduce_judgement(parts, roles, policy=policy, host=host), of_pandas())
+
+
+STRAGGLERS = ByProcess(COLUMNS_OF["stragglers"], map_judgement, _reduce, row_bytes=800)
+"""The analysis :func:`stragglers_and_windows` in parts."""
+
+
+def stragglers_beside(host: HostCounters) -> ByProcess[JudgementPart, StragglersAndWindows]:
+    """Return the same analysis of a run of which host counters can be read."""
+    return replace(STRAGGLERS, reduce=partial(_reduce, host=host))
+
+
+# -- scores ----------------------------------------------------------------------------------------------
+
+_OF_SCORES: Schema = {
+    "rank": nw.Int64, "operation": nw.String, "labels": nw.String, "steps": nw.Int64, "median_ms": nw.Float64,
+    "score": nw.Float64, "individual_score": nw.Float64, "flagged": nw.Boolean,
+}  # fmt: skip
+
+
+def scores(
+    timings: IntoDataFrameT, *, roles: Mapping[int, object] | None = None, policy: Policy = STANDARD
+) -> IntoDataFrameT:
+    """Score each rank against its peers and against its own past, for each operation.
+
+    Args:
+        timings: as ``read_timings`` returns.
+        roles: the role of each rank, see :func:`timing_logger.analysis.verdict`.
+        policy: the numbers that decide: ``min_past_steps`` are the 20 steps below, ``flagged_score`` 0.75.
+
+    Returns:
+        One row for each operation and rank; ``SELF_TIME``, all operations together, comes first.
+
+    Columns:
+        rank, operation, labels: as :func:`timing_logger.analysis.windows` has them.
+        steps: number of steps in which the time is known.
+        median_ms: median of the time over these steps.
+        score: relative score, the least median of the role divided by the rank's own, in (0, 1]; NaN if
+            the ranks look like those of different runs.
+        individual_score: the least median of 20 successive steps in the past divided by that of the last
+            20; above 1 if the rank is quicker than ever. NaN with fewer than 40 steps.
+        flagged: whether either score is below 0.75.
+    """
+    return scores_of(judgement_of(timings, roles, policy=policy), opened(timings, COLUMNS_OF["stragglers"]))
+
+
+def scores_of(judgement: Judgement, frame: nw.DataFrame[IntoDataFrameT]) -> IntoDataFrameT:
+    """Compute :func:`scores` from the times of a judgement, in the library of ``frame``."""
+    case, times = judgement.case, judgement.case.times
+    found = [
+        (times.ranks[column], operation, role, *row)
+        for operation, operation_ms in operations_of(times)
+        for role, columns in case.by_role.items()
+        for column, row in zip(columns, _score_rows(operation_ms[:, columns], judgement), strict=True)
+    ]
+    return like(frame, _OF_SCORES, found)
+
+
+def _score_rows(operation_ms: Floats, judgement: Judgement) -> Iterator[tuple[object, ...]]:
+    policy = judgement.case.policy
+    medians, bad = column_medians(operation_ms), policy.flagged_score
+    relative = relative_scores(operation_ms) if judgement.are_comparable else np.full(len(medians), np.nan)
+    for own_ms, median_ms, score in zip(operation_ms.T, medians, relative, strict=True):
+        own_ms = own_ms[~np.isnan(own_ms)]
+        individual = individual_score(own_ms, policy.min_past_steps)
+        flagged = bool(score < bad or individual < bad)
+        yield len(own_ms), float(median_ms), float(score), individual, flagged
+
+
+def individual_score(own_ms: Floats, n_steps: int) -> float:
+    """Divide the best past median by the current median, each of ``n_steps`` successive steps.
+
+    Args:
+        own_ms: the known times of one rank in ms, in the order of steps.
+        n_steps: the number of steps of a median.
+
+    Returns:
+        The score; NaN if there are fewer than twice ``n_steps`` steps.
+    """
+    past, current = own_ms[:-n_steps], own_ms[-n_steps:]
+    n_blocks = len(past) // n_steps
+    if not n_blocks or not np.median(current) > 0:
+        return float("nan")
+    blocks = past[len(past) - n_blocks * n_steps :].reshape(n_blocks, n_steps)
+    return float(np.median(blocks, axis=1).min() / np.median(current))

@@ -1,0 +1,147 @@
+"""Follow the ends of timing files: read the whole lines that were added, and keep what is incomplete."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from timing_logger.analysis.hangs.last_rows import only_last_rows
+from timing_logger.analysis.rows.table_types import Bools
+from timing_logger.errors import NotATimingFileError
+from timing_logger.live.growing_file import GrowingFile
+from timing_logger.live.newest_files import Parts
+from timing_logger.live.row_arrays import RowArrays
+from timing_logger.live.sampled_steps import counted_steps
+from timing_logger.live.sidecars import Sidecars
+from timing_logger.reading.inflight import without_replaced
+from timing_logger.reading.living import as_it_stands
+from timing_logger.schema.record import INFLIGHT
+from timing_logger.schema.timing_files import TimingFile
+
+_FIRST_LOOK_BYTES = 2**22
+
+
+@dataclass
+class Tail:
+    """What is read from the end of one file, which may have several parts.
+
+    Attributes:
+        name: of the file.
+        generation: how many other files had this name before.
+        n_read: the number of rows read of it.
+        iteration, epoch: of the latest row that states an iteration; None if none does.
+        rows: those of steps and calls that are not complete.
+        last: the last rows, which tell what it stood in.
+        changed_s: when it was last written to, in seconds since 1970.
+        sidecar: what its process says of itself.
+    """
+
+    name: TimingFile
+    generation: int = 0
+    ends: dict[int, GrowingFile] = field(default_factory=dict)
+    n_read: int = 0
+    iteration: int | None = None
+    epoch: int | None = None
+    rows: pd.DataFrame = field(default_factory=lambda: no_rows())
+    last: pd.DataFrame = field(default_factory=lambda: no_rows())
+    changed_s: float = 0.0
+    sidecar: dict[str, Any] = field(default_factory=dict)
+
+    def read(self, parts: Parts, sidecars: Sidecars) -> None:
+        """Read the whole lines that were added; at the first time, only the end of a long file.
+
+        Args:
+            parts: of the file.
+            sidecars: tells what its process says of itself.
+        """
+        if any(number not in parts or end.is_replaced() for number, end in self.ends.items()):
+            self._begin_anew()
+        for number in self._to_read(parts):
+            self._take_in(self.ends.setdefault(number, GrowingFile(parts[number], _FIRST_LOOK_BYTES)))
+        last = max(parts)
+        self.ends = {last: self.ends[last]}  # all other parts are complete, and were read
+        self.changed_s = parts[last].stat().st_mtime
+        self.sidecar = as_it_stands(sidecars.now(parts[min(parts)]), parts[last]) or {}
+
+    def _begin_anew(self) -> None:
+        self.ends, self.n_read, self.iteration, self.epoch = {}, 0, None, None
+        self.rows = self.last = no_rows()
+        self.generation += 1
+
+    def _to_read(self, parts: Parts) -> list[int]:
+        """Return the parts to read: for the first snapshot the last few, then those not read to the end."""
+        if self.ends:
+            return sorted(number for number in parts if number >= min(self.ends))
+        chosen: list[int] = []
+        n_bytes = 0
+        for number in sorted(parts, reverse=True):
+            if n_bytes < _FIRST_LOOK_BYTES:
+                chosen.insert(0, number)
+                n_bytes += parts[number].stat().st_size
+        return chosen
+
+    def _take_in(self, end: GrowingFile) -> None:
+        from timing_logger.reading.csv_lines import UnknownHeader, parse_timings
+
+        while added := end.added():
+            try:
+                frame = parse_timings(end.header + added).frame
+            except UnknownHeader as error:
+                raise NotATimingFileError(f"folder: {error.of(end.path)}") from None
+            self.n_read += len(frame)
+            self._note_latest(frame)
+            frame = frame.assign(rank=self.name.rank, incarnation=self.name.incarnation)
+            self.rows = without_replaced(pd.concat([self.rows, frame], ignore_index=True))
+            known = pd.concat([self.last, frame], ignore_index=True)
+            self.last = only_last_rows(without_replaced(known))
+
+    def _note_latest(self, frame: pd.DataFrame) -> None:
+        inside = frame[frame["iteration"].notna()]
+        if len(inside):
+            iteration, epoch = inside[["iteration", "epoch"]].iloc[-1]
+            self.iteration, self.epoch = int(iteration), None if pd.isna(epoch) else int(epoch)
+
+    @property
+    def n_unfinished(self) -> int:
+        """The number of calls whose rows were written while they were open."""
+        return int(self._is_open().sum())
+
+    def _is_open(self) -> Bools:
+        return self.rows["status"].isin([INFLIGHT]).to_numpy(np.bool_)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether steps have to be counted, as the process states no iteration."""
+        return self.iteration is None
+
+    def taken(self) -> pd.DataFrame:
+        """Return the rows read of steps that are complete, and forget them; the others are kept.
+
+        The step under way is not complete, nor is a call that is open.
+        """
+        complete = self._is_complete() & ~self._is_open()
+        taken: pd.DataFrame = self.rows[complete].reset_index(drop=True)
+        self.rows = self.rows[~complete].reset_index(drop=True)
+        return taken
+
+    def _is_complete(self) -> Bools:
+        if self.sidecar.get("closed"):
+            return np.ones(len(self.rows), np.bool_)
+        if self.is_counted:
+            return ~np.isnan(counted_steps(RowArrays.of(self.rows)))
+        steps = self.rows[["epoch", "iteration"]].to_numpy(np.float64, na_value=-np.inf)
+        under_way = (-np.inf if self.epoch is None else self.epoch), self.iteration
+        complete: Bools = (steps != under_way).any(axis=1)
+        return complete
+
+
+def no_rows() -> pd.DataFrame:
+    """Return the table of a process that has recorded nothing."""
+    from timing_logger.reading.csv_lines import parse_timings
+
+    none = pd.array([], "int64")
+    empty: pd.DataFrame = parse_timings(b"").frame.assign(rank=none, incarnation=none)
+    return empty

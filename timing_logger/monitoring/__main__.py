@@ -1,9 +1,0 @@
-"""The process of a monitor: ``python -m timing_logger.monitoring``, as ``monitor_process.py`` starts it."""
-
-from __future__ import annotations
-
-import os
-
-from timing_logger.monitoring.process import main
-
-os._exit(main())  # at exit, libraries of exporters may still do what takes long, and nobody waits for that

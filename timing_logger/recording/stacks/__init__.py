@@ -1,1 +1,0 @@
-"""Samples of where in the program's code the main thread is."""

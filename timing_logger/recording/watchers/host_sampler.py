@@ -1,0 +1,167 @@
+"""The thread that reads the host's counters once a second, and writes what they grew by.
+
+It is none of the flush thread's work. A read of a small file takes microseconds, but each of them gives up
+the interpreter's lock, and a program whose threads keep that busy lets a thread have it only every few
+milliseconds: rows would be written late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
+from timing_logger.recording.clock import perf_counter_ns
+from timing_logger.recording.cores.chosen import SmallFiles
+from timing_logger.recording.file_beside import FileBeside
+from timing_logger.recording.repeating_thread import RepeatingThread
+from timing_logger.recording.watchers.apart import Apart
+from timing_logger.recording.watchers.kernel_files import Source, why_unreadable
+from timing_logger.schema.host_counters import COUNTERS
+from timing_logger.schema.record import NS_PER_S
+from timing_logger.schema.sidecar import HostCountersInfo, Unseen
+
+INTERVAL_S = 1.0
+"""Seconds between two lines."""
+
+_LARGE = 10**6
+_LEAST_S = 0.01  # a shorter interval at the end has no line
+
+Values = Mapping[str, float]
+
+T = TypeVar("T")
+
+
+class HostSampler:
+    """Writes a line for each second, and one for the rest of the last when it is closed.
+
+    A line that cannot be written is part of the next one, whose interval then is longer. No error reaches
+    the program.
+
+    Args:
+        find: finds what states the counters; called by the thread.
+        file: where the lines go.
+        interval_s: seconds between two lines.
+    """
+
+    def __init__(
+        self, find: Callable[[], Sequence[Source]], file: FileBeside, *, interval_s: float = INTERVAL_S
+    ) -> None:
+        self._find = find
+        self._files = SmallFiles()
+        self._found: Sequence[Source] = ()
+        self._sources: Sequence[Source] = ()
+        self._file = file
+        self._since_ns = perf_counter_ns()
+        self._before: Values = {}
+        self._unseen: list[Unseen] = []
+        self._thread = RepeatingThread(
+            "timing-logger-host", "host counters",
+            begin=self._begin, repeat=self._sample, end=self._finish, interval_s=lambda: interval_s,
+        )  # fmt: skip
+        self._thread.start()
+
+    def info(self) -> HostCountersInfo:
+        """Return what the sidecar says of the counters; from any thread."""
+        thread = self._thread
+        cpu_ns = thread.cpu_ns + sum(source.cpu_ns for source in self._apart())
+        return HostCountersInfo(
+            self._file.name, self._file.lines, thread.failed, cpu_ns, self._unseen, thread.last_error
+        )
+
+    def close(self, timeout_s: float) -> None:
+        """Write the rest, and end the thread; wait no longer than ``timeout_s`` seconds for it."""
+        self._thread.close(timeout_s)
+
+    # -- the thread ---------------------------------------------------------------------------------
+
+    def _finish(self) -> None:
+        if perf_counter_ns() - self._since_ns >= _LEAST_S * NS_PER_S:
+            self._thread.harmless(self._sample)
+        self._thread.harmless(self._file.close)
+        self._files.close()
+        for source in self._apart():
+            source.close()
+
+    def _apart(self) -> list[Apart]:
+        return [source for source in self._sources if isinstance(source, Apart)]
+
+    def _begin(self) -> None:
+        self._found = self._sources = self._find()
+        self._since_ns, self._before = perf_counter_ns(), self._values()
+        self._unseen = unseen(self._found, self._before)
+        self._sources = [one for one in self._found if not _is_in_vain(one, self._before)]
+
+    def _sample(self) -> None:
+        """Write a line. Where that fails, the next one tells of this interval, too."""
+        now_ns, values = perf_counter_ns(), self._values()
+        found = self._file.append(line(self._since_ns, now_ns, self._before, values))
+        self._since_ns, self._before = now_ns, values
+        if self._is_late():  # devices may begin to answer, or be used, at any time
+            self._unseen = unseen(self._found, values)
+        for message in found:
+            self._thread.report(f"the file of host counters was changed: {message}")
+
+    def _told_by(self, source: Source, ask: Callable[[], T], nothing: T) -> T:
+        """Return what a source tells. Its error, such as where a kernel writes otherwise, costs no other."""
+        try:
+            return ask()
+        except Exception as error:
+            self._thread.report(f"{source.counters[0]} cannot be told: {error!r}")
+            return nothing
+
+    def _is_late(self) -> bool:
+        """Tell whether something that is listed as unseen can be seen by now."""
+        return any(name in self._before for one in self._unseen for name in one.counters)
+
+    def _values(self) -> Values:
+        """Read all files, one right after the other, and return what they state."""
+        paths: list[Sequence[str]] = [self._told_by(one, one.paths, ()) for one in self._sources]
+        texts = iter(self._files.read([path for of_source in paths for path in of_source]))
+        values: dict[str, float] = {}
+        for source, of_source in zip(self._sources, paths, strict=True):
+            content = [next(texts) for _ in of_source]
+            none: Values = {}
+            values.update(self._told_by(source, partial(source.values, content), none))
+        return values
+
+
+def line(since_ns: int, until_ns: int, before: Values, values: Values) -> bytes:
+    """Return the line of an interval, with blanks for what is not known of it.
+
+    Args:
+        since_ns, until_ns: the interval, on the ``perf_counter`` axis.
+        before, values: what the counters stood at then.
+    """
+    cells = [f"{since_ns / NS_PER_S:.3f}", f"{until_ns / NS_PER_S:.3f}"]
+    for name, kind, *_ in COUNTERS:
+        value = values.get(name)
+        if value is not None and kind == "difference":
+            value = value - before[name] if name in before else None
+        cells.append("" if value is None or value < 0 else _cell(value))
+    return (",".join(cells) + "\n").encode()
+
+
+def _cell(value: float) -> str:
+    """Return a number in few characters: from a million on in three digits, such as ``123e5``."""
+    if value < _LARGE:
+        return f"{value:.7g}"
+    zeros = len(str(int(value))) - 3
+    return f"{round(value / 10**zeros)}e{zeros}"
+
+
+def _is_in_vain(source: Source, values: Values) -> bool:
+    """Tell whether a source has files and states nothing: reading what is not there takes time, too."""
+    return bool(source.paths()) and not any(name in values for name in source.counters)
+
+
+def unseen(sources: Sequence[Source], values: Values) -> list[Unseen]:
+    """Return the counters that no source states here, and why, those with one reason together."""
+    by_reason: dict[str, list[str]] = {}
+    for source in sources:
+        missing = [name for name in source.counters if name not in values]
+        if missing:
+            paths = source.paths()
+            why = source.why or next(filter(None, map(why_unreadable, paths)), f"not stated in {paths[0]}")
+            by_reason.setdefault(why, []).extend(missing)
+    return [Unseen(names, why) for why, names in by_reason.items()]

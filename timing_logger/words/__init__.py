@@ -1,0 +1,1 @@
+"""Every sentence on a result: verdict, evidence, causes, comparison, and figures with their units."""
