@@ -61,7 +61,7 @@ def test_the_page_says_it_below_the_verdict(logs: Path, tmp_path: Path) -> None:
     assert IN_DATA in page.read_text()
 
 
-@pytest.mark.slow("tests/report/test_code_text.py has samples of whom a verdict tells")
+@pytest.mark.slow("tests/report/test_code.py has samples of whom a verdict tells")
 def test_a_rank_that_has_no_part_in_the_verdict_is_not_told_of(
     logs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

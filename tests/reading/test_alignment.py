@@ -18,7 +18,7 @@ from timing_logger import read_timings
 from timing_logger.cli import main
 from timing_logger.reading.alignment import Alignment, alignments, wall_offset_ns
 from timing_logger.report.html import report_html
-from timing_logger.report.question_text import _on_clocks
+from timing_logger.report.questions import _on_clocks
 from timing_logger.schema.record import NS_PER_S, Record
 from timing_logger.schema.sidecar import DRIFT_BOUND, ClockAnchor, ClockOffset
 from timing_logger.schema.timing_files import TimingFile, sidecar_path

@@ -25,7 +25,7 @@ from timing_logger.cli import main
 from timing_logger.report import account_text, summary_text, waits_text
 from timing_logger.report._account_figures import AccountFigures, percents
 from timing_logger.report._limits import MOST_LINES
-from timing_logger.report.account_text import most_waited_for
+from timing_logger.report.account import most_waited_for
 from timing_logger.report.html import report_html
 from timing_logger.report.html._account import account_chart
 from timing_logger.report.html._findings import Findings

@@ -7,7 +7,7 @@ import pytest
 
 from timing_logger.analysis import Verdict
 from timing_logger.analysis.step_times.step_times import UNLOGGED
-from timing_logger.report.code_text import (
+from timing_logger.report.code import (
     FEWEST_SAMPLES,
     code_of_verdict,
     code_out_of_rows,

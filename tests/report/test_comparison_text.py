@@ -14,7 +14,7 @@ from slow import slow
 from timing_logger.analysis.comparison.compare import compare_runs
 from timing_logger.analysis.comparison.result import Comparison
 from timing_logger.report import comparison_text
-from timing_logger.report.comparison_text import _note
+from timing_logger.report.comparison import _note
 from timing_logger.words.comparison_causes import DIVIDED
 
 

@@ -15,7 +15,7 @@ from timing_logger.analysis import RankEnd, RunEnd, hang
 from timing_logger.analysis.hangs.stuck_groups import StuckGroup
 from timing_logger.analysis.hangs.stuck_messages import StuckMessage
 from timing_logger.report import hang_text
-from timing_logger.report.hang_text import _inside, _of_interest, _state
+from timing_logger.report.hang import _inside, _of_interest, _state
 
 
 def test_of_each_rank_it_is_said_what_it_recorded_last_and_of_which_iteration(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from timing_logger.report._account_figures import AccountFigures, operations_and_not_timed
 from timing_logger.report._limits import MOST_LINES
-from timing_logger.report.summary_text import (
+from timing_logger.report.summary import (
     _files,
     _heading,
     _on_many_ranks,

@@ -11,7 +11,7 @@ from timing_logger.analysis import Gate, RunEnd, Verdict
 from timing_logger.analysis.verdict.policy import Policy
 from timing_logger.analysis.verdict.result import Suspect
 from timing_logger.report._limits import MOST_LINES
-from timing_logger.report.verdict_text import _gates_text, _policy_text, stragglers_text
+from timing_logger.report.verdict import _gates_text, _policy_text, stragglers_text
 
 GATES = (Gate("share of the run", 0.2, 0.01, True),)
 

@@ -12,7 +12,7 @@ from timing_logger.analysis.counterfactual.what_if import Slowest
 from timing_logger.analysis.step_times.step_times import UNLOGGED
 from timing_logger.analysis.verdict import facts
 from timing_logger.report import what_if_text
-from timing_logger.report.what_if_text import answer_sentence
+from timing_logger.report.what_if import answer_sentence
 
 NO_TABLE = pd.DataFrame()
 

@@ -3,47 +3,53 @@
 The table is what ``read_timings`` returns, or a polars one with the same columns.
 """
 
-from timing_logger.analysis.accounting.account import account, summarize_account, waiting_by_rank
-from timing_logger.analysis.accounting.stack_code import sampled_code
-from timing_logger.analysis.collectives.bandwidth import bandwidth
-from timing_logger.analysis.collectives.compression import compression
-from timing_logger.analysis.collectives.match_table import match_collectives
-from timing_logger.analysis.collectives.messages import message_waits, summarize_messages
-from timing_logger.analysis.collectives.waits import waits
-from timing_logger.analysis.collectives.waits_summary import summarize_waits
-from timing_logger.analysis.comparison.compare import compare_runs
-from timing_logger.analysis.comparison.result import Comparison
-from timing_logger.analysis.comparison.run_summary import RunSummary
-from timing_logger.analysis.comparison.summarize_run import summarize_run
-from timing_logger.analysis.counterfactual.fix import Fix
-from timing_logger.analysis.counterfactual.transfer_costs import transfer_costs
-from timing_logger.analysis.counterfactual.what_if import Slowest, WhatIf, repairs, what_if
-from timing_logger.analysis.hangs.diagnosis import hang
-from timing_logger.analysis.hangs.result import RankEnd, RunEnd
-from timing_logger.analysis.rows.columns import COLUMNS_OF
-from timing_logger.analysis.rows.operations import (
-    base_operation,
-    bus_bytes,
-    is_collective,
-    is_communication,
-    synchronises_all_ranks,
-)
-from timing_logger.analysis.rows.overlap import efficiencies, overlap, summarize_overlap
-from timing_logger.analysis.rows.spread import spread_between_ranks
-from timing_logger.analysis.rows.summarize import summarize
-from timing_logger.analysis.verdict.overview import (
-    Summary,
-    compare_counters,
-    overview,
-    summarize_ranks,
-    summarize_statuses,
-)
-from timing_logger.analysis.verdict.policy import Policy
-from timing_logger.analysis.verdict.rank_facts import Gate
-from timing_logger.analysis.verdict.result import Suspect, Verdict
-from timing_logger.analysis.verdict.verdict import stragglers
-from timing_logger.analysis.verdict.windows import scores, stragglers_and_windows, windows
-from timing_logger.analysis.verdict.with_step import account_of_step
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from timing_logger.analysis.accounting.account import account, summarize_account, waiting_by_rank
+    from timing_logger.analysis.accounting.stack_code import sampled_code
+    from timing_logger.analysis.collectives.bandwidth import bandwidth
+    from timing_logger.analysis.collectives.compression import compression
+    from timing_logger.analysis.collectives.match_table import match_collectives
+    from timing_logger.analysis.collectives.messages import message_waits, summarize_messages
+    from timing_logger.analysis.collectives.waits import waits
+    from timing_logger.analysis.collectives.waits_summary import summarize_waits
+    from timing_logger.analysis.comparison.compare import compare_runs
+    from timing_logger.analysis.comparison.result import Comparison
+    from timing_logger.analysis.comparison.run_summary import RunSummary
+    from timing_logger.analysis.comparison.summarize_run import summarize_run
+    from timing_logger.analysis.counterfactual.fix import Fix
+    from timing_logger.analysis.counterfactual.transfer_costs import transfer_costs
+    from timing_logger.analysis.counterfactual.what_if import Slowest, WhatIf, repairs, what_if
+    from timing_logger.analysis.hangs.diagnosis import hang
+    from timing_logger.analysis.hangs.result import RankEnd, RunEnd
+    from timing_logger.analysis.rows.columns import COLUMNS_OF
+    from timing_logger.analysis.rows.operations import (
+        base_operation,
+        bus_bytes,
+        is_collective,
+        is_communication,
+        synchronises_all_ranks,
+    )
+    from timing_logger.analysis.rows.overlap import efficiencies, overlap, summarize_overlap
+    from timing_logger.analysis.rows.spread import spread_between_ranks
+    from timing_logger.analysis.rows.summarize import summarize
+    from timing_logger.analysis.verdict.overview import (
+        Summary,
+        compare_counters,
+        overview,
+        summarize_ranks,
+        summarize_statuses,
+    )
+    from timing_logger.analysis.verdict.policy import Policy
+    from timing_logger.analysis.verdict.rank_facts import Gate
+    from timing_logger.analysis.verdict.result import Suspect, Verdict
+    from timing_logger.analysis.verdict.verdict import stragglers
+    from timing_logger.analysis.verdict.windows import scores, stragglers_and_windows, windows
+    from timing_logger.analysis.verdict.with_step import account_of_step
 
 __all__ = [
     "COLUMNS_OF",
@@ -96,3 +102,60 @@ __all__ = [
     "what_if",
     "windows",
 ]
+
+# Each name is imported on first access: most answers need few of them.
+_NAMES_OF = {
+    "analysis.accounting.account": ["account", "summarize_account", "waiting_by_rank"],
+    "analysis.accounting.stack_code": ["sampled_code"],
+    "analysis.collectives.bandwidth": ["bandwidth"],
+    "analysis.collectives.compression": ["compression"],
+    "analysis.collectives.match_table": ["match_collectives"],
+    "analysis.collectives.messages": ["message_waits", "summarize_messages"],
+    "analysis.collectives.waits": ["waits"],
+    "analysis.collectives.waits_summary": ["summarize_waits"],
+    "analysis.comparison.compare": ["compare_runs"],
+    "analysis.comparison.result": ["Comparison"],
+    "analysis.comparison.run_summary": ["RunSummary"],
+    "analysis.comparison.summarize_run": ["summarize_run"],
+    "analysis.counterfactual.fix": ["Fix"],
+    "analysis.counterfactual.transfer_costs": ["transfer_costs"],
+    "analysis.counterfactual.what_if": ["Slowest", "WhatIf", "repairs", "what_if"],
+    "analysis.hangs.diagnosis": ["hang"],
+    "analysis.hangs.result": ["RankEnd", "RunEnd"],
+    "analysis.rows.columns": ["COLUMNS_OF"],
+    "analysis.rows.operations": [
+        "base_operation",
+        "bus_bytes",
+        "is_collective",
+        "is_communication",
+        "synchronises_all_ranks",
+    ],
+    "analysis.rows.overlap": ["efficiencies", "overlap", "summarize_overlap"],
+    "analysis.rows.spread": ["spread_between_ranks"],
+    "analysis.rows.summarize": ["summarize"],
+    "analysis.verdict.overview": [
+        "Summary",
+        "compare_counters",
+        "overview",
+        "summarize_ranks",
+        "summarize_statuses",
+    ],
+    "analysis.verdict.policy": ["Policy"],
+    "analysis.verdict.rank_facts": ["Gate"],
+    "analysis.verdict.result": ["Suspect", "Verdict"],
+    "analysis.verdict.verdict": ["stragglers"],
+    "analysis.verdict.windows": ["scores", "stragglers_and_windows", "windows"],
+    "analysis.verdict.with_step": ["account_of_step"],
+}
+_HOME = {name: f"timing_logger.{module}" for module, names in _NAMES_OF.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOME[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -92,7 +92,7 @@ def _answer(
 
 def _with_history(runs: list[RunSummary], folder: Path, arguments: Namespace) -> Answer:
     from timing_logger.engine.run_summaries import add_to_history, read_history
-    from timing_logger.report.comparison_text import history_begun_text, history_text
+    from timing_logger.report.comparison import history_begun_text, history_text
 
     history = read_history(folder)
     for unusable in history.unusable:

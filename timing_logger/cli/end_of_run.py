@@ -84,7 +84,7 @@ def about(written: list[Path], **further: str) -> Namespace:
 
 def _verdict(log_dir: Path, written: list[Path]) -> list[str]:
     from timing_logger.analysis.verdict.windows import stragglers_beside
-    from timing_logger.report.code_text import code_of_verdict, ranks_to_ask_about
+    from timing_logger.report.code import code_of_verdict, ranks_to_ask_about
     from timing_logger.words.units import count
     from timing_logger.words.verdict import verdict_sentence, what_next
 

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import warnings
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -16,7 +17,7 @@ from typing import NoReturn
 
 import shtab
 
-from timing_logger.cli import commands, comparing, import_logs, launch, option_values
+from timing_logger.cli import commands, comparing, import_logs, option_values
 from timing_logger.cli.option_values import FOLDERS, name_folder, print_in_colour
 from timing_logger.cli.queries import Answer
 from timing_logger.cli.questions import EXPECTED, QUESTIONS, Command, option
@@ -154,6 +155,12 @@ def _asking(question: Command) -> Command:
     return replace(question, options=[*rows, *question.options, _JSON, _SCHEDULER], defaults=defaults)
 
 
+def _run(arguments: Namespace) -> Answer:
+    from timing_logger.cli.launch import run  # which knows of the library for MPI: no other command does
+
+    return run(arguments)
+
+
 _COMMANDS = (
     Command(
         "run",
@@ -161,7 +168,7 @@ _COMMANDS = (
         "Runs COMMAND (python, torchrun, mpiexec, accelerate, ...) exactly as written. Every rank times its "
         "collectives and the parts of its steps. Output, signals and exit code are those of the job; what "
         "this command says at the end goes to stderr.",
-        launch.run,
+        _run,
         [
             option(
                 "--log-dir", default="logs/run", metavar="DIR",

@@ -80,7 +80,7 @@ def _summary(arguments: Namespace) -> Answer:
     from timing_logger.analysis.verdict.overview import OVERVIEW
     from timing_logger.analysis.verdict.with_step import SUMMARY_AND_STEP
     from timing_logger.report import summary_json, summary_text
-    from timing_logger.report.code_text import code_out_of_rows, ranks_out_of_rows
+    from timing_logger.report.code import code_out_of_rows, ranks_out_of_rows
 
     if arguments.by:
         return _totals(arguments)
@@ -112,7 +112,7 @@ def _totals(arguments: Namespace) -> Answer:
 def _stragglers(arguments: Namespace) -> Answer:
     from timing_logger.analysis.verdict.with_step import stragglers_and_step
     from timing_logger.report import stragglers_text, verdict_json
-    from timing_logger.report.code_text import code_of_verdict, ranks_to_ask_about
+    from timing_logger.report.code import code_of_verdict, ranks_to_ask_about
 
     result = run_query_beside_host(arguments, stragglers_and_step)
     verdict, slow, step = result.answer

@@ -19,7 +19,7 @@ from simulated_runs import data_parallel, factors
 
 from timing_logger.analysis import Policy, scores, stragglers, stragglers_and_windows, windows
 from timing_logger.errors import ConfigurationError
-from timing_logger.report.verdict_text import stragglers_text
+from timing_logger.report.verdict import stragglers_text
 
 PAGE = (ROOT / "docs" / "stragglers.md").read_text(encoding="utf-8")
 NUMBERS = (ROOT / "docs" / "stragglers-numbers.md").read_text(encoding="utf-8")

@@ -34,7 +34,7 @@ def opened(
     """Open a table of timings for an analysis, with every column of the schema that is ``needed``.
 
     A table without ``incarnation`` gets incarnation 1 in every row. Other columns that it lacks are blank, as
-    ``read_timings`` leaves them. So are integers whose absolute value is beyond :data:`record.LARGEST`. A
+    ``read_timings`` leaves them. So are integers whose absolute value is beyond ``record.LARGEST``. A
     lazy table is collected: that of polars into polars, any other into pandas.
 
     Where a source does not tell when the operations of a rank happened (:func:`files.laid_end_to_end`), the
@@ -45,7 +45,7 @@ def opened(
         timings: a table of any library that narwhals supports.
         needed: the columns that the analysis needs.
         by_rank: whether every row is of one rank, as rows of timings are; a row of a message is not.
-        as_recorded: whether integers beyond :data:`record.LARGEST` are kept, to be shown, not computed with.
+        as_recorded: whether integers beyond ``record.LARGEST`` are kept, to be shown, not computed with.
         as_laid_out: whether instants are kept that no source told, to draw the rows of each rank in a line.
 
     Raises:

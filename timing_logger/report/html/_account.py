@@ -13,7 +13,7 @@ from timing_logger.analysis.verdict.rank_facts import StepsCounted
 from timing_logger.report._account_figures import VISIBLE, AccountFigures
 from timing_logger.report._limits import MOST_BARS
 from timing_logger.report._text_tables import Column as TextColumn
-from timing_logger.report.account_text import largest_waits, on_parts, on_whom, waiting_matrix
+from timing_logger.report.account import largest_waits, on_parts, on_whom, waiting_matrix
 from timing_logger.report.html._cause_kinds import TimeKinds
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._step import StepChart, step_chart

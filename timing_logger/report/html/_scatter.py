@@ -24,7 +24,7 @@ from timing_logger.report.html._tables import (
     table_of,
     text,
 )
-from timing_logger.report.question_text import SLOWEST_FOR_THEIR_SIZE, of_the_fastest, on_expectation
+from timing_logger.report.questions import SLOWEST_FOR_THEIR_SIZE, of_the_fastest, on_expectation
 from timing_logger.schema.record import escape_text
 from timing_logger.words.units import count, percent, size
 

@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from timing_logger.report import question_text
+from timing_logger.report import questions
 from timing_logger.report._limits import MOST_LINES, MOST_SETS
-from timing_logger.report.question_text import (
+from timing_logger.report.questions import (
     bandwidth_text,
     compression_text,
     different_runs_text,
@@ -345,7 +345,7 @@ def test_files_of_different_runs_are_warned_of_with_the_reason() -> None:
 
 
 def test_nothing_is_said_about_clocks_and_sidecars_without_trouble() -> None:
-    assert question_text.clocks_text([], 99) == ""
+    assert questions.clocks_text([], 99) == ""
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from timing_logger.report._account_figures import NOT_TIMED, AccountFigures, ope
 from timing_logger.report._diagnostics import diagnostics, is_complete
 from timing_logger.report._limits import MOST_LINES, MOST_SETS, ends_and_middle, on_left_out
 from timing_logger.report._text_tables import Column, bar, drawn, new_table, table_text
-from timing_logger.report.account_text import (
+from timing_logger.report.account import (
     most_waited_for,
     on_ranks_left_out,
     on_the_unmatched,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from timing_logger.report.comparison_text import history_begun_text, history_text
+from timing_logger.report.comparison import history_begun_text, history_text
 
 
 def test_a_history_that_is_empty_is_told_as_text_or_as_one_object() -> None:
