@@ -68,7 +68,7 @@ class TimedProcessGroup(_Group):
         self.timing.identity.share_with(self)
         timing_logger.note_process_group(CHOSEN.name)
         if type(self) is TimedProcessGroup:  # a class of a program's own may have other methods
-            CHOSEN.begin(self)
+            CHOSEN.begin(self, self.timing, self.untimed)
 
     @classmethod
     def of_new(

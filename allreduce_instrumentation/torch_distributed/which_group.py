@@ -11,20 +11,18 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from weakref import ref
 
 import torch
 import torch.distributed as dist
 
+from allreduce_instrumentation.torch_distributed._group_timing import GroupTiming
 from allreduce_instrumentation.torch_distributed._torch_versions import is_tried
 from allreduce_instrumentation.torch_distributed.group_library import CannotBuildError, library
 from timing_logger.errors import ConfigurationError
 from timing_logger.process import which_core
 from timing_logger.recording.device.reserved import reserve
-
-if TYPE_CHECKING:
-    from allreduce_instrumentation.torch_distributed._timed_group import TimedProcessGroup
 
 VARIABLE = "TIMING_LOGGER_GROUP"
 log = logging.getLogger("timing_logger")
@@ -45,9 +43,14 @@ class Chosen(NamedTuple):
     methods: Mapping[str, int]
     issue: Callable[[int, dist.ProcessGroup, tuple[Any, ...]], Any]
 
-    def begin(self, group: TimedProcessGroup) -> None:
-        """Have C++ time the common calls over ``group`` from now on, if it can."""
-        timing, untimed = group.timing, group.untimed
+    def begin(self, group: dist.ProcessGroup, timing: GroupTiming, untimed: dist.ProcessGroup) -> None:
+        """Have C++ time the common calls over ``group`` from now on, if it can.
+
+        Args:
+            group: a timed group.
+            timing: what its rows have in common.
+            untimed: the group that does the work.
+        """
         if self.name == "python" or type(untimed) is not dist.ProcessGroup:
             return
         recorder: Any = timing.logger
@@ -63,7 +66,7 @@ class Chosen(NamedTuple):
         else:
             timing.ddp.tell = partial(_name_buckets, ref(in_cpp))  # to last no longer than its user holds it
 
-    def leave_to_python(self, group: TimedProcessGroup, leaves: bool) -> None:
+    def leave_to_python(self, group: dist.ProcessGroup, leaves: bool) -> None:
         """Have Python time all calls over ``group``, or the common ones in C++ again."""
         if self.name == "native":
             in_cpp: Any = group
