@@ -50,6 +50,16 @@ def test_it_is_the_parent_that_runs_a_program(python: str) -> None:
     assert ran(python, "-c", IS_WARM).stdout == "True\n"
 
 
+@pytest.mark.parametrize("is_file", [True, False])
+def test_annotations_are_no_texts_where_the_program_does_not_say_so(
+    is_file: bool, python: str, tmp_path: Path
+) -> None:
+    program = "def told(of: int) -> None: ...\nprint(told.__annotations__['of'])"
+    file = tmp_path / "program.py"
+    file.write_text(program)
+    assert ran(python, *([file] if is_file else ["-c", program])).stdout == "<class 'int'>\n"
+
+
 # -- what a program has -------------------------------------------------------------------------------------
 
 STATE = """

@@ -353,7 +353,7 @@ def _main_module(**values: Any) -> dict[str, Any]:
 
 def _run_text(text: str) -> None:
     sys.path.insert(0, "")
-    exec(compile(text, "<string>", "exec"), _main_module())
+    exec(compile(text, "<string>", "exec", dont_inherit=True), _main_module())
 
 
 def _run_module(name: str) -> None:
@@ -367,7 +367,7 @@ def _run_module(name: str) -> None:
 def _run_file(path: str) -> None:
     sys.path.insert(0, os.path.dirname(os.path.realpath(path)))
     path = os.path.abspath(path)
-    code = compile(Path(path).read_bytes(), path, "exec")
+    code = compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
     exec(code, _main_module(__file__=path, __cached__=None))
 
 
