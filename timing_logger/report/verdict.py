@@ -38,6 +38,9 @@ _SUSPECTS = (
 
 _GREATEST = "of the greatest excess"
 _EXCESS = "excess: what a rank took in its slow steps beyond the median of its peers."
+_DELAY = (
+    "delay: what a rank took beyond its peers; its cost is less where delays overlap, or nobody waited for it."
+)
 
 
 def stragglers_text(
@@ -83,7 +86,8 @@ def _gates_text(verdict: Verdict, width: int, why: bool) -> str:
     if not why:
         return "--why shows the conditions that decided this."
     rows = [{**gate._asdict(), "side": side_of_limit(gate)} for gate in verdict.gates]
-    return table_text(pd.DataFrame(rows), _GATES, width)
+    table = table_text(pd.DataFrame(rows), _GATES, width)
+    return "\n\n".join([table, *(paragraph(width, _DELAY) if verdict.cost_ms else ())])
 
 
 def _policy_text(policy: Policy, width: int) -> Iterator[str]:

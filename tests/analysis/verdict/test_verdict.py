@@ -191,7 +191,7 @@ def test_who_is_late_after_the_last_collective_of_a_step_is_waited_for_in_the_ne
     operations_ms = {"FORWARD": 10.0, "BACKWARD": 20.0, "OPTIMIZER": 10.0}
     verdict = stragglers(data_parallel(factor, slow_operations=["OPTIMIZER"], operations_ms=operations_ms))
     assert (verdict.ranks, verdict.operation, verdict.window) == ((5,), "OPTIMIZER", "intermittent")
-    assert gate(verdict, "share of the run that it adds") == pytest.approx(verdict.cost_share, rel=0.1)
+    assert gate(verdict, "longer steps, as a share of the run") == pytest.approx(verdict.cost_share, rel=0.1)
 
 
 # -- only collectives are logged -----------------------------------------------------------------------
@@ -436,7 +436,7 @@ def test_a_rank_that_nobody_waits_for_is_not_named() -> None:
     unlogged = (timings["operation"] == "DATA") & (timings["rank"] != 2)
     verdict = stragglers(timings[~unlogged])
     assert verdict.ranks == ()
-    assert any("share of the run that it adds" in sentence for sentence in evidence_sentences(verdict))
+    assert any("longer steps, as a share of the run" in sentence for sentence in evidence_sentences(verdict))
 
 
 def in_the_background(timings: pd.DataFrame, rank: int, operation: str, ms: float, every: int) -> Any:

@@ -26,12 +26,12 @@ from timing_logger.analysis.verdict.rank_facts import Gate
 from timing_logger.analysis.verdict.who.slow_steps import SlowSteps, least_z, slow_together
 
 WAITED = "share of its extra time that others waited"
-LONGER = "share of the run that it adds"
+LONGER = "longer steps, as a share of the run"
 STEPS = "slow steps"
 GAP = "part of its time by which its peers are quicker"
 PEERS = "z among the peers"
 Z = "z over the steps"
-COST = "share of the run that it costs"
+COST = "delay, as a share of the run"
 
 
 @dataclass(frozen=True, eq=False)
