@@ -13,7 +13,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from timing_logger.analysis import Policy
-from timing_logger.analysis.verdict import policy
+from timing_logger.results import policy
 
 PAGE = Path(__file__).parent.parent / "docs" / "stragglers-numbers.md"
 MADE = re.compile(r"(?<=<!-- made: numbers -->\n).*?(?=<!-- end -->)", re.DOTALL)

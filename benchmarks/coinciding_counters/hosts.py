@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from coinciding_counters.runs import Floats, Run
-from timing_logger.analysis.verdict.causes.counters import COUNTERS, Counter
+from timing_logger.results.kinds_of_cause import COUNTERS, Counter
 
 INTERVAL_S = 1.0
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from compare_runs import jobs, real, simulated
-from timing_logger.analysis.comparison.run_summary import RunSummary
+from timing_logger.results.run_summary import RunSummary
 
 _WORKERS = 2
 _N_JOBS, _QUICK_JOBS = 50, 2

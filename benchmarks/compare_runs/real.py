@@ -14,9 +14,9 @@ import numpy as np
 
 from compare_runs.program import CHANGES
 from timing_logger.analysis.comparison.compare import compare_runs
-from timing_logger.analysis.comparison.result import Comparison
-from timing_logger.analysis.comparison.run_summary import RunSummary
 from timing_logger.engine.run_summaries import summaries_of
+from timing_logger.results.comparison import Comparison
+from timing_logger.results.run_summary import RunSummary
 
 Pool = Mapping[str, Sequence[RunSummary]]
 

@@ -12,8 +12,8 @@ from scipy.stats import beta
 from verdict_accuracy.simulation import Scenario, simulate
 
 from timing_logger.analysis.comparison.compare import compare_runs
-from timing_logger.analysis.comparison.run_summary import RunSummary
 from timing_logger.analysis.comparison.summarize_run import summarize_run
+from timing_logger.results.run_summary import RunSummary
 
 SCENARIO = Scenario("data-parallel", "all rows", "correlated", "healthy", 4, 100)
 """Four ranks whose own times differ by 4% from step to step, with memory."""

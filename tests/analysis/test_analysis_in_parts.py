@@ -20,8 +20,8 @@ from timing_logger.analysis.collectives.messages import MESSAGES
 from timing_logger.analysis.rows.analysis import ByProcess
 from timing_logger.analysis.rows.overlap import EFFICIENCIES, OVERLAP
 from timing_logger.analysis.rows.summarize import totals_by
-from timing_logger.analysis.verdict.result import Verdict
 from timing_logger.analysis.verdict.windows import STRAGGLERS
+from timing_logger.results.verdict import Verdict
 from timing_logger.schema.record import Record
 
 ANALYSES: list[tuple[ByProcess[Any, Any], Any]] = [

@@ -19,11 +19,11 @@ from places import ROOT
 from timing_files import record, write_timing_file
 
 from timing_logger.analysis.comparison import between_runs
-from timing_logger.analysis.comparison.run_summary import RunSummary
 from timing_logger.cli import main
 from timing_logger.cli.option_values import CHANGES
 from timing_logger.engine.run_summaries import add_to_history, read_summary, summaries_of, summary_text
 from timing_logger.report import size
+from timing_logger.results.run_summary import RunSummary
 
 
 @pytest.fixture(scope="module")
@@ -324,7 +324,7 @@ def test_an_old_scipy_is_told_too(
 
 
 def test_the_command_knows_the_verdicts_of_comparisons() -> None:
-    from timing_logger.analysis.comparison.result import VERDICTS
+    from timing_logger.results.comparison import VERDICTS
 
     assert CHANGES == VERDICTS
 

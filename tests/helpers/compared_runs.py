@@ -11,8 +11,8 @@ import numpy as np
 from simulated_runs import OPERATIONS_MS, data_parallel, factors
 from timing_files import write_table
 
-from timing_logger.analysis.comparison.result import Comparison, Side, StepChange
-from timing_logger.analysis.comparison.run_summary import Course, Quantity, RunSummary, Verdict
+from timing_logger.results.comparison import Comparison, Side, StepChange
+from timing_logger.results.run_summary import Course, Quantity, RunSummary, Verdict
 
 PARTS_MS = {"own work": 80.0, "not timed": 5.0, "transfer": 10.0, "waiting": 5.0}
 STEP = StepChange(

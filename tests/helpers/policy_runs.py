@@ -20,9 +20,9 @@ from timing_logger.analysis.rows.tables import opened
 from timing_logger.analysis.step_times.step_times import step_times
 from timing_logger.analysis.verdict.case import Case
 from timing_logger.analysis.verdict.causes.search import given, with_cause
-from timing_logger.analysis.verdict.policy import STANDARD, Policy
 from timing_logger.analysis.verdict.verdict import judgement_on
 from timing_logger.analysis.verdict.windows import StragglersAndWindows, verdict_and_windows
+from timing_logger.results.policy import STANDARD, Policy
 
 Timings: TypeAlias = (
     tuple[pd.DataFrame, Mapping[int, str] | None]

@@ -8,9 +8,9 @@ import pytest
 from snapshots import HANGS, HEALTHY, SLOW, snapshot_of
 
 from timing_logger.analysis import RunEnd, Verdict
-from timing_logger.analysis.verdict.result import Suspect
 from timing_logger.live.snapshot import Snapshot
 from timing_logger.live.worst_ranks import MOST, WorstRanks
+from timing_logger.results.verdict import Suspect
 
 
 def shown(snapshot: Snapshot, worst: WorstRanks | None = None) -> list[int]:

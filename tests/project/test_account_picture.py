@@ -15,9 +15,9 @@ from simulated_runs import _row, _table
 from timing_logger.analysis import account
 from timing_logger.analysis.step_times.step_times import step_times
 from timing_logger.analysis.verdict.case import Case
-from timing_logger.analysis.verdict.policy import STANDARD
 from timing_logger.analysis.verdict.who.prices import Slowed
 from timing_logger.analysis.verdict.who.pricing import pricing_of
+from timing_logger.results.policy import STANDARD
 
 picture = SimpleNamespace(**runpy.run_path(str(ROOT / "website" / "account_picture.py")))
 

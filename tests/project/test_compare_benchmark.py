@@ -15,7 +15,7 @@ from compare_runs.simulated import Noise, compared, scaled
 from compared_runs import PARTS_MS, quantity, summary
 from places import ROOT
 
-from timing_logger.analysis.comparison.run_summary import RunSummary
+from timing_logger.results.run_summary import RunSummary
 
 pytestmark = pytest.mark.slow("of a benchmark: make test-deep runs it where that changes")
 

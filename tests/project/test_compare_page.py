@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from places import ROOT
 
-from timing_logger.analysis.comparison import settings
 from timing_logger.cli.parser import build_parser
+from timing_logger.results import comparison_settings as settings
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (pip install '.[test]')")
 

@@ -250,7 +250,7 @@ def test_on_devices_the_rows_of_work_contain_the_waits_for_others() -> None:
 
 def said(verdict: str, *ranks: int, **others: Any) -> Any:
     from timing_logger.analysis import Verdict
-    from timing_logger.analysis.verdict.result import Suspect
+    from timing_logger.results.verdict import Suspect
 
     likelihood = others.pop("likelihood", 1.0)
     suspects = (Suspect(ranks, "FORWARD", 1.0, likelihood),) if ranks else ()

@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 from timing_logger.analysis import Verdict
-from timing_logger.analysis.step_times.step_times import UNLOGGED
 from timing_logger.report.code import (
     FEWEST_SAMPLES,
     code_of_verdict,
@@ -15,6 +14,7 @@ from timing_logger.report.code import (
     ranks_out_of_rows,
     ranks_to_ask_about,
 )
+from timing_logger.results.operations import UNLOGGED
 
 
 def code(*functions: tuple[int, str, str, int], call: str = "") -> pd.DataFrame:

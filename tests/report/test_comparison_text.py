@@ -12,9 +12,9 @@ from compared_runs import PARTS_MS, noisy, quantity, summary
 from slow import slow
 
 from timing_logger.analysis.comparison.compare import compare_runs
-from timing_logger.analysis.comparison.result import Comparison
 from timing_logger.report import comparison_text
 from timing_logger.report.comparison import _note
+from timing_logger.results.comparison import Comparison
 from timing_logger.words.comparison_causes import DIVIDED
 
 

@@ -12,10 +12,9 @@ from hung_runs import Rank, trained, waiting, write_run
 
 from timing_logger import read_timings
 from timing_logger.analysis import RankEnd, RunEnd, hang
-from timing_logger.analysis.hangs.stuck_groups import StuckGroup
-from timing_logger.analysis.hangs.stuck_messages import StuckMessage
 from timing_logger.report import hang_text
 from timing_logger.report.hang import _inside, _of_interest, _state
+from timing_logger.results.run_end import StuckGroup, StuckMessage
 
 
 def test_of_each_rank_it_is_said_what_it_recorded_last_and_of_which_iteration(tmp_path: Path) -> None:

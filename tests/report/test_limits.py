@@ -17,8 +17,6 @@ from timing_files import write_table
 
 from timing_logger import analysis
 from timing_logger.analysis import RunEnd, Verdict
-from timing_logger.analysis.hangs.result import RankEnd
-from timing_logger.analysis.verdict.result import Suspect
 from timing_logger.cli import main
 from timing_logger.live.now import snapshot_text
 from timing_logger.live.snapshot import RankNow, Snapshot
@@ -32,6 +30,8 @@ from timing_logger.report import (
     waits_text,
 )
 from timing_logger.report._limits import MOST_LINES, MOST_SETS
+from timing_logger.results.run_end import RankEnd
+from timing_logger.results.verdict import Suspect
 
 N_RANKS = 30
 SLOW = 17

@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from timing_logger.analysis.verdict.shown_step import ShownStep
 from timing_logger.report.pictured_step import PicturedStep, step_text
+from timing_logger.results.shown_step import ShownStep
 
 NO_WAITS = pd.DataFrame({"rank": [], "waited_for": [], "ms": []}, dtype=float)
 

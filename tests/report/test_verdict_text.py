@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 from timing_logger.analysis import Gate, RunEnd, Verdict
-from timing_logger.analysis.verdict.policy import Policy
-from timing_logger.analysis.verdict.result import Suspect
 from timing_logger.report._limits import MOST_LINES
 from timing_logger.report.verdict import _gates_text, _policy_text, stragglers_text
+from timing_logger.results.policy import Policy
+from timing_logger.results.verdict import Suspect
 
 GATES = (Gate("share of the run", 0.2, 0.01, True),)
 

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 from timing_logger.analysis import Fix, WhatIf
-from timing_logger.analysis.counterfactual.what_if import Slowest
-from timing_logger.analysis.step_times.step_times import UNLOGGED
-from timing_logger.analysis.verdict import facts
 from timing_logger.report import what_if_text
 from timing_logger.report.what_if import answer_sentence
+from timing_logger.results import facts
+from timing_logger.results.operations import UNLOGGED
+from timing_logger.results.what_if import Slowest
 
 NO_TABLE = pd.DataFrame()
 

@@ -13,8 +13,8 @@ from coinciding_counters.runs import Run, lived, simulated, slow_transfers
 from slow import slow
 
 from timing_logger.analysis import Verdict, stragglers
-from timing_logger.analysis.verdict.cause import Cause, Sought
 from timing_logger.report.verdict import stragglers_text
+from timing_logger.results.cause import Cause, Sought
 from timing_logger.words.cause import cause_sentence, what_was_sought
 from timing_logger.words.verdict import particulars, verdict_sentence, what_next
 

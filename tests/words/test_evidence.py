@@ -7,10 +7,9 @@ from math import nan
 import pytest
 
 from timing_logger.analysis import Gate
-from timing_logger.analysis.rows.steps import StepRange
-from timing_logger.analysis.step_times.step_times import UNLOGGED
-from timing_logger.analysis.verdict.facts import Fact, MostlyTransfers, SlowTransfers, Transfer
-from timing_logger.analysis.verdict.rank_facts import (
+from timing_logger.results.facts import Fact, MostlyTransfers, SlowTransfers, Transfer
+from timing_logger.results.operations import UNLOGGED
+from timing_logger.results.rank_facts import (
     ActAsOne,
     AllSlower,
     AloneInRole,
@@ -26,6 +25,7 @@ from timing_logger.analysis.verdict.rank_facts import (
     VaryAlone,
     WorkOfRank,
 )
+from timing_logger.results.step_range import StepRange
 from timing_logger.words.evidence import sentence
 
 LINK = Transfer("ALLREDUCE", "world", None, None, None)

@@ -7,9 +7,9 @@ import math
 import pytest
 
 from timing_logger.analysis import Gate, RunEnd, Verdict
-from timing_logger.analysis.hangs.stuck_groups import StuckGroup
-from timing_logger.analysis.verdict.facts import OneRank
-from timing_logger.analysis.verdict.result import Suspect
+from timing_logger.results.facts import OneRank
+from timing_logger.results.run_end import StuckGroup
+from timing_logger.results.verdict import Suspect
 from timing_logger.words.verdict import _when, headline, particulars, side_of_limit, what_next
 
 COST = {"cost_ms": 840.0, "cost_share": 0.5}

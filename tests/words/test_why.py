@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from timing_logger.analysis.verdict.facts import CallCount, Transfer, UnlikeLinks, UntimedCalls
+from timing_logger.results.facts import CallCount, Transfer, UnlikeLinks, UntimedCalls
 from timing_logger.words.why import _between, reason
 
 

@@ -18,14 +18,10 @@ if TYPE_CHECKING:
     from timing_logger.analysis.collectives.waits import waits
     from timing_logger.analysis.collectives.waits_summary import summarize_waits
     from timing_logger.analysis.comparison.compare import compare_runs
-    from timing_logger.analysis.comparison.result import Comparison
-    from timing_logger.analysis.comparison.run_summary import RunSummary
     from timing_logger.analysis.comparison.summarize_run import summarize_run
-    from timing_logger.analysis.counterfactual.fix import Fix
     from timing_logger.analysis.counterfactual.transfer_costs import transfer_costs
-    from timing_logger.analysis.counterfactual.what_if import Slowest, WhatIf, repairs, what_if
+    from timing_logger.analysis.counterfactual.what_if import repairs, what_if
     from timing_logger.analysis.hangs.diagnosis import hang
-    from timing_logger.analysis.hangs.result import RankEnd, RunEnd
     from timing_logger.analysis.rows.columns import COLUMNS_OF
     from timing_logger.analysis.rows.operations import (
         base_operation,
@@ -44,12 +40,17 @@ if TYPE_CHECKING:
         summarize_ranks,
         summarize_statuses,
     )
-    from timing_logger.analysis.verdict.policy import Policy
-    from timing_logger.analysis.verdict.rank_facts import Gate
-    from timing_logger.analysis.verdict.result import Suspect, Verdict
     from timing_logger.analysis.verdict.verdict import stragglers
     from timing_logger.analysis.verdict.windows import scores, stragglers_and_windows, windows
     from timing_logger.analysis.verdict.with_step import account_of_step
+    from timing_logger.results.comparison import Comparison
+    from timing_logger.results.fix import Fix
+    from timing_logger.results.policy import Policy
+    from timing_logger.results.rank_facts import Gate
+    from timing_logger.results.run_end import RankEnd, RunEnd
+    from timing_logger.results.run_summary import RunSummary
+    from timing_logger.results.verdict import Suspect, Verdict
+    from timing_logger.results.what_if import Slowest, WhatIf
 
 __all__ = [
     "COLUMNS_OF",
@@ -114,14 +115,15 @@ _NAMES_OF = {
     "analysis.collectives.waits": ["waits"],
     "analysis.collectives.waits_summary": ["summarize_waits"],
     "analysis.comparison.compare": ["compare_runs"],
-    "analysis.comparison.result": ["Comparison"],
-    "analysis.comparison.run_summary": ["RunSummary"],
+    "results.comparison": ["Comparison"],
+    "results.run_summary": ["RunSummary"],
     "analysis.comparison.summarize_run": ["summarize_run"],
-    "analysis.counterfactual.fix": ["Fix"],
+    "results.fix": ["Fix"],
     "analysis.counterfactual.transfer_costs": ["transfer_costs"],
-    "analysis.counterfactual.what_if": ["Slowest", "WhatIf", "repairs", "what_if"],
+    "analysis.counterfactual.what_if": ["repairs", "what_if"],
+    "results.what_if": ["Slowest", "WhatIf"],
     "analysis.hangs.diagnosis": ["hang"],
-    "analysis.hangs.result": ["RankEnd", "RunEnd"],
+    "results.run_end": ["RankEnd", "RunEnd"],
     "analysis.rows.columns": ["COLUMNS_OF"],
     "analysis.rows.operations": [
         "base_operation",
@@ -140,19 +142,21 @@ _NAMES_OF = {
         "summarize_ranks",
         "summarize_statuses",
     ],
-    "analysis.verdict.policy": ["Policy"],
-    "analysis.verdict.rank_facts": ["Gate"],
-    "analysis.verdict.result": ["Suspect", "Verdict"],
+    "results.policy": ["Policy"],
+    "results.rank_facts": ["Gate"],
+    "results.verdict": ["Suspect", "Verdict"],
     "analysis.verdict.verdict": ["stragglers"],
     "analysis.verdict.windows": ["scores", "stragglers_and_windows", "windows"],
     "analysis.verdict.with_step": ["account_of_step"],
 }
+_DRAWS = "timing_logger.report.notebook"  # hands in how a notebook shows a verdict
 _HOME = {name: f"timing_logger.{module}" for module, names in _NAMES_OF.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import_module(_DRAWS)
     value = globals()[name] = getattr(import_module(_HOME[name]), name)
     return value
 

@@ -12,8 +12,8 @@ from timing_logger.errors import ConfigurationError
 from timing_logger.process.progress import begin
 
 if TYPE_CHECKING:
-    from timing_logger.analysis.comparison.result import Comparison
-    from timing_logger.analysis.comparison.run_summary import RunSummary
+    from timing_logger.results.comparison import Comparison
+    from timing_logger.results.run_summary import RunSummary
 
 BAD_NEWS = 1
 

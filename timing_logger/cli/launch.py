@@ -29,8 +29,8 @@ from timing_logger.native_mpi.build import preloadable_library
 from timing_logger.process.this_process import VARIABLE, host_name, id_of_new_run
 
 if TYPE_CHECKING:
-    from timing_logger.analysis import RunEnd
     from timing_logger.cli.monitored import JobMonitor
+    from timing_logger.results.run_end import RunEnd
 
 
 _STEP_S = 0.2

@@ -16,7 +16,7 @@ from timing_logger.errors import NoTimingFilesError
 from timing_logger.schema.timing_files import TimingFile
 
 if TYPE_CHECKING:
-    from timing_logger.analysis.counterfactual.fix import Fix
+    from timing_logger.results.fix import Fix
 
 
 HANG, UNFINISHED = "hang", "unfinished"
@@ -52,8 +52,8 @@ def ends(text: str) -> list[str]:
 
 def fix(text: str) -> Fix:
     """Return a repair such as ``rank=2``."""
-    from timing_logger.analysis.counterfactual.fix import Fix
     from timing_logger.errors import FixError
+    from timing_logger.results.fix import Fix
 
     try:
         return Fix.parse(text)

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from timing_logger.analysis.rows.analysis import Analysis
     from timing_logger.analysis.rows.files import File
     from timing_logger.analysis.verdict.causes.search import HostCounters
-    from timing_logger.analysis.verdict.shown_step import ShownStep
     from timing_logger.analysis.verdict.typical_step import StepOfRanks
     from timing_logger.engine.cluster import Cluster
     from timing_logger.engine.rows import Query
     from timing_logger.engine.run import Result
     from timing_logger.reading.runs_of_job import Incarnations
     from timing_logger.reading.timings import TimingFiles
+    from timing_logger.results.shown_step import ShownStep
 
 AnswerT = TypeVar("AnswerT")
 

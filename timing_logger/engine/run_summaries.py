@@ -12,7 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from timing_logger.analysis.comparison.run_summary import RunSummary, summary_from
 from timing_logger.analysis.comparison.summarize_run import RUN_SUMMARY
 from timing_logger.engine.cluster import Cluster
 from timing_logger.engine.rows import Query
@@ -22,6 +21,7 @@ from timing_logger.reading.atomic_files import draft_of
 from timing_logger.reading.runs_in_folders import FoundRun, runs_in
 from timing_logger.reading.sources import LARGE_FOR_COMMANDS_BYTES
 from timing_logger.reading.timings import timing_files
+from timing_logger.results.run_summary import RunSummary, summary_from
 
 SUFFIX = ".run.json"
 """How the name of a file ends that holds the summary of a run."""

@@ -12,11 +12,11 @@ from timing_logger.analysis.accounting.stretches import Stretches
 from timing_logger.analysis.rows.analysis import ByProcess
 from timing_logger.analysis.rows.columns import COLUMNS_OF
 from timing_logger.analysis.rows.tables import opened
-from timing_logger.analysis.verdict.shown_step import ShownStep
 from timing_logger.analysis.verdict.typical_step import StepOfRanks, ranks_to_show
 from timing_logger.engine.cluster import Cluster
 from timing_logger.engine.rows import Query
 from timing_logger.engine.run import run
+from timing_logger.results.shown_step import ShownStep
 
 
 def shown_in_files(

@@ -6,7 +6,7 @@ import time
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from timing_logger.analysis import Verdict
+from timing_logger.results.verdict import Verdict
 from timing_logger.words.verdict import verdict_sentence
 
 if TYPE_CHECKING:

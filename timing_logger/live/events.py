@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any, NamedTuple, TypeAlias, get_args
 
-from timing_logger.analysis.verdict.result import Owner, VerdictKind
 from timing_logger.engine.changes import Change, Found, Kind
 from timing_logger.live.change_text import what_is_found
 from timing_logger.live.watched_run import WatchedRun
 from timing_logger.report.json import strict_json
+from timing_logger.results.verdict import Owner, VerdictKind
 from timing_logger.words.not_told import not_told_values
 from timing_logger.words.verdict import what_next
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
-from timing_logger.analysis import Verdict
 from timing_logger.live.change_text import clock_time, iso_time, what_changes
 from timing_logger.live.now import MOST_CHANGES, WORST, Now, looked_at, now_of, table_of_ranks, worst_first
 from timing_logger.reading.named_ranks import capital
@@ -17,6 +16,7 @@ from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._packing import as_script_data
 from timing_logger.report.html._tables import Shown, Table
 from timing_logger.report.html.page import rendered, sections, surroundings
+from timing_logger.results.verdict import Verdict
 
 if TYPE_CHECKING:
     from timing_logger.engine.changes import Change

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from timing_logger.analysis.hangs.result import RunState
-from timing_logger.analysis.verdict.result import VerdictKind
 from timing_logger.live.worst_ranks import named_by
+from timing_logger.results.run_end import RunState
+from timing_logger.results.verdict import VerdictKind
 
 if TYPE_CHECKING:
     from timing_logger.engine.changes import Change

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from timing_logger.analysis import RunEnd, Verdict
 from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.analysis.rows.files import File, laid_end_to_end
@@ -18,6 +17,8 @@ from timing_logger.analysis.verdict.verdict import map_judgement, reduce_judgeme
 from timing_logger.live.digest import Process
 from timing_logger.live.window import Window
 from timing_logger.reading.lacking import lacking
+from timing_logger.results.run_end import RunEnd
+from timing_logger.results.verdict import Verdict
 
 _UNKNOWN = float("nan")
 _NOTHING = 0.0, 0.0, 0.0

@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from timing_logger.analysis import summarize_account, waiting_by_rank
-from timing_logger.analysis.accounting.account import PARTS
+from timing_logger.analysis.accounting.account import PARTS, summarize_account, waiting_by_rank
 
 NOT_TIMED = "not timed"
 """In place of an operation: what a rank did while no row covered it."""

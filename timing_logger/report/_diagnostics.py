@@ -9,8 +9,8 @@ from typing import TypeAlias, cast
 
 import pandas as pd
 
-from timing_logger.analysis import Summary
 from timing_logger.analysis.rows.files import File, FileCounters, not_told, sidecar_of
+from timing_logger.analysis.verdict.overview import Summary
 from timing_logger.reading.file_problems import parts_trouble, problems_of, schema_trouble, uncounted
 from timing_logger.reading.lacking import lacking, lacking_in_words
 from timing_logger.reading.named_ranks import capital, named_ranks

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from timing_logger.analysis.comparison.result import Comparison, Difference
 from timing_logger.report._limits import on_left_out
 from timing_logger.report._text_tables import Column, table_text
 from timing_logger.report.json import strict_json
+from timing_logger.results.comparison import Comparison, Difference
 from timing_logger.schema.record import escape_text
 from timing_logger.words.comparison import verdict_of_comparison, what_is_compared
 from timing_logger.words.comparison_causes import (

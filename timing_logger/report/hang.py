@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from timing_logger.analysis import RankEnd, RunEnd
 from timing_logger.report._limits import MOST_LINES, on_left_out
 from timing_logger.report._text_tables import Column, table_text
+from timing_logger.results.run_end import RankEnd, RunEnd
 from timing_logger.schema.record import escape_text
 from timing_logger.words.units import as_tenths, as_word, page, paragraph
 

@@ -10,10 +10,13 @@ from typing import TypeAlias
 
 import pandas as pd
 
-from timing_logger.analysis import RunEnd, Summary, Verdict, WhatIf
-from timing_logger.analysis.comparison.result import Comparison
 from timing_logger.analysis.rows.files import not_told as not_told_by
-from timing_logger.analysis.verdict.facts import plain_fact
+from timing_logger.analysis.verdict.overview import Summary
+from timing_logger.results.comparison import Comparison
+from timing_logger.results.facts import plain_fact
+from timing_logger.results.run_end import RunEnd
+from timing_logger.results.verdict import Verdict
+from timing_logger.results.what_if import WhatIf
 from timing_logger.words.comparison import verdict_of_comparison, what_is_compared
 from timing_logger.words.comparison_causes import cause_sentences
 from timing_logger.words.evidence import sentence

@@ -7,7 +7,7 @@ from html import escape
 
 import pandas as pd
 
-from timing_logger.analysis import Verdict
+from timing_logger.results.verdict import Verdict
 
 _HEIGHT_PX = 900
 
@@ -70,3 +70,6 @@ def verdict_html(verdict: Verdict) -> str:
     from timing_logger.report.html.verdict_cell import verdict_cell
 
     return InlinePage(*verdict_cell(verdict))._repr_html_()
+
+
+Verdict.drawn_by = verdict_html

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import pandas as pd
 
-from timing_logger.analysis import Summary, base_operation
 from timing_logger.analysis.rows.files import File, FileCounters
-from timing_logger.analysis.rows.operations import BACKEND, WAIT
+from timing_logger.analysis.rows.operations import BACKEND, WAIT, base_operation
 from timing_logger.analysis.rows.table_types import Record
-from timing_logger.analysis.verdict.shown_step import ShownStep
+from timing_logger.analysis.verdict.overview import Summary
 from timing_logger.report._account_figures import NOT_TIMED, AccountFigures, operations_and_not_timed
 from timing_logger.report._diagnostics import diagnostics, is_complete
 from timing_logger.report._limits import MOST_LINES, MOST_SETS, ends_and_middle, on_left_out
@@ -27,6 +26,7 @@ from timing_logger.report.account import (
     part_columns,
 )
 from timing_logger.report.pictured_step import step_text
+from timing_logger.results.shown_step import ShownStep
 from timing_logger.schema.record import escape_text
 from timing_logger.words.units import (
     as_hundredths,

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 
 import pandas as pd
 
-from timing_logger.analysis import Policy, Verdict
-from timing_logger.analysis.verdict.policy import Number
-from timing_logger.analysis.verdict.shown_step import ShownStep
 from timing_logger.reading.named_ranks import listed_ranks
 from timing_logger.report._limits import MOST_LINES, on_left_out
 from timing_logger.report._text_tables import Column, table_text
 from timing_logger.report.pictured_step import step_text
+from timing_logger.results.policy import Number, Policy
+from timing_logger.results.shown_step import ShownStep
+from timing_logger.results.verdict import Verdict
 from timing_logger.words.cause import what_was_sought
 from timing_logger.words.evidence import evidence_beside_the_end
 from timing_logger.words.units import as_hundredths, as_tenths, as_word, page, paragraph, percent, wrapped
@@ -39,7 +39,8 @@ _SUSPECTS = (
 _GREATEST = "of the greatest excess"
 _EXCESS = "excess: what a rank took in its slow steps beyond the median of its peers."
 _DELAY = (
-    "delay: what a rank took beyond its peers; its cost is less where delays overlap, or nobody waited for it."
+    "delay: what a rank took beyond its peers; its cost is less where delays overlap, or nobody waited for "
+    "it."
 )
 
 

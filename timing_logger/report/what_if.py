@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
-from timing_logger.analysis import Fix, WhatIf
-from timing_logger.analysis.step_times.step_times import UNLOGGED
 from timing_logger.report._text_tables import Column, table_text
+from timing_logger.results.fix import Fix
+from timing_logger.results.operations import UNLOGGED
+from timing_logger.results.what_if import WhatIf
 from timing_logger.schema.record import escape_text
 from timing_logger.words.units import as_tenths, as_word, fixed, page, paragraph, percent, seconds, size
 from timing_logger.words.why import reason

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from timing_logger.analysis import Verdict
-from timing_logger.analysis.verdict.cause import Cause, Sought
-from timing_logger.analysis.verdict.causes.counters import COUNTERS
 from timing_logger.reading.named_ranks import named_ranks
+from timing_logger.results.cause import Cause, Sought
+from timing_logger.results.kinds_of_cause import COUNTERS
+from timing_logger.results.verdict import Verdict
 from timing_logger.words.units import count, fixed, size
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from timing_logger.analysis.comparison.courses import Since
-from timing_logger.analysis.comparison.result import Comparison, PartChange, StepChange, Unlike
-from timing_logger.analysis.comparison.run_summary import RunSummary
-from timing_logger.analysis.comparison.settings import LEAST_BATCHES, LEAST_RUNS, STEP_CONFIDENCE
 from timing_logger.reading.named_ranks import capital
+from timing_logger.results.comparison import Comparison, PartChange, StepChange, Unlike
+from timing_logger.results.comparison_settings import LEAST_BATCHES, LEAST_RUNS, STEP_CONFIDENCE
+from timing_logger.results.courses import Since
+from timing_logger.results.run_summary import RunSummary
 from timing_logger.schema.record import escape_text
 from timing_logger.words.not_told import not_told_sentences
 from timing_logger.words.units import as_duration, count

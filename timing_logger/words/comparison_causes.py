@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from timing_logger.analysis.comparison.result import Comparison, Difference, NewCause
-from timing_logger.analysis.step_times.step_times import UNLOGGED
 from timing_logger.reading.named_ranks import capital, named_ranks
+from timing_logger.results.comparison import Comparison, Difference, NewCause
+from timing_logger.results.operations import UNLOGGED
 from timing_logger.schema.record import COMPILE, GC, GRAPH_CAPTURE, IMPORT, escape_text
 from timing_logger.words.comparison import PARTS
 from timing_logger.words.units import as_duration, quoted, size

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from functools import singledispatch
 
-from timing_logger.analysis import Gate, Verdict
-from timing_logger.analysis.step_times.step_times import UNLOGGED
-from timing_logger.analysis.verdict import facts, rank_facts
 from timing_logger.reading.named_ranks import capital, named_ranks
+from timing_logger.results import facts, rank_facts
+from timing_logger.results.operations import UNLOGGED
+from timing_logger.results.rank_facts import Gate
+from timing_logger.results.verdict import Verdict
 from timing_logger.schema.record import COMPILE, GC, GRAPH_CAPTURE, IMPORT
 from timing_logger.words.units import count, fixed
 from timing_logger.words.why import reason

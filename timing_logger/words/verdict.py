@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from timing_logger.analysis import Gate, Verdict
-from timing_logger.analysis.step_times.step_times import UNLOGGED
-from timing_logger.analysis.verdict.causes.counters import kind_of_cause
-from timing_logger.analysis.verdict.facts import NoRows
-from timing_logger.analysis.verdict.rank_facts import Pauses, UnevenWork
 from timing_logger.reading.named_ranks import capital, named_ranks
+from timing_logger.results.facts import NoRows
+from timing_logger.results.kinds_of_cause import kind_of_cause
+from timing_logger.results.operations import UNLOGGED
+from timing_logger.results.rank_facts import Gate, Pauses, UnevenWork
+from timing_logger.results.verdict import Verdict
 from timing_logger.schema.record import COMPILE, GC, GRAPH_CAPTURE, IMPORT, escape_text
 from timing_logger.words.cause import cause_sentence, no_cause
 from timing_logger.words.evidence import TOLD_WITH_THE_VERDICT, sentence

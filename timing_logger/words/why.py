@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import singledispatch
 
-from timing_logger.analysis.verdict import facts
+from timing_logger.results import facts
 
 _MOST_FUNCTIONS = 4
 _MOST_LINKS = 3

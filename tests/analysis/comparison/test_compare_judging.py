@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from compared_runs import STEP
 
-from timing_logger.analysis.comparison.between_runs import Shift
 from timing_logger.analysis.comparison.compare import Found, judged, time_the_same
-from timing_logger.analysis.comparison.result import Difference, PartChange
+from timing_logger.results.comparison import Difference, PartChange, Shift
 
 BOUND = 0.0625
 UNDECIDED = Found(why="not shown")

@@ -13,7 +13,7 @@ from slow import slow
 
 from timing_logger.analysis.comparison.compare import compare_runs
 from timing_logger.analysis.comparison.courses import _as_likely, courses_of, since_when
-from timing_logger.analysis.comparison.run_summary import Course, RunSummary
+from timing_logger.results.run_summary import Course, RunSummary
 
 N = 40
 

@@ -8,8 +8,8 @@ import pytest
 from compared_runs import quantity, summary
 
 from timing_logger.analysis.comparison.compare import compare_runs
-from timing_logger.analysis.comparison.result import Comparison, Difference
-from timing_logger.analysis.comparison.run_summary import Quantity
+from timing_logger.results.comparison import Comparison, Difference
+from timing_logger.results.run_summary import Quantity
 
 
 def reduced(layers: dict[str, float], *, operation: str = "IALLREDUCE", wait: bool = False) -> list[Quantity]:

@@ -12,8 +12,8 @@ from simulated_runs import OPERATIONS_MS, of_operations
 from timing_logger.analysis import transfer_costs, what_if
 from timing_logger.analysis.counterfactual.repaired import Repairing, judgement_to_repair
 from timing_logger.analysis.counterfactual.what_if import parsed
-from timing_logger.analysis.verdict.policy import STANDARD
 from timing_logger.errors import FixError
+from timing_logger.results.policy import STANDARD
 
 STEPS, RANKS = 60, 4
 LATENCY_MS, MS_PER_MB = 0.5, 2.0

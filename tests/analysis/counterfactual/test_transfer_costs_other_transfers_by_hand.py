@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hand_made_cases import case_of, transfers_of
 
-from timing_logger.analysis.counterfactual.fix import Fix
 from timing_logger.analysis.counterfactual.transfer_costs import (
     Family,
     TransferModel,
@@ -17,6 +16,7 @@ from timing_logger.analysis.counterfactual.transfer_costs import (
 )
 from timing_logger.analysis.rows.table_types import Floats
 from timing_logger.errors import FixError
+from timing_logger.results.fix import Fix
 
 FOUR = Family("ALLREDUCE", 4, 1)
 SIZES = np.array([1000.0, 3000.0])

@@ -11,7 +11,8 @@ from endings import END_S, WORLD, counts, ended, ending, ns, row, words
 
 from timing_logger.analysis.hangs import stuck_groups as module
 from timing_logger.analysis.hangs.open_calls import Ending
-from timing_logger.analysis.hangs.stuck_groups import StuckGroup, stuck_groups
+from timing_logger.analysis.hangs.stuck_groups import stuck_groups
+from timing_logger.results.run_end import StuckGroup
 
 
 def only(of: Ending) -> StuckGroup:

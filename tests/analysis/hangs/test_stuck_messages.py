@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from endings import WORLD, ended, ending, row
 
-from timing_logger.analysis.hangs.stuck_messages import StuckMessage, stuck_messages
+from timing_logger.analysis.hangs.stuck_messages import stuck_messages
+from timing_logger.results.run_end import StuckMessage
 
 
 def stuck(*of: dict[str, Any]) -> list[StuckMessage]:

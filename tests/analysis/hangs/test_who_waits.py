@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from timing_logger.analysis.hangs.stuck_groups import StuckGroup
-from timing_logger.analysis.hangs.stuck_messages import StuckMessage
 from timing_logger.analysis.hangs.who_waits import Causes, blocked, causes, who_waits, why_it_hangs
+from timing_logger.results.run_end import StuckGroup, StuckMessage
 
 
 def group(*inside: int, **fields: Any) -> StuckGroup:

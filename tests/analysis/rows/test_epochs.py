@@ -30,7 +30,6 @@ from timing_logger.analysis import (
     windows,
 )
 from timing_logger.analysis.rows.epochs import _passes
-from timing_logger.analysis.verdict.rank_facts import EpochsCounted
 from timing_logger.cli import main
 from timing_logger.live.now import snapshot_text
 from timing_logger.live.watcher import Watcher
@@ -38,6 +37,7 @@ from timing_logger.report import evidence_sentences
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._heatmap import heatmap
 from timing_logger.report.html._verdict import judgement
+from timing_logger.results.rank_facts import EpochsCounted
 
 PER_EPOCH = 50
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from timing_logger.analysis.rows.table_types import Floats
 from timing_logger.analysis.step_times import change_points as module
-from timing_logger.analysis.step_times.change_points import Search, change_points, change_points_of_each
+from timing_logger.analysis.step_times.change_points import change_points, change_points_of_each
 from timing_logger.analysis.step_times.noise import WHITE, Noise, sigma_of
+from timing_logger.results.policy import Policy
 
-SEARCH = Search(min_steps=3, min_z=4.0, min_z_growth=0.0, length_ratio=0.7, shift_share=0.25)
+POLICY = Policy(
+    min_level_steps=3, min_change_z=4.0, min_change_z_growth=1e-300, interval_length_ratio=0.7,
+    interval_shift_share=0.25,
+)  # fmt: skip
 
 
 def levels(*spans: tuple[int, float]) -> Floats:
@@ -20,8 +25,8 @@ def levels(*spans: tuple[int, float]) -> Floats:
     return np.concatenate([np.full(n, level) for n, level in spans])
 
 
-def found(series: Floats, search: Search = SEARCH, *, cap: float = 1e9, noise: Noise = WHITE) -> list[int]:
-    return change_points(series, search, cap=cap, min_sigma=1.0, noise=noise)
+def found(series: Floats, policy: Policy = POLICY, *, cap: float = 1e9, noise: Noise = WHITE) -> list[int]:
+    return change_points(series, policy, cap=cap, min_sigma=1.0, noise=noise)
 
 
 def strength(series: Floats, start: int, end: int, split: int) -> float:
@@ -52,7 +57,7 @@ def test_the_threshold_is_exceeded_and_not_just_met() -> None:
 
 
 def test_the_threshold_grows_with_the_length_of_the_run() -> None:
-    growing = SEARCH._replace(min_z=1.0, min_z_growth=2.0)
+    growing = replace(POLICY, min_change_z=1.0, min_change_z_growth=2.0)
     threshold = 1.0 + 2.0 * math.log(16) ** 0.5
     assert found(levels((8, 0), (8, 1.01 * threshold / 2)), growing) == [8]
     assert found(levels((8, 0), (8, 0.99 * threshold / 2)), growing) == []
@@ -71,8 +76,8 @@ def test_the_noise_of_the_series_raises_the_threshold() -> None:
 def test_noise_that_wanders_raises_the_threshold_by_its_factor() -> None:
     series = levels((40, 0), (40, 20.0)) + 2 * NOISE
     strength = 20 / sigma_of(np.diff(series)) * math.sqrt(20)  # of two equal halves of 80 steps
-    assert found(series, noise=Noise((1, 4), (1.0, 0.4 * strength / SEARCH.min_z))) == [40]
-    assert found(series, noise=Noise((1, 4), (1.0, 0.6 * strength / SEARCH.min_z))) == []
+    assert found(series, noise=Noise((1, 4), (1.0, 0.4 * strength / POLICY.min_change_z))) == [40]
+    assert found(series, noise=Noise((1, 4), (1.0, 0.6 * strength / POLICY.min_change_z))) == []
 
 
 def test_a_spike_weighs_no_more_than_the_cap() -> None:
@@ -94,9 +99,9 @@ def test_a_level_lasts_for_the_least_number_of_steps(n_before: int, n_after: int
 
 def test_of_each_series_its_own_changes_are_found() -> None:
     rows = np.array([levels((10, 0), (10, 9)), levels((20, 7)), levels((14, 4), (6, 30))])
-    each = change_points_of_each(rows, SEARCH, cap=100.0, min_sigma=1.0)
+    each = change_points_of_each(rows, POLICY, cap=100.0, min_sigma=1.0)
     assert each == [[10], [], [14]]
-    short = change_points_of_each(rows[:, :5], SEARCH, cap=100.0, min_sigma=1.0)
+    short = change_points_of_each(rows[:, :5], POLICY, cap=100.0, min_sigma=1.0)
     assert short == [[], [], []]
 
 
@@ -104,7 +109,7 @@ def test_of_each_series_its_own_changes_are_found() -> None:
 
 
 def test_lengths_rise_by_their_ratio_from_two_levels_to_the_whole() -> None:
-    halves = SEARCH._replace(length_ratio=0.5)
+    halves = replace(POLICY, interval_length_ratio=0.5)
     assert list(module._lengths(48, halves)) == [6, 12, 24, 48]
     assert list(module._lengths(47, halves)) == [11, 23, 47]
     assert list(module._lengths(6, halves)) == [6]
@@ -112,42 +117,42 @@ def test_lengths_rise_by_their_ratio_from_two_levels_to_the_whole() -> None:
 
 def test_intervals_of_a_length_begin_after_its_share_and_end_with_the_series() -> None:
     sums = module._sums(np.zeros((1, 21)))
-    quarter = module._best_splits(sums, 8, SEARCH)
+    quarter = module._best_splits(sums, 8, POLICY)
     assert quarter.starts.tolist() == [0, 2, 4, 6, 8, 10, 12, 13]
-    assert module._best_splits(module._sums(np.zeros((1, 20))), 8, SEARCH).starts.tolist() == [
+    assert module._best_splits(module._sums(np.zeros((1, 20))), 8, POLICY).starts.tolist() == [
         0, 2, 4, 6, 8, 10, 12,
     ]  # fmt: skip
-    close = SEARCH._replace(shift_share=0.01)
+    close = replace(POLICY, interval_shift_share=0.01)
     assert module._best_splits(sums, 18, close).starts.tolist() == [0, 1, 2, 3]
 
 
 def test_the_best_split_has_the_greatest_difference_of_means_for_its_lengths() -> None:
     series = levels((4, 0), (6, 3.0))
-    best = module._best_splits(module._sums(series[None]), 10, SEARCH)
+    best = module._best_splits(module._sums(series[None]), 10, POLICY)
     assert (best.splits.tolist(), best.strengths) == ([[4]], pytest.approx(3 * math.sqrt(4 * 6 / 10)))
-    falling = module._best_splits(module._sums(-series[None]), 10, SEARCH)
+    falling = module._best_splits(module._sums(-series[None]), 10, POLICY)
     assert (falling.splits.tolist(), falling.strengths) == ([[4]], pytest.approx(3 * math.sqrt(2.4)))
 
 
 def test_a_split_leaves_the_least_number_of_steps_on_each_side() -> None:
     early, late = levels((1, 9.0), (9, 0)), levels((9, 0), (1, 9.0))
-    both = module._best_splits(module._sums(np.array([early, late])), 10, SEARCH)
+    both = module._best_splits(module._sums(np.array([early, late])), 10, POLICY)
     assert both.splits.tolist() == [[3], [7]]
 
 
 def test_splits_are_places_in_the_series_and_not_in_their_interval() -> None:
     series = levels((13, 0), (7, 5.0))
-    best = module._best_splits(module._sums(series[None]), 8, SEARCH)
+    best = module._best_splits(module._sums(series[None]), 8, POLICY)
     at = best.starts.tolist().index(10)
     assert best.splits[0, at] == 13
 
 
 def test_it_does_not_matter_how_many_windows_are_looked_at_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     sums = module._sums(np.random.default_rng(5).normal(size=(7, 60)))
-    together = module._best_splits(sums, 12, SEARCH)
+    together = module._best_splits(sums, 12, POLICY)
     for at_once in (1, 25, 60, 300):
         monkeypatch.setattr(module, "_AT_ONCE", at_once)
-        found = module._best_splits(sums, 12, SEARCH)
+        found = module._best_splits(sums, 12, POLICY)
         assert found.splits.tolist() == together.splits.tolist()
         assert found.strengths.tolist() == together.strengths.tolist()
 
@@ -173,14 +178,14 @@ def test_series_are_looked_at_together_until_there_are_as_many_windows(
 
 def test_the_narrowest_interval_comes_first_and_of_equally_long_ones_the_strongest() -> None:
     series = levels((20, 0), (20, 10.0))
-    (candidates,) = module._candidates(series[None], SEARCH)
+    (candidates,) = module._candidates(series[None], POLICY)
     spans = [end - start for start, end, _ in candidates]
     assert spans == sorted(spans)
     of_shortest = [one for one in candidates if one[1] - one[0] == spans[0]]
     assert len(of_shortest) > 2
     strengths = [strength(series, *one) for one in of_shortest]
     assert strengths == sorted(strengths, reverse=True)
-    assert strengths[0] > strengths[-1] > SEARCH.min_z
+    assert strengths[0] > strengths[-1] > POLICY.min_change_z
 
 
 def test_an_interval_counts_only_where_no_split_was_taken_within_it() -> None:
@@ -197,5 +202,5 @@ def test_an_interval_that_begins_or_ends_at_a_split_is_free_of_it() -> None:
 
 def test_splits_move_to_the_best_place_between_their_neighbours() -> None:
     series = levels((10, 0), (10, 5.0), (10, 0))
-    assert module._between_neighbours(series, [8, 23], SEARCH) == [10, 20]
-    assert module._between_neighbours(series[:20], [12], SEARCH) == [10]
+    assert module._between_neighbours(series, [8, 23], POLICY) == [10, 20]
+    assert module._between_neighbours(series[:20], [12], POLICY) == [10]

@@ -13,16 +13,17 @@ from hand_made_cases import steps, times_of
 from rank_tables import quick_table as table
 from timing_files import record
 
-from timing_logger.analysis.rows.steps import Numbering, StepRange
+from timing_logger.analysis.rows.steps import Numbering
 from timing_logger.analysis.step_times.part import map_step_times
 from timing_logger.analysis.step_times.step_times import (
-    UNLOGGED,
     _known_epochs,
     _numbered_together,
     _recorded_every,
     reduce_step_times,
     step_times,
 )
+from timing_logger.results.operations import UNLOGGED
+from timing_logger.results.step_range import StepRange
 from timing_logger.schema.record import Record
 
 NAN = math.nan

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hand_made_cases import candidate_of, case_of
 
-from timing_logger.analysis.verdict.facts import Fact, OneRank
 from timing_logger.analysis.verdict.own_times import (
     _few_steps,
     _outdone,
@@ -19,8 +18,13 @@ from timing_logger.analysis.verdict.own_times import (
     _why_not_others,
     by_own_times,
 )
-from timing_logger.analysis.verdict.policy import STANDARD
-from timing_logger.analysis.verdict.rank_facts import (
+from timing_logger.analysis.verdict.who.candidates import COST
+from timing_logger.analysis.verdict.who.culprits import EXPLAINED, Culprits
+from timing_logger.analysis.verdict.who.lockstep import Party
+from timing_logger.analysis.verdict.who.pricing import pricing_of
+from timing_logger.results.facts import Fact, OneRank
+from timing_logger.results.policy import STANDARD
+from timing_logger.results.rank_facts import (
     AloneInRole,
     Costliest,
     FewSteps,
@@ -32,11 +36,7 @@ from timing_logger.analysis.verdict.rank_facts import (
     StepsCounted,
     TwoRanks,
 )
-from timing_logger.analysis.verdict.result import Suspect
-from timing_logger.analysis.verdict.who.candidates import COST
-from timing_logger.analysis.verdict.who.culprits import EXPLAINED, Culprits
-from timing_logger.analysis.verdict.who.lockstep import Party
-from timing_logger.analysis.verdict.who.pricing import pricing_of
+from timing_logger.results.verdict import Suspect
 
 # -- by which times ----------------------------------------------------------------------------------------
 

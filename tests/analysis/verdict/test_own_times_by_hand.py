@@ -24,7 +24,11 @@ from timing_logger.analysis.verdict.own_times import (
     _why_not,
     by_own_times,
 )
-from timing_logger.analysis.verdict.rank_facts import (
+from timing_logger.analysis.verdict.who.candidates import COST, WAITED
+from timing_logger.analysis.verdict.who.culprits import Culprits
+from timing_logger.analysis.verdict.who.lockstep import Bond, Party
+from timing_logger.analysis.verdict.who.pricing import pricing_of
+from timing_logger.results.rank_facts import (
     ActAsOne,
     ExplainedWithout,
     FewSteps,
@@ -35,11 +39,7 @@ from timing_logger.analysis.verdict.rank_facts import (
     SlowRank,
     VaryAlone,
 )
-from timing_logger.analysis.verdict.result import Suspect, Verdict
-from timing_logger.analysis.verdict.who.candidates import COST, WAITED
-from timing_logger.analysis.verdict.who.culprits import Culprits
-from timing_logger.analysis.verdict.who.lockstep import Bond, Party
-from timing_logger.analysis.verdict.who.pricing import pricing_of
+from timing_logger.results.verdict import Suspect, Verdict
 
 CHEAP = Gate(COST, 0.0, 0.01, False)
 UNMINDED = Gate(WAITED, 0.0, 0.5, False)

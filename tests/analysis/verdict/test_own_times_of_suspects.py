@@ -21,12 +21,12 @@ from timing_files import write_table
 
 from timing_logger.analysis import Verdict, stragglers
 from timing_logger.analysis.step_times.chance import likelihood_above_0
-from timing_logger.analysis.verdict.facts import RolesMayWait
-from timing_logger.analysis.verdict.rank_facts import FewSteps
 from timing_logger.cli import main
 from timing_logger.report import evidence_sentences, verdict_json, verdict_sentence
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._verdict import judgement
+from timing_logger.results.facts import RolesMayWait
+from timing_logger.results.rank_facts import FewSteps
 from timing_logger.words.why import reason
 
 SEED = 7

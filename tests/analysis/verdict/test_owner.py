@@ -17,8 +17,8 @@ from slow import slow
 from timing_logger.analysis import Verdict, stragglers, windows
 from timing_logger.analysis.step_times.workload import Workload
 from timing_logger.analysis.verdict.owner import _Excess
-from timing_logger.analysis.verdict.rank_facts import MoreRows, UnevenWork, WorkOfRank
 from timing_logger.report.verdict import stragglers_text
+from timing_logger.results.rank_facts import MoreRows, UnevenWork, WorkOfRank
 from timing_logger.words.verdict import verdict_sentence, what_next
 
 GROWING_MS = {"FORWARD": 8.0, "BACKWARD": 14.0}

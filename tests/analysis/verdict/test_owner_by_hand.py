@@ -21,8 +21,8 @@ from timing_logger.analysis.verdict.owner import (
     _told_by_rows,
     _told_by_work,
 )
-from timing_logger.analysis.verdict.rank_facts import MoreRows, WorkOfRank
-from timing_logger.analysis.verdict.result import Verdict
+from timing_logger.results.rank_facts import MoreRows, WorkOfRank
+from timing_logger.results.verdict import Verdict
 
 TEN = np.arange(10)
 

@@ -16,15 +16,15 @@ from slow import slow
 
 from timing_logger.analysis import Verdict, scores, stragglers, windows
 from timing_logger.analysis.rows.roles import roles_of
-from timing_logger.analysis.verdict.facts import OneRank
-from timing_logger.analysis.verdict.rank_facts import (
+from timing_logger.report import evidence_sentences
+from timing_logger.results.facts import OneRank
+from timing_logger.results.rank_facts import (
     FewSteps,
     SelfTimeBetween,
     SelfTimeUnknown,
     StepsCounted,
     TwoRanks,
 )
-from timing_logger.report import evidence_sentences
 
 TEN_COLUMNS = [
     "timestamp", "iteration", "epoch", "layer_name", "operation", "phase", "message_size_bytes",

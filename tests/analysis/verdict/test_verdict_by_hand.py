@@ -10,9 +10,6 @@ import pytest
 from hand_made_cases import case_of, times_of
 
 from timing_logger.analysis.verdict.case import Case, Judgement
-from timing_logger.analysis.verdict.facts import EndedBadly, NoRows, RanksLacking, UntimedCalls
-from timing_logger.analysis.verdict.policy import Policy
-from timing_logger.analysis.verdict.result import Suspect, Verdict
 from timing_logger.analysis.verdict.verdict import (
     _absent,
     _as_far_as_known,
@@ -21,6 +18,9 @@ from timing_logger.analysis.verdict.verdict import (
 )
 from timing_logger.analysis.verdict.who.pricing import BySteps
 from timing_logger.reading.lacking import Lack
+from timing_logger.results.facts import EndedBadly, NoRows, RanksLacking, UntimedCalls
+from timing_logger.results.policy import Policy
+from timing_logger.results.verdict import Suspect, Verdict
 
 LACKS, BY_CHOICE = Lack(3, "the file of {} is empty"), Lack(4, "{} was to record nothing", by_choice=True)
 UNTIMED = UntimedCalls(())

@@ -23,15 +23,12 @@ from timing_logger.analysis.step_times.noise import noise_of
 from timing_logger.analysis.step_times.peers import peer_medians
 from timing_logger.analysis.step_times.process_steps import exclusive_ms
 from timing_logger.analysis.step_times.step_times import step_times
-from timing_logger.analysis.verdict.policy import STANDARD
 from timing_logger.analysis.verdict.windows import individual_score
+from timing_logger.results.policy import STANDARD
 
 
 def of_self_time(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["operation"] == "SELF_TIME"].reset_index(drop=True)
-
-
-SEARCH = STANDARD.change_search
 
 
 @functools.cache
@@ -180,7 +177,7 @@ def test_tables_are_typed_when_empty(analysis: Any) -> None:
 def test_both_ends_of_a_clear_window_are_found_within_two_steps(start: int, length: int, seed: int) -> None:
     series = np.random.default_rng(seed).normal(0, 0.05, start + length + 40)
     series[start : start + length] += 0.5
-    found = change_points(series, SEARCH, cap=0.29, min_sigma=0.02)
+    found = change_points(series, STANDARD, cap=0.29, min_sigma=0.02)
     assert min(abs(at - start) for at in found) <= 2
     assert min(abs(at - start - length) for at in found) <= 2
 
@@ -189,7 +186,7 @@ def test_both_ends_of_a_clear_window_are_found_within_two_steps(start: int, leng
 def test_of_noisy_windows_not_one_end_is_more_than_two_steps_off(n_windows: int) -> None:
     series = np.random.default_rng(1).normal(0, 0.1, (n_windows, 200))
     series[:, 60:85] += 0.4
-    for found in change_points_of_each(series, SEARCH, cap=0.29, min_sigma=0.02):
+    for found in change_points_of_each(series, STANDARD, cap=0.29, min_sigma=0.02):
         assert max(min(abs(at - end) for at in found) for end in (60, 85)) <= 2
 
 
@@ -203,13 +200,13 @@ def test_no_level_is_shorter_than_3_steps_whatever_spikes_there_are(
     start, end = sorted(rng.integers(0, length, 2))
     series[start:end] += 0.4
     series[[at % length for at in spikes]] += 2.0
-    found = change_points(series, SEARCH, cap=0.29, min_sigma=0.02)
+    found = change_points(series, STANDARD, cap=0.29, min_sigma=0.02)
     assert min(np.diff([0, *found, length])) >= 3
 
 
 def test_noise_has_next_to_no_change_points() -> None:
     noise = np.random.default_rng(5).normal(0, 0.1, (100, 300))
-    found = change_points_of_each(noise, SEARCH, cap=0.29, min_sigma=0.02)
+    found = change_points_of_each(noise, STANDARD, cap=0.29, min_sigma=0.02)
     assert sum(map(bool, found)) <= 2
 
 
@@ -219,19 +216,19 @@ def test_a_change_is_found_that_stands_out_from_the_noise_by_enough_for_so_many_
 ) -> None:
     """Of 60 steps: by 1 and 2 sqrt(log 60) standard deviations, of sqrt(60) / 2 times the height."""
     series = np.repeat([0.0, height], 30)
-    assert bool(change_points(series, SEARCH, cap=9, min_sigma=1.0)) is is_found
+    assert bool(change_points(series, STANDARD, cap=9, min_sigma=1.0)) is is_found
 
 
 def test_each_length_of_intervals_is_about_half_of_the_next_but_one() -> None:
-    assert list(_lengths(60, SEARCH)) == [7, 10, 15, 21, 30, 42, 60]
+    assert list(_lengths(60, STANDARD)) == [7, 10, 15, 21, 30, 42, 60]
 
 
 def test_ranks_that_are_looked_at_together_change_where_each_does_alone() -> None:
     series = np.random.default_rng(6).normal(0, 0.1, (20, 150))
     for i in range(0, 20, 3):
         series[i, 5 * i : 100] += 0.3
-    together = change_points_of_each(series, SEARCH, cap=0.29, min_sigma=0.02)
-    assert together == [change_points(each, SEARCH, cap=0.29, min_sigma=0.02) for each in series]
+    together = change_points_of_each(series, STANDARD, cap=0.29, min_sigma=0.02)
+    assert together == [change_points(each, STANDARD, cap=0.29, min_sigma=0.02) for each in series]
     assert [bool(found) for found in together] == [i % 3 == 0 for i in range(20)]
 
 
@@ -259,7 +256,7 @@ def test_of_no_steps_at_all_no_noise_is_known() -> None:
 
 def test_series_too_short_to_have_two_levels_have_no_change_point() -> None:
     for length in range(6):
-        assert change_points(np.arange(float(length)), SEARCH, cap=9, min_sigma=0.02) == []
+        assert change_points(np.arange(float(length)), STANDARD, cap=9, min_sigma=0.02) == []
 
 
 # -- self time, peers, waits -----------------------------------------------------------------------------

@@ -13,13 +13,13 @@ from hand_made_cases import case_of
 from timing_logger.analysis.rows.table_types import Floats
 from timing_logger.analysis.rows.tables import of_pandas
 from timing_logger.analysis.verdict.case import Judgement
-from timing_logger.analysis.verdict.result import Verdict
 from timing_logger.analysis.verdict.windows import (
     individual_score,
     operations_of,
     scores_of,
     verdict_and_windows,
 )
+from timing_logger.results.verdict import Verdict
 
 
 def judged(self_ms: Floats, *, are_comparable: bool = True) -> Judgement:

@@ -12,7 +12,6 @@ from simulated_runs import data_parallel, factors
 
 from timing_logger import analysis
 from timing_logger.analysis import RunEnd, Verdict
-from timing_logger.analysis.verdict.rank_facts import StepsCounted
 from timing_logger.report._account_figures import AccountFigures
 from timing_logger.report.html._account import (
     MOST_BARS,
@@ -24,6 +23,7 @@ from timing_logger.report.html._account import (
 )
 from timing_logger.report.html._cause_kinds import TimeKinds
 from timing_logger.report.html._findings import Findings
+from timing_logger.results.rank_facts import StepsCounted
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,6 @@ from host_tables import host_of
 from page_data import unpacked
 from simulated_runs import data_parallel, factors
 
-from timing_logger.analysis.verdict.cause import Cause
-from timing_logger.analysis.verdict.causes.counters import CAUSES
 from timing_logger.report._host_rates import host_tables
 from timing_logger.report.html import _heatmap_grid
 from timing_logger.report.html._cause_kinds import COUNTED, KINDS
@@ -21,6 +19,8 @@ from timing_logger.report.html._causes import LEAST_SHARE, MOST_CAUSES, Causes
 from timing_logger.report.html._findings import Findings, joined_begins, step_begins
 from timing_logger.report.html._heatmap import heatmap
 from timing_logger.report.html.page import host_parts
+from timing_logger.results.cause import Cause
+from timing_logger.results.kinds_of_cause import CAUSES
 
 N_STEPS, N_RANKS = 60, 4
 STEP_S = 0.0365  # of the simulated run where nobody is slow

@@ -11,10 +11,10 @@ import pytest
 from compared_runs import differing, noisy, summary
 
 from timing_logger.analysis.comparison.compare import compare_runs
-from timing_logger.analysis.comparison.result import Comparison
 from timing_logger.errors import LogPathError
 from timing_logger.report import comparison_text
 from timing_logger.report.html import comparison_html, write_comparison
+from timing_logger.results.comparison import Comparison
 from timing_logger.words.comparison_causes import cause_sentences
 
 HOSTILE = "</script><img src=x onerror=alert(1)>{{ 7 * 7 }}\x1b[31m\u202e"

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from compared_runs import comparison, noisy, summary
 
-from timing_logger.analysis.comparison.result import Side
-from timing_logger.analysis.comparison.run_summary import RunSummary, Verdict
 from timing_logger.report.html import _comparison_runs as _runs
 from timing_logger.report.html._comparison_runs import RunsChart, runs_chart
+from timing_logger.results.comparison import Side
+from timing_logger.results.run_summary import RunSummary, Verdict
 
 
 def chart(here: list[RunSummary], against: list[RunSummary], **options: Any) -> RunsChart:

@@ -18,7 +18,6 @@ from timing_logger.analysis.rows.intervals import union_lengths
 from timing_logger.analysis.rows.operations import (
     BACKEND,
     PROBES,
-    SET_UP,
     base_operation,
     goes_on,
     is_communication,
@@ -26,6 +25,7 @@ from timing_logger.analysis.rows.operations import (
     needs_no_other_rank,
 )
 from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
+from timing_logger.results.operations import SET_UP
 
 PROCESS, LINE = "process", "line"
 """Columns with the number of a row's process and line."""

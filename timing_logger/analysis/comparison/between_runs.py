@@ -11,40 +11,16 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.comparison.settings import CONFIDENCE, MOST_RUNS_NAMED, POWER
 from timing_logger.errors import ConfigurationError
+from timing_logger.results.comparison import Shift
+from timing_logger.results.comparison_settings import CONFIDENCE, MOST_RUNS_NAMED, POWER
 
 _ALIKE = 1e-9
 """Of the mean: what lies no farther apart is equal, as the bytes of a step are in all runs."""
-
-
-@dataclass(frozen=True)
-class Shift:
-    """By how much the runs of one side differ from those of the other, in the unit of their values.
-
-    Attributes:
-        estimate: the difference of the means.
-        low, high: the ends of its interval; infinite where the runs are too few for one.
-        p: how likely so large a difference is if both sides are alike; NaN where the runs are too few.
-        spread: how far the runs of a side lie apart, as a standard deviation; of both sides together; NaN
-            where each side has one.
-    """
-
-    estimate: float
-    low: float
-    high: float
-    p: float
-    spread: float
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether the interval excludes 0."""
-        return self.low > 0 or self.high < 0
 
 
 def shift_between(
@@ -114,10 +90,13 @@ def time_shift(
     logs, others = (np.log(np.asarray(side, np.float64) + floor_ms) for side in (ms, against_ms))
     found = shift_between(logs.tolist(), others.tolist(), paired=paired, confidence=confidence)
     mean, other = float(np.exp(logs.mean())), float(np.exp(others.mean()))
-    low, high = (
-        end if math.isinf(end) else other * math.expm1(min(end, _MOST_LOG)) for end in (found.low, found.high)
-    )
+    low, high = (other * as_part(end) for end in (found.low, found.high))
     return TimeShift(mean - floor_ms, other - floor_ms, Shift(mean - other, low, high, found.p, found.spread))
+
+
+def as_part(log_change: float) -> float:
+    """Return a difference of logarithms as a fraction: 0.05 for 5% more. What is infinite stays so."""
+    return log_change if math.isinf(log_change) else math.expm1(min(log_change, _MOST_LOG))
 
 
 _MOST_LOG = 700.0  # of which a float has the exponential

@@ -9,11 +9,11 @@ import numpy as np
 
 from timing_logger.analysis.comparison.between_runs import shift_between, shown_beyond_chance
 from timing_logger.analysis.comparison.differences import Members
-from timing_logger.analysis.comparison.result import CauseKind, Difference, NewCause
-from timing_logger.analysis.comparison.run_summary import OF_RANK, RunSummary
-from timing_logger.analysis.comparison.settings import FALSE_DISCOVERIES, VISIBLE_SHARE
 from timing_logger.analysis.rows.operations import PAUSES, is_communication, is_own_work, is_wait
-from timing_logger.analysis.step_times.step_times import UNLOGGED
+from timing_logger.results.comparison import CauseKind, Difference, NewCause
+from timing_logger.results.comparison_settings import FALSE_DISCOVERIES, VISIBLE_SHARE
+from timing_logger.results.operations import UNLOGGED
+from timing_logger.results.run_summary import OF_RANK, RunSummary
 
 _SAYS_MOST: tuple[CauseKind, ...] = (
     "rank", "pauses", "bytes", "divided", "count", "new", "gone", "work", "not timed", "transfer", "waiting"

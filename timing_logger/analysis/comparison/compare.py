@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.comparison import settings
 from timing_logger.analysis.comparison.between_runs import (
-    Shift,
+    as_part,
     effect_found,
     runs_needed,
     shift_between,
@@ -21,23 +20,24 @@ from timing_logger.analysis.comparison.between_runs import (
 from timing_logger.analysis.comparison.causes_of_change import causes_of
 from timing_logger.analysis.comparison.courses import courses_of, since_when
 from timing_logger.analysis.comparison.differences import Members, differences_of, floor_of
-from timing_logger.analysis.comparison.result import (
+from timing_logger.analysis.rows.operations import PAUSES
+from timing_logger.errors import ConfigurationError
+from timing_logger.results import comparison_settings as settings
+from timing_logger.results.comparison import (
     Basis,
     Comparison,
     ComparisonVerdict,
     Difference,
     Order,
     PartChange,
+    Shift,
     Side,
     StepChange,
     Unlike,
     Why,
-    as_part,
 )
-from timing_logger.analysis.comparison.run_summary import RunSummary
-from timing_logger.analysis.comparison.settings import PARTS_CONFIDENCE
-from timing_logger.analysis.rows.operations import PAUSES
-from timing_logger.errors import ConfigurationError
+from timing_logger.results.comparison_settings import PARTS_CONFIDENCE
+from timing_logger.results.run_summary import RunSummary
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,17 @@ from typing import TypeAlias
 
 import numpy as np
 
-from timing_logger.analysis.comparison.between_runs import Shift, shown_beyond_chance, time_shift
-from timing_logger.analysis.comparison.result import Difference, Does
-from timing_logger.analysis.comparison.run_summary import Quantity, RunSummary
-from timing_logger.analysis.comparison.settings import (
+from timing_logger.analysis.comparison.between_runs import shown_beyond_chance, time_shift
+from timing_logger.analysis.rows.operations import is_communication, is_wait
+from timing_logger.results.comparison import Difference, Does, Shift
+from timing_logger.results.comparison_settings import (
     FALSE_DISCOVERIES,
     FLOOR_SHARE,
     LEAST_AMOUNT_CHANGE,
     MOST_LAYERS,
     MOST_OPERATIONS,
 )
-from timing_logger.analysis.rows.operations import is_communication, is_wait
+from timing_logger.results.run_summary import Quantity, RunSummary
 
 Members: TypeAlias = Sequence[Sequence[RunSummary]]
 """The runs of each unit of a side."""

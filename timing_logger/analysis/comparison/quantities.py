@@ -9,14 +9,14 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.comparison.counted_steps import CountedSteps
-from timing_logger.analysis.comparison.run_summary import Quantity
-from timing_logger.analysis.comparison.settings import MOST_LAYERS, MOST_OPERATIONS
 from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers
 from timing_logger.analysis.rows.grouping import any_row_of, counts_known, rows_of_each, sums
 from timing_logger.analysis.rows.operations import is_wait
 from timing_logger.analysis.rows.summarize import seen_before
 from timing_logger.analysis.rows.table_types import Floats, Frame, Ints
 from timing_logger.analysis.rows.tables import taken
+from timing_logger.results.comparison_settings import MOST_LAYERS, MOST_OPERATIONS
+from timing_logger.results.run_summary import Quantity
 
 _KEPT_OF_PROCESS = 5
 """Of each process, so many times what is kept of the run: what takes long on all is among it."""

@@ -13,15 +13,6 @@ from narwhals.typing import IntoDataFrame
 from timing_logger.analysis.accounting.account import PARTS, summarize_account
 from timing_logger.analysis.comparison.counted_steps import CountedSteps, StepLength, counted_steps
 from timing_logger.analysis.comparison.quantities import SpentByProcess, joined_quantities, spent_in
-from timing_logger.analysis.comparison.run_summary import (
-    OF_RANK,
-    Course,
-    CourseKind,
-    Quantity,
-    RunSummary,
-    Verdict,
-)
-from timing_logger.analysis.comparison.settings import MOST_RANKS, MOST_STRETCHES
 from timing_logger.analysis.rows.analysis import ByProcess
 from timing_logger.analysis.rows.columns import COLUMNS_OF
 from timing_logger.analysis.rows.files import File, SidecarContent, not_told, sidecar_of
@@ -31,6 +22,15 @@ from timing_logger.analysis.verdict.verdict import JudgementPart, map_judgement,
 from timing_logger.analysis.verdict.windows import STRAGGLERS
 from timing_logger.errors import TableError
 from timing_logger.reading.lacking import stated_world_size
+from timing_logger.results.comparison_settings import MOST_RANKS, MOST_STRETCHES
+from timing_logger.results.run_summary import (
+    OF_RANK,
+    Course,
+    CourseKind,
+    Quantity,
+    RunSummary,
+    Verdict,
+)
 
 _OPTIONS = (
     "record_every_n_steps", "ranks", "start_step", "end_step", "pause_rows", "host_counters", "stack_samples"

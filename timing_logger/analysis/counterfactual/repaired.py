@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrame
 
-from timing_logger.analysis.counterfactual.fix import Fix
 from timing_logger.analysis.counterfactual.transfer_costs import longer_with
 from timing_logger.analysis.counterfactual.usual_times import operations_of, with_usual, without
 from timing_logger.analysis.rows.table_types import Floats, Ints
@@ -17,7 +16,6 @@ from timing_logger.analysis.step_times.noise import noise_of, sigma_of
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Judgement
 from timing_logger.analysis.verdict.causes.search import given
-from timing_logger.analysis.verdict.policy import Policy
 from timing_logger.analysis.verdict.verdict import map_judgement, reduce_judgement
 from timing_logger.analysis.verdict.who.equal_work import (
     Assumption,
@@ -29,6 +27,8 @@ from timing_logger.analysis.verdict.who.prices import Repair, Slowed
 from timing_logger.analysis.verdict.who.pricing import Pricing, pricing_of
 from timing_logger.analysis.verdict.whole_run.slow_links import as_usual, slow_links
 from timing_logger.errors import FixError
+from timing_logger.results.fix import Fix
+from timing_logger.results.policy import Policy
 
 _LEAST_STEPS = 4
 _SIGMAS = 1.96  # of a normal distribution, to 95%

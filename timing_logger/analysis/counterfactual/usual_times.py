@@ -13,10 +13,11 @@ from timing_logger.analysis.rows.table_types import Floats
 from timing_logger.analysis.step_times.change_points import change_points
 from timing_logger.analysis.step_times.noise import usual_of
 from timing_logger.analysis.step_times.peers import log_ratios, peer_medians, row_medians
-from timing_logger.analysis.step_times.step_times import UNLOGGED, StepTimes
+from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Case
-from timing_logger.analysis.verdict.policy import Policy
 from timing_logger.analysis.verdict.who.slow_steps import slow_steps
+from timing_logger.results.operations import UNLOGGED
+from timing_logger.results.policy import Policy
 
 _LEAST_LEFT = 1e-6
 """The part of a step that is left where all of it is taken away: times are compared by their ratio."""
@@ -111,7 +112,7 @@ def _longer_together(its_ms: Floats, policy: Policy) -> Floats:
 
 def _stretches_above(series: Floats, policy: Policy) -> Floats:
     cap, least_gap = -float(np.log(policy.flagged_score)), -float(np.log(1 - policy.min_score_gap))
-    changes = change_points(series, policy.change_search, cap=cap, min_sigma=policy.min_noise_sigma)
+    changes = change_points(series, policy, cap=cap, min_sigma=policy.min_noise_sigma)
     spans = list(pairwise([0, *changes, len(series)]))
     levels = np.array([np.median(series[begin:end]) for begin, end in spans])
     above = levels - levels.min()

@@ -16,23 +16,25 @@ import pandas as pd
 from narwhals.typing import IntoDataFrame
 
 from timing_logger.analysis.hangs import stalls
+from timing_logger.analysis.hangs.fates import fates_of
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.analysis.hangs.open_calls import Ending, ending_of, rows_by_rank
-from timing_logger.analysis.hangs.result import RankEnd, RunEnd, RunState, fates_of
 from timing_logger.analysis.hangs.sidecar_state import LastWords, last_words
-from timing_logger.analysis.hangs.stuck_groups import StuckGroup, stuck_groups
+from timing_logger.analysis.hangs.stuck_groups import stuck_groups
 from timing_logger.analysis.hangs.stuck_messages import stuck_messages
 from timing_logger.analysis.hangs.who_waits import Causes, why_it_hangs
-from timing_logger.analysis.hangs.wording import in_words, with_earlier
 from timing_logger.analysis.rows.analysis import ByProcess
 from timing_logger.analysis.rows.columns import COLUMNS_OF
 from timing_logger.analysis.rows.files import File
-from timing_logger.analysis.rows.operations import SET_UP, is_own_work
+from timing_logger.analysis.rows.operations import is_own_work
 from timing_logger.analysis.rows.runs import different_runs
 from timing_logger.analysis.rows.table_types import Record
 from timing_logger.reading.lacking import lacking, lacking_in_words, stated_world_size
+from timing_logger.results.operations import SET_UP
+from timing_logger.results.run_end import RankEnd, RunEnd, RunState, StuckGroup
 from timing_logger.schema.record import INFLIGHT
 from timing_logger.schema.sidecar import HANG_AFTER_S
+from timing_logger.words.hang import in_words, with_earlier
 
 GONE_AFTER_S = 30.0
 """A process is gone if it did not refresh its sidecar for this long; a living one does so every 10 s."""

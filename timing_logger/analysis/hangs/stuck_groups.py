@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,56 +25,11 @@ from timing_logger.analysis.rows.table_types import Floats
 from timing_logger.analysis.rows.tables import opened
 from timing_logger.reading.lacking import MOST_RANKS
 from timing_logger.reading.named_ranks import named_ranks
+from timing_logger.results.run_end import StuckGroup
 from timing_logger.schema.record import DEVICE_CLOCK
 
 _SETTLED_S = 10.0  # the counts of a process that began nothing for this long are taken to be final
 _MOST_KINDS = 4
-
-
-@dataclass(frozen=True, kw_only=True)
-class StuckGroup:
-    """A collective that did not end.
-
-    Attributes:
-        group, group_size, seq: group and number of the collective; size and number are None where unknown.
-        operation: its base operation; several with commas where ranks disagree; "" if unknown.
-        iteration, layer_name: those of the rank that entered first.
-        inside: the ranks in the collective, ascending.
-        inside_s: for each of these the time in s from its entry to the run's last sign of life; None if
-            unknown.
-        missing: ranks of the group that never entered it, as far as is known.
-        silent: the missing ranks that left no sign of life since the others entered it.
-        unread: ranks of the group of which there is no file.
-        unknown_ranks: the number of further ranks of the group, of which not even the rank is known.
-        failed: the status of each rank in which the collective raised.
-        unblocked: ranks that have it under way without being blocked in any call, while others are blocked.
-        pending: ranks that have it under way in the background while none of their calls waits for it.
-        since_s: time in s from the earliest entry to the run's last sign of life; None if unknown.
-        mismatch: what the ranks disagree in, in words; "" if they do not.
-        odd: the ranks that disagree with most of the others; empty if there is no majority.
-        hangs: whether it was open for longer than ``hang_after``, or failed while a rank was missing or
-            ranks disagreed, or ranks are in different collectives under one number, of whatever age.
-    """
-
-    group: str
-    group_size: int | None
-    seq: int | None
-    operation: str
-    iteration: int | None = None
-    layer_name: str = ""
-    inside: tuple[int, ...] = ()
-    inside_s: dict[int, float | None] = field(default_factory=dict)
-    missing: tuple[int, ...] = ()
-    silent: tuple[int, ...] = ()
-    unread: tuple[int, ...] = ()
-    unknown_ranks: int = 0
-    failed: dict[int, str] = field(default_factory=dict)
-    unblocked: tuple[int, ...] = ()
-    pending: tuple[int, ...] = ()
-    since_s: float | None = None
-    mismatch: str = ""
-    odd: tuple[int, ...] = ()
-    hangs: bool = True
 
 
 def stuck_groups(ending: Ending, world_size: int | None) -> list[StuckGroup]:

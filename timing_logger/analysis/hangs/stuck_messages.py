@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 
@@ -14,35 +12,7 @@ from timing_logger.analysis.rows import operations
 from timing_logger.analysis.rows.arrays import numbers
 from timing_logger.analysis.rows.group_members import NONE, ranks_by_number
 from timing_logger.analysis.rows.tables import opened
-
-
-@dataclass(frozen=True, kw_only=True)
-class StuckMessage:
-    """A message, a probe, or a wait for something that has no row, which did not end.
-
-    Attributes:
-        rank: the rank that is in the call.
-        operation, group, seq, thread, iteration: of the row of the call.
-        peer: the rank at the other side; None for any source, or where it is unknown.
-        has_partner: whether the other side made its call too: then the two do not match, perhaps in their
-            tags.
-        since_s: time in s from the start of the call to the run's last sign of life; None if unknown.
-        hangs: whether the call was open for longer than ``hang_after``.
-        in_background: whether the operation is non-blocking and no call waits for it, so that the rank need
-            not be blocked in it.
-    """
-
-    rank: int
-    operation: str
-    group: str
-    seq: int | None
-    thread: str
-    iteration: int | None
-    peer: int | None
-    has_partner: bool
-    since_s: float | None
-    hangs: bool
-    in_background: bool = False
+from timing_logger.results.run_end import StuckMessage
 
 
 def stuck_messages(ending: Ending, world_size: int | None) -> list[StuckMessage]:

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
-from timing_logger.analysis.hangs.stuck_groups import StuckGroup
-from timing_logger.analysis.hangs.stuck_messages import StuckMessage
+from timing_logger.results.run_end import StuckGroup, StuckMessage
 
 Waits: TypeAlias = "Mapping[int, frozenset[int]]"
 

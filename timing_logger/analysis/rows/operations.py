@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import TypeVar
 
 from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.results.operations import ONE_SIDED, SET_UP
 from timing_logger.schema.record import MESSAGES as MESSAGES
 from timing_logger.schema.record import PAUSES as PAUSES
 from timing_logger.schema.record import WAIT as WAIT
@@ -33,11 +34,6 @@ SYNCHRONISING = CONSTRUCTION | {
 }  # fmt: skip
 """Operations that no rank leaves before every rank has arrived, so that early ranks wait in them."""
 
-ONE_SIDED = frozenset({
-    "WIN_LOCK", "WIN_UNLOCK", "WIN_LOCK_ALL", "WIN_UNLOCK_ALL", "WIN_FLUSH", "WIN_FLUSH_ALL",
-    "WIN_FLUSH_LOCAL", "WIN_FLUSH_LOCAL_ALL", "WIN_POST", "WIN_START", "WIN_COMPLETE", "WIN_WAIT",
-})  # fmt: skip
-"""Calls on a window in which a rank may wait for some others, but not all of the group take part."""
 
 MAY_SYNCHRONISE = frozenset({
     *(
@@ -82,8 +78,6 @@ PROBES = frozenset({"PROBE", "MPROBE"})
 COPIES = frozenset({"H2D", "D2H", "D2D"})
 """Copies between the host and a device, or within a device."""
 
-SET_UP = frozenset({"INIT_PROCESS_GROUP", "NEW_GROUP", "MPI_INIT"})
-"""Calls by which the ranks of a job find each other, before there is a group in which they communicate."""
 
 BACKEND = "BACKEND"
 """The operation of what the backend measured of a collective, which has its own row and would count twice."""

@@ -16,25 +16,8 @@ from timing_logger.analysis.rows.epochs import Epochs, Meaning, epochs_of
 from timing_logger.analysis.rows.grouping import greatest_of_each, least_of_each
 from timing_logger.analysis.rows.table_types import Column, Floats, Frame, Ints
 from timing_logger.analysis.rows.tables import nullable_integers
+from timing_logger.results.step_range import StepRange
 from timing_logger.schema.record import LARGEST
-
-
-class StepRange(NamedTuple):
-    """The first and last step of a range; the epochs are None where iterations do not restart."""
-
-    first_iteration: int
-    last_iteration: int
-    first_epoch: int | None = None
-    last_epoch: int | None = None
-
-    def in_words(self) -> str:
-        """Return the range in words, as ``iterations 40 to 60``, with the epochs where there are any."""
-        first, last = self.first_iteration, self.last_iteration
-        if self.first_epoch is None:
-            return f"iterations {first} to {last}" if first != last else f"iteration {first}"
-        if self.first_epoch == self.last_epoch:
-            return f"iterations {first} to {last} of epoch {self.first_epoch}"
-        return f"iteration {first} of epoch {self.first_epoch} to iteration {last} of epoch {self.last_epoch}"
 
 
 class Numbering(NamedTuple):

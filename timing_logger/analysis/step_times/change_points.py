@@ -19,27 +19,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from timing_logger.analysis.rows.table_types import Floats
 from timing_logger.analysis.step_times.noise import WHITE, Noise, sigmas_of
+from timing_logger.results.policy import Policy
 
 _AT_ONCE = 2**15
 """How many sums are worked on at a time: as many as stay in a processor's cache."""
-
-
-class Search(NamedTuple):
-    """How changes of level are looked for.
-
-    Attributes:
-        min_steps: the least steps of a level.
-        min_z: by how much a change stands out from the noise, at least, in standard deviations.
-        min_z_growth: by how much more, times sqrt(log(steps)).
-        length_ratio: how long the intervals of a length are, relative to those of the next greater length.
-        shift_share: by which share of its length an interval begins after the one before.
-    """
-
-    min_steps: int
-    min_z: float
-    min_z_growth: float
-    length_ratio: float
-    shift_share: float
 
 
 class _Splits(NamedTuple):
@@ -51,49 +34,49 @@ class _Splits(NamedTuple):
 
 
 def change_points(
-    series: Floats, search: Search, *, cap: float, min_sigma: float, noise: Noise = WHITE
+    series: Floats, policy: Policy, *, cap: float, min_sigma: float, noise: Noise = WHITE
 ) -> list[int]:
     """Return the positions at which a new level begins, ascending, without 0 and the length.
 
     Args:
         series: the values, without NaN. No outliers are removed: short windows consist of outliers.
-        search: how they are looked for.
+        policy: the numbers by which they are looked for.
         cap: values are capped at +- cap around the median, so that one spike cannot outweigh a level.
         min_sigma: the least standard deviation that the noise is taken to have.
         noise: how much the level wanders by itself, without any change of level.
     """
-    return change_points_of_each(series[None], search, cap=cap, min_sigma=min_sigma, noise=noise)[0]
+    return change_points_of_each(series[None], policy, cap=cap, min_sigma=min_sigma, noise=noise)[0]
 
 
 def change_points_of_each(
-    series: Floats, search: Search, *, cap: float, min_sigma: float, noise: Noise = WHITE
+    series: Floats, policy: Policy, *, cap: float, min_sigma: float, noise: Noise = WHITE
 ) -> list[list[int]]:
     """Return the change points of each row of ``series``, as :func:`change_points` does of one.
 
     All are looked at together, as most of thousands of ranks have none.
     """
-    if series.shape[1] < 2 * search.min_steps:
+    if series.shape[1] < 2 * policy.min_level_steps:
         return [[] for _ in series]
     centred = np.clip(series - np.median(series, axis=1, keepdims=True), -cap, cap)
     sigma = np.maximum(min_sigma, noise.error_factor * sigmas_of(np.diff(centred, axis=1)))
     in_sigmas = centred / sigma[:, None]
     return [
-        _between_neighbours(values, _narrowest_first(found), search) if found else []
-        for values, found in zip(in_sigmas, _candidates(in_sigmas, search), strict=True)
+        _between_neighbours(values, _narrowest_first(found), policy) if found else []
+        for values, found in zip(in_sigmas, _candidates(in_sigmas, policy), strict=True)
     ]
 
 
-def _candidates(series: Floats, search: Search) -> list[list[tuple[int, int, int]]]:
+def _candidates(series: Floats, policy: Policy) -> list[list[tuple[int, int, int]]]:
     """Return of each series (start, end, split) of the intervals whose best split is over the threshold.
 
     The narrowest intervals come first; of equally long ones that with the strongest split.
     """
     n = series.shape[1]
-    threshold = search.min_z_growth * float(np.log(n)) ** 0.5 + search.min_z
+    threshold = policy.min_change_z_growth * float(np.log(n)) ** 0.5 + policy.min_change_z
     sums = _sums(series)
     found: list[list[tuple[int, int, int]]] = [[] for _ in series]
-    for length in _lengths(n, search):
-        best = _best_splits(sums, length, search)
+    for length in _lengths(n, policy):
+        best = _best_splits(sums, length, policy)
         over = best.strengths > threshold
         for row in np.flatnonzero(over.any(axis=1)).tolist():
             by_strength = np.argsort(-best.strengths[row, over[row]], kind="stable")
@@ -107,16 +90,16 @@ def _sums(series: Floats) -> Floats:
     return np.concatenate([np.zeros((len(series), 1)), np.cumsum(series, axis=1)], axis=1)
 
 
-def _lengths(n: int, search: Search) -> Iterator[int]:
-    least, ratio = 2 * search.min_steps, search.length_ratio
+def _lengths(n: int, policy: Policy) -> Iterator[int]:
+    least, ratio = 2 * policy.min_level_steps, policy.interval_length_ratio
     layers = range(int(np.log(n / least) / -np.log(ratio)), -1, -1)
     yield from sorted({max(least, int(n * ratio**layer)) for layer in layers})
 
 
-def _best_splits(sums: Floats, length: int, search: Search) -> _Splits:
+def _best_splits(sums: Floats, length: int, policy: Policy) -> _Splits:
     """Find the split with the largest CUSUM statistic in each interval of this length, of each series."""
-    n, shortest = sums.shape[1] - 1, search.min_steps
-    starts = np.arange(0, n - length + 1, max(1, int(length * search.shift_share)))
+    n, shortest = sums.shape[1] - 1, policy.min_level_steps
+    starts = np.arange(0, n - length + 1, max(1, int(length * policy.interval_shift_share)))
     if starts[-1] < n - length:
         starts = np.append(starts, n - length)
     left = np.arange(shortest, length - shortest + 1)
@@ -153,7 +136,7 @@ def _narrowest_first(candidates: list[tuple[int, int, int]]) -> list[int]:
     return taken
 
 
-def _between_neighbours(series: Floats, splits: list[int], search: Search) -> list[int]:
+def _between_neighbours(series: Floats, splits: list[int], policy: Policy) -> list[int]:
     """Move each split to the best place between its two neighbours, since narrow intervals place it poorly.
 
     Splits are moved one after the other, so that each keeps the least distance to its neighbours, where they
@@ -163,5 +146,5 @@ def _between_neighbours(series: Floats, splits: list[int], search: Search) -> li
     edges = [0, *splits, len(series)]
     for at in range(1, len(edges) - 1):
         start, end = edges[at - 1], edges[at + 1]
-        edges[at] = start + int(_best_splits(sums[:, start : end + 1], end - start, search).splits[0, 0])
+        edges[at] = start + int(_best_splits(sums[:, start : end + 1], end - start, policy).splits[0, 0])
     return edges[1:-1]

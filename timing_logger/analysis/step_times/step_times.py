@@ -16,7 +16,7 @@ from timing_logger.analysis.accounting.run import AccountOfRun, spent_of
 from timing_logger.analysis.accounting.stretches import BlockedStretches, blocked_stretches
 from timing_logger.analysis.accounting.summed import account_table
 from timing_logger.analysis.rows.operations import PAUSES, needs_no_other_rank
-from timing_logger.analysis.rows.steps import Numbering, StepRange, numbered_by_epoch
+from timing_logger.analysis.rows.steps import Numbering, numbered_by_epoch
 from timing_logger.analysis.rows.table_types import Floats, Ints
 from timing_logger.analysis.rows.tables import of_pandas
 from timing_logger.analysis.step_times.communication import (
@@ -34,11 +34,10 @@ from timing_logger.analysis.step_times.transfers import Transfers, transfers_by_
 from timing_logger.analysis.step_times.waiting import Waits, waits_by_step
 from timing_logger.analysis.step_times.workload import NOTHING_STATED, Workload, workload_of
 from timing_logger.reading.lacking import stated_world_size
+from timing_logger.results.operations import UNLOGGED
+from timing_logger.results.step_range import StepRange
 
 _FOLLOW_A_RULE = 0.75  # of the steps: then what most of them stand for is what was chosen to be recorded
-
-UNLOGGED = "UNLOGGED"
-"""Named in place of an operation: the time for which a rank has no row, of work or of communication."""
 
 
 @dataclass(frozen=True, eq=False)

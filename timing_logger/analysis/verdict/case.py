@@ -10,13 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.hangs.result import RunEnd
 from timing_logger.analysis.rows.grouping import rows_of_each
 from timing_logger.analysis.rows.table_types import Ints
 from timing_logger.analysis.step_times.step_times import StepTimes
-from timing_logger.analysis.verdict.facts import EndedBadly
-from timing_logger.analysis.verdict.policy import Policy
-from timing_logger.analysis.verdict.result import Verdict
+from timing_logger.results.facts import EndedBadly
+from timing_logger.results.policy import Policy
+from timing_logger.results.run_end import RunEnd
+from timing_logger.results.verdict import Verdict
+from timing_logger.words.verdict import in_words
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,13 +75,13 @@ class Judgement(NamedTuple):
     slow: Mapping[int, Ints] = MappingProxyType({})
 
     def ending_in(self, end: RunEnd) -> Judgement:
-        """Return the judgement with the end of the run, and the policy.
+        """Return the judgement with the end of the run, the policy, and how the verdict shows itself.
 
         The verdict on a run that hung becomes ``hang``, unless it tells of slow ranks that cost time.
         """
         warned = (EndedBadly(end.state, end.warning),) if end.warning else ()
         evidence = (*warned, *self.verdict.evidence)
-        verdict = replace(self.verdict, end=end, evidence=evidence, policy=self.case.policy)
+        verdict = replace(self.verdict, end=end, evidence=evidence, policy=self.case.policy, wording=in_words)
         says_little = verdict.verdict in ("healthy", "diffuse") or not verdict.cost_ms > 0
         if end.hangs and self.are_comparable and (says_little or not verdict.judged):
             verdict = replace(

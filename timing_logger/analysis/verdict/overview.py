@@ -14,7 +14,6 @@ from narwhals.typing import IntoDataFrameT
 from timing_logger.analysis.accounting.account import ACCOUNT, PartOfAccount
 from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.hangs.last_rows import last_rows
-from timing_logger.analysis.hangs.result import RunEnd
 from timing_logger.analysis.rows.analysis import ByProcess
 from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers, processes_of
 from timing_logger.analysis.rows.columns import COLUMNS_OF
@@ -33,6 +32,7 @@ from timing_logger.analysis.rows.steps import steps_of
 from timing_logger.analysis.rows.summarize import seen_before, summarize
 from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints, Schema
 from timing_logger.analysis.rows.tables import like, opened
+from timing_logger.results.run_end import RunEnd
 from timing_logger.schema.record import OK
 
 _NAN = float("nan")

@@ -9,11 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.step_times.peers import column_medians, n_known_steps
-from timing_logger.analysis.step_times.step_times import UNLOGGED, StepTimes
-from timing_logger.analysis.verdict import rank_facts
+from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Case, Judgement
-from timing_logger.analysis.verdict.facts import Fact, OneRank
-from timing_logger.analysis.verdict.result import Verdict, VerdictKind
 from timing_logger.analysis.verdict.who.candidates import Candidate, operation_of, unlogged_between
 from timing_logger.analysis.verdict.who.culprits import EXPLAINED, Culprits, culprits
 from timing_logger.analysis.verdict.who.hosts import may_be_its_work
@@ -21,6 +18,10 @@ from timing_logger.analysis.verdict.who.lockstep import Party
 from timing_logger.analysis.verdict.who.pricing import Pricing, waited_for_ms
 from timing_logger.analysis.verdict.whole_run.all_slower import all_slower
 from timing_logger.analysis.verdict.whole_run.systemic import diffuse, whole_role
+from timing_logger.results import rank_facts
+from timing_logger.results.facts import Fact, OneRank
+from timing_logger.results.operations import UNLOGGED
+from timing_logger.results.verdict import Verdict, VerdictKind
 
 _WORTH_NAMING = 0.1  # of the waiting in the slow steps
 _MOST_OTHERS = 3  # are said why they are not named

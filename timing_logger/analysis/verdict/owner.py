@@ -16,8 +16,6 @@ from timing_logger.analysis.step_times.peers import peer_medians
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Case, Judgement
 from timing_logger.analysis.verdict.own_times import by_own_times
-from timing_logger.analysis.verdict.rank_facts import MoreRows, RankFact, WorkOfRank
-from timing_logger.analysis.verdict.result import Owner
 from timing_logger.analysis.verdict.who.equal_work import (
     at_equal_work,
     equal_shares,
@@ -26,6 +24,8 @@ from timing_logger.analysis.verdict.who.equal_work import (
 )
 from timing_logger.analysis.verdict.who.pricing import Pricing
 from timing_logger.analysis.verdict.whole_run.why_late import explained
+from timing_logger.results.rank_facts import MoreRows, RankFact, WorkOfRank
+from timing_logger.results.verdict import Owner
 
 _OF_RANKS = ("rank", "suspect")
 

@@ -19,7 +19,7 @@ from timing_logger.analysis.rows.tables import like, nullable_integers, of_panda
 from timing_logger.analysis.step_times.peers import peer_medians, row_medians
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Judgement
-from timing_logger.analysis.verdict.shown_step import ShownStep
+from timing_logger.results.shown_step import ShownStep
 
 _ABOUT_HALF = 0.4, 0.6
 """Of the time that is lost: steps between which so much of it is lost are like each other."""

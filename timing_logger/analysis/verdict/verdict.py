@@ -16,7 +16,6 @@ from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.hangs.last_rows import last_rows
-from timing_logger.analysis.hangs.result import RunEnd
 from timing_logger.analysis.rows.files import File, hosts_of, run_python
 from timing_logger.analysis.rows.roles import roles_of
 from timing_logger.analysis.rows.runs import different_runs
@@ -25,18 +24,7 @@ from timing_logger.analysis.step_times.part import StepTimesPart, map_step_times
 from timing_logger.analysis.step_times.step_times import StepTimes, reduce_step_times
 from timing_logger.analysis.verdict.case import Case, Judgement
 from timing_logger.analysis.verdict.causes.search import HostCounters, given, with_cause
-from timing_logger.analysis.verdict.facts import (
-    CommunicationNotTold,
-    DifferentRuns,
-    LeavesLate,
-    OneWaitedFor,
-    RanksLacking,
-    Reason,
-    UntimedCalls,
-)
 from timing_logger.analysis.verdict.owner import with_owner
-from timing_logger.analysis.verdict.policy import STANDARD, Policy
-from timing_logger.analysis.verdict.result import Verdict
 from timing_logger.analysis.verdict.typical_step import shown_in_table, typical_step
 from timing_logger.analysis.verdict.who.pricing import Pricing, pricing_of
 from timing_logger.analysis.verdict.whole_run.communication import (
@@ -51,6 +39,18 @@ from timing_logger.analysis.verdict.whole_run.coverage import (
 )
 from timing_logger.analysis.verdict.whole_run.systemic import late_ms, with_unexplained_waits
 from timing_logger.reading.lacking import Lack, lacking, lacking_in_words, stated_world_size
+from timing_logger.results.facts import (
+    CommunicationNotTold,
+    DifferentRuns,
+    LeavesLate,
+    OneWaitedFor,
+    RanksLacking,
+    Reason,
+    UntimedCalls,
+)
+from timing_logger.results.policy import STANDARD, Policy
+from timing_logger.results.run_end import RunEnd
+from timing_logger.results.verdict import Verdict
 
 
 def stragglers(

@@ -14,15 +14,12 @@ from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.rows.analysis import ByProcess
 from timing_logger.analysis.rows.columns import COLUMNS_OF
-from timing_logger.analysis.rows.steps import StepRange
 from timing_logger.analysis.rows.table_types import Floats, Frame, Ints, Schema
 from timing_logger.analysis.rows.tables import like, nullable_integers, of_pandas, opened
 from timing_logger.analysis.step_times.peers import column_medians, log_ratios, peer_medians, relative_scores
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Case, Judgement
 from timing_logger.analysis.verdict.causes.search import HostCounters, given
-from timing_logger.analysis.verdict.policy import STANDARD, Policy
-from timing_logger.analysis.verdict.result import Verdict
 from timing_logger.analysis.verdict.verdict import (
     JudgementPart,
     judgement_of,
@@ -30,6 +27,9 @@ from timing_logger.analysis.verdict.verdict import (
     reduce_judgement,
 )
 from timing_logger.analysis.verdict.who.slow_steps import slow_steps
+from timing_logger.results.policy import STANDARD, Policy
+from timing_logger.results.step_range import StepRange
+from timing_logger.results.verdict import Verdict
 
 SELF_TIME = "SELF_TIME"
 """The name for all operations of a rank together: the time that it spent on its own account."""

@@ -22,10 +22,10 @@ from timing_logger.analysis.verdict.overview import (
     map_summary,
     reduce_summary,
 )
-from timing_logger.analysis.verdict.result import Verdict
 from timing_logger.analysis.verdict.typical_step import NO_STEP, StepOfRanks, typical_step
 from timing_logger.analysis.verdict.verdict import JudgementPart, map_judgement, reduce_judgement
 from timing_logger.analysis.verdict.windows import STRAGGLERS, verdict_and_windows
+from timing_logger.results.verdict import Verdict
 
 
 def account_of_step(timings: IntoDataFrameT, iteration: int | None = None) -> IntoDataFrameT:

@@ -7,9 +7,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from timing_logger.analysis import Verdict
 from timing_logger.analysis.accounting.account import PARTS
-from timing_logger.analysis.verdict.rank_facts import StepsCounted
 from timing_logger.report._account_figures import VISIBLE, AccountFigures
 from timing_logger.report._limits import MOST_BARS
 from timing_logger.report._text_tables import Column as TextColumn
@@ -18,6 +16,8 @@ from timing_logger.report.html._cause_kinds import TimeKinds
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._step import StepChart, step_chart
 from timing_logger.report.html._tables import Column, Table, decimals, integer, table, table_of
+from timing_logger.results.rank_facts import StepsCounted
+from timing_logger.results.verdict import Verdict
 from timing_logger.words.units import UNKNOWN, process_name
 
 _MOST_BARS = 6

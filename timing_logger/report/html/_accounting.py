@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from timing_logger.analysis import Summary
 from timing_logger.analysis.rows.files import File, FileCounters, SidecarContent, sidecar_of
+from timing_logger.analysis.verdict.overview import Summary
 from timing_logger.report._diagnostics import diagnostics, is_complete
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._tables import Table, table

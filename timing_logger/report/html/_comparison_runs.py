@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from timing_logger.analysis.comparison.result import Comparison
-from timing_logger.analysis.comparison.run_summary import RunSummary
 from timing_logger.report.html._axis import Axis, Tick
 from timing_logger.report.html._tables import Table, table
+from timing_logger.results.comparison import Comparison
+from timing_logger.results.run_summary import RunSummary
 from timing_logger.schema.record import escape_text
 from timing_logger.words.units import UNKNOWN, as_duration, as_utc, or_unknown
 

@@ -8,12 +8,14 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from timing_logger.analysis import Summary, Verdict, waiting_by_rank
+from timing_logger.analysis.accounting.account import waiting_by_rank
 from timing_logger.analysis.rows.files import File, hosts_of
 from timing_logger.analysis.rows.table_types import Floats, Ints
+from timing_logger.analysis.verdict.overview import Summary
 from timing_logger.report._limits import FEW_PROCESSES, HOST_MATES, MOST_LINES, REFERENCES, at_distances
 from timing_logger.report.html._own_times import OwnTimes
 from timing_logger.report.html._tables import FIRST, Shown
+from timing_logger.results.verdict import Verdict
 
 OF_CHOSEN = "timing-logger report --ranks LIST makes a page of the ranks that you choose"
 """How to see ranks of many that a page leaves out."""

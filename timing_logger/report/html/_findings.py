@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from timing_logger.analysis import Summary, Verdict
 from timing_logger.analysis.accounting.stack_code import sampled_code
 from timing_logger.analysis.collectives.expected import Benchmark, with_expectation
 from timing_logger.analysis.hangs.diagnosis import run_end_of
@@ -25,8 +24,7 @@ from timing_logger.analysis.rows.steps import steps_of
 from timing_logger.analysis.rows.table_types import Floats
 from timing_logger.analysis.rows.tables import of_pandas, opened
 from timing_logger.analysis.verdict.causes.search import HostCounters, given
-from timing_logger.analysis.verdict.overview import SummaryPart, map_summary, reduce_summary
-from timing_logger.analysis.verdict.shown_step import ShownStep
+from timing_logger.analysis.verdict.overview import Summary, SummaryPart, map_summary, reduce_summary
 from timing_logger.analysis.verdict.typical_step import StepOfRanks, shown_in_table, typical_step
 from timing_logger.analysis.verdict.verdict import JudgementPart, map_judgement, reduce_judgement
 from timing_logger.analysis.verdict.windows import verdict_and_windows
@@ -42,6 +40,8 @@ from timing_logger.report.html._collectives import COLLECTIVES, Collectives
 from timing_logger.report.html._crowd import Crowd, InTimeline
 from timing_logger.report.html._own_times import OwnTimes
 from timing_logger.report.html._timeline import Spans, Timeline, spans_of, timeline_of
+from timing_logger.results.shown_step import ShownStep
+from timing_logger.results.verdict import Verdict
 from timing_logger.schema.record import COLUMNS
 
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from timing_logger.analysis.comparison.result import Comparison, Difference
-from timing_logger.analysis.comparison.settings import CONFIDENCE, STEP_CONFIDENCE
 from timing_logger.report.html._axis import Axis, Tick
+from timing_logger.results.comparison import Comparison, Difference
+from timing_logger.results.comparison_settings import CONFIDENCE, STEP_CONFIDENCE
 from timing_logger.words.comparison import a_step
 from timing_logger.words.comparison_causes import is_sure, of_what, signed, what_differs
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from timing_logger.analysis import Verdict
 from timing_logger.reading.named_ranks import listed_ranks
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._tables import Column, Shown, Table, decimals, integer, table, table_of, text
+from timing_logger.results.verdict import Verdict
 from timing_logger.words.evidence import evidence_beside_the_end
 from timing_logger.words.units import UNKNOWN, percent
 from timing_logger.words.verdict import headline, particulars, side_of_limit, what_next

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from timing_logger.analysis.comparison.courses import CourseOfSide, Courses
-from timing_logger.analysis.comparison.result import Comparison, Difference
 from timing_logger.reading.atomic_files import draft_of
 from timing_logger.report.html._account import AccountBar, Segment
 from timing_logger.report.html._axis import Axis, Tick
@@ -17,6 +15,8 @@ from timing_logger.report.html._comparison_runs import runs_chart
 from timing_logger.report.html._forest import forest
 from timing_logger.report.html._tables import Table, table
 from timing_logger.report.html.page import rendered, static_text, style
+from timing_logger.results.comparison import Comparison, Difference
+from timing_logger.results.courses import CourseOfSide, Courses
 from timing_logger.words.comparison import (
     sides_sentences,
     told_of_comparison,

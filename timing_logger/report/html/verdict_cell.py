@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from timing_logger.analysis import Verdict
-from timing_logger.analysis.verdict.shown_step import ShownStep
 from timing_logger.report.html._cause_kinds import TimeKinds
 from timing_logger.report.html._step import StepChart, step_chart
 from timing_logger.report.html._tables import FIRST
 from timing_logger.report.html._verdict import suspects_table
 from timing_logger.report.html.page import rendered, style
+from timing_logger.results.shown_step import ShownStep
+from timing_logger.results.verdict import Verdict
 from timing_logger.words.verdict import headline, particulars, what_next
 
 _WORDS_PX, _ROW_PX, _STEP_PX, _LANE_PX = 280, 32, 240, 31

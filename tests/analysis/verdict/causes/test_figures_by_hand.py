@@ -9,9 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from timing_logger.analysis.verdict.cause import Cause
 from timing_logger.analysis.verdict.causes.coincidence import Coincidence
-from timing_logger.analysis.verdict.causes.counters import COUNTERS
 from timing_logger.analysis.verdict.causes.figures import (
     Course,
     Delay,
@@ -22,7 +20,9 @@ from timing_logger.analysis.verdict.causes.figures import (
 from timing_logger.analysis.verdict.causes.seen import Seen
 from timing_logger.analysis.verdict.causes.slow_rank import _covering, _explained, _is_its_own
 from timing_logger.analysis.verdict.causes.stretches import Stretches
-from timing_logger.analysis.verdict.policy import STANDARD
+from timing_logger.results.cause import Cause
+from timing_logger.results.kinds_of_cause import COUNTERS
+from timing_logger.results.policy import STANDARD
 
 NAN = math.nan
 QUOTA, WAIT, FAULTS, STEAL = "throttled_us", "main_run_queue_wait_us", "major_faults", "steal_us"

@@ -15,7 +15,7 @@ from slow import slow
 from timing_logger.analysis import Policy, stragglers
 from timing_logger.analysis.verdict.case import Judgement
 from timing_logger.analysis.verdict.causes.search import _is_asked
-from timing_logger.analysis.verdict.result import Verdict
+from timing_logger.results.verdict import Verdict
 
 WAIT = "main_run_queue_wait_us"
 

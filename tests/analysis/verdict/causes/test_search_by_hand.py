@@ -18,7 +18,7 @@ from timing_logger.analysis.verdict.causes.search import (
     given,
     with_cause,
 )
-from timing_logger.analysis.verdict.result import Verdict
+from timing_logger.results.verdict import Verdict
 
 
 def found(verdict: Any, *, are_comparable: bool = True, **changed: Any) -> Judgement:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from timing_logger.analysis.rows.table_types import Floats
-from timing_logger.analysis.verdict.causes.counters import Counter
 from timing_logger.analysis.verdict.causes.seen import _comparable
+from timing_logger.results.kinds_of_cause import Counter
 
 CLOCK = Counter("gpu_sm_mhz", "clock", "")
 

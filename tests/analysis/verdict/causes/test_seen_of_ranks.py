@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from timing_logger.analysis.rows.table_types import Floats
-from timing_logger.analysis.verdict.causes.counters import Counter
 from timing_logger.analysis.verdict.causes.seen import Seen, _comparable, _level, seen
+from timing_logger.results.kinds_of_cause import Counter
 
 ENDS_S = np.stack([np.arange(5.0)] * 3, axis=1)
 WAIT, FAULTS = "main_run_queue_wait_us", "major_faults"

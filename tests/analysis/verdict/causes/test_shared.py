@@ -15,7 +15,6 @@ from timing_logger.analysis.rows.table_types import Floats
 from timing_logger.analysis.verdict.case import Case
 from timing_logger.analysis.verdict.causes import shared
 from timing_logger.analysis.verdict.causes.coincidence import Coincidence
-from timing_logger.analysis.verdict.causes.counters import COUNTERS
 from timing_logger.analysis.verdict.causes.figures import Delay
 from timing_logger.analysis.verdict.causes.seen import Seen
 from timing_logger.analysis.verdict.causes.shared import (
@@ -28,6 +27,7 @@ from timing_logger.analysis.verdict.causes.shared import (
     cause_together,
 )
 from timing_logger.analysis.verdict.causes.stretches import Stretches
+from timing_logger.results.kinds_of_cause import COUNTERS
 
 QUOTA, WAIT = "throttled_us", "main_run_queue_wait_us"
 N, RANKS = 100, 4

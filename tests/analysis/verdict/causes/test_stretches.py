@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from timing_logger.analysis.verdict.causes.counters import Counter
 from timing_logger.analysis.verdict.causes.stretches import (
     Intervals,
     in_stretches,
     intervals_by_rank,
     stretches_of,
 )
+from timing_logger.results.kinds_of_cause import Counter
 
 WAITED = Counter("main_run_queue_wait_us", "waited us", "")
 CLOCK = Counter("cpu_mhz", "clock", "")

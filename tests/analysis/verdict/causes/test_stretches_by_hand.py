@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from timing_logger.analysis.verdict.causes.counters import Counter
 from timing_logger.analysis.verdict.causes.stretches import (
     Intervals,
     Stretches,
@@ -18,6 +17,7 @@ from timing_logger.analysis.verdict.causes.stretches import (
     intervals_by_rank,
     stretches_of,
 )
+from timing_logger.results.kinds_of_cause import Counter
 
 WAITED, CLOCK = Counter("x", "waited us", ""), Counter("x", "clock", "")
 EVENTS, BITS = Counter("x", "events", ""), Counter("x", "bits", "")

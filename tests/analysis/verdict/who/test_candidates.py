@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from timing_logger.analysis.verdict.policy import Policy
 from timing_logger.analysis.verdict.who.candidates import _take_hardly_any_time
+from timing_logger.results.policy import Policy
 
 
 @pytest.mark.parametrize(("n_long", "are_left_out"), [(30, True), (20, False)])

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hand_made_cases import POLICY, candidate_of, case_of, steps, times_of
 
-from timing_logger.analysis.verdict.rank_facts import Gate
 from timing_logger.analysis.verdict.who.candidates import (
     COST,
     GAP,
@@ -26,6 +25,7 @@ from timing_logger.analysis.verdict.who.candidates import (
     unlogged_between,
 )
 from timing_logger.analysis.verdict.who.slow_steps import SlowSteps, least_z
+from timing_logger.results.rank_facts import Gate
 
 VISIBLE = Gate(COST, POLICY.visible_cost_share, 0.01, True)
 FAILS_STEPS = Gate(STEPS, 1.0, 20.0, False)

@@ -12,14 +12,14 @@ from hand_made_cases import POLICY, candidate_of, case_of, steps
 
 from timing_logger.analysis.rows.table_types import Floats, Ints
 from timing_logger.analysis.verdict.case import Case
-from timing_logger.analysis.verdict.policy import Policy
-from timing_logger.analysis.verdict.rank_facts import Gate
-from timing_logger.analysis.verdict.result import Suspect
 from timing_logger.analysis.verdict.who import culprits as tested
 from timing_logger.analysis.verdict.who.candidates import COST, GAP, LONGER, Candidate
 from timing_logger.analysis.verdict.who.culprits import EXPLAINED, Culprits, likelihoods
 from timing_logger.analysis.verdict.who.lockstep import Bond, Party
 from timing_logger.analysis.verdict.who.pricing import Pricing
+from timing_logger.results.policy import Policy
+from timing_logger.results.rank_facts import Gate
+from timing_logger.results.verdict import Suspect
 
 DEAR = Gate(COST, 0.1, 0.01, True)
 LITTLE = Gate(GAP, 0.08, 0.10, False)

@@ -10,7 +10,6 @@ from hand_made_cases import POLICY, case_of, times_of
 
 from timing_logger.analysis.rows.table_types import Floats
 from timing_logger.analysis.step_times.workload import Workload
-from timing_logger.analysis.verdict.policy import Policy
 from timing_logger.analysis.verdict.who.equal_work import (
     ASSUMED,
     Assumption,
@@ -21,6 +20,7 @@ from timing_logger.analysis.verdict.who.equal_work import (
     owner_by_part,
     times_as_long,
 )
+from timing_logger.results.policy import Policy
 
 
 def varying(n_steps: int = 60, n_ranks: int = 3, by: float = 2.0) -> Floats:

@@ -10,7 +10,6 @@ from hand_made_cases import POLICY, candidate_of, case_of, steps
 
 from timing_logger.analysis.rows.table_types import Floats
 from timing_logger.analysis.verdict.case import Case
-from timing_logger.analysis.verdict.rank_facts import Gate
 from timing_logger.analysis.verdict.who.candidates import COST
 from timing_logger.analysis.verdict.who.lockstep import (
     Bond,
@@ -24,6 +23,7 @@ from timing_logger.analysis.verdict.who.lockstep import (
     shared_steps,
     vary_together,
 )
+from timing_logger.results.rank_facts import Gate
 
 DEAR = Gate(COST, 0.1, 0.01, True)
 HOSTS = ["a", "a", "b", "b", "c", "c"]

@@ -12,7 +12,6 @@ from hand_made_cases import POLICY, candidate_of, case_of, steps, times_of, wait
 
 from timing_logger.analysis.accounting.nodes import Lists
 from timing_logger.analysis.rows.table_types import Floats
-from timing_logger.analysis.verdict.rank_facts import Gate
 from timing_logger.analysis.verdict.who.candidates import COST, LONGER, STEPS, WAITED, Candidate
 from timing_logger.analysis.verdict.who.prices import Repair, Slowed
 from timing_logger.analysis.verdict.who.pricing import (
@@ -25,6 +24,7 @@ from timing_logger.analysis.verdict.who.pricing import (
     waiting_gate,
     with_waiting,
 )
+from timing_logger.results.rank_facts import Gate
 
 DEAR = Gate(COST, 0.1, 0.01, True)
 CHEAP = Gate(COST, 0.001, 0.01, False)

@@ -10,7 +10,6 @@ from hand_made_cases import POLICY, steps
 
 from timing_logger.analysis.rows.table_types import Floats
 from timing_logger.analysis.step_times.noise import WHITE
-from timing_logger.analysis.verdict.policy import Policy
 from timing_logger.analysis.verdict.who.slow_steps import (
     SlowSteps,
     _gathered,
@@ -24,6 +23,7 @@ from timing_logger.analysis.verdict.who.slow_steps import (
     slow_steps,
     slow_together,
 )
+from timing_logger.results.policy import Policy
 
 LEAST = -math.log(0.9)
 RULER = _Ruler(POLICY, WHITE, LEAST)

@@ -14,10 +14,10 @@ from seeds import seeds
 from simulated_runs import _row, _table
 
 from timing_logger.analysis import Verdict, stragglers
-from timing_logger.analysis.verdict.facts import OthersInAllSlow
 from timing_logger.report import evidence_sentences, verdict_sentence
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._verdict import judgement
+from timing_logger.results.facts import OthersInAllSlow
 from timing_logger.words.why import reason
 
 N_STEPS = 120

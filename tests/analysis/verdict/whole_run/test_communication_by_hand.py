@@ -9,7 +9,6 @@ import pytest
 from hand_made_cases import POLICY, case_of, steps, transfers_of
 
 from timing_logger.analysis.rows.table_types import Floats, Ints
-from timing_logger.analysis.verdict import facts
 from timing_logger.analysis.verdict.case import Case
 from timing_logger.analysis.verdict.who.pricing import BySteps
 from timing_logger.analysis.verdict.whole_run.communication import (
@@ -24,6 +23,7 @@ from timing_logger.analysis.verdict.whole_run.communication import (
     why_unlike,
 )
 from timing_logger.analysis.verdict.whole_run.slow_links import SlowLink
+from timing_logger.results import facts
 
 PAIRS = [(0, 1), (2, 3), (4, 5), (6, 7)]
 

@@ -10,7 +10,6 @@ import pytest
 from hand_made_cases import POLICY, case_of, waits_of
 
 from timing_logger.analysis.rows.table_types import Floats
-from timing_logger.analysis.verdict import facts
 from timing_logger.analysis.verdict.case import Case
 from timing_logger.analysis.verdict.who.pricing import BySteps
 from timing_logger.analysis.verdict.whole_run.coverage import (
@@ -18,6 +17,7 @@ from timing_logger.analysis.verdict.whole_run.coverage import (
     why_inconclusive,
     why_untimed,
 )
+from timing_logger.results import facts
 
 NAN = math.nan
 

@@ -11,8 +11,6 @@ from hand_made_cases import case_of, times_of, waits_of
 
 from timing_logger.analysis.rows.table_types import Floats
 from timing_logger.analysis.verdict.case import Case
-from timing_logger.analysis.verdict.rank_facts import LostToSlowest, SlowRole
-from timing_logger.analysis.verdict.result import Verdict
 from timing_logger.analysis.verdict.whole_run.systemic import (
     _covered,
     _longest_operation,
@@ -23,6 +21,8 @@ from timing_logger.analysis.verdict.whole_run.systemic import (
     whole_role,
     with_unexplained_waits,
 )
+from timing_logger.results.rank_facts import LostToSlowest, SlowRole
+from timing_logger.results.verdict import Verdict
 
 # -- most of a time -----------------------------------------------------------------------------------------
 

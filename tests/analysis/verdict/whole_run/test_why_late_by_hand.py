@@ -10,9 +10,9 @@ from hand_made_cases import case_of, times_of
 
 from timing_logger.analysis.rows.table_types import Floats
 from timing_logger.analysis.verdict.case import Judgement
-from timing_logger.analysis.verdict.rank_facts import UnevenWork
-from timing_logger.analysis.verdict.result import Verdict
 from timing_logger.analysis.verdict.whole_run.why_late import _Explanation, _explanation
+from timing_logger.results.rank_facts import UnevenWork
+from timing_logger.results.verdict import Verdict
 
 
 class CostingIfQuicker:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.rows.table_types import Bools, Floats
-from timing_logger.analysis.verdict.cause import Cause, How
 from timing_logger.analysis.verdict.causes.coincidence import Coincidence
 from timing_logger.analysis.verdict.causes.seen import Seen
+from timing_logger.results.cause import Cause, How
 
 _AS_GOOD = 0.8
 """Of counters that coincide, those are equally good that do by this part of the best: then the more

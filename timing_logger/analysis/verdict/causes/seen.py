@@ -9,8 +9,6 @@ import numpy as np
 import pandas as pd
 
 from timing_logger.analysis.rows.table_types import Floats, Ints
-from timing_logger.analysis.verdict.cause import Sought
-from timing_logger.analysis.verdict.causes.counters import COUNTERS, Counter, KindOfCause
 from timing_logger.analysis.verdict.causes.stretches import (
     Intervals,
     Stretches,
@@ -18,6 +16,8 @@ from timing_logger.analysis.verdict.causes.stretches import (
     intervals_by_rank,
     stretches_of,
 )
+from timing_logger.results.cause import Sought
+from timing_logger.results.kinds_of_cause import COUNTERS, Counter, KindOfCause
 
 _USUAL_CLOCK = 0.9
 """The quantile of all frequencies that counts as the usual one: what is below costs time."""

@@ -10,7 +10,6 @@ import pandas as pd
 from timing_logger.analysis.rows.table_types import Floats, Ints
 from timing_logger.analysis.step_times.peers import column_means, column_medians, peer_medians, row_medians
 from timing_logger.analysis.verdict.case import Case
-from timing_logger.analysis.verdict.cause import Cause
 from timing_logger.analysis.verdict.causes.coincidence import Bounds, Coincidence, coincidences
 from timing_logger.analysis.verdict.causes.figures import (
     Course,
@@ -22,6 +21,7 @@ from timing_logger.analysis.verdict.causes.figures import (
 from timing_logger.analysis.verdict.causes.seen import Seen, seen
 from timing_logger.analysis.verdict.causes.slow_rank import MOST_RANKS, Answer
 from timing_logger.analysis.verdict.whole_run.slow_links import blocked_at_most
+from timing_logger.results.cause import Cause
 
 _WAITS = ("main_run_queue_wait_us", "run_queue_wait_us")
 """Counters of time for which a rank's own threads waited for a processor, the best one first."""

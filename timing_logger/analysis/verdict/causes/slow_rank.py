@@ -11,7 +11,6 @@ import pandas as pd
 from timing_logger.analysis.rows.table_types import Floats, Ints
 from timing_logger.analysis.step_times.peers import column_means, column_medians, peer_medians
 from timing_logger.analysis.verdict.case import Case
-from timing_logger.analysis.verdict.cause import Cause, How, Sought
 from timing_logger.analysis.verdict.causes.coincidence import Bounds, Coincidence, coincidences
 from timing_logger.analysis.verdict.causes.figures import (
     Course,
@@ -21,7 +20,8 @@ from timing_logger.analysis.verdict.causes.figures import (
     preferred,
 )
 from timing_logger.analysis.verdict.causes.seen import Seen, seen
-from timing_logger.analysis.verdict.policy import Policy
+from timing_logger.results.cause import Cause, How, Sought
+from timing_logger.results.policy import Policy
 
 MOST_RANKS = 16
 """The most ranks whose counters are compared: more peers do not make a rank stand out more."""

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
-from timing_logger.analysis.verdict.causes.counters import IDLE_BIT, Counter
+from timing_logger.results.kinds_of_cause import IDLE_BIT, Counter
 
 _MOST_STRETCHES = 20_000
 """Of a run of more intervals, stretches are made longer: time and memory of the search grow with them."""

@@ -17,10 +17,11 @@ import numpy as np
 from timing_logger.analysis.rows.table_types import Floats
 from timing_logger.analysis.step_times.noise import error_of_median
 from timing_logger.analysis.step_times.peers import column_medians, peer_medians
-from timing_logger.analysis.step_times.step_times import UNLOGGED, StepTimes
+from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Case
-from timing_logger.analysis.verdict.policy import Policy
-from timing_logger.analysis.verdict.result import Owner
+from timing_logger.results.operations import UNLOGGED
+from timing_logger.results.policy import Policy
+from timing_logger.results.verdict import Owner
 
 
 class Growth(NamedTuple):

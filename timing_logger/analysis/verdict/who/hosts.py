@@ -15,12 +15,12 @@ from timing_logger.analysis.rows.roles import NO_ROLE
 from timing_logger.analysis.rows.table_types import Floats, Ints
 from timing_logger.analysis.step_times import peers
 from timing_logger.analysis.verdict.case import Case
-from timing_logger.analysis.verdict.policy import Policy
-from timing_logger.analysis.verdict.rank_facts import Gate
 from timing_logger.analysis.verdict.who.candidates import Candidate, gates_of
 from timing_logger.analysis.verdict.who.lockstep import Bond, Party, shared_steps, vary_together
 from timing_logger.analysis.verdict.who.pricing import Pricing, slowed, waiting_gate
 from timing_logger.analysis.verdict.who.slow_steps import SlowSteps, slow_together
+from timing_logger.results.policy import Policy
+from timing_logger.results.rank_facts import Gate
 
 
 def with_hosts(case: Case, parted: Sequence[Party], pricing: Pricing) -> list[Party]:

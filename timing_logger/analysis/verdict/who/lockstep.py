@@ -18,9 +18,9 @@ from timing_logger.analysis.rows.arrays import known
 from timing_logger.analysis.rows.table_types import Floats, Ints
 from timing_logger.analysis.step_times.peers import column_medians, correlations, peer_ratios, variances
 from timing_logger.analysis.verdict.case import Case
-from timing_logger.analysis.verdict.policy import Policy
-from timing_logger.analysis.verdict.rank_facts import BondKind
 from timing_logger.analysis.verdict.who.candidates import Candidate, operation_of
+from timing_logger.results.policy import Policy
+from timing_logger.results.rank_facts import BondKind
 
 _MOST_OTHERS = 8  # a few ranks show how far two apart vary, however many there are
 

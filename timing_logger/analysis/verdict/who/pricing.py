@@ -13,9 +13,9 @@ from timing_logger.analysis.rows.table_types import Floats, Ints
 from timing_logger.analysis.step_times.peers import column_medians, peer_medians, row_medians
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Case
-from timing_logger.analysis.verdict.rank_facts import Gate
 from timing_logger.analysis.verdict.who.candidates import LONGER, WAITED, Candidate
 from timing_logger.analysis.verdict.who.prices import Prices, Repair, Slowed
+from timing_logger.results.rank_facts import Gate
 
 
 def pricing_of(case: Case) -> Pricing:

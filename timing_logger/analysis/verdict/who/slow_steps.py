@@ -23,7 +23,7 @@ from timing_logger.analysis.step_times.noise import (
     usual_sigmas_of,
 )
 from timing_logger.analysis.step_times.peers import column_medians, peer_medians
-from timing_logger.analysis.verdict.policy import Policy
+from timing_logger.results.policy import Policy
 
 Kind = Literal["persistent", "ongoing", "bounded", "intermittent"]
 
@@ -148,7 +148,7 @@ def _changes(ratios: Floats, ruler: _Ruler) -> list[list[int]]:
     for columns, series in known_rows(ratios):
         changes = change_points_of_each(
             series,
-            policy.change_search,
+            policy,
             cap=ruler.flagged,
             min_sigma=policy.min_noise_sigma,
             noise=ruler.noise,

@@ -14,10 +14,10 @@ from timing_logger.analysis.step_times.noise import Noise, noise_of, robust_sigm
 from timing_logger.analysis.step_times.peers import column_medians, log_ratios, row_medians
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Case
-from timing_logger.analysis.verdict.policy import Policy
-from timing_logger.analysis.verdict.rank_facts import AllSlower, Gate, Slowing
-from timing_logger.analysis.verdict.result import Verdict
 from timing_logger.analysis.verdict.who.candidates import COST, STEPS
+from timing_logger.results.policy import Policy
+from timing_logger.results.rank_facts import AllSlower, Gate, Slowing
+from timing_logger.results.verdict import Verdict
 
 
 class _Slower(NamedTuple):
@@ -61,7 +61,7 @@ def all_slower(case: Case) -> Verdict | None:
 def _spans(own: Floats, policy: Policy) -> list[tuple[int, int]]:
     """Divide the steps where the typical rank's level changes."""
     typical, cap = row_medians(own), -float(np.log(policy.flagged_score))
-    changes = change_points(typical, policy.change_search, cap=cap, min_sigma=policy.min_noise_sigma)
+    changes = change_points(typical, policy, cap=cap, min_sigma=policy.min_noise_sigma)
     return list(pairwise([0, *changes, len(typical)]))
 
 

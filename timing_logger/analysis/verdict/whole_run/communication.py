@@ -17,11 +17,7 @@ from timing_logger.analysis.rows.table_types import Floats, Ints
 from timing_logger.analysis.step_times.peers import column_medians
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.step_times.transfers import MESSAGE, Link
-from timing_logger.analysis.verdict import facts
 from timing_logger.analysis.verdict.case import Case
-from timing_logger.analysis.verdict.policy import Policy
-from timing_logger.analysis.verdict.rank_facts import Gate
-from timing_logger.analysis.verdict.result import Verdict
 from timing_logger.analysis.verdict.who.candidates import n_steps_needed
 from timing_logger.analysis.verdict.who.pricing import Pricing
 from timing_logger.analysis.verdict.whole_run.slow_links import (
@@ -34,6 +30,10 @@ from timing_logger.analysis.verdict.whole_run.slow_links import (
     saved_ms,
     slow_links,
 )
+from timing_logger.results import facts
+from timing_logger.results.policy import Policy
+from timing_logger.results.rank_facts import Gate
+from timing_logger.results.verdict import Verdict
 
 _SAME_SIZE = 0.01  # messages whose mean sizes differ by less are equally large
 _MIN_PART = 0.02  # of the cost of the costliest link: cheaper links do not help to locate the trouble

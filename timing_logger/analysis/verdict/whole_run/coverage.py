@@ -11,9 +11,9 @@ import numpy as np
 from timing_logger.analysis.rows.arrays import known
 from timing_logger.analysis.rows.files import File, not_told, sidecar_of
 from timing_logger.analysis.step_times.peers import peer_medians
-from timing_logger.analysis.verdict import facts
 from timing_logger.analysis.verdict.case import Case
 from timing_logger.analysis.verdict.who.pricing import Pricing
+from timing_logger.results import facts
 
 
 def inconclusive_ranks(case: Case) -> tuple[int, ...]:

@@ -21,10 +21,10 @@ from timing_logger.analysis.step_times.peers import column_medians, log_ratios, 
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.step_times.transfers import MESSAGE, Link, Transfers
 from timing_logger.analysis.verdict.case import Case
-from timing_logger.analysis.verdict.facts import Than
-from timing_logger.analysis.verdict.policy import Policy
 from timing_logger.analysis.verdict.who.pricing import Pricing
 from timing_logger.analysis.verdict.who.slow_steps import SlowSteps, slow_steps
+from timing_logger.results.facts import Than
+from timing_logger.results.policy import Policy
 
 
 class SlowLink(NamedTuple):
@@ -141,7 +141,7 @@ def _slower_than_before(series: Floats, policy: Policy) -> Iterator[_Found]:
     if not _may_have_grown(series, policy):
         return
     cap, min_sigma = float(np.log(policy.max_transfer_times)), policy.min_transfer_noise_sigma
-    changes = change_points(series, policy.change_search, cap=cap, min_sigma=min_sigma)
+    changes = change_points(series, policy, cap=cap, min_sigma=min_sigma)
     yield from _grown(series, list(pairwise([0, *changes, len(series)])), policy)
 
 

@@ -11,10 +11,10 @@ from timing_logger.analysis.rows.table_types import Floats, Ints
 from timing_logger.analysis.step_times import peers
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Case
-from timing_logger.analysis.verdict.rank_facts import Gate, LostToSlowest, SlowRole
-from timing_logger.analysis.verdict.result import Verdict
 from timing_logger.analysis.verdict.who.candidates import STEPS
 from timing_logger.analysis.verdict.who.slow_steps import SlowSteps, slow_steps
+from timing_logger.results.rank_facts import Gate, LostToSlowest, SlowRole
+from timing_logger.results.verdict import Verdict
 
 _MOST_NAMED = 3
 

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Case, Judgement
-from timing_logger.analysis.verdict.rank_facts import Pauses, UnevenWork
-from timing_logger.analysis.verdict.result import Owner
 from timing_logger.analysis.verdict.who import equal_work
 from timing_logger.analysis.verdict.who.pricing import Pricing
 from timing_logger.analysis.verdict.whole_run.systemic import late_ms, most_of
+from timing_logger.results.rank_facts import Pauses, UnevenWork
+from timing_logger.results.verdict import Owner
 
 
 def explained(found: Judgement, case: Case, pricing: Pricing) -> Judgement:

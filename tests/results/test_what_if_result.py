@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from timing_logger.analysis.counterfactual.what_if import WhatIf
+from timing_logger.results.what_if import WhatIf
 
 
 @pytest.mark.parametrize(("run_ms", "share"), [(200.0, 0.05), (0.0, 0.0), (-1.0, 0.0)])

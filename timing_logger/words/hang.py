@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from timing_logger.analysis.hangs.result import Fate, RankEnd, RunEnd, by_signals
-from timing_logger.analysis.hangs.stuck_groups import StuckGroup
-from timing_logger.analysis.hangs.stuck_messages import StuckMessage
-from timing_logger.analysis.rows.operations import ONE_SIDED, SET_UP, base_operation
 from timing_logger.reading.named_ranks import capital, named_ranks
+from timing_logger.results.operations import ONE_SIDED, SET_UP
+from timing_logger.results.run_end import Fate, RankEnd, RunEnd, StuckGroup, StuckMessage, by_signals
 from timing_logger.schema.record import escape_text
 
 _MOST_TOLD = 6
@@ -173,7 +171,7 @@ def _no_file_of(ranks: Sequence[int]) -> str:
 
 def _on_message(end: RunEnd, message: StuckMessage) -> str:
     numbered = "" if message.seq is None else f" (number {message.seq} of {message.group or 'its group'})"
-    is_one_sided = base_operation(message.operation) in ONE_SIDED
+    is_one_sided = message.operation.strip().upper() in ONE_SIDED  # nothing goes before or after these
     where = "of" if is_one_sided else "to" if "SEND" in message.operation.upper() else "from"
     peer = {"from": "any source", "of": "its window"}.get(where, "a rank that cannot be told")
     with_whom = peer if message.peer is None else f"rank {message.peer}"

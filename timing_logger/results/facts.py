@@ -9,8 +9,9 @@ import re
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from timing_logger.analysis.hangs.result import RunState, plain_fields
-from timing_logger.analysis.verdict.rank_facts import RankFact
+from timing_logger.results.plain import plain_fields
+from timing_logger.results.rank_facts import RankFact
+from timing_logger.results.run_end import RunState
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from timing_logger.analysis.comparison.settings import MOST_STRETCHES
 from timing_logger.errors import RunSummaryError
+from timing_logger.results.comparison_settings import MOST_STRETCHES
 from timing_logger.schema.typed_json import Rules, checked
 
 SCHEMA_VERSION = 1

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from timing_logger.analysis.hangs.last_rows import INTERRUPTED, has_failed
-from timing_logger.analysis.hangs.open_calls import Ending
-from timing_logger.analysis.hangs.sidecar_state import LastWords
-from timing_logger.analysis.hangs.stuck_groups import StuckGroup
-from timing_logger.analysis.hangs.stuck_messages import StuckMessage
+from timing_logger.results.plain import plain_fields
+
+RunState = Literal["ended", "failed", "running", "unfinished", "hang", "unknown"]
 
 How: TypeAlias = Literal["closed", "interrupted", "signal", "killed", "failed"]
 
@@ -32,40 +29,84 @@ class Fate(NamedTuple):
     ranks: tuple[int, ...]
 
 
-def fates_of(ending: Ending) -> tuple[Fate, ...]:
-    """Return how the ranks ended, of which it is known, the first to end first."""
-    last = ending.rows[ending.rows["ended_s"].notna()].sort_values("ended_s").groupby("rank")["status"].last()
-    found: dict[tuple[How, str], list[int]] = {}
-    for rank in sorted(ending.words, key=lambda rank: ending.seen_s.get(rank, math.inf)):
-        fate = _fate(ending.words[rank], str(last.get(rank, "")))
-        if fate is not None:
-            found.setdefault(fate, []).append(rank)
-    return tuple(Fate(how, what, tuple(sorted(ranks))) for (how, what), ranks in found.items())
-
-
 def by_signals(fates: Iterable[Fate]) -> bool:
     """Tell whether some rank was ended by a signal that it could handle."""
     return any(fate.how in ("interrupted", "signal") for fate in fates)
 
 
-def _fate(one: LastWords, last_status: str) -> tuple[How, str] | None:
-    if "KeyboardInterrupt" in one.ended_by or (one.closed and last_status in INTERRUPTED):
-        return "interrupted", ""
-    if one.signal:
-        return "signal", one.signal
-    if one.killed:
-        return "killed", ""
-    if not one.closed:
-        return None
-    if one.ended_by:
-        return "failed", one.ended_by
-    return ("failed", last_status.removeprefix("error:")) if has_failed(last_status) else ("closed", "")
+@dataclass(frozen=True, kw_only=True)
+class StuckGroup:
+    """A collective that did not end.
+
+    Attributes:
+        group, group_size, seq: group and number of the collective; size and number are None where unknown.
+        operation: its base operation; several with commas where ranks disagree; "" if unknown.
+        iteration, layer_name: those of the rank that entered first.
+        inside: the ranks in the collective, ascending.
+        inside_s: for each of these the time in s from its entry to the run's last sign of life; None if
+            unknown.
+        missing: ranks of the group that never entered it, as far as is known.
+        silent: the missing ranks that left no sign of life since the others entered it.
+        unread: ranks of the group of which there is no file.
+        unknown_ranks: the number of further ranks of the group, of which not even the rank is known.
+        failed: the status of each rank in which the collective raised.
+        unblocked: ranks that have it under way without being blocked in any call, while others are blocked.
+        pending: ranks that have it under way in the background while none of their calls waits for it.
+        since_s: time in s from the earliest entry to the run's last sign of life; None if unknown.
+        mismatch: what the ranks disagree in, in words; "" if they do not.
+        odd: the ranks that disagree with most of the others; empty if there is no majority.
+        hangs: whether it was open for longer than ``hang_after``, or failed while a rank was missing or
+            ranks disagreed, or ranks are in different collectives under one number, of whatever age.
+    """
+
+    group: str
+    group_size: int | None
+    seq: int | None
+    operation: str
+    iteration: int | None = None
+    layer_name: str = ""
+    inside: tuple[int, ...] = ()
+    inside_s: dict[int, float | None] = field(default_factory=dict)
+    missing: tuple[int, ...] = ()
+    silent: tuple[int, ...] = ()
+    unread: tuple[int, ...] = ()
+    unknown_ranks: int = 0
+    failed: dict[int, str] = field(default_factory=dict)
+    unblocked: tuple[int, ...] = ()
+    pending: tuple[int, ...] = ()
+    since_s: float | None = None
+    mismatch: str = ""
+    odd: tuple[int, ...] = ()
+    hangs: bool = True
 
 
-# ------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True)
+class StuckMessage:
+    """A message, a probe, or a wait for something that has no row, which did not end.
 
+    Attributes:
+        rank: the rank that is in the call.
+        operation, group, seq, thread, iteration: of the row of the call.
+        peer: the rank at the other side; None for any source, or where it is unknown.
+        has_partner: whether the other side made its call too: then the two do not match, perhaps in their
+            tags.
+        since_s: time in s from the start of the call to the run's last sign of life; None if unknown.
+        hangs: whether the call was open for longer than ``hang_after``.
+        in_background: whether the operation is non-blocking and no call waits for it, so that the rank need
+            not be blocked in it.
+    """
 
-RunState = Literal["ended", "failed", "running", "unfinished", "hang", "unknown"]
+    rank: int
+    operation: str
+    group: str
+    seq: int | None
+    thread: str
+    iteration: int | None
+    peer: int | None
+    has_partner: bool
+    since_s: float | None
+    hangs: bool
+    in_background: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,26 +213,3 @@ class RunEnd:
     def of_rank(self) -> Mapping[int, RankEnd]:
         """Return the end of each rank, by rank."""
         return {rank.rank: rank for rank in self.ranks}
-
-
-def plain_fields(result: Any) -> dict[str, object]:
-    """Return the fields of a dataclass, by name, as plain values that JSON can hold.
-
-    Dataclasses and named tuples within become dicts, other tuples lists, keys text; a float that is not
-    finite is None.
-    """
-    return {one.name: _plain(getattr(result, one.name)) for one in fields(result)}
-
-
-def _plain(value: Any) -> object:
-    if is_dataclass(value):
-        return plain_fields(value)
-    if hasattr(value, "_asdict"):
-        return _plain(value._asdict())
-    if isinstance(value, dict):
-        return {str(name): _plain(one) for name, one in value.items()}
-    if isinstance(value, tuple):
-        return [_plain(one) for one in value]
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
-    return value

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from timing_logger.analysis.hangs.result import RunEnd, plain_fields
+from timing_logger.results.plain import plain_fields
+from timing_logger.results.run_end import RunEnd
 
 
 class Named(NamedTuple):

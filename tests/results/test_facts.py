@@ -15,10 +15,10 @@ from simulated_runs import data_parallel, factors
 
 import timing_logger
 from timing_logger.analysis import Gate, RunEnd, stragglers
-from timing_logger.analysis.rows.steps import StepRange
 from timing_logger.analysis.step_times.step_times import step_times
 from timing_logger.analysis.verdict.case import Case, Judgement
-from timing_logger.analysis.verdict.facts import (
+from timing_logger.report import evidence_sentences, verdict_json
+from timing_logger.results.facts import (
     CallCount,
     CommunicationNotTold,
     DeviceClockHides,
@@ -48,8 +48,8 @@ from timing_logger.analysis.verdict.facts import (
     code_of,
     plain_fact,
 )
-from timing_logger.analysis.verdict.policy import STANDARD
-from timing_logger.analysis.verdict.rank_facts import (
+from timing_logger.results.policy import STANDARD
+from timing_logger.results.rank_facts import (
     ActAsOne,
     AllSlower,
     AloneInRole,
@@ -78,8 +78,8 @@ from timing_logger.analysis.verdict.rank_facts import (
     VaryAlone,
     WorkOfRank,
 )
-from timing_logger.analysis.verdict.result import Verdict
-from timing_logger.report import evidence_sentences, verdict_json
+from timing_logger.results.step_range import StepRange
+from timing_logger.results.verdict import Verdict
 from timing_logger.words.evidence import sentence
 from timing_logger.words.why import reason
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from timing_logger.analysis.verdict.causes.counters import CAUSES, COUNTERS, IDLE_BIT, Counter, kind_of_cause
+from timing_logger.results.kinds_of_cause import CAUSES, COUNTERS, IDLE_BIT, Counter, kind_of_cause
 from timing_logger.schema.host_counters import COUNTERS as RECORDED
 
 

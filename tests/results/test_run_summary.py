@@ -9,8 +9,8 @@ import pytest
 from compared_runs import course, quantity, summary
 from hostile_files import POISON
 
-from timing_logger.analysis.comparison.run_summary import RunSummary, Verdict, summary_from
 from timing_logger.errors import RunSummaryError
+from timing_logger.results.run_summary import RunSummary, Verdict, summary_from
 
 WHOLE = summary(
     1.0, quantity("ALLREDUCE", 1.0, n_bytes=5.0), quantity("own work", 2.0, kind="rank", rank=1),

@@ -8,9 +8,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from timing_logger.analysis.hangs.fates import fates_of
 from timing_logger.analysis.hangs.open_calls import Ending
-from timing_logger.analysis.hangs.result import Fate, How, by_signals, fates_of
 from timing_logger.analysis.hangs.sidecar_state import LastWords
+from timing_logger.results.run_end import Fate, How, by_signals
 
 INTERRUPT = "error:KeyboardInterrupt"
 

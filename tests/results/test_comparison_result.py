@@ -7,7 +7,8 @@ import math
 import pytest
 from compared_runs import comparison, summary
 
-from timing_logger.analysis.comparison.result import PartChange, Side, as_part
+from timing_logger.analysis.comparison.between_runs import as_part
+from timing_logger.results.comparison import PartChange, Side
 
 
 @pytest.mark.parametrize(

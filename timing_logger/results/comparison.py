@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from timing_logger.analysis.comparison.between_runs import Shift
-from timing_logger.analysis.comparison.courses import Courses, Since
-from timing_logger.analysis.comparison.run_summary import RunSummary
+from timing_logger.results.courses import Courses, Since
+from timing_logger.results.run_summary import RunSummary
 
 ComparisonVerdict: TypeAlias = Literal["regressed", "improved", "undecided"]
 VERDICTS: tuple[ComparisonVerdict, ...] = ("regressed", "improved", "undecided")
@@ -46,6 +44,30 @@ class Unlike(NamedTuple):
     about: str
     here: tuple[str, ...]
     against: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Shift:
+    """By how much the runs of one side differ from those of the other, in the unit of their values.
+
+    Attributes:
+        estimate: the difference of the means.
+        low, high: the ends of its interval; infinite where the runs are too few for one.
+        p: how likely so large a difference is if both sides are alike; NaN where the runs are too few.
+        spread: how far the runs of a side lie apart, as a standard deviation; of both sides together; NaN
+            where each side has one.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    p: float
+    spread: float
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the interval excludes 0."""
+        return self.low > 0 or self.high < 0
 
 
 class StepChange(NamedTuple):
@@ -97,7 +119,7 @@ class Difference(NamedTuple):
 
     Attributes:
         kind, operation, phase, group, layer, rank: as of
-            :class:`timing_logger.analysis.comparison.run_summary.Quantity`.
+            :class:`timing_logger.results.run_summary.Quantity`.
         n_runs, n_against: in how many runs of each side it occurs.
         ms, against_ms: the means over the runs of each side; 0 where it does not occur.
         shift: their difference in ms, with its interval.
@@ -268,11 +290,3 @@ def _side(side: Side) -> dict[str, Any]:
     )
     runs = [{name: getattr(run, name) for name in kept} for run in side.runs]
     return {"n_units": side.n_units, "runs": runs}
-
-
-def as_part(log_change: float) -> float:
-    """Return a difference of logarithms as a fraction: 0.05 for 5% more. What is infinite stays so."""
-    return log_change if math.isinf(log_change) else math.expm1(min(log_change, _MOST_LOG))
-
-
-_MOST_LOG = 700.0  # of which a float has the exponential

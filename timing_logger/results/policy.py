@@ -12,7 +12,6 @@ from functools import partial
 from numbers import Integral, Real
 from typing import Any, NamedTuple, cast
 
-from timing_logger.analysis.step_times.change_points import Search
 from timing_logger.errors import ConfigurationError
 
 
@@ -291,14 +290,6 @@ class Policy:
     def __post_init__(self) -> None:
         for one in fields(self):
             _check(one, getattr(self, one.name))
-
-    @property
-    def change_search(self) -> Search:
-        """How changes of level are looked for."""
-        return Search(
-            self.min_level_steps, self.min_change_z, self.min_change_z_growth,
-            self.interval_length_ratio, self.interval_shift_share,
-        )  # fmt: skip
 
     def numbers(self) -> dict[str, list[Number]]:
         """Return the numbers with their reasons, by what they are about."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from importlib import import_module
-from typing import Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
-from timing_logger.analysis.hangs.result import RunEnd, plain_fields
-from timing_logger.analysis.rows.steps import StepRange
-from timing_logger.analysis.verdict.cause import Cause, Sought
-from timing_logger.analysis.verdict.facts import Fact, Reason, plain_fact
-from timing_logger.analysis.verdict.policy import STANDARD, Policy
-from timing_logger.analysis.verdict.rank_facts import BondKind, Gate
-from timing_logger.analysis.verdict.shown_step import ShownStep
+from timing_logger.results.cause import Cause, Sought
+from timing_logger.results.facts import Fact, Reason, plain_fact
+from timing_logger.results.plain import plain_fields
+from timing_logger.results.policy import STANDARD, Policy
+from timing_logger.results.rank_facts import BondKind, Gate
+from timing_logger.results.run_end import RunEnd
+from timing_logger.results.shown_step import ShownStep
+from timing_logger.results.step_range import StepRange
 
 VerdictKind = Literal["healthy", "rank", "suspect", "role", "group-wide", "communication", "diffuse", "hang"]
 
@@ -110,6 +111,7 @@ class Verdict:
             ``verdict`` tells of the slow ranks, and ``end.hangs`` of the hang.
         step: a typical slow step, which a notebook shows; None if there is none, or it was not asked for. It
             is no part of ``as_dict``, and two verdicts may be equal without it.
+        wording: returns it in words: the analysis that makes it hands this in. Likewise no part of it.
     """
 
     verdict: VerdictKind
@@ -148,6 +150,10 @@ class Verdict:
     policy: Policy = STANDARD
     end: RunEnd = field(default_factory=lambda: RunEnd(state="unknown"))
     step: ShownStep | None = field(default=None, compare=False, repr=False)
+    wording: Callable[[Verdict], str] | None = field(default=None, compare=False, repr=False)
+
+    drawn_by: ClassVar[Callable[[Verdict], str] | None] = None
+    """Returns a verdict as HTML for a notebook: ``report.notebook`` hands this in."""
 
     @property
     def ranks_to_look_at(self) -> tuple[int, ...]:
@@ -165,13 +171,11 @@ class Verdict:
 
     def __str__(self) -> str:
         """Return the verdict in words, and what to look at next, as ``timing-logger stragglers`` begins."""
-        return str(import_module("timing_logger.words.verdict").in_words(self))
+        return self.wording(self) if self.wording else repr(self)
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         """Return what a notebook shows: the verdict in words, the step, and the suspects."""
-        # A notebook asks the object itself, whose words and pictures are the report's: none is needed before.
-        notebook = import_module("timing_logger.report.notebook")
-        return str(notebook.verdict_html(self))
+        return Verdict.drawn_by(self) if Verdict.drawn_by else None
 
     def as_dict(self) -> VerdictDict:
         """Return the verdict as plain values that JSON can hold.
@@ -179,8 +183,7 @@ class Verdict:
         An unknown figure is None. Epochs are included only where iterations restart, and of the policy the
         numbers that are not those of the standard one.
         """
-        found = plain_fields(replace(self, step=None))
-        del found["step"]
+        found = plain_fields(self)
         if self.first_epoch is None:
             del found["first_epoch"], found["last_epoch"]
         found["why"] = plain_fact(self.why) if self.why else None

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from timing_logger.analysis.hangs.result import Fate, How, RankEnd, RunEnd
-from timing_logger.analysis.hangs.stuck_groups import StuckGroup
-from timing_logger.analysis.hangs.stuck_messages import StuckMessage
-from timing_logger.analysis.hangs.wording import in_words, with_earlier
+from timing_logger.results.run_end import Fate, How, RankEnd, RunEnd, StuckGroup, StuckMessage
+from timing_logger.words.hang import in_words, with_earlier
 
 SETTLED = (
     "A rank counts as gone when its sidecar, which a living process refreshes every 10 s, is more than 30 s "
