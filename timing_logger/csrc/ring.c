@@ -3,13 +3,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "descriptors.h"
+#include "door.h"
 
 #ifndef MAP_POPULATE
 #define MAP_POPULATE 0
@@ -42,16 +42,16 @@ static void let_go(Ring *ring)
 
 static int create(const char *path, size_t n_bytes, int *descriptor)
 {
-    int made = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int made = door_make_private(path);
     if (made < 0)
         return errno;
     made = moved_up(made);
     /* Room is taken now: in a file system that is full by then, a write to mapped memory would be a SIGBUS. */
     int failed = posix_fallocate(made, 0, (off_t)n_bytes);
-    if (!failed && flock(made, LOCK_EX | LOCK_NB) != 0)
+    if (!failed && !door_lock(made))
         failed = errno;
     if (failed) {
-        unlink(path);
+        door_remove(path);
         close(made);
         return failed;
     }
@@ -84,7 +84,7 @@ static char *mapped(const char *path, size_t n_bytes, int *descriptor)
     if (memory != MAP_FAILED)
         return memory;
     int failed = errno;
-    unlink(path);
+    door_remove(path);
     close(*descriptor);
     errno = failed;
     return NULL;
@@ -129,7 +129,7 @@ int ring_open(Ring *ring, const char *path, uint64_t capacity)
     if (ring->whole == MAP_FAILED) {
         munmap(memory, n_bytes);
         if (path != NULL) {
-            unlink(path);
+            door_remove(path);
             close(descriptor);
         }
         return ENOMEM;
@@ -144,6 +144,12 @@ int ring_is_at(const Ring *ring, const char *path)
 {
     struct stat about;
     return lstat(path, &about) == 0 && about.st_dev == ring->device && about.st_ino == ring->inode;
+}
+
+void ring_remove(const Ring *ring, const char *path)
+{
+    if (ring_is_at(ring, path))
+        door_remove(path);
 }
 
 static int copy_to(int descriptor, const char *from, size_t n_bytes)
@@ -200,7 +206,7 @@ static int renew_at_rest(Ring *ring, const char *path)
                         MAP_SHARED | MAP_FIXED | MAP_POPULATE, descriptor, 0) == MAP_FAILED)
         failed = errno;
     if (failed) {
-        unlink(path);
+        door_remove(path);
         close(descriptor);
         return failed;
     }

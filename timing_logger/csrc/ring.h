@@ -101,6 +101,9 @@ int ring_open(Ring *ring, const char *path, uint64_t capacity);
 /* Whether a path still names the ring's file. */
 int ring_is_at(const Ring *ring, const char *path);
 
+/* Removes the ring's file, unless the path names another one by now. */
+void ring_remove(const Ring *ring, const char *path);
+
 /* Backs the ring by a new file in place of one that is gone; what points into the ring stays valid. Records that
  * others put meanwhile find no room. Nobody else may take any, or write the list of where the process stands. Returns
  * 0, or the errno, and then all is as it was: EAGAIN if a thread takes long to fill its slot. */

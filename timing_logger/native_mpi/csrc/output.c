@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "door.h"
 #include "native.h"
 #include "part.h"
 
@@ -113,17 +114,6 @@ static void leave_current(void)
     current = NULL;
 }
 
-static void make_folder(void)
-{
-    for (char *at = folder + 1; *at; at++)
-        if (*at == '/') {
-            *at = 0;
-            mkdir(folder, 0777);
-            *at = '/';
-        }
-    mkdir(folder, 0777);
-}
-
 static struct part *last_part(void)
 {
     struct part *part = first_part;
@@ -149,7 +139,7 @@ static struct part *first_of_other_names(void)
 static struct part *next_part(void)
 {
     char name[80];
-    make_folder();
+    door_make_folders(folder);
     if (sidecar_is_anothers())
         return first_of_other_names();
     struct part *made = NULL;

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "descriptors.h"
 #include "columns.h"
+#include "descriptors.h"
+#include "door.h"
 #include "part.h"
 
 #define HEADER_BYTES ((int64_t) sizeof CSV_HEADER - 1)
-#define MODE 0644
 
 static void path_of(const struct part *part, char path[PART_PATH_BYTES])
 {
@@ -25,7 +25,7 @@ struct part *create_part(const char *folder, const char *name)
     struct part made = {.folder = folder};
     snprintf(made.name, sizeof made.name, "%s", name);
     path_of(&made, path);
-    made.descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, MODE);
+    made.descriptor = door_make(path, O_APPEND);
     if (made.descriptor < 0)
         return NULL;
     made.descriptor = moved_up(made.descriptor);
@@ -81,7 +81,7 @@ static int64_t rows_in(const char *path)
 {
     char block[1 << 16];
     int64_t lines = 0, n;
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int descriptor = door_read(path);
     if (descriptor < 0)
         return 0;
     while ((n = read(descriptor, block, sizeof block)) > 0)

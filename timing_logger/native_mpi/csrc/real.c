@@ -1,7 +1,6 @@
 /* Finds the functions of the MPI that the program uses, by the entry points that the standard has for profilers. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "door.h"
 #include "native.h"
 
 struct real real;
@@ -38,7 +38,7 @@ static void write_problem(void)
     sigaddset(&too_large, SIGXFSZ);
     sigpending(&pending);
     pthread_sigmask(SIG_BLOCK, &too_large, &before);
-    int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
+    int descriptor = door_write_again(path);
     if (descriptor >= 0) {
         dprintf(descriptor, "%s\n", problem);
         close(descriptor);

@@ -120,8 +120,8 @@ const char *ring_path(void) { return path; }
 
 void end_rows(void)
 {
-    if (path[0] && ring_is_at(&ring, path))
-        unlink(path);
+    if (path[0])
+        ring_remove(&ring, path);
 }
 
 /* -- putting -------------------------------------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "descriptors.h"
+#include "door.h"
 #include "native.h"
 #include "part.h"
 #include "run_info.h"
@@ -37,17 +38,23 @@ struct anchor read_anchor(void)
     return best;
 }
 
+static FILE *lines_of_system(const char *name)
+{
+    int descriptor = door_read_of_system(name);
+    return descriptor < 0 ? NULL : fdopen(descriptor, "r");
+}
+
 /* The origin of the clock, as this_process.boot_id says it: a time namespace moves it. */
 static void read_boot(void)
 {
     char line[256];
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
+    FILE *file = lines_of_system("/proc/sys/kernel/random/boot_id");
     if (file == NULL)
         return;
     if (fgets(line, 64, file) != NULL)
         snprintf(boot, sizeof boot, "%.*s", (int) strcspn(line, "\n"), line);
     fclose(file);
-    file = fopen("/proc/self/timens_offsets", "r");
+    file = lines_of_system("/proc/self/timens_offsets");
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
         char clock[32], seconds[32], nanoseconds[32];
         if (sscanf(line, "%31s %31s %31s", clock, seconds, nanoseconds) == 3 && strcmp(clock, "monotonic") == 0 &&
@@ -227,8 +234,8 @@ static struct run_info run_info(enum state state)
 /* Write the text to a new file, unless the program closes our descriptor meanwhile: then it may be another file's. */
 static bool write_draft(const char *draft, const char *text, size_t n_bytes, struct stat *about)
 {
-    unlink(draft); /* left by a process that was killed, whose number this thread has */
-    int descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+    door_remove(draft); /* left by a process that was killed, whose number this thread has */
+    int descriptor = door_make(draft, 0);
     if (descriptor < 0)
         return false;
     struct stat held;
@@ -252,8 +259,8 @@ static void put_in_place(const char *text, size_t n_bytes)
     struct stat about;
     if (sidecar_is_anothers() || snprintf(draft, sizeof draft, "%s.%d.tmp", path, gettid()) >= (int) sizeof draft)
         return;
-    if (!write_draft(draft, text, n_bytes, &about) || rename(draft, path) != 0) {
-        unlink(draft);
+    if (!write_draft(draft, text, n_bytes, &about) || !door_replace(path, draft)) {
+        door_remove(draft);
         return;
     }
     own_device = about.st_dev;

@@ -1,12 +1,12 @@
 /* Threads of our own, apart from the program: it may take signals at any moment, close all descriptors and open files of
    its own. */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "door.h"
 #include "native.h"
 
 #ifndef SYS_close_range
@@ -25,7 +25,7 @@ static void have_own_descriptors(void)
     if (syscall(SYS_close_range, 0, ~0U, AND_UNSHARE) != 0)
         return;
     for (int i = 0; i <= LAST_STANDARD_STREAM; i++) /* what anybody writes to these is not to be in a file of ours */
-        if (open("/", O_PATH | O_CLOEXEC) > LAST_STANDARD_STREAM)
+        if (door_take_number() > LAST_STANDARD_STREAM)
             return;
 }
 

@@ -317,14 +317,13 @@ cdef class Channel:
         """Remove the file that backs the channel, if there is one: all that it held is written."""
         with cython.critical_section(self):
             path, self.path = self.path, None
-        if path is not None:
-            is_there = ring_is_at(&self.ring, os.fsencode(path))
-            ring_abandon(&self.ring)
-            try:
-                if is_there:
-                    os.unlink(path)
-            except OSError:
-                pass
+        if path is None:
+            return
+        cdef bytes kept = os.fsencode(path)
+        cdef const char *name = kept
+        with nogil:
+            ring_remove(&self.ring, name)
+        ring_abandon(&self.ring) # once it is gone: who finds a ring that nobody locks takes its process for dead
 
     def abandon(self):
         """Close the channel and discard the waiting records: in a forked child they belong to the parent."""

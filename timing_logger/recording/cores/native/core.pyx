@@ -71,6 +71,7 @@ cdef extern from "ring.h" nogil:
 
     int ring_open(Ring *ring, const char *path, uint64_t capacity)
     int ring_is_at(const Ring *ring, const char *path)
+    void ring_remove(const Ring *ring, const char *path)
     int ring_renew(Ring *ring, const char *path)
     void ring_shut(Ring *ring)
     int ring_settle(Ring *ring)
