@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from live_runs.program import HAPPENED
+from timing_logger.schema.sidecar import HANG_AFTER_S
 
 ROOT = Path(__file__).parents[2]
 RANKS = 4
 _START_S = 240.0  # until all ranks have imported torch, and at the end, on a busy machine
-_HANG_AFTER_S = 60.0
 
 
 class Told(NamedTuple):
@@ -38,7 +38,7 @@ class Told(NamedTuple):
 
 
 def run(
-    step_ms: float, length_s: float, fate: Sequence[object] = (), hang_after_s: float = _HANG_AFTER_S
+    step_ms: float, length_s: float, fate: Sequence[object] = (), hang_after_s: float = HANG_AFTER_S
 ) -> Told:
     """Run a job to its end.
 

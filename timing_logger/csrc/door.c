@@ -7,11 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "columns.h"
+
 #ifndef O_PATH
 #define O_PATH O_RDONLY
 #endif
 
-enum { FILE_MODE = 0644, PRIVATE_MODE = 0600, FOLDER_MODE = 0777 }; /* from which the umask is subtracted */
+enum { PRIVATE_MODE = 0600, FOLDER_MODE = 0777 }; /* from which the umask is subtracted */
 
 #define NEW (O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW)
 #define AS_IT_IS (O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)

@@ -10,6 +10,7 @@ from pathlib import Path
 from timing_logger.live.delivery import NotDelivered
 from timing_logger.live.events import Event, event_line
 from timing_logger.process.owned_files import open_owned, owner_of
+from timing_logger.schema.timing_files import FILE_MODE
 
 FILE_NAME = "verdicts.jsonl"
 
@@ -30,7 +31,7 @@ class VerdictsFile:
 
     retries = 5
 
-    def __init__(self, folder: Path, file_mode: int = 0o644) -> None:
+    def __init__(self, folder: Path, file_mode: int = FILE_MODE) -> None:
         self.path = folder / FILE_NAME
         self._mode = file_mode
 

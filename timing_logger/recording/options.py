@@ -19,7 +19,7 @@ from timing_logger.errors import ConfigurationError
 from timing_logger.process.monitor import Monitor
 from timing_logger.recording.sampling import StepPolicy, check_integer
 from timing_logger.schema.sidecar import HANG_AFTER_S
-from timing_logger.schema.timing_files import MAX_RANK
+from timing_logger.schema.timing_files import FILE_MODE, MAX_RANK
 from timing_logger.sinks import Sink
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Options:
     stack_samples: bool = False
     fsync: bool = False
     max_file_mb: float | None = None
-    file_mode: int = 0o644
+    file_mode: int = FILE_MODE
     ring_dir: str | os.PathLike[str] | None = None
     monitor: Monitor | None = None
     sinks: Sequence[Sink] = ()

@@ -21,7 +21,7 @@ from timing_logger.recording.options import RunFacts
 from timing_logger.recording.ring import Backing
 from timing_logger.recording.watchers.hang_watch import Standing
 from timing_logger.schema import sidecar
-from timing_logger.schema.timing_files import sidecar_path
+from timing_logger.schema.timing_files import FILE_MODE, sidecar_path
 from timing_logger.sinks._append_only_file import AppendOnlyFile
 from timing_logger.sinks.csv import CsvSink
 
@@ -246,7 +246,7 @@ class SidecarWriter:
 
 
 def replace_sidecar(
-    path: Path, text: str, mode: int = 0o644, *, taken: Callable[[], bool | None] = lambda: None
+    path: Path, text: str, mode: int = FILE_MODE, *, taken: Callable[[], bool | None] = lambda: None
 ) -> None:
     """Replace ``path`` atomically. Several processes and threads may do so at a time; the last one wins.
 

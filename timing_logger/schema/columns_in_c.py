@@ -20,6 +20,7 @@ from timing_logger.schema.record import (
     Field,
     Record,
 )
+from timing_logger.schema.timing_files import FILE_MODE
 
 _WRITERS = {"integer": "csv_number", "amount": "csv_number", "text": "csv_cell"}
 _GIVEN = frozenset(
@@ -31,12 +32,13 @@ HEADER_FILE, CYTHON_FILE = "columns.h", "columns.pxi"
 
 
 def columns_header() -> str:
-    """Return ``columns.h``: the header of a file, the places of values in a row, and the cells of a line."""
+    """Return ``columns.h``: header and permissions of a file, places of values in a row, cells of a line."""
     return f"""/* Made of record.FIELDS by timing_logger/schema/columns_in_c.py. */
 #ifndef TIMING_LOGGER_COLUMNS_H
 #define TIMING_LOGGER_COLUMNS_H
 
 #define CSV_HEADER {json.dumps(HEADER)}
+#define FILE_MODE 0{FILE_MODE:o}
 #define RECORD_LAYOUT {LAYOUT}u
 #define AMOUNTS {_bits(_AMOUNTS)} /* which numbers may be doubles */
 

@@ -14,9 +14,8 @@ from pathlib import Path
 
 from timing_logger.errors import LogPathError
 from timing_logger.schema.sidecar import FilePart
+from timing_logger.schema.timing_files import FILE_MODE
 from timing_logger.sinks._append_only_file import AppendOnlyFile
-
-DEFAULT_MODE = 0o644
 
 
 class FileInParts:
@@ -38,7 +37,7 @@ class FileInParts:
         taken: Callable[[Path], bool],
         claimed: Callable[[Path], bool | None] = lambda first: None,
         head: bytes = b"",
-        mode: int = DEFAULT_MODE,
+        mode: int = FILE_MODE,
         max_bytes: float | None = None,
     ) -> None:
         """Create the first free file, and the folder if it is missing.

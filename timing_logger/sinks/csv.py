@@ -8,8 +8,8 @@ from pathlib import Path
 
 from timing_logger.process.sidecar_files import is_anothers
 from timing_logger.schema.record import HEADER, RawRecord, format_records
-from timing_logger.schema.timing_files import KINDS, TimingFile, sidecar_path
-from timing_logger.sinks._file_in_parts import DEFAULT_MODE, FileInParts, is_taken
+from timing_logger.schema.timing_files import FILE_MODE, KINDS, TimingFile, sidecar_path
+from timing_logger.sinks._file_in_parts import FileInParts, is_taken
 
 
 class CsvSink(FileInParts):
@@ -25,7 +25,7 @@ class CsvSink(FileInParts):
         rank: int,
         *,
         started_unix_ns: int | None = None,
-        mode: int = DEFAULT_MODE,
+        mode: int = FILE_MODE,
         max_bytes: float | None = None,
     ) -> None:
         """Create the first free file of ``rank`` in ``log_dir``, and the folder if it is missing.
