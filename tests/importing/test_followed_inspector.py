@@ -119,3 +119,12 @@ def test_two_processes_that_are_one_rank_end_the_import_with_what_was_there_befo
     rows = read_timings(tmp_path / "out")
     assert len(rows) == 60
     assert rows.attrs["files"][0]["sidecar"]["closed"]
+
+
+def test_where_ranks_get_other_names_a_file_that_is_gone_ends_the_import(tmp_path: Path) -> None:
+    folder = tmp_path / "dumps"
+    first = folder / "3.log"
+    dumped = added(first, as_lines([small(3, sn, FIRST_US + sn) for sn in range(3)]))
+    with pytest.raises(NotImportableError, match="cannot be read again, and what was read since changes"):
+        follow(folder, dumped, first.unlink, added(folder / "other.log", as_lines(records_of(3, None))))
+    assert len(read_timings(tmp_path / "out")) == 3

@@ -1,27 +1,29 @@
-"""Which files a path leads to, and what they are called without their compression."""
+"""Which files a path leads to, and what is in them, compressed or not."""
 
 from __future__ import annotations
 
 import gzip
-import io
 import os
+import random
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from timing_logger.errors import NotImportableError
+from timing_logger.errors import ConfigurationError, NotImportableError
+from timing_logger.importing import source_files
 from timing_logger.importing.imported import LeftOut
 from timing_logger.importing.source_files import (
+    CUT_OR_DAMAGED,
+    DamagedError,
     blocks_of,
     files_at,
     files_now,
+    is_compressed,
     lines_of,
-    opened,
     plain_name,
-    without_compression,
 )
-from timing_logger.importing.unpacking import CUT_OR_DAMAGED, DamagedError
 
 
 @pytest.fixture
@@ -70,68 +72,115 @@ def test_no_path_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "plain", "before"),
-    [
-        ("A.json.GZ", "a.json", "A.json"),
-        ("a.json.zst", "a.json", "a.json"),
-        ("a.json", "a.json", None),
-        (".gz", "", None),
-    ],
+    ("name", "plain"),
+    [("A.json.GZ", "a.json"), ("a.json.zst", "a.json"), ("a.json", "a.json"), (".gz", "")],
 )
-def test_a_name_without_its_compression(name: str, plain: str, before: str | None) -> None:
+def test_a_name_without_its_compression(name: str, plain: str) -> None:
     assert plain_name(name) == plain
-    assert without_compression(Path(name)) == (Path(before) if before else None)
 
 
 # -- what is in a file -----------------------------------------------------------------------------------
 
 
-class InPieces(io.BytesIO):
-    """A file that gives no more than two bytes at a time."""
-
-    def read1(self, size: int | None = -1, /) -> bytes:
-        return super().read1(min(size or 0, 2))
+ONE, OTHER = gzip.compress(b"a line\n"), gzip.compress(b"another\n")
 
 
-@pytest.mark.parametrize("file", [io.BytesIO, InPieces])
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a"
+
+
+def content_of(path: Path, stored: bytes) -> bytes:
+    path.write_bytes(stored)
+    return b"".join(blocks_of(path))
+
+
 @pytest.mark.parametrize(
-    ("content", "blocks"),
-    [(b"", []), (b"ab", [b"ab"]), (b"abcdef", [b"abc", b"def"]), (b"abcdefg", [b"abc", b"def", b"g"])],
-)
-def test_blocks_have_their_size_but_for_the_last(
-    file: type[io.BytesIO], content: bytes, blocks: list[bytes]
-) -> None:
-    assert list(blocks_of(file(content), 3)) == blocks
+    ("head", "compressed"),
+    [
+        (b"\x1f\x8b\x08\x00", True), (b"\x28\xb5\x2f\xfd", True), (b"\x1f\x8c\x08\x00", False),
+        (b"\x28\xb5\x2f", False), (b"", False), (b"text", False),
+    ],
+)  # fmt: skip
+def test_the_first_bytes_tell_what_is_compressed(head: bytes, *, compressed: bool) -> None:
+    assert is_compressed(head) == compressed
 
 
-@pytest.mark.parametrize("error", [EOFError, RuntimeError])
-def test_what_was_read_before_a_file_is_damaged_is_a_block(error: type[Exception]) -> None:
-    class Damaged(io.BytesIO):
-        def read1(self, size: int | None = -1, /) -> bytes:
-            if piece := super().read1(size):
-                return piece
-            raise error("here")
+def zstandard(content: bytes) -> bytes:
+    packed: bytes = pytest.importorskip("zstandard").compress(content)
+    return packed
 
-    blocks = blocks_of(Damaged(b"abcd"), 3)
-    assert [next(blocks), next(blocks)] == [b"abc", b"d"]
-    with pytest.raises(DamagedError, match="here"):
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, zstandard])
+def test_a_file_is_read_as_its_first_bytes_say(path: Path, compress: Callable[[bytes], bytes]) -> None:
+    assert content_of(path, compress(b"content")) == b"content"
+
+
+@pytest.mark.parametrize(
+    ("stored", "blocks"),
+    [
+        (b"", []), (b"ab", [b"ab"]), (b"abcdefg", [b"abc", b"def", b"g"]),
+        (ONE * 5, [b"a line\n"] * 5),
+    ],
+)  # fmt: skip
+def test_blocks_have_their_size_but_for_the_last(path: Path, stored: bytes, blocks: list[bytes]) -> None:
+    path.write_bytes(stored)
+    assert list(blocks_of(path, 3)) == blocks
+
+
+@pytest.mark.parametrize("stored", [ONE + b"no member", ONE + OTHER[:-1]], ids=["damaged", "cut"])
+def test_what_was_read_before_a_file_is_damaged_is_a_block(path: Path, stored: bytes) -> None:
+    path.write_bytes(stored)
+    blocks = blocks_of(path)
+    assert next(blocks).startswith(b"a line\n")
+    with pytest.raises(DamagedError):
         next(blocks)
 
 
-def test_an_error_of_the_disk_is_no_damage() -> None:
-    class Failing(io.BytesIO):
-        def read1(self, size: int | None = -1, /) -> bytes:
-            raise OSError(5, "Input/output error")
+@pytest.mark.parametrize("piece_bytes", [1, 5, 1000])
+def test_members_follow_each_other_with_or_without_padding(
+    path: Path, monkeypatch: pytest.MonkeyPatch, piece_bytes: int
+) -> None:
+    monkeypatch.setattr(source_files, "_GZIP_PIECE_BYTES", piece_bytes)
+    stored = ONE + OTHER + b"\0" * 7 + ONE + b"\0" * 3
+    assert content_of(path, stored) == b"a line\nanother\na line\n"
 
-    with pytest.raises(OSError, match="Input/output error"):
-        list(blocks_of(Failing(), 3))
+
+def test_frames_of_zstandard_follow_each_other(path: Path) -> None:
+    assert content_of(path, zstandard(b"a") + zstandard(b"b")) == b"ab"
 
 
-@pytest.mark.parametrize("compress", [bytes, gzip.compress])
-def test_a_file_is_opened_as_its_first_bytes_say(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
-    (tmp_path / "a").write_bytes(compress(b"content"))
-    with opened(tmp_path / "a") as file:
-        assert list(blocks_of(file, 100)) == [b"content"]
+def test_what_repeats_far_behind_is_decompressed(path: Path) -> None:
+    content = random.Random(7).randbytes(30_000) * 2
+    assert content_of(path, gzip.compress(content)) == content
+
+
+def test_a_member_that_is_far_larger_than_it_is_stored_is_unpacked_in_blocks(path: Path) -> None:
+    path.write_bytes(gzip.compress(bytes(3 * 2**24), compresslevel=1))
+    blocks = [len(block) for block in blocks_of(path)]
+    assert (sum(blocks), max(blocks) < 2**25) == (3 * 2**24, True)
+
+
+def test_memory_that_lacks_is_no_damage(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full:
+        def decompress(self, data: bytes, /) -> bytes:
+            raise MemoryError
+
+    monkeypatch.setattr("timing_logger.importing.source_files.zlib.decompressobj", lambda wbits: Full())
+    with pytest.raises(MemoryError):
+        content_of(path, ONE)
+
+
+def test_without_a_package_for_zstandard_it_is_said_what_to_do(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("zstandard", "compression", "compression.zstd"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(
+        ConfigurationError, match="a' is compressed with Zstandard, which needs a package"
+    ) as said:
+        content_of(path, b"\x28\xb5\x2f\xfd")
+    assert str(said.value).endswith("pip install 'timing_logger[import]'. Or decompress it: unzstd.")
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from timing_logger.errors import NotImportableError
-from timing_logger.importing.following import CannotGoOn, Sources, follow
+from timing_logger.importing.following import CannotGoOn, Sources, Take, follow
 from timing_logger.importing.growing_folder import GrowingFolder
 from timing_logger.importing.imported import Imported, LeftOut
 from timing_logger.importing.inspector import ENDINGS, OF_SEVERAL, RowsOfRun
@@ -29,8 +30,8 @@ def follow_inspector(
 
     The same rows come of it as of one import of the complete files. What is learnt late may change how ranks
     and groups are called: a larger communicator, or a second kind of collectives in one. All files are then
-    read again from their beginnings, and the timing files are written anew. Files that are compressed are
-    read as far as what is there can be decompressed.
+    read again from their beginnings, and the timing files are written anew. A file that is renamed, replaced
+    or cut is followed no longer, and ``tell`` is told.
 
     Args:
         paths: files, folders or patterns, of which nothing has to be there yet.
@@ -39,9 +40,10 @@ def follow_inspector(
         tell: is told what becomes of files, a sentence each.
 
     Raises:
-        NotImportableError: no record could be used, or two processes are one rank.
+        NotImportableError: no record could be used, two processes are one rank, or a file cannot be read
+            again.
         LogPathError: the output exists already and is not empty, or cannot be made.
-        TooLargeError: there are more files than may be open at a time.
+        TooLargeError: there are more ranks than files may be open at a time.
         ConfigurationError: nothing ends it.
     """
     return follow(Sources(paths, ENDINGS, "inspector"), output, _Dumps, until, tell)
@@ -58,8 +60,8 @@ class _Dumps:
         self.left_out = LeftOut()
         self.must_begin_anew = False
         self._folder = folder
-        self.records = Records(self.left_out)
-        self._facts = Facts(self.records.communicators)
+        self._records = Records(self.left_out)
+        self._facts = Facts(self._records.communicators)
         self._naming: Naming | None = None
         self._rows: RowsOfRun | None = None
         self._n_known = 0
@@ -74,9 +76,9 @@ class _Dumps:
         """What else there is to know, a sentence each."""
         return self._rows.notes if self._rows else []
 
-    def opened(self, path: Path) -> _Lines:
+    def opened(self, path: Path) -> Take:
         """Return what takes the lines of a file."""
-        return _Lines(path, self)
+        return partial(self._take, path)
 
     def begin_anew(self) -> None:
         """Forget the rows that were made, and call ranks and groups by all that is known."""
@@ -84,8 +86,9 @@ class _Dumps:
         self._name_anew()
         self.must_begin_anew = False
 
-    def take(self, found: Sequence[tuple[Process, Operation]], source: Path) -> None:
+    def _take(self, source: Path, lines: Iterable[str]) -> None:
         """Append the rows of operations, unless ranks or groups have other names by what they tell."""
+        found = [record for line in lines if (record := self._records.of(line)) is not None]
         for process, one in found:
             self._facts.note(process, one)
         if self._facts.changes != self._n_known and not self.must_begin_anew:
@@ -120,15 +123,3 @@ class _Dumps:
                 rows[process, rank].append(self._rows.of(rank, one))
         for (process, rank), its in rows.items():
             self._folder.append(self._rows.process(process, rank), its, source)
-
-
-class _Lines:
-    """Takes the lines of one file."""
-
-    def __init__(self, path: Path, dumps: _Dumps) -> None:
-        self._path, self._dumps = path, dumps
-
-    def take(self, lines: Iterable[str]) -> None:
-        """Take the next lines."""
-        found = [one for line in lines if (one := self._dumps.records.of(line)) is not None]
-        self._dumps.take(found, self._path)

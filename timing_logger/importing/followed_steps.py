@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
-from timing_logger.importing.following import Sources, follow
+from timing_logger.importing.following import Sources, Take, follow
 from timing_logger.importing.growing_folder import GrowingFolder
 from timing_logger.importing.imported import Imported, LeftOut
 from timing_logger.importing.log_folder import Process
@@ -28,9 +29,9 @@ def follow_steps(
 ) -> Imported:
     """Make timing files from step times as :func:`import_steps` does, and go on while they are logged.
 
-    The same rows come of it as of one import of the complete files. Files that are compressed are read as far
-    as what is there can be decompressed. Where no instant is logged, the steps of each rank follow each other
-    from now on.
+    The same rows come of it as of one import of the complete files. A file that is renamed, replaced or cut
+    is followed no longer, and ``tell`` is told. Where no instant is logged, the steps of each rank follow
+    each other from now on.
 
     Args:
         paths: files, folders or patterns, of which nothing has to be there yet.
@@ -42,7 +43,7 @@ def follow_steps(
     Raises:
         NotImportableError: the files that are there at first lack a column, or no record could be used.
         LogPathError: the output exists already and is not empty, or cannot be made.
-        TooLargeError: there are more files than may be open at a time.
+        TooLargeError: there are more ranks than files may be open at a time.
         ConfigurationError: nothing ends it.
     """
     return follow(
@@ -62,57 +63,43 @@ class _Steps:
 
     def __init__(self, columns: StepColumns, folder: GrowingFolder) -> None:
         self.left_out = LeftOut()
-        self.columns = columns
+        self._columns = columns
         self._folder = folder
         self._now_ns = time.time_ns()
         self._ranks: dict[int, tuple[Process, RowsOfRank]] = {}
 
     @property
     def not_told(self) -> list[str]:
-        return self.columns.not_told
+        return self._columns.not_told
 
     @property
     def notes(self) -> list[str]:
-        return notes_on(self.columns)
+        return notes_on(self._columns)
 
-    def opened(self, path: Path) -> _Lines:
-        return _Lines(path, self)
+    def opened(self, path: Path) -> Take:
+        return partial(self._take, path, StepRecords(path, self.left_out), StepsOfFile(path, self._columns))
 
     def begin_anew(self) -> None:
         raise AssertionError("no later step says anything of those before")
 
-    def rows_of(self, rank: int, step: StepOfRank) -> Iterator[RawRecord]:
-        """Yield the rows of the next step of a rank."""
-        if rank not in self._ranks:
-            wall_offset_ns = origin_ns(step.end_ns if step.end_ns >= 0 else self._now_ns)
-            rows = RowsOfRank(self.columns, wall_offset_ns)
-            self._ranks[rank] = Process(rank, wall_offset_ns=wall_offset_ns), rows
-        return self._ranks[rank][1].of(step)
-
-    def append(self, rows: Mapping[int, Sequence[RawRecord]], source: Path) -> None:
-        """Append rows to the timing files of their ranks."""
-        for rank, its in rows.items():
-            self._folder.append(self._ranks[rank][0], its, source)
-
-
-class _Lines:
-    """Takes the lines of one file."""
-
-    def __init__(self, path: Path, steps: _Steps) -> None:
-        self._path, self._all = path, steps
-        self._records = StepRecords(path, steps.left_out)
-        self._steps = StepsOfFile(path, steps.columns)
-
-    def take(self, lines: Iterable[str]) -> None:
+    def _take(self, path: Path, records: StepRecords, steps: StepsOfFile, lines: Iterable[str]) -> None:
         rows: dict[int, list[RawRecord]] = defaultdict(list)
         for line in lines:
-            record = self._records.of(line)
+            record = records.of(line)
             if record is None:
                 continue
             try:
-                rank, step = self._steps.of(record)
+                rank, step = steps.of(record)
             except Unusable as reason:
-                self._all.left_out.add(str(reason))
+                self.left_out.add(str(reason))
                 continue
-            rows[rank].extend(self._all.rows_of(rank, step))
-        self._all.append(rows, self._path)
+            rows[rank].extend(self._rows_of(rank, step))
+        for rank, its in rows.items():
+            self._folder.append(self._ranks[rank][0], its, path)
+
+    def _rows_of(self, rank: int, step: StepOfRank) -> Iterator[RawRecord]:
+        if rank not in self._ranks:
+            wall_offset_ns = origin_ns(step.end_ns if step.end_ns >= 0 else self._now_ns)
+            rows = RowsOfRank(self._columns, wall_offset_ns)
+            self._ranks[rank] = Process(rank, wall_offset_ns=wall_offset_ns), rows
+        return self._ranks[rank][1].of(step)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
-from timing_logger.errors import ConfigurationError, NotImportableError
-from timing_logger.importing.growing_file import GrowingFile
-from timing_logger.importing.growing_files import GrowingFiles, many_files
+from timing_logger.errors import NotImportableError
+from timing_logger.importing.growing_files import EndedError, GrowingFile, GrowingFiles, many_files
 from timing_logger.importing.growing_folder import GrowingFolder
 from timing_logger.importing.imported import Imported, LeftOut
 from timing_logger.importing.lines import Lines
 from timing_logger.importing.source_files import AnyPath
-from timing_logger.importing.unpacking import CUT_OR_DAMAGED, DamagedError
 from timing_logger.importing.until import Until
 
 CUT = "a last line without its end"
@@ -24,17 +22,13 @@ CUT = "a last line without its end"
 _MOST_PASSES = 3
 """What files grow by while they are read again may be reason to do so once more; the next look does."""
 
+_AGAIN = "Import again, into another folder, to have all rows."
 
-class LinesOfFile(Protocol):
-    """Takes the lines of one file, from its beginning on."""
+Take: TypeAlias = Callable[[Iterable[str]], None]
+"""Takes the next lines of a file, and appends what they say to the timing files.
 
-    def take(self, lines: Iterable[str]) -> None:
-        """Take the next lines, and append what they say to the timing files.
-
-        Raises:
-            NotImportableError: the file is none of this kind.
-        """
-        ...
+It raises NotImportableError if the file is none of this kind.
+"""
 
 
 class Kind(Protocol):
@@ -60,8 +54,8 @@ class Kind(Protocol):
         """As said above."""
         ...
 
-    def opened(self, path: Path) -> LinesOfFile:
-        """Return what takes the lines of a file."""
+    def opened(self, path: Path) -> Take:
+        """Return what takes the lines of a file, from its beginning on."""
         ...
 
     def begin_anew(self) -> None:
@@ -71,163 +65,6 @@ class Kind(Protocol):
 
 class CannotGoOn(Exception):
     """The whole import cannot go on, for the error that is its argument."""
-
-
-class _Reading(NamedTuple):
-    lines: Lines
-    taker: LinesOfFile
-
-
-class Following:
-    """An import that goes on.
-
-    Args:
-        files: what is followed.
-        kind: makes rows of their lines.
-        folder: where the rows go.
-        tell: is told what becomes of files, a sentence each.
-        is_stopped: whether no further block is to be read.
-    """
-
-    def __init__(
-        self,
-        files: GrowingFiles,
-        kind: Kind,
-        folder: GrowingFolder,
-        tell: Callable[[str], None] = lambda said: None,
-        is_stopped: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self._files, self._kind, self._folder = files, kind, folder
-        self._tell, self._is_stopped = tell, is_stopped
-        self._readings: dict[GrowingFile, _Reading] = {}
-        self._is_first = True
-
-    def look(self) -> bool:
-        """Import what was added since the last look, and tell whether anything was."""
-        grew = self._read_all(self._is_stopped)
-        self._settle(lambda: None)
-        self._folder.refresh(self._kind.left_out, self._kind.not_told)
-        return grew
-
-    def finish(self, *, is_finished: bool) -> None:
-        """Import last lines without an end, if the sources are finished; else they are left out."""
-        if is_finished:
-            self._take_rests()
-            self._settle(self._take_rests)
-        else:
-            for file in list(self._readings):
-                self._leave_the_rest(file)
-
-    def close(self) -> None:
-        """Close the timing files, and say that they are complete."""
-        self._folder.close(self._kind.left_out, self._kind.not_told)
-
-    def _take_rests(self) -> None:
-        for file, reading in list(self._readings.items()):
-            if file.is_cut:
-                self._leave_the_rest(file)
-            else:
-                self._take(file, reading, reading.lines.rest())
-
-    def _leave_the_rest(self, file: GrowingFile) -> None:
-        """Leave out the end of what was read of a file, if it is none yet, and follow the file no more."""
-        has_rest = self._readings.pop(file).lines.has_rest
-        if file.is_cut or has_rest:
-            self._kind.left_out.add(CUT_OR_DAMAGED if file.is_cut else CUT)
-
-    def _settle(self, and_then: Callable[[], None]) -> None:
-        """Write all rows anew, if they are called otherwise by what was read since."""
-        for _ in range(_MOST_PASSES):
-            if self._kind.must_begin_anew:
-                self._begin_anew()
-                and_then()
-
-    def _begin_anew(self) -> None:
-        """Read all files again from their beginnings, also when stopped: nothing of them is written yet."""
-        self._kind.begin_anew()
-        self._folder.clear()
-        self._readings.clear()
-        for file in self._files.look():
-            file.begin_anew()
-        self._read_all(lambda: False)
-
-    def _read_all(self, is_stopped: Callable[[], bool]) -> bool:
-        grew = False
-        files = self._files.look()
-        for file in self._readings.keys() - set(files):  # it has no name any more, and was finished
-            if file.is_cut:
-                self._leave_the_rest(file)
-                continue
-            reading = self._readings.pop(file)
-            with suppress(NotImportableError):
-                reading.taker.take(reading.lines.rest())
-        for file in files:
-            if is_stopped():
-                break
-            grew = self._read(file, is_stopped) or grew
-        self._is_first = self._is_first and not grew
-        return grew
-
-    def _read(self, file: GrowingFile, is_stopped: Callable[[], bool]) -> bool:
-        if not file.has_changed():
-            return False
-        try:
-            return self._read_on(file, is_stopped)
-        except DamagedError:
-            self._kind.left_out.add(CUT_OR_DAMAGED)
-            if file in self._readings:  # the line that it breaks off in is no line
-                self._readings[file] = self._readings[file]._replace(lines=self._lines_of(file))
-        except ConfigurationError as error:
-            if self._is_first:
-                raise
-            self._files.leave_out(file, f"is left out: {str(error).removeprefix('paths: ')}")
-        return True
-
-    def _read_on(self, file: GrowingFile, is_stopped: Callable[[], bool]) -> bool:
-        before = file.replaces
-        standing = file.standing()
-        if standing == "unclear":
-            return False
-        if standing == "is another" and file in self._readings:
-            self._tell(f"{file.path}: was emptied or written anew, and is read from its beginning.")
-            self._drop(file)
-        elif standing == "repeats" and before in self._readings:
-            self._readings[file] = self._readings.pop(before)
-            self._files.leave_out(before, "")
-        grew = False
-        for block in file.blocks():
-            reading = self._readings.get(file) or self._begin(file)
-            if not self._take(file, reading, reading.lines.of(block)):
-                return True
-            grew = True
-            self._folder.refresh(self._kind.left_out, self._kind.not_told)
-            if is_stopped():
-                break
-        return grew
-
-    def _drop(self, file: GrowingFile) -> None:
-        """Forget how far a file was read; the line that it ended in is lost."""
-        if self._readings.pop(file).lines.has_rest:
-            self._kind.left_out.add(CUT)
-
-    def _begin(self, file: GrowingFile) -> _Reading:
-        self._readings[file] = _Reading(self._lines_of(file), self._kind.opened(file.path))
-        return self._readings[file]
-
-    def _lines_of(self, file: GrowingFile) -> Lines:
-        return Lines(str(file.path), self._kind.left_out)
-
-    def _take(self, file: GrowingFile, reading: _Reading, lines: Iterator[str]) -> bool:
-        """Take lines; a file that is of another kind is refused at the first look, and later left out."""
-        try:
-            reading.taker.take(lines)
-        except NotImportableError as error:
-            if self._is_first:
-                raise
-            self._files.leave_out(file, f"is left out: {str(error).removeprefix('paths: ')}")
-            del self._readings[file]
-            return False
-        return True
 
 
 class Sources(NamedTuple):
@@ -263,39 +100,140 @@ def follow(
     Raises:
         NotImportableError: what is there at first is none of this kind, or no record could be used.
         LogPathError: the output exists already and is not empty, or cannot be made.
-        TooLargeError: there are more files than may be open at a time.
+        TooLargeError: there are more ranks than files may be open at a time.
         ConfigurationError: nothing ends it.
     """
     until = until.checked()
     folder = GrowingFolder(output, sources.kind)
     kind = make(folder)
-    files = GrowingFiles(sources.paths, sources.endings, folder.path, tell)
-    one = Following(files, kind, folder, tell, lambda: until.is_now)
+    files = GrowingFiles(sources.paths, sources.endings, folder.path)
+    following = _Following(files, kind, folder, until, tell)
     try:
         with many_files():
-            one.finish(is_finished=_until_its_end(one, until))
+            following.run()
     except CannotGoOn as error:
         raise error.args[0] from None
     finally:
-        one.close()
-        n_files = len(files)
-        files.close()
+        folder.close(kind.left_out, kind.not_told)
     if not folder.ranks:
         raise NotImportableError(
-            f"paths: no record of {sources.kind} could be read from {n_files} files"
+            f"paths: no record of {sources.kind} could be read from {len(files)} files"
             f"{kind.left_out.briefly}. Nothing was made."
         )
-    notes = [*kind.notes, *folder.notes]
+    notes = [*kind.notes, *folder.notes, *following.notes]
     return Imported(Path(output), folder.ranks, folder.n_rows, dict(kind.left_out), kind.not_told, notes)
 
 
-def _until_its_end(one: Following, until: Until) -> bool:
-    """Look again and again; return whether the sources came to their end, as far as that can be known."""
-    grew_s = time.monotonic()
-    while not until.is_now:
-        if one.look():
-            grew_s = time.monotonic()
-        elif until.idle_s is not None and time.monotonic() - grew_s >= until.idle_s:
-            return True
-        until.wait()
-    return False
+class _Reading(NamedTuple):
+    lines: Lines
+    take: Take
+
+
+class _Following:
+    def __init__(
+        self,
+        files: GrowingFiles,
+        kind: Kind,
+        folder: GrowingFolder,
+        until: Until,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._files, self._kind, self._folder = files, kind, folder
+        self._until, self._tell = until, tell
+        self._readings: dict[GrowingFile, _Reading] = {}
+        self._ended: list[Path] = []
+        self._is_first = True
+
+    @property
+    def notes(self) -> list[str]:
+        """What became of files: a sentence, or none."""
+        if not self._ended:
+            return []
+        return [f"Files not followed to their end: {len(self._ended):,}, such as {self._ended[0]}. {_AGAIN}"]
+
+    def run(self) -> None:
+        """Look again and again; then import last lines without an end, unless it was stopped within some."""
+        grew_s = time.monotonic()
+        while not self._until.is_now:
+            if self._look():
+                grew_s = time.monotonic()
+            elif self._until.idle_s is not None and time.monotonic() - grew_s >= self._until.idle_s:
+                self._take_rests()
+                self._settle(self._take_rests)
+                return
+            self._until.wait()
+        for file in list(self._readings):
+            self._leave_the_rest(file)
+
+    def _look(self) -> bool:
+        """Import what was added since the last look, and tell whether anything was."""
+        grew = self._read_all(lambda: self._until.is_now)
+        self._settle(lambda: None)
+        self._folder.refresh(self._kind.left_out, self._kind.not_told)
+        return grew
+
+    def _take_rests(self) -> None:
+        for file, reading in list(self._readings.items()):
+            with self._ended_where_it_must(file):
+                reading.take(reading.lines.rest())
+
+    def _leave_the_rest(self, file: GrowingFile) -> None:
+        if file in self._readings and self._readings.pop(file).lines.has_rest:
+            self._kind.left_out.add(CUT)
+
+    def _settle(self, and_then: Callable[[], None]) -> None:
+        """Write all rows anew, if they are called otherwise by what was read since."""
+        for _ in range(_MOST_PASSES):
+            if self._kind.must_begin_anew:
+                self._begin_anew()
+                and_then()
+
+    def _begin_anew(self) -> None:
+        """Read all files again from their beginnings, also when stopped: nothing of them is written yet."""
+        if self._ended:
+            said = f"{str(self._ended[0])!r} cannot be read again, and what was read since changes names of"
+            raise CannotGoOn(NotImportableError(f"paths: {said} ranks or groups. {_AGAIN}"))
+        self._kind.begin_anew()
+        self._folder.clear()
+        self._readings.clear()
+        for file in self._files.look():
+            file.begin_anew()
+        self._read_all(lambda: False)
+
+    def _read_all(self, is_stopped: Callable[[], bool]) -> bool:
+        grew = False
+        for file in self._files.look():
+            if is_stopped():
+                break
+            with self._ended_where_it_must(file):
+                for block in file.blocks():
+                    grew = True
+                    reading = self._readings.get(file) or self._begin(file)
+                    reading.take(reading.lines.of(block))
+                    self._folder.refresh(self._kind.left_out, self._kind.not_told)
+                    if is_stopped():
+                        break
+        self._is_first = self._is_first and not grew
+        return grew
+
+    def _begin(self, file: GrowingFile) -> _Reading:
+        lines = Lines(str(file.path), self._kind.left_out)
+        self._readings[file] = _Reading(lines, self._kind.opened(file.path))
+        return self._readings[file]
+
+    @contextmanager
+    def _ended_where_it_must(self, file: GrowingFile) -> Iterator[None]:
+        """Follow a file no longer that cannot be read on; refuse one of another kind at the first look."""
+        try:
+            yield
+        except EndedError as why:
+            self._tell(f"{file.path}: {why}, and is followed no longer. {_AGAIN}")
+            self._ended.append(file.path)
+            self._leave_the_rest(file)
+            file.is_over = True
+        except NotImportableError as error:
+            if self._is_first:
+                raise
+            self._tell(f"{file.path}: is left out: {str(error).removeprefix('paths: ')}")
+            self._readings.pop(file, None)
+            file.is_over = True

@@ -1,8 +1,7 @@
-"""Follow files that other processes write: what was added to each, new ones, and those that are replaced.
+"""Follow files that other processes append to: what was added to each, and new ones.
 
-A file is known by its inode, so one that is renamed, as logs are when they are rotated, is the same file. It
-stays open, so that what is added to it while nobody looks is read even where its name is gone. One that is
-compressed, as rotated logs are, goes on in what it is compressed to.
+A file is followed under its name for as long as it holds what was read of it. It is open only while it is
+read, so what becomes of one that is renamed, removed, replaced or cut is not known: that is said.
 """
 
 from __future__ import annotations
@@ -11,15 +10,99 @@ import errno
 import os
 import resource
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from timing_logger.errors import TooLargeError
-from timing_logger.importing.growing_file import GrowingFile
-from timing_logger.importing.source_files import AnyPath, files_now, without_compression
+from timing_logger.errors import NotImportableError, TooLargeError
+from timing_logger.importing.source_files import MAGIC_BYTES, AnyPath, files_now, is_compressed
 
-_LOOKS_WITHOUT_NAME = 60
+_BLOCK_BYTES = 2**18
+_LAST_BYTES = 256  # tell one content from another: some lines
+
+
+class EndedError(Exception):
+    """A file cannot be followed any longer, for the reason that is its argument."""
+
+
+class GrowingFile:
+    """A file from the position up to which it was read.
+
+    Attributes:
+        path: its name.
+        inode: what tells it from others of this name; None if it has gone, and nothing was read of it.
+        is_over: whether it is followed no longer.
+    """
+
+    def __init__(self, path: Path, about: os.stat_result) -> None:
+        self.path, self.is_over = path, False
+        self.inode: tuple[int, int] | None = (about.st_dev, about.st_ino)
+        self._known = 0, b""  # how many bytes were read of it, and the last of them
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Have it read from its beginning; it still is to hold what it held."""
+        self._offset, self._last, self._state = 0, b"", (0, 0)
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield what was added since the last call, in blocks.
+
+        Raises:
+            EndedError: it does not hold any more what was read of it, or cannot be read any more.
+            NotImportableError: it is compressed, or cannot be read.
+            TooLargeError: no further file may be open.
+        """
+        try:
+            with open(self.path, "rb", buffering=0, opener=_opened) as file:
+                yield from self._added(file.fileno())
+        except FileNotFoundError:
+            if self._known[0]:
+                raise EndedError("was renamed or removed") from None
+            self.inode = None
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                raise TooLargeError(
+                    "paths: there are more ranks than files may be open at a time. Allow more: ulimit -n."
+                ) from None
+            if self._known[0]:
+                raise EndedError(f"cannot be read any more: {error.strerror}") from None
+            raise NotImportableError(f"paths: {str(self.path)!r} cannot be read: {error.strerror}.") from None
+
+    def _added(self, descriptor: int) -> Iterator[bytes]:
+        about = os.fstat(descriptor)
+        inode = about.st_dev, about.st_ino
+        if self._known[0] and inode != self.inode:
+            raise EndedError("was replaced by another file")
+        self.inode = inode
+        state = about.st_size, about.st_mtime_ns
+        if state == self._state or (not self._known[0] and about.st_size < MAGIC_BYTES):
+            return
+        if not self._is_in(descriptor):
+            raise EndedError("was cut or written anew")
+        self._state = state
+        while block := os.pread(descriptor, _BLOCK_BYTES, self._offset):
+            if not self._offset and is_compressed(block):
+                raise NotImportableError(
+                    f"paths: {str(self.path)!r} is compressed, and only files that are appended to are "
+                    "followed. Import it without following."
+                )
+            self._offset += len(block)
+            self._last = (self._last + block)[-_LAST_BYTES:]
+            self._known = max(self._known, (self._offset, self._last))
+            yield block
+
+    def is_at(self, path: Path) -> bool:
+        """Tell whether what was read of it is in the file of this name."""
+        with open(path, "rb", buffering=0, opener=_opened) as file:
+            return self._is_in(file.fileno())
+
+    def _is_in(self, descriptor: int) -> bool:
+        n_bytes, last = self._known
+        return os.pread(descriptor, len(last), n_bytes - len(last)) == last
+
+
+def _opened(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 class GrowingFiles:
@@ -29,126 +112,34 @@ class GrowingFiles:
         paths: files, folders or patterns, of which nothing has to be there yet.
         endings: how the names end of those that count in a folder.
         output: the folder that is made of them; what is in it is none of them.
-        tell: is told what becomes of files, a sentence each.
     """
 
-    def __init__(
-        self,
-        paths: AnyPath | Sequence[AnyPath],
-        endings: Sequence[str],
-        output: Path,
-        tell: Callable[[str], None],
-    ) -> None:
+    def __init__(self, paths: AnyPath | Sequence[AnyPath], endings: Sequence[str], output: Path) -> None:
         self._paths: list[AnyPath] = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-        self._endings, self._output, self._tell = endings, Path(os.path.realpath(output)), tell
-        self._files: dict[tuple[int, int], GrowingFile] = {}
-        self._left_out: set[tuple[int, int]] = set()
+        self._endings, self._output = endings, Path(os.path.realpath(output))
+        self._files: dict[Path, GrowingFile] = {}
 
     def __len__(self) -> int:
         return len(self._files)
 
     def look(self) -> list[GrowingFile]:
-        """Find new files, and return all: first those that lost their name, then in the order of names."""
-        named = self._named()
-        self._left_out &= named.keys()
-        without = {file.path: file for key, file in self._files.items() if key not in named}
-        for key in named.keys() & self._files.keys():
-            self._files[key].path = named[key]
-            self._files[key].n_looks_without_name = 0
-        of_name = {file.path: file for file in self._files.values()}
-        for key, path in named.items():
-            if key in self._files or key in self._left_out or (file := self._opened(key, path)) is None:
-                continue
-            if self._is_new(file, of_name, without):
-                self._files[key] = of_name[path] = file
-            else:
-                file.close()
-        awaited = {file.replaces for file in self._files.values()}
-        for file in without.values():
-            if file not in awaited and self._is_over(file):
-                self.leave_out(file, "")
-        return sorted(self._files.values(), key=lambda file: (file not in without.values(), file.path))
-
-    def leave_out(self, file: GrowingFile, why: str) -> None:
-        """Follow a file no longer, and tell why, unless that is ""."""
-        key = next(key for key, one in self._files.items() if one is file)
-        del self._files[key]
-        file.close()
-        if why:
-            self._left_out.add(key)
-            self._tell(f"{file.path}: {why}")
-
-    def close(self) -> None:
-        """Close all files."""
-        for file in self._files.values():
-            file.close()
-        self._files.clear()
-
-    def _named(self) -> dict[tuple[int, int], Path]:
-        found: dict[tuple[int, int], Path] = {}
+        """Find new files, and return all that are followed, in the order of their names."""
+        of_inode = {file.inode: file for file in self._files.values()}
         for path in files_now(self._paths, self._endings):
-            with suppress(OSError):
+            if path in self._files or Path(os.path.realpath(path.parent)) == self._output:
+                continue
+            with suppress(OSError):  # it has gone again
                 about = path.stat()
-                if stat.S_ISREG(about.st_mode) and Path(os.path.realpath(path.parent)) != self._output:
-                    found.setdefault((about.st_dev, about.st_ino), path)
-        return found
-
-    def _is_new(
-        self, file: GrowingFile, of_name: Mapping[Path, GrowingFile], without: Mapping[Path, GrowingFile]
-    ) -> bool:
-        """Find what a file is written in place of; tell whether it is to be read now.
-
-        A compressed copy is not while the original has a name: that is read, and the next look asks again.
-        """
-        before = without.get(file.path)
-        its_name = without_compression(file.path)
-        if before is None and its_name is not None and not file.tells_its_kind():
-            return False
-        if before is None and file.is_compressed():
-            original = of_name.get(its_name) if its_name is not None else None
-            # What has no name may have got another one since the last look, and lost it.
-            candidates = [*filter(None, [original]), *without.values()]
-            head = file.head() if candidates else b""
-            before = next((other for other in candidates if _begin_alike(other.head(), head)), None)
-            if candidates and (not head or (before is not None and before not in without.values())):
-                return False
-        file.replaces = before and before.last_read
-        return True
-
-    def _opened(self, key: tuple[int, int], path: Path) -> GrowingFile | None:
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError as error:
-            if error.errno in (errno.EMFILE, errno.ENFILE):
-                raise TooLargeError(
-                    f"paths: there are more files than may be open at a time: {len(self._files)} are. Follow "
-                    "fewer, or allow more: ulimit -n."
-                ) from None
-            if not isinstance(error, FileNotFoundError):
-                self._left_out.add(key)
-                self._tell(f"{path}: cannot be read: {error.strerror}.")
-            return None
-        about = os.fstat(descriptor)
-        if (about.st_dev, about.st_ino) == key:
-            return GrowingFile(path, descriptor)
-        os.close(descriptor)  # it was replaced this moment: the next look finds it
-        return None
-
-    @staticmethod
-    def _is_over(file: GrowingFile) -> bool:
-        """Tell whether a file without a name is no longer written to."""
-        file.n_looks_without_name = 1 if file.has_changed() else file.n_looks_without_name + 1
-        return file.n_looks_without_name > _LOOKS_WITHOUT_NAME
-
-
-def _begin_alike(one: bytes, other: bytes) -> bool:
-    n_bytes = min(len(one), len(other))
-    return n_bytes > 0 and one[:n_bytes] == other[:n_bytes]
+                before = of_inode.get((about.st_dev, about.st_ino))
+                # What was followed under another name is the same file; but inodes are used again.
+                if stat.S_ISREG(about.st_mode) and not (before and before.is_at(path)):
+                    self._files[path] = of_inode[about.st_dev, about.st_ino] = GrowingFile(path, about)
+        return [file for _, file in sorted(self._files.items()) if not file.is_over]
 
 
 @contextmanager
 def many_files() -> Iterator[None]:
-    """Let this process have as many files open as it may, during the block: each source is one."""
+    """Let this process have as many files open as it may, during the block: each rank's is one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):  # some systems allow less than they say
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

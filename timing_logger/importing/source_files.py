@@ -1,36 +1,21 @@
-"""Find and open the files that are imported: plain, gzip or Zstandard, of any size, in bounded memory."""
+"""Find and read the files that are imported: plain, gzip or Zstandard, of any size, in bounded memory."""
 
 from __future__ import annotations
 
 import glob
-import gzip
-import io
 import os
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, TypeAlias, cast
+from typing import IO, Any, TypeAlias
 
-from timing_logger.errors import NotImportableError
+from timing_logger.errors import ConfigurationError, NotImportableError
 from timing_logger.importing.imported import LeftOut
 from timing_logger.importing.lines import Lines
-from timing_logger.importing.unpacking import (
-    CUT_OR_DAMAGED,
-    DamagedError,
-    is_compressed,
-    is_gzip,
-    needs_a_package,
-    unpacker_of,
-)
 
 AnyPath: TypeAlias = "str | os.PathLike[str]"
 
-_BLOCK_BYTES = 2**18
 _COMPRESSED = (".gz", ".zst")
-
-DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
-"""What reading a compressed file may raise that is cut or damaged, beside :class:`DamagedError`."""
 
 
 def files_at(paths: AnyPath | Sequence[AnyPath], endings: Sequence[str]) -> list[Path]:
@@ -93,77 +78,99 @@ def plain_name(name: str) -> str:
     return name.removesuffix(next((end for end in _COMPRESSED if name.endswith(end)), ""))
 
 
-def without_compression(path: Path) -> Path | None:
-    """Return the name of a file before it was compressed, by its ending; None without such an ending."""
-    return path.with_suffix("") if path.suffix.lower() in _COMPRESSED and path.stem else None
+# -- what is in a file -----------------------------------------------------------------------------------
 
 
-@contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
-    """Yield the content of a file for reading, decompressed if its first bytes say that it is compressed.
+MAGIC_BYTES = 4
+"""So many of the first bytes of a file tell whether it is compressed."""
+
+_GZIP, _ZSTANDARD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_GZIP_PIECE_BYTES, _ZSTANDARD_PIECE_BYTES = 2**14, 2**10  # of which at most 16 and 32 MiB are made
+_BLOCK_BYTES = 2**18
+
+CUT_OR_DAMAGED = "the end of a compressed file that is cut or damaged"
+"""Why lines are left out that cannot be decompressed."""
+
+
+class DamagedError(Exception):
+    """A compressed file cannot be read on from here."""
+
+
+def is_compressed(head: bytes) -> bool:
+    """Tell whether the first bytes of a file say that it is compressed."""
+    return head.startswith((_GZIP, _ZSTANDARD))
+
+
+def blocks_of(path: Path, block_bytes: int = _BLOCK_BYTES) -> Iterator[bytes]:
+    """Yield the content of a file, decompressed if its first bytes say that it is compressed.
+
+    Args:
+        path: the file.
+        block_bytes: how large blocks are at least, but for the last.
 
     Raises:
+        DamagedError: it is compressed, and cut or damaged behind the last block.
         ConfigurationError: it is compressed with Zstandard, and nothing installed reads that.
-        OSError: it cannot be opened.
+        OSError: it cannot be read.
     """
-    with open(path, "rb") as raw:
-        head = raw.peek(4)[:4]
-        if is_gzip(head):
-            with gzip.open(raw, "rb") as file:
-                yield cast("IO[bytes]", file)
-        elif is_compressed(head):
-            with _zstandard(raw, path) as file:
-                yield file
-        else:
-            yield raw
+    block, trouble = bytearray(), None
+    with open(path, "rb") as file:
+        try:
+            for piece in _pieces_of(file, path, block_bytes):
+                block += piece
+                if len(block) >= block_bytes:
+                    yield bytes(block)
+                    block.clear()
+        except DamagedError as error:
+            trouble = error
+    if block:
+        yield bytes(block)
+    if trouble is not None:
+        raise trouble
 
 
-def _zstandard(raw: IO[bytes], path: Path) -> IO[bytes]:
+def _pieces_of(file: IO[bytes], path: Path, piece_bytes: int) -> Iterator[bytes]:
+    head = file.peek(MAGIC_BYTES)[:MAGIC_BYTES]  # type: ignore[attr-defined]
+    if head.startswith(_GZIP):
+        return _unpacked(file, lambda: zlib.decompressobj(wbits=16 + zlib.MAX_WBITS), _GZIP_PIECE_BYTES)
+    if head.startswith(_ZSTANDARD):
+        return _unpacked(file, _zstandard_frames(path), _ZSTANDARD_PIECE_BYTES)
+    return iter(lambda: file.read(piece_bytes), b"")
+
+
+def _unpacked(file: IO[bytes], make: Callable[[], Any], piece_bytes: int) -> Iterator[bytes]:
+    """Yield the content of members, one after the other; those of gzip may be padded."""
+    member = None
+    while left := file.read(piece_bytes):
+        while left := left if member else left.lstrip(b"\0"):
+            member = member or make()
+            try:
+                yield member.decompress(left)
+            except MemoryError:
+                raise
+            except Exception as error:  # each decompressor has an error of its own
+                raise DamagedError(str(error)) from error
+            left = member.unused_data if member.eof else b""
+            member = None if member.eof else member
+    if member:
+        raise DamagedError("it ends within what has no end yet")
+
+
+def _zstandard_frames(path: Path) -> Callable[[], Any]:
     try:
         from compression import zstd  # type: ignore[import-not-found,unused-ignore]  # since Python 3.14
 
-        return zstd.open(raw, "rb")  # type: ignore[no-any-return,unused-ignore]
+        return zstd.ZstdDecompressor  # type: ignore[no-any-return,unused-ignore]
     except ImportError:
         pass
     try:
         import zstandard
     except ImportError:
-        raise needs_a_package(path) from None
-    reader: Any = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-    return io.BufferedReader(reader)
-
-
-def blocks_of(file: IO[bytes], block_bytes: int) -> Iterator[bytes]:
-    """Yield what is in a file, block by block; of a file that is cut, all that can be read of it.
-
-    Raises:
-        DamagedError: it is compressed, and cut or damaged.
-    """
-    pieces: list[bytes] = []
-    n_bytes = 0
-    while True:
-        piece, trouble = _next_piece(file, block_bytes - n_bytes)
-        pieces.append(piece)
-        n_bytes += len(piece)
-        if n_bytes and (n_bytes >= block_bytes or not piece):
-            yield b"".join(pieces)
-            pieces, n_bytes = [], 0
-        if trouble is not None:
-            raise DamagedError(str(trouble)) from trouble
-        if not piece:
-            return
-
-
-def _next_piece(file: Any, most_bytes: int) -> tuple[bytes, Exception | None]:
-    """Return what can be read at once; nothing at the end, and with the error where there is one."""
-    try:
-        return file.read1(most_bytes), None
-    except DAMAGED as error:
-        return b"", error
-    except OSError:
-        raise
-    except Exception as error:  # each decompressor has an error of its own
-        return b"", error
+        raise ConfigurationError(
+            f"paths: {str(path)!r} is compressed with Zstandard, which needs a package: "
+            "pip install 'timing_logger[import]'. Or decompress it: unzstd."
+        ) from None
+    return lambda: zstandard.ZstdDecompressor().decompressobj()
 
 
 def lines_of(path: Path, left_out: LeftOut) -> Iterator[str]:
@@ -177,16 +184,10 @@ def lines_of(path: Path, left_out: LeftOut) -> Iterator[str]:
         ConfigurationError: it is compressed with Zstandard, and nothing installed reads that.
     """
     lines = Lines(str(path), left_out)
-    with open(path, "rb") as file:
-        unpacker = unpacker_of(file.peek(4)[:4], path)
-        try:
-            while stored := file.read(_BLOCK_BYTES):
-                for block in (stored,) if unpacker is None else unpacker.blocks_of(stored):
-                    yield from lines.of(block)
-        except DamagedError:
-            left_out.add(CUT_OR_DAMAGED)
-            return
-    if unpacker is not None and unpacker.is_cut:
+    try:
+        for block in blocks_of(path):
+            yield from lines.of(block)
+    except DamagedError:
         left_out.add(CUT_OR_DAMAGED)
-        return
-    yield from lines.rest()
+    else:
+        yield from lines.rest()

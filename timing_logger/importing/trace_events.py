@@ -17,8 +17,7 @@ import msgspec
 
 from timing_logger.errors import NotImportableError
 from timing_logger.importing.imported import LeftOut
-from timing_logger.importing.source_files import blocks_of, opened
-from timing_logger.importing.unpacking import DamagedError
+from timing_logger.importing.source_files import DamagedError, blocks_of
 
 _BLOCK_BYTES = 2**22
 _MOST_HEAD_BYTES = 2**26
@@ -87,15 +86,13 @@ def read_trace(path: Path, take: Take, left_out: LeftOut) -> Trace:
     Raises:
         NotImportableError: the file is no trace.
     """
-    with opened(path) as file:
-        blocks = blocks_of(file, _BLOCK_BYTES)
-        reader = _Reader(path, take, left_out)
-        try:
-            for block in blocks:
-                reader.add(block)
-        except DamagedError:
-            left_out.add(_CUT)
-        return reader.end()
+    reader = _Reader(path, take, left_out)
+    try:
+        for block in blocks_of(path, _BLOCK_BYTES):
+            reader.add(block)
+    except DamagedError:
+        left_out.add(_CUT)
+    return reader.end()
 
 
 class _Reader:
