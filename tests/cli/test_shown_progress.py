@@ -1,4 +1,4 @@
-"""A command that takes long says on a terminal how far it has come, and how long it will still take."""
+"""A command that takes long says on a terminal which stage it is in, and how far that has come."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from terminals import on_terminal
 from timing_files import write_table
 
 from timing_logger.cli import shown_progress
-from timing_logger.cli.questions import QUESTIONS
 from timing_logger.cli.shown_progress import Estimate
 from timing_logger.process import progress
 
@@ -38,62 +37,33 @@ def clock() -> SetClock:
 
 @pytest.fixture
 def estimate(clock: SetClock) -> Estimate:
-    return Estimate({"reading": 3.0, "answering": 1.0}, clock)
+    return Estimate(clock)
 
 
-def test_nothing_is_estimated_before_anything_is_done(estimate: Estimate, clock: SetClock) -> None:
+def test_nothing_is_estimated_before_a_step_is_done(estimate: Estimate, clock: SetClock) -> None:
+    assert (estimate.stage, estimate.n_steps, estimate.left_s()) == (None, 0, None)
     estimate.begin("reading", 10)
-    clock.now_s = 5.0
-    assert (estimate.share_done(), estimate.left_s()) == (0.0, None)
+    clock.now_s += 5.0
+    assert (estimate.stage, estimate.n_steps, estimate.n_done, estimate.left_s()) == ("reading", 10, 0, None)
 
 
-def test_the_time_left_is_that_of_what_is_not_done(estimate: Estimate, clock: SetClock) -> None:
+def test_the_time_left_is_that_of_the_steps_that_are_not_done(estimate: Estimate, clock: SetClock) -> None:
     estimate.begin("reading", 10)
-    clock.now_s = 6.0
-    estimate.done(5)
-    assert estimate.share_done() == 0.375
-    assert estimate.left_s() == 10.0
+    clock.now_s += 6.0
+    estimate.done(4)
+    assert (estimate.n_done, estimate.left_s()) == (4, 9.0)
 
 
-def test_within_a_step_the_share_grows_as_it_did_before(estimate: Estimate, clock: SetClock) -> None:
-    estimate.begin("reading", 4)
-    clock.now_s = 2.0
-    estimate.done(1)
-    clock.now_s = 3.0
-    assert estimate.share_done() == 0.75 * 1.5 / 4
-    clock.now_s = 100.0
-    assert estimate.share_done() < 0.75 * 2 / 4
-
-
-def test_the_first_step_of_a_stage_is_expected_to_take_its_usual_share(
-    estimate: Estimate, clock: SetClock
-) -> None:
+def test_each_stage_is_estimated_by_its_own_steps(estimate: Estimate, clock: SetClock) -> None:
     estimate.begin("reading", 1)
-    clock.now_s = 6.0
+    clock.now_s += 60.0
     estimate.done(1)
-    estimate.begin("answering", 1)
-    clock.now_s = 7.0
-    assert estimate.share_done() == 0.875
-
-
-def test_work_that_begins_again_on_other_files_is_estimated_anew(estimate: Estimate, clock: SetClock) -> None:
-    estimate.begin("reading", 1)
-    clock.now_s = 60.0
+    assert estimate.left_s() == 0.0
+    estimate.begin("answering", 2)
+    assert (estimate.stage, estimate.n_done, estimate.left_s()) == ("answering", 0, None)
+    clock.now_s += 2.0
     estimate.done(1)
-    estimate.begin("answering", 1)
-    estimate.begin("reading", 2)
-    clock.now_s = 61.0
-    estimate.done(1)
-    assert estimate.left_s() == pytest.approx(5 / 3)
-
-
-def test_a_stage_that_a_command_does_not_have_changes_nothing(estimate: Estimate, clock: SetClock) -> None:
-    estimate.begin("reading", 2)
-    estimate.done(1)
-    clock.now_s = 1.0
-    before = estimate.share_done()
-    estimate.begin("writing", 7)
-    assert (estimate.stage, estimate.share_done()) == ("reading", before)
+    assert estimate.left_s() == 2.0
 
 
 @pytest.mark.parametrize(
@@ -130,10 +100,6 @@ def test_where_nobody_listens_the_items_are_the_same() -> None:
     assert list(progress.each("reading", "ab")) == ["a", "b"]
 
 
-def test_every_question_has_its_stages() -> None:
-    assert {question.name for question in QUESTIONS} <= set(shown_progress.SHARES)
-
-
 # -- what is shown ---------------------------------------------------------------------------------------
 
 
@@ -161,7 +127,7 @@ def test_a_terminal_shows_the_stages_and_is_left_as_it_was(
     stands = tmp_path / "stands"
     with on_terminal(command_on(folder, stands, *command, at_once=True)) as shown:
         shown.until(b"reading the files")
-        shown.until(b"%")
+        shown.until(b"0/")
         go(stands)
         code, out, said = shown.ended()
     assert code == 0
