@@ -6,7 +6,6 @@ Of several processes that need it at once, one builds it and the others wait.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import shlex
@@ -15,16 +14,22 @@ import signal
 import subprocess
 import sys
 import sysconfig
-import tempfile
 import time
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import TextIO
 
 import torch
 
-from timing_logger.process.user_cache import library_path
+from timing_logger.process.shared_files import (
+    library_path,
+    locked,
+    make_folder,
+    opened_to_append,
+    private_folder,
+    rename,
+    write,
+)
 from timing_logger.schema import columns_in_c
 from timing_logger.schema.columns_in_c import HEADER_FILE, columns_header
 
@@ -75,9 +80,9 @@ def _compiler() -> list[str]:
 
 def _build_once(path: Path) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.with_suffix(".lock").open("w") as lock:
-            if _turn_to_build(lock, path):
+        make_folder(path.parent)
+        with opened_to_append(path.with_suffix(".lock")) as file:
+            if _turn_to_build(file.fileno(), path):
                 log.warning(
                     "timing logger: the process group in C++ is built for torch %s, once: half a minute, "
                     "90 s at most",
@@ -88,7 +93,7 @@ def _build_once(path: Path) -> None:
         raise CannotBuildError(f"{str(path.parent)!r} cannot be written: {error}") from error
 
 
-def _turn_to_build(lock: TextIO, path: Path) -> bool:
+def _turn_to_build(descriptor: int, path: Path) -> bool:
     """Wait until the library is there, or until it is this process's turn to build it; tell which.
 
     Raises:
@@ -96,26 +101,24 @@ def _turn_to_build(lock: TextIO, path: Path) -> bool:
     """
     deadline_s = time.monotonic() + _LIMIT_S + _SPARE_S
     while not path.exists():
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with this process, however that ends
+        if locked(descriptor):  # until this process ends, however that ends
             return not path.exists()
-        except BlockingIOError:
-            if time.monotonic() > deadline_s:
-                raise CannotBuildError("another process has not finished building it") from None
-            time.sleep(0.1)
+        if time.monotonic() > deadline_s:
+            raise CannotBuildError("another process has not finished building it")
+        time.sleep(0.1)
     return False
 
 
 def _build(path: Path) -> None:
     """Compile into a folder of its own, and give the library its name when it is whole."""
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        Path(folder, HEADER_FILE).write_text(columns_header())
-        draft = Path(folder, path.name)
+    with private_folder(path.parent) as folder:
+        write(folder / HEADER_FILE, columns_header().encode())
+        draft = folder / path.name
         _run([
-            *_compiler(), *_FLAGS, *_as_torch_was_built(), *_includes(Path(folder)),
+            *_compiler(), *_FLAGS, *_as_torch_was_built(), *_includes(folder),
             str(_SOURCES / "module.cpp"), *_libraries(), "-o", str(draft),
         ])  # fmt: skip
-        draft.replace(path)
+        rename(draft, path)
 
 
 def _as_torch_was_built() -> list[str]:

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from timing_logger.process import dead_rings
-from timing_logger.process.dead_rings import header_of, locked, mark_killed, opened_ring, ring_of
-from timing_logger.process.owned_files import UntrustedFileError
+from timing_logger.process.dead_rings import header_of, mark_killed, opened_ring, ring_of
+from timing_logger.process.shared_files import UntrustedFileError, draft_name, locked
 from timing_logger.schema.ring_file import NotARing, Ring
 from timing_logger.schema.sidecar import GroupProgress
 
@@ -207,7 +207,7 @@ def test_a_link_in_the_place_of_the_draft_is_not_followed(sidecar: Path, ring: R
     sidecar.write_text("{}")
     victim = tmp_path / "victim"
     victim.write_text("mine")
-    (tmp_path / f"{sidecar.name}.{os.getpid()}.tmp").symlink_to(victim)
+    draft_name(sidecar).symlink_to(victim)
     mark_killed(sidecar, ring)
     assert victim.read_text() == "mine"
     assert sorted(os.listdir(tmp_path)) == [sidecar.name, "victim"]

@@ -12,7 +12,7 @@ import pytest
 from sidecars import states
 
 from timing_logger.process import this_process
-from timing_logger.process.owned_files import UntrustedFileError
+from timing_logger.process.shared_files import UntrustedFileError
 from timing_logger.reading import living
 from timing_logger.reading.living import ALIVE, as_it_stands, gave_a_sign_lately, is_here, lives
 from timing_logger.schema.record import Record

@@ -14,7 +14,7 @@ import pytest
 from sidecars import states
 
 from timing_logger.process import this_process
-from timing_logger.process.owned_files import UntrustedFileError
+from timing_logger.process.shared_files import UntrustedFileError
 from timing_logger.process.sidecar_files import parts_of, read_sidecar
 from timing_logger.reading import recovery
 from timing_logger.reading.recovery import Recovery, look_into, recover, recovered, timing_files_at

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from timing_logger.errors import ConfigurationError
+from timing_logger.process.shared_files import make_folder, replace
 from timing_logger.process.this_process import identity
 from timing_logger.schema.sidecar import HANG_AFTER_S
 
@@ -90,7 +91,7 @@ def note_problem(log_dir: str) -> None:
     """Leave the exception that is being handled in a file of the log folder, if it can be written."""
     path = Path(log_dir, problem_file(identity().launch_id, str(os.getpid())))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(traceback.format_exc(), "utf-8")
+        make_folder(path.parent)
+        replace(path, traceback.format_exc().encode())
     except OSError:
         pass

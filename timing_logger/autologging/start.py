@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from timing_logger.autologging.session import Session
 from timing_logger.autologging.set_up import appear_soon, time_mpi_init, time_rendezvous
 from timing_logger.autologging.settings import MESSAGES, Settings, from_environment
 from timing_logger.autologging.this_rank import Rank, stated_rank
+from timing_logger.process.shared_files import opened_to_append
 from timing_logger.recording.import_hooks import after_import
 from timing_logger.recording.logger import TimingLogger
 
@@ -74,8 +76,15 @@ def _log_into(log_dir: str) -> None:
     """Have the package's warnings written into the folder: the program's own output is left as it is."""
     log = logging.getLogger("timing_logger")
     file = Path(log_dir, MESSAGES.replace("*", str(os.getpid())))
-    log.addHandler(logging.FileHandler(file, delay=True))  # opened by the first warning
+    log.addHandler(_Messages(file, delay=True))  # opened by the first warning
     log.propagate = False
+
+
+class _Messages(logging.FileHandler):
+    """The file of warnings."""
+
+    def _open(self) -> TextIOWrapper:
+        return TextIOWrapper(opened_to_append(Path(self.baseFilename)))
 
 
 def _start(settings: Settings) -> None:

@@ -13,6 +13,7 @@ from timing_logger.autologging.settings import problem_file
 from timing_logger.cli.queries import code_of, run_query_beside_host
 from timing_logger.errors import TimingLoggerError
 from timing_logger.native_mpi import build
+from timing_logger.process.shared_files import matching
 from timing_logger.process.sidecar_files import read_sidecar
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _NO_MPI = (
 
 def timing_files(log_dir: Path) -> set[Path]:
     """Return the timing files that are in a folder."""
-    return set(log_dir.glob("timing-rank*.csv"))
+    return set(matching(log_dir, "timing-rank*.csv"))
 
 
 def files_of_run(log_dir: Path, run_id: str, before: set[Path]) -> list[Path]:
@@ -139,5 +140,5 @@ def _as_typed(log_dir: Path) -> str:
 
 
 def _problems(log_dir: Path, run_id: str) -> list[str]:
-    found = sorted(log_dir.glob(problem_file(run_id, "*")))
+    found = sorted(matching(log_dir, problem_file(run_id, "*")))
     return [f"not timed in full, as {found[0]} says; the job was not touched by it"] if found else []

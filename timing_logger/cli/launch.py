@@ -26,6 +26,7 @@ from timing_logger.cli.stderr import say
 from timing_logger.errors import ConfigurationError, LogPathError
 from timing_logger.native_mpi import build
 from timing_logger.native_mpi.build import preloadable_library
+from timing_logger.process.shared_files import make_folder
 from timing_logger.process.this_process import VARIABLE, host_name, id_of_new_run
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ def _made(folder: str) -> Path | None:
     except OSError:
         return None
     try:
-        log_dir.mkdir(parents=True, exist_ok=True)
+        make_folder(log_dir)
     except OSError as error:
         raise LogPathError(f"--log-dir: {str(log_dir)!r} cannot be made: {error.strerror}.") from error
     return log_dir

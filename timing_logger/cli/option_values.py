@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from timing_logger.cli.stderr import say
 from timing_logger.errors import NoTimingFilesError
+from timing_logger.process.shared_files import matching
 from timing_logger.schema.timing_files import TimingFile
 
 if TYPE_CHECKING:
@@ -198,7 +199,7 @@ def _newest() -> Path | None:
         file
         for folder in map(Path, FOLDERS)
         for pattern in ("timing-rank*", "*/timing-rank*")
-        for file in folder.glob(pattern)
+        for file in matching(folder, pattern)
         if TimingFile.parse(file.name)
     ]
     return max(files, key=lambda file: file.stat().st_mtime_ns).parent if files else None

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +15,14 @@ from timing_logger.engine.cluster import Cluster
 from timing_logger.engine.rows import Query
 from timing_logger.engine.run import run
 from timing_logger.errors import LogPathError, RunSummaryError
+from timing_logger.process.shared_files import (
+    UntrustedFileError,
+    content_of_small,
+    make_folder,
+    names_in,
+    remove,
+    write,
+)
 from timing_logger.reading.atomic_files import draft_of
 from timing_logger.reading.runs_in_folders import FoundRun, runs_in
 from timing_logger.reading.sources import LARGE_FOR_COMMANDS_BYTES
@@ -86,13 +92,10 @@ def read_summary(path: Path) -> RunSummary:
         RunSummaryError: it is no regular file, too large, no JSON, or no summary.
         OSError: it cannot be read.
     """
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        about = os.fstat(file.fileno())
-        if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST_BYTES:
-            raise RunSummaryError(f"{str(path)!r}: it is no regular file of at most 1 MiB. Remove it.")
-        content = file.read(_MOST_BYTES)
     try:
-        return summary_from(json.loads(content))
+        return summary_from(json.loads(content_of_small(path, _MOST_BYTES)))
+    except UntrustedFileError:
+        raise RunSummaryError(f"{str(path)!r}: it is no regular file of at most 1 MiB. Remove it.") from None
     except (ValueError, RecursionError) as error:
         raise RunSummaryError(f"{str(path)!r} holds no summary of a run: {error}. Remove it.") from None
 
@@ -151,26 +154,25 @@ def add_to_history(folder: Path, runs: Sequence[RunSummary], keep: int, *, anew:
         LogPathError: the folder cannot be made, or written to.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
     except OSError as error:
         raise LogPathError(f"history: {str(folder)!r} cannot be made: {error.strerror}.") from error
     before = _files(folder)
     batch = f"{time.time_ns():020d}-{os.getpid()}"
     for place, summary in enumerate(runs):
         with draft_of(folder / f"{batch}-{place:04d}{SUFFIX}") as draft:
-            draft.write_text(summary_text(summary.in_batch(batch)), encoding="utf-8")
+            write(draft, summary_text(summary.in_batch(batch)).encode())
     kept = _files(folder)
     gone = before if anew else kept[: max(0, len(kept) - max(1, keep))]
     for path in gone:
-        with suppress(FileNotFoundError):  # another process made room at the same time
-            path.unlink()
+        remove(path)  # if no other process made room at the same time
     return len(kept) - len(gone)
 
 
 def _files(folder: Path) -> list[Path]:
     """Return the files of summaries, the oldest first; only what this module named."""
     try:
-        names = os.listdir(folder)
+        names = names_in(folder)
     except FileNotFoundError:
         return []
     except OSError as error:

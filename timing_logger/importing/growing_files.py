@@ -16,6 +16,7 @@ from pathlib import Path
 
 from timing_logger.errors import NotImportableError, TooLargeError
 from timing_logger.importing.source_files import MAGIC_BYTES, AnyPath, files_now, is_compressed
+from timing_logger.process.shared_files import opened
 
 _BLOCK_BYTES = 2**18
 _LAST_BYTES = 256  # tell one content from another: some lines
@@ -53,7 +54,7 @@ class GrowingFile:
             TooLargeError: no further file may be open.
         """
         try:
-            with open(self.path, "rb", buffering=0, opener=_opened) as file:
+            with opened(self.path) as file:
                 yield from self._added(file.fileno())
         except FileNotFoundError:
             if self._known[0]:
@@ -93,16 +94,12 @@ class GrowingFile:
 
     def is_at(self, path: Path) -> bool:
         """Tell whether what was read of it is in the file of this name."""
-        with open(path, "rb", buffering=0, opener=_opened) as file:
+        with opened(path) as file:
             return self._is_in(file.fileno())
 
     def _is_in(self, descriptor: int) -> bool:
         n_bytes, last = self._known
         return os.pread(descriptor, len(last), n_bytes - len(last)) == last
-
-
-def _opened(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 class GrowingFiles:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from timing_logger.errors import LogPathError
 from timing_logger.importing.log_folder import Process, TimingFileOfRank, refuse
+from timing_logger.process.shared_files import make_folder, remove_folder
 from timing_logger.schema.record import RawRecord
 from timing_logger.schema.sidecar import ImportedFrom, in_order_of_not_told
 
@@ -44,7 +45,7 @@ class GrowingFolder:
         self.n_rows = 0
         self._made = [one for one in (self.path, *self.path.parents) if not one.exists()]
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path)
         except OSError as error:
             raise LogPathError(
                 f"output: the folder {str(self.path)!r} cannot be made: {error.strerror}."
@@ -101,7 +102,7 @@ class GrowingFolder:
         if not self._files:
             for folder in self._made:
                 with suppress(OSError):  # somebody else put something there
-                    folder.rmdir()
+                    remove_folder(folder)
 
     def _describe(self, left_out: Mapping[str, int], not_told: Collection[str], *, is_closed: bool) -> None:
         # All are as new: that a rank has no new rows does not tell that its process is gone.

@@ -6,7 +6,6 @@ The lines are those of the sink that loggers write with, and the sidecar is that
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -15,6 +14,7 @@ from typing import NamedTuple
 
 from timing_logger.errors import LogPathError
 from timing_logger.process.interrupts import held_back, undone_by
+from timing_logger.process.shared_files import make_folder, names_in, remove, remove_tree, rename, replace
 from timing_logger.reading.atomic_files import made_folder
 from timing_logger.schema.record import END, START, RawRecord
 from timing_logger.schema.sidecar import ClockAnchor, Counters, ImportedFrom, RunInfo, in_order_of_not_told
@@ -94,17 +94,14 @@ class TimingFileOfRank:
             seen_unix_ns: the moment, in Unix time in ns, if more rows may come; None if the file is complete.
         """
         info = self._info(imported, run_id, seen_unix_ns)
-        path = sidecar_path(self._sink.path)
-        draft = path.with_name(f".{os.getpid()}.{path.name}")
-        draft.write_text(info.to_json(), encoding="utf-8")
-        os.replace(draft, path)
+        replace(sidecar_path(self._sink.path), info.to_json().encode())
 
     def remove(self) -> None:
         """Remove the file and its sidecar."""
         self.close()
         for part in self._sink.parts:
-            self._sink.path.with_name(part.file).unlink(missing_ok=True)
-        sidecar_path(self._sink.path).unlink(missing_ok=True)
+            remove(self._sink.path.with_name(part.file))
+        remove(sidecar_path(self._sink.path))
 
     def close(self) -> None:
         """Close the file."""
@@ -136,8 +133,8 @@ class LogFolder:
 
     def clear(self) -> None:
         """Remove all that was written."""
-        for file in self._folder.iterdir():
-            file.unlink()
+        for name in names_in(self._folder):
+            remove(self._folder / name)
         self.ranks: list[int] = []
         self.n_rows = 0
         self._not_told: set[str] = set()
@@ -199,12 +196,12 @@ def new_log_folder(output: str | os.PathLike[str], kind: str) -> Iterator[LogFol
     refuse(target)
     with made_folder(target.parent):
         draft = target.with_name(f".{os.getpid()}.{target.name}")
-        with undone_by(partial(shutil.rmtree, draft, ignore_errors=True)):
+        with undone_by(partial(remove_tree, draft)):
             try:
                 _made(draft)
                 yield LogFolder(draft, kind, run_id=f"import {kind} {target.name}")
                 with held_back():
-                    os.rename(draft, target)  # a folder that is empty gives way
+                    rename(draft, target)  # a folder that is empty gives way
             except OSError as error:
                 if isinstance(error, LogPathError) or error.filename not in (str(draft), str(target)):
                     raise
@@ -212,12 +209,12 @@ def new_log_folder(output: str | os.PathLike[str], kind: str) -> Iterator[LogFol
                     f"output: {str(target)!r} cannot be written: {error.strerror}. Name another folder."
                 ) from error
             finally:
-                shutil.rmtree(draft, ignore_errors=True)
+                remove_tree(draft)
 
 
 def _made(draft: Path) -> None:
-    shutil.rmtree(draft, ignore_errors=True)  # of a process with this number that was killed
-    draft.mkdir()
+    remove_tree(draft)  # of a process with this number that was killed
+    make_folder(draft, is_new=True)
 
 
 def refuse(target: Path) -> None:
@@ -227,7 +224,7 @@ def refuse(target: Path) -> None:
         LogPathError: there is.
     """
     if target.is_dir() and not target.is_symlink():
-        if any(target.iterdir()):
+        if names_in(target):
             raise LogPathError(
                 f"output: the folder {str(target)!r} is not empty. Name another one, or move it away."
             )

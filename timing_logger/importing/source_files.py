@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +11,7 @@ from typing import IO, Any, TypeAlias
 from timing_logger.errors import ConfigurationError, NotImportableError
 from timing_logger.importing.imported import LeftOut
 from timing_logger.importing.lines import Lines
+from timing_logger.process import shared_files
 
 AnyPath: TypeAlias = "str | os.PathLike[str]"
 
@@ -62,10 +62,14 @@ def files_now(paths: Sequence[AnyPath], endings: Sequence[str]) -> list[Path]:
 def _found_at(path: AnyPath, endings: Sequence[str]) -> list[Path]:
     named = Path(path)
     if named.is_dir():
-        return sorted(one for one in named.iterdir() if one.is_file() and _ends_in(one.name, endings))
+        return sorted(
+            one
+            for one in [named / name for name in shared_files.names_in(named)]
+            if one.is_file() and _ends_in(one.name, endings)
+        )
     if os.path.lexists(named):
         return [named] if named.is_file() else []
-    return [Path(one) for one in sorted(glob.glob(str(path), recursive=True)) if Path(one).is_file()]
+    return [one for one in sorted(shared_files.matching_anywhere(str(path))) if one.is_file()]
 
 
 def _ends_in(name: str, endings: Sequence[str]) -> bool:
@@ -114,7 +118,7 @@ def blocks_of(path: Path, block_bytes: int = _BLOCK_BYTES) -> Iterator[bytes]:
         OSError: it cannot be read.
     """
     block, trouble = bytearray(), None
-    with open(path, "rb") as file:
+    with shared_files.opened(path) as file:
         try:
             for piece in _pieces_of(file, path, block_bytes):
                 block += piece

@@ -6,7 +6,6 @@ late reads the last seconds at once.
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Iterator
@@ -16,6 +15,14 @@ from typing import IO
 
 from timing_logger.live.digest import Digest
 from timing_logger.live.packed import DamagedDigest, unpacked
+from timing_logger.process.shared_files import (
+    content_of,
+    entries_in,
+    locked,
+    make_folder,
+    opened_to_append,
+    replace,
+)
 
 NAME = "monitor"
 """The name of the folder, beside the timing files; it also tells which monitor does what."""
@@ -48,18 +55,14 @@ class DigestFolder:
         Raises:
             OSError: the folder cannot be written to.
         """
-        import fcntl  # which only systems that record have
-
         if what in self._locks:
             return True
-        self._folder.mkdir(exist_ok=True)
-        lock = (self._folder / f"{what}.lock").open("ab")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.close()
+        make_folder(self._folder, parents=False)
+        file = opened_to_append(self._folder / f"{what}.lock")
+        if not locked(file.fileno()):
+            file.close()
             return False
-        self._locks[what] = lock
+        self._locks[what] = file
         return True
 
     def let_go(self) -> None:
@@ -73,10 +76,7 @@ class DigestFolder:
         Raises:
             OSError: it cannot be written.
         """
-        path = self._folder / f"{host}.{number % KEPT}.digest"
-        draft = path.with_suffix(".draft")
-        draft.write_bytes(data)
-        os.replace(draft, path)
+        replace(self._folder / f"{host}.{number % KEPT}.digest", data)
 
     def read(self) -> Iterator[Digest]:
         """Yield the digests that were not read before, those of each host in their order.
@@ -90,7 +90,7 @@ class DigestFolder:
 
     def _new(self) -> Iterator[Path]:
         with suppress(OSError):
-            for entry in os.scandir(self._folder):
+            for entry in entries_in(self._folder):
                 changed_ns = entry.stat().st_mtime_ns
                 if _FILE_NAME.fullmatch(entry.name) and self._read_ns.get(entry.name) != changed_ns:
                     self._read_ns[entry.name] = changed_ns
@@ -99,6 +99,6 @@ class DigestFolder:
 
 def _digest(path: Path) -> Digest | None:
     try:
-        return unpacked(path.read_bytes())
+        return unpacked(content_of(path))
     except (OSError, DamagedDigest):
         return None

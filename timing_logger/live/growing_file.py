@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from timing_logger.process.shared_files import opened
 from timing_logger.process.sidecar_files import check_is_file
 
 _LOOK_BYTES = 2**26
@@ -38,13 +39,13 @@ class GrowingFile:
 
     def _begin_now(self) -> bytes:
         check_is_file("folder", self.path)
-        with self.path.open("rb") as file:
+        with opened(self.path) as file:
             return file.read(_BEGIN_BYTES)
 
     def added(self) -> bytes:
         """Read the whole lines that were added since the last call; b"" if there are none."""
         self.begin = self.begin or self._begin_now()
-        with self.path.open("rb") as file:
+        with opened(self.path) as file:
             if not self.header:
                 self.header = file.readline()
                 if not self.header.endswith(b"\n"):

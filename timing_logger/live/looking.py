@@ -27,7 +27,7 @@ from timing_logger.live.watched_run import run_of
 from timing_logger.live.watcher import Watcher
 from timing_logger.live.webhook import Webhook
 from timing_logger.process.monitor import Settings
-from timing_logger.process.owned_files import open_owned, owner_of
+from timing_logger.process.shared_files import open_owned, owner_of
 from timing_logger.process.this_process import host_name
 from timing_logger.schema.record import NS_PER_S
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 
 from timing_logger.errors import NoTimingFilesError
 from timing_logger.live.sidecars import Sidecars
+from timing_logger.process.shared_files import entries_in
 from timing_logger.schema.timing_files import TimingFile
 
 _FILE_NAME = re.compile(r"timing-rank.*\.csv\Z")
@@ -77,8 +77,8 @@ class NewestFiles:
         """List the folder. Its names are parsed again only if they are others: there may be many."""
         if not self._folder.is_dir():
             raise NoTimingFilesError(f"folder: {str(self._folder)!r} is not a folder with timing files.")
-        with os.scandir(self._folder) as entries:
-            inodes = {entry.name: entry.inode() for entry in entries if _FILE_NAME.match(entry.name)}
+        entries = entries_in(self._folder)
+        inodes = {entry.name: entry.inode() for entry in entries if _FILE_NAME.match(entry.name)}
         if inodes.keys() != self._inodes.keys():
             self._parts = sorted(_parts_of(self._folder, inodes).items())
             self.sidecars.keep_only({path for _, parts in self._parts for path in parts.values()})

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from timing_logger.live.figures import Figure, Figures
+from timing_logger.process.shared_files import remove, replace
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -115,11 +116,11 @@ class PrometheusFile:
         Raises:
             OSError: it cannot be written.
         """
-        from prometheus_client import write_to_textfile
+        from prometheus_client import generate_latest
 
         self._latest.update(snapshot, change)
-        write_to_textfile(str(self._path), self._registry)
+        replace(self._path, generate_latest(self._registry))
 
     def close(self) -> None:
         """Remove the file: node exporter would serve it for ever."""
-        self._path.unlink(missing_ok=True)
+        remove(self._path)

@@ -9,13 +9,12 @@ from pathlib import Path
 
 from timing_logger.live.delivery import NotDelivered
 from timing_logger.live.events import Event, event_line
-from timing_logger.process.owned_files import open_owned, owner_of
+from timing_logger.process.shared_files import create, cut, open_owned, owner_of
 from timing_logger.schema.timing_files import FILE_MODE
 
 FILE_NAME = "verdicts.jsonl"
 
 _APPEND = os.O_RDWR | os.O_APPEND  # it is read, too: how it ends
-_CREATE = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class VerdictsFile:
@@ -84,7 +83,7 @@ def _opened(path: Path, mode: int) -> int:
     try:
         return open_owned(path, owner_of(path), _APPEND)
     except FileNotFoundError:
-        return os.open(path, _APPEND | _CREATE, mode)
+        return create(path, mode, _APPEND)
 
 
 def _append(descriptor: int, line: bytes) -> None:
@@ -96,5 +95,5 @@ def _append(descriptor: int, line: bytes) -> None:
         while rest:
             rest = rest[os.write(descriptor, rest) :]
     except OSError:
-        os.ftruncate(descriptor, size)
+        cut(descriptor, size)
         raise

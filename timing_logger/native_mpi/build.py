@@ -23,7 +23,16 @@ from timing_logger.native_mpi.run_info_in_c import run_info_header
 from timing_logger.native_mpi.wrappers import real_header, wrappers
 from timing_logger.process import launchers
 from timing_logger.process.launchers import VARIABLE_IN_TEXT, Launcher, of_pmix
-from timing_logger.process.user_cache import library_path
+from timing_logger.process.shared_files import (
+    content_of,
+    library_path,
+    make_folder,
+    make_private_folder,
+    private_folder,
+    remove_tree,
+    rename,
+    write,
+)
 from timing_logger.schema.columns_in_c import HEADER_FILE, columns_header
 
 VARIABLE = "TIMING_LOGGER_NATIVE_MPI"
@@ -93,16 +102,16 @@ def _depends_on(compiler: list[str], declared: str, texts: dict[str, str]) -> li
 def _build(compiler: list[str], texts: dict[str, str], path: Path) -> None:
     """Compile into a folder of its own, and give the library its name when it is whole."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        make_folder(path.parent)
+        with private_folder(path.parent) as folder:
             for name, text in texts.items():
-                Path(folder, name).write_text(text)
-            draft = Path(folder, "library.so")
+                write(folder / name, text.encode())
+            draft = folder / "library.so"
             sources = [*sorted(_SOURCES.glob("*.c")), *sorted(_SHARED.glob("*.c"))]
-            files = [*map(str, sources), str(Path(folder, "wrappers.c"))]
+            files = [*map(str, sources), str(folder / "wrappers.c")]
             include = [f"-I{path}" for path in (folder, _SOURCES, _SHARED)]
             _run([*compiler, *_FLAGS, *include, *files, "-o", str(draft), "-ldl"])
-            draft.replace(path)
+            rename(draft, path)
     except OSError as error:
         raise ConfigurationError(f"--native-mpi: {str(path.parent)!r} cannot be written: {error}.") from error
 
@@ -135,9 +144,10 @@ def preloadable_library() -> Path:
         return path
     for folder in _folders():
         with suppress(OSError):
-            private = Path(tempfile.mkdtemp(prefix="timing-logger-", dir=folder))
-            atexit.register(shutil.rmtree, private, ignore_errors=True)
-            return Path(shutil.copyfile(path, private / path.name))
+            private = make_private_folder(folder)
+            atexit.register(remove_tree, private)
+            write(private / path.name, content_of(path))
+            return private / path.name
     raise ConfigurationError(
         f"--native-mpi: the loader takes no path with a space, a colon or a $, as {str(path)!r} is, and no "
         "temporary folder is usable in its place. Set XDG_CACHE_HOME to a folder without them."

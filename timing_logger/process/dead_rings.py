@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from timing_logger.process.owned_files import UntrustedFileError, open_owned
+from timing_logger.process.shared_files import UntrustedFileError, content_of, open_owned, replace, unlock
 from timing_logger.schema.ring_file import MOST_BYTES, NotARing, Ring, RingHeader, ring_header
 from timing_logger.schema.timing_files import TimingFile
 
@@ -41,27 +40,8 @@ def opened_ring(path: Path, owner: int) -> Iterator[int]:
             raise NotARing("it is larger than any ring")
         yield descriptor
     finally:
-        _unlock(descriptor)
+        unlock(descriptor)
         os.close(descriptor)
-
-
-def locked(descriptor: int) -> bool:
-    """Tell whether the lock of a ring was free and is held by the caller now: then its writer is gone."""
-    import fcntl
-
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _unlock(descriptor: int) -> None:
-    """Unlock by hand: a child forked meanwhile has the descriptor, too, and would keep the lock."""
-    import fcntl
-
-    with suppress(OSError):
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def header_of(descriptor: int, path: Path, timing_file: Path, sidecar: dict[str, Any]) -> RingHeader:
@@ -88,17 +68,10 @@ def mark_killed(sidecar: Path, ring: Ring) -> None:
         OSError: the file system's error.
         ValueError: it is no JSON object.
     """
-    content = json.loads(sidecar.read_text())
+    content = json.loads(content_of(sidecar))
     content |= {"killed": True, **_last_look(ring, content.get("updated_unix_ns"))}
-    draft = sidecar.with_name(f"{sidecar.name}.{os.getpid()}.tmp")
-    draft.unlink(missing_ok=True)  # left by a killed process with this pid, or a link set as a trap
-    with draft.open("x") as file:
-        about = sidecar.stat()  # who may read it, and whose it is, stays as it was
-        os.fchmod(file.fileno(), stat.S_IMODE(about.st_mode))
-        with suppress(OSError):
-            os.fchown(file.fileno(), about.st_uid, about.st_gid)
-        file.write(json.dumps(content, indent=1) + "\n")
-    os.replace(draft, sidecar)
+    # who may read it, and whose it is, stays as it was
+    replace(sidecar, f"{json.dumps(content, indent=1)}\n".encode(), like=sidecar.stat())
 
 
 def _last_look(ring: Ring, updated_unix_ns: object) -> dict[str, Any]:

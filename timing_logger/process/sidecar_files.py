@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from pathlib import Path
 
 from timing_logger.errors import NotATimingFileError
+from timing_logger.process.shared_files import content_of_small, names_in
 from timing_logger.schema.sidecar import SidecarDict, usable_sidecar
 from timing_logger.schema.timing_files import TimingFile, sidecar_path
 
@@ -27,7 +27,7 @@ def parts_of(timing_file: Path) -> list[Path]:
     begin = timing_file.name.removesuffix(".csv")  # of thousands of names, few are looked at closely
     numbered = [
         (name.part, timing_file.with_name(found))
-        for found in os.listdir(timing_file.parent)
+        for found in names_in(timing_file.parent)
         if found.startswith(begin) and (name := TimingFile.parse(found)) is not None and name.first == first
     ]
     if not numbered:
@@ -57,17 +57,8 @@ def read_sidecar(timing_file: Path) -> SidecarDict | None:
         The content; None if there is no sidecar, it cannot be read, is larger than 64 MiB, or is no JSON
         object.
     """
-    path = sidecar_path(timing_file)
     try:
-        if not path.is_file():  # to open a device acts on it
-            return None
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            descriptor = file.fileno()
-            about = os.fstat(descriptor)
-            if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST_BYTES:
-                return None
-            content = json.loads(file.read())
-        return usable_sidecar(content)
+        return usable_sidecar(json.loads(content_of_small(sidecar_path(timing_file), _MOST_BYTES)))
     except (OSError, ValueError, RecursionError):
         return None
 

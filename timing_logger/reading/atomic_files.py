@@ -10,6 +10,7 @@ from pathlib import Path
 
 from timing_logger.errors import LogPathError
 from timing_logger.process.interrupts import held_back, undone_by
+from timing_logger.process.shared_files import make_folder, remove, remove_folder, rename
 from timing_logger.schema.timing_files import TimingFile
 
 
@@ -25,17 +26,17 @@ def draft_of(path: Path) -> Iterator[Path]:
     """
     _refuse(path)
     draft = path.with_name(f".{os.getpid()}.{path.name}")
-    with undone_by(partial(draft.unlink, missing_ok=True)):
+    with undone_by(partial(remove, draft)):
         try:
             yield draft
-            os.replace(draft, path)
+            rename(draft, path)
         except OSError as error:
             if error.filename in (None, str(draft)):  # else the error is of a file that was read meanwhile
                 reason = error.strerror or error
                 raise LogPathError(f"output: {str(path)!r} cannot be written: {reason}.") from error
             raise
         finally:
-            draft.unlink(missing_ok=True)
+            remove(draft)
 
 
 @contextmanager
@@ -61,7 +62,7 @@ def made_folder(folder: Path) -> Iterator[None]:
     made = [one for one in (folder, *folder.parents) if not one.exists()]
     with undone_by(partial(_remove_empty, made)):
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
         except OSError as error:
             reason = error.strerror
             raise LogPathError(f"output: the folder {str(folder)!r} cannot be made: {reason}.") from error
@@ -76,7 +77,7 @@ def _remove_empty(folders: Sequence[Path]) -> None:
     """Remove folders, the innermost first, unless somebody else has put something there."""
     for folder in folders:
         with suppress(OSError):
-            folder.rmdir()
+            remove_folder(folder)
 
 
 def _refuse(path: Path) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from timing_logger.errors import NotATimingFileError
+from timing_logger.process.shared_files import content_of, matching
 from timing_logger.process.sidecar_files import check_is_file
 from timing_logger.reading.alignment import Alignment
 from timing_logger.reading.csv_lines import MAX_EXAMPLE_CHARS, MAX_EXAMPLES
@@ -128,7 +129,7 @@ class KindOfTable(NamedTuple):
 
     def _file(self, path: Path) -> Read:
         check_is_file("paths", path)
-        return self.lines(path, path.read_bytes())
+        return self.lines(path, content_of(path))
 
     def _unless_foreign(self, path: Path, *, is_said: bool) -> Read:
         try:
@@ -189,7 +190,7 @@ class _Beside:
         return self._of_folder[folder].get(stated.first, []) if stated else []
 
     def _listed(self, folder: Path) -> dict[TimingFile, list[Path]]:
-        paths = folder.glob(f"{self._files.kind}-rank*.csv")
+        paths = matching(folder, f"{self._files.kind}-rank*.csv")
         named = ((self._files.parse(path.name), path) for path in paths)
         found: dict[TimingFile, list[Path]] = {}
         for name, path in sorted((name, path) for name, path in named if name):

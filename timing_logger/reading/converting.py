@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from timing_logger.errors import ConfigurationError, LogPathError
+from timing_logger.process.shared_files import created, write
 from timing_logger.reading.atomic_files import drafts_of, made_folder
 from timing_logger.reading.parquet import SUFFIX as PARQUET
 from timing_logger.reading.parquet import Facts, parquet_name, writing_parquet
@@ -167,13 +168,13 @@ def _write_text(
 ) -> list[Facts]:
     described = []
     with drafts_of([target, _description_path(target)]) as (draft, description):
-        with open(draft, "w", encoding="utf-8", newline="") as file:
-            file.write(head)
+        with created(draft) as file:
+            file.write(head.encode())
             for rows, facts in inputs:
                 for start in range(0, len(rows), _ROWS_AT_A_TIME):
-                    file.write(lines(rows.iloc[start : start + _ROWS_AT_A_TIME]))
+                    file.write(lines(rows.iloc[start : start + _ROWS_AT_A_TIME]).encode())
                 described.append(facts)
-        description.write_text(json.dumps({"files": described}, indent=1) + "\n")
+        write(description, f"{json.dumps({'files': described}, indent=1)}\n".encode())
     return described
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from timing_logger.process.shared_files import content_of
 from timing_logger.process.sidecar_files import check_is_file
 from timing_logger.reading.content import Content
 from timing_logger.reading.csv_lines import UnknownHeader, parse_sound_lines
@@ -81,7 +82,7 @@ def _opened(source: Source) -> _Opened:
         check_is_file("paths", path)
     if source.n_bytes > MOST_JOINED_BYTES:
         return _Opened(source)
-    contents = [path.read_bytes() for path in source.paths]
+    contents = [content_of(path) for path in source.paths]
     header, *others = {data[: data.find(b"\n") + 1] for data in contents}
     ends = [data.rfind(b"\n") + 1 for data in contents]
     bodies = [data[len(header) : end] for data, end in zip(contents, ends, strict=True)]

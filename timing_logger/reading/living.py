@@ -14,7 +14,7 @@ from typing import Any
 
 from timing_logger.process import this_process
 from timing_logger.process.dead_rings import header_of, opened_ring, ring_of
-from timing_logger.process.owned_files import owner_of
+from timing_logger.process.shared_files import owner_of
 from timing_logger.process.sidecar_files import read_sidecar
 from timing_logger.schema.record import INFLIGHT, NS_PER_S, Record
 from timing_logger.schema.ring_file import NotARing, Ring, read_ring

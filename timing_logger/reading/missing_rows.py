@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from timing_logger.process.owned_files import open_owned
+from timing_logger.process.shared_files import open_owned
 from timing_logger.schema.record import HEADER, RawRecord, format_records, unescape_text
 from timing_logger.schema.ring_file import Ring
 

@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from timing_logger.errors import ConfigurationError, NotATimingFileError
+from timing_logger.process.shared_files import created, opened
 from timing_logger.reading.content import Content
 from timing_logger.reading.csv_lines import Parsed
 from timing_logger.reading.plain_files import arrow_types
@@ -109,8 +110,8 @@ def writing_parquet(path: Path) -> Iterator[ParquetFile]:
         ConfigurationError: pyarrow is not installed.
     """
     pyarrow, parquet = pyarrow_parquet()
-    with parquet.ParquetWriter(
-        path, _schema(pyarrow), compression="zstd", compression_level=_ZSTD_LEVEL,
+    with created(path) as stored, parquet.ParquetWriter(
+        stored, _schema(pyarrow), compression="zstd", compression_level=_ZSTD_LEVEL,
         use_dictionary=_DICTIONARIES, column_encoding=_ENCODINGS, write_page_checksum=True,
     ) as writer:  # fmt: skip
         file = ParquetFile(writer, pyarrow)
@@ -188,7 +189,10 @@ class Part:
     def _frame(self) -> pd.DataFrame:
         pyarrow, parquet = pyarrow_parquet()
         facts = self.facts
-        with parquet.ParquetFile(self.path, page_checksum_verification=True) as file:
+        with (
+            opened(self.path) as stored,
+            parquet.ParquetFile(stored, page_checksum_verification=True) as file,
+        ):
             table = file.read_row_groups(list(self.row_groups), [field.name for field in FIELDS])
         n_rows = facts["rows"] - facts.get("replaced", 0)
         if len(table) != n_rows:
@@ -212,7 +216,8 @@ def parts_of(path: Path) -> list[Part]:
     """
     _, parquet = pyarrow_parquet()
     try:
-        metadata = parquet.read_metadata(path).metadata or {}
+        with opened(path) as stored:
+            metadata = parquet.read_metadata(stored).metadata or {}
     except _DAMAGE as error:
         _raise_if_of_the_system(error)
         raise NotConverted("it is not a Parquet file, or was damaged") from None

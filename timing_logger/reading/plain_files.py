@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from timing_logger.process.shared_files import opened
 from timing_logger.reading.content import Content
 from timing_logger.reading.csv_lines import Parsed, unescaped
 from timing_logger.reading.machine import usable_cores
@@ -104,7 +105,7 @@ def _blocks(path: Path, fields: Sequence[Field]) -> list[Block]:
 
 def _plain_header(path: Path) -> tuple[tuple[str, ...], int]:
     """Return the names of the columns, and the number of bytes of the header."""
-    with path.open("rb") as file:
+    with opened(path) as file:
         header = file.readline(max(map(len, PLAIN_HEADERS)))
     if header not in PLAIN_HEADERS:
         raise NotPlain
@@ -113,7 +114,7 @@ def _plain_header(path: Path) -> tuple[tuple[str, ...], int]:
 
 def _borders(path: Path, start: int) -> tuple[list[int], list[int]]:
     """Return the starts and ends of blocks of whole lines, from position ``start`` on."""
-    with path.open("rb") as file:
+    with opened(path) as file:
         n_bytes = file.seek(0, 2)
         borders = [start]
         while borders[-1] < n_bytes:
@@ -124,7 +125,7 @@ def _borders(path: Path, start: int) -> tuple[list[int], list[int]]:
 
 
 def _block(path: Path, names: Sequence[str], fields: Sequence[Field], start: int, end: int) -> Block:
-    with path.open("rb") as file:
+    with opened(path) as file:
         file.seek(start)
         return _parsed_block(file.read(end - start), names, fields)
 

@@ -14,10 +14,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from timing_logger.process.dead_rings import header_of, locked, mark_killed, opened_ring, ring_of
+from timing_logger.process.dead_rings import header_of, mark_killed, opened_ring, ring_of
 from timing_logger.process.interrupts import held_back
-from timing_logger.process.owned_files import UntrustedFileError, owner_of
 from timing_logger.process.progress import each
+from timing_logger.process.shared_files import (
+    UntrustedFileError,
+    create_for,
+    locked,
+    matching,
+    owner_of,
+    owner_of_both,
+    remove,
+)
 from timing_logger.process.sidecar_files import parts_of, read_sidecar
 from timing_logger.reading.living import gave_a_sign_lately, is_here, lives
 from timing_logger.reading.missing_rows import write_missing
@@ -71,14 +79,16 @@ def look_into(folder: Path) -> list[Recovery]:
 
     A file that was removed while its process wrote it counts as long as its sidecar is there.
     """
-    removed = (path.with_name(path.name.replace(".meta.json", ".csv")) for path in folder.glob(_SIDECARS))
+    removed = (
+        path.with_name(path.name.replace(".meta.json", ".csv")) for path in matching(folder, _SIDECARS)
+    )
     named = (path for path in sorted(removed) if TimingFile.parse(path.name) is not None)
     return recovered(dict.fromkeys([*timing_files_at(folder), *named]))
 
 
 def timing_files_at(path: Path) -> list[Path]:
     """Return the timing files in a folder, or the one at a path, each by the path of its first part."""
-    found = sorted(path.glob("timing-rank*.csv")) if path.is_dir() else [path] if path.is_file() else []
+    found = sorted(matching(path, "timing-rank*.csv")) if path.is_dir() else [path] if path.is_file() else []
     named = [(TimingFile.parse(one.name), one) for one in found]
     return list(dict.fromkeys(one.with_name(name.first.name) for name, one in named if name))
 
@@ -124,7 +134,7 @@ def _taken_from(path: Path, timing_file: Path, sidecar: SidecarDict, until_s: fl
         parts = parts_of(timing_file)
     except FileNotFoundError:
         parts = []
-    owner = _owner(parts[0], about) if parts else owner_of(about)
+    owner = owner_of_both(parts[0], about) if parts else owner_of(about)
     with opened_ring(path, owner) as descriptor:
         header = header_of(descriptor, path, timing_file, sidecar)
         free = _waited_for(descriptor, path, sidecar, until_s)
@@ -140,7 +150,7 @@ def _taken_from(path: Path, timing_file: Path, sidecar: SidecarDict, until_s: fl
         with suppress(OSError, ValueError), held_back():
             mark_killed(sidecar_path(timing_file), ring)
             if not _is_a_copy(timing_file, ring):
-                path.unlink()
+                remove(path)
         return Recovery(timing_file, rows, _lost(ring))
 
 
@@ -150,10 +160,7 @@ def _next_part(timing_file: Path, sidecar: SidecarDict, owner: int) -> Path:
     first = TimingFile.parse(timing_file.name)
     assert first is not None
     path = timing_file.with_name(first._replace(part=max(numbers, default=1) + 1).name)
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as made:
-        if os.geteuid() != owner:
-            os.fchown(made.fileno(), owner, -1)
-        os.fchmod(made.fileno(), stat.S_IMODE(sidecar_path(timing_file).stat().st_mode))
+    create_for(path, owner, stat.S_IMODE(sidecar_path(timing_file).stat().st_mode))
     return path
 
 
@@ -161,18 +168,6 @@ def _is_complete(sidecar: SidecarDict) -> bool:
     """Tell whether the process closed its logger and had written everything, as far as the sidecar says."""
     counters = sidecar.get("counters") or {}
     return sidecar.get("closed") is not False and not counters.get("dropped") and not counters.get("pending")
-
-
-def _owner(part: Path, sidecar: Path) -> int:
-    """Return the uid that owns a timing file and its sidecar, which another user may have put there.
-
-    Raises:
-        UntrustedFileError: they are not one user's.
-    """
-    owner = owner_of(part)
-    if owner_of(sidecar) != owner:
-        raise UntrustedFileError(sidecar, "it belongs to another user than the timing file")
-    return owner
 
 
 def _waited_for(descriptor: int, path: Path, sidecar: SidecarDict, until_s: float) -> bool | None:

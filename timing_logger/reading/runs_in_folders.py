@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from timing_logger.errors import NoTimingFilesError
+from timing_logger.process.shared_files import entries_in, names_in
 from timing_logger.reading.parquet import is_parquet_name
 from timing_logger.reading.runs_of_job import numbers_of_runs
 from timing_logger.reading.timings import find_sources
@@ -53,7 +53,7 @@ def _runs_of(folder: Path) -> Iterator[FoundRun]:
 
 
 def _folders_with_timings(path: Path) -> list[Path]:
-    found = [Path(entry.path) for entry in os.scandir(path) if entry.is_dir()]
+    found = [Path(entry.path) for entry in entries_in(path) if entry.is_dir()]
     return sorted(folder for folder in found if _has_timings(folder))
 
 
@@ -63,6 +63,6 @@ def _has_timings(folder: Path) -> bool:
 
 def _names(folder: Path) -> Iterable[str]:
     try:
-        return os.listdir(folder)
+        return names_in(folder)
     except PermissionError:
         return ()

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from timing_logger.errors import ConfigurationError, NotATimingFileError
+from timing_logger.process.shared_files import content_of
 from timing_logger.process.sidecar_files import check_is_file, read_sidecar
 from timing_logger.reading.content import Content
 from timing_logger.reading.csv_lines import MAX_EXAMPLES, Parsed, UnknownHeader, parse_timings
@@ -209,7 +210,7 @@ class ParquetSource(Source):
 
 def _parsed_by_lines(path: Path) -> Parsed:
     try:
-        return parse_timings(path.read_bytes())
+        return parse_timings(content_of(path))
     except UnknownHeader as error:
         raise NotATimingFileError(f"paths: {error.of(path)}") from None
 

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import pandas as pd
 
 from timing_logger.errors import ConfigurationError, NotATimingFileError, NoTimingFilesError
+from timing_logger.process.shared_files import entries_in, matching, names_in
 from timing_logger.reading.alignment import Alignment, alignments
 from timing_logger.reading.batches import batches_of, read_batch
 from timing_logger.reading.file_problems import missing_parts, parts_trouble, problems_of, schema_trouble
@@ -302,18 +303,18 @@ class _Neighbours(dict[Path, "dict[TimingFile, list[Path]]"]):
 
     def __missing__(self, folder: Path) -> dict[TimingFile, list[Path]]:
         found: dict[TimingFile, list[Path]] = {}
-        for file in folder.iterdir():
-            if name := TimingFile.parse(file.name):
-                found.setdefault(name.first, []).append(file)
+        for found_name in names_in(folder):
+            if name := TimingFile.parse(found_name):
+                found.setdefault(name.first, []).append(folder / found_name)
         self[folder] = found
         return found
 
 
 def _files_at(path: Path, beside: _Neighbours) -> list[Path]:
     if path.is_dir():
-        entries = list(path.iterdir())
-        files = [file for file in entries if TimingFile.parse(file.name)]
-        files = files or [file for file in entries if is_parquet_name(file.name)]
+        names = names_in(path)
+        files = [path / name for name in names if TimingFile.parse(name)]
+        files = files or [path / name for name in names if is_parquet_name(name)]
         if not files:
             raise NoTimingFilesError(f"paths: no {PATTERN} in {str(path)!r}. {_what_is_in(path)}")
         return files
@@ -350,8 +351,10 @@ def _stated_name(path: Path) -> TimingFile:
 
 def _what_is_in(folder: Path) -> str:
     """State for a message which folders below hold timing files, or else what the folder holds."""
-    names = sorted(entry.name + "/" * entry.is_dir() for entry in folder.iterdir())
-    better = sorted({str(file.parent) for file in folder.glob(f"*/{PATTERN}") if TimingFile.parse(file.name)})
+    names = sorted(entry.name + "/" * entry.is_dir() for entry in entries_in(folder))
+    better = sorted(
+        {str(file.parent) for file in matching(folder, f"*/{PATTERN}") if TimingFile.parse(file.name)}
+    )
     if better:
         return f"There are timing files in {_listed(map(repr, better))}."
     return f"{str(folder)!r} holds {_listed(names) if names else 'nothing'}."

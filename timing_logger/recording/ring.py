@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from timing_logger.errors import LogPathError
-from timing_logger.process.dead_rings import header_of, locked, mark_killed, opened_ring
+from timing_logger.process.dead_rings import header_of, mark_killed, opened_ring
+from timing_logger.process.shared_files import locked, matching, remove
 from timing_logger.process.sidecar_files import parts_of, read_sidecar
 from timing_logger.recording.clock import WallClock
 from timing_logger.recording.cores.channel import Channel
@@ -255,10 +256,10 @@ def remove_left_rings(folder: Path) -> None:
 def _remove(folder: Path) -> None:
     until_s = time.monotonic() + _MOST_SECONDS
     try:
-        for path in folder.glob(f"timing-logger-{os.getuid()}-*.ring"):
+        for path in matching(folder, f"timing-logger-{os.getuid()}-*.ring"):
             with suppress(OSError, ValueError):
                 if _is_needed_no_more(path):
-                    path.unlink()
+                    remove(path)
             if time.monotonic() > until_s:
                 return  # the next logger removes more
     finally:

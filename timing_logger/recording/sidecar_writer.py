@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections import deque
@@ -14,6 +13,7 @@ from typing import NamedTuple
 
 from timing_logger.errors import LogPathError
 from timing_logger.process import which_core
+from timing_logger.process.shared_files import draft_name, remove, rename
 from timing_logger.process.sidecar_files import is_anothers
 from timing_logger.process.this_process import of_this_process
 from timing_logger.recording.clock import WallClock, unix_ns
@@ -261,8 +261,8 @@ def replace_sidecar(
         OSError: the file system's error, or that of a descriptor that other code has closed, or the name is
             taken; the old sidecar is then unchanged.
     """
-    draft = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
-    draft.unlink(missing_ok=True)  # left by a killed process with this pid, or a link set as a trap
+    draft = draft_name(path)
+    remove(draft)  # left by a killed process with this pid, or a link set as a trap
     try:
         file = AppendOnlyFile(draft, mode=mode, head=b"")
         try:
@@ -273,9 +273,9 @@ def replace_sidecar(
             file.close()
         if taken():
             raise FileExistsError(f"{str(path)!r} is that of another run")
-        os.replace(draft, path)
+        rename(draft, path)
     except BaseException:
-        draft.unlink(missing_ok=True)
+        remove(draft)
         raise
 
 

@@ -7,12 +7,12 @@ together. The arrows between processes, and the instant at which the axis begins
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 import numpy as np
 from narwhals.typing import IntoDataFrame
@@ -22,6 +22,7 @@ from timing_logger.analysis.rows.table_types import Frame, Ints
 from timing_logger.analysis.rows.tables import opened
 from timing_logger.engine.rows import Query
 from timing_logger.engine.run import run
+from timing_logger.process.shared_files import created
 from timing_logger.reading.atomic_files import draft_of
 from timing_logger.reading.lacking import stated_world_size
 from timing_logger.report._trace_flows import (
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _CHUNK = 2**16
-_open_compressed = cast("Callable[..., IO[str]]", partial(gzip.open, compresslevel=4))
 
 Progress = Callable[[int, int], None]
 
@@ -189,12 +189,11 @@ class _Trace:
             tables: the rows of each process, to compute with and as recorded, in the order of ``traced``.
             path, progress: as for :func:`write_trace`.
         """
-        open_file: Callable[..., IO[str]] = _open_compressed if path.suffix == ".gz" else open
         about = {"origin_s": None if np.isnan(self._origin_s) else self._origin_s}
-        # A lone surrogate, which cannot be encoded, becomes a JSON escape.
         with (
             draft_of(path) as draft,
-            open_file(draft, "wt", encoding="utf-8", errors="backslashreplace") as file,
+            created(draft) as stored,
+            _text_of(stored, is_compressed=path.suffix == ".gz") as file,
         ):
             file.write(f'{{"displayTimeUnit":"ns","otherData":{json.dumps(about)},"traceEvents":[')
             separator = "\n"
@@ -250,6 +249,12 @@ class _Trace:
         """Return the process id: the rank if every rank has one process, else the process's number."""
         ranks = [one.process.rank for one in self._traced]
         return ranks[number] if len(set(ranks)) == len(ranks) else number
+
+
+def _text_of(stored: BinaryIO, *, is_compressed: bool) -> IO[str]:
+    """Return what writes text to a file. A lone surrogate, which cannot be encoded, becomes a JSON escape."""
+    into = gzip.GzipFile(fileobj=stored, mode="wb", compresslevel=4) if is_compressed else stored
+    return io.TextIOWrapper(cast("BinaryIO", into), encoding="utf-8", errors="backslashreplace")
 
 
 def _unseen(done: int, total: int) -> None:

@@ -15,13 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
+from timing_logger.process.shared_files import create, cut, opened
 from timing_logger.sinks import PartlyWritten
 
 _END_OF_TORN = b"\0\n"
-_CREATE = (
-    os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND  # appending leaves no hole after a cut
-    | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-)  # fmt: skip
+_APPEND = os.O_WRONLY | os.O_APPEND  # appending leaves no hole after a cut
 _GONE = (FileNotFoundError, NotADirectoryError)
 _BLOCK_BYTES = 2**20
 _MOST_NUMBERS = 4096
@@ -55,7 +53,7 @@ class AppendOnlyFile:
         self.why = ""
         self._head = head
         self._torn = False
-        self._descriptor = _moved_up(os.open(path, _CREATE, mode))
+        self._descriptor = _moved_up(create(path, mode, _APPEND))
         self._identity = _identity(os.fstat(self._descriptor))
         # On some file systems the identities of a name and a descriptor of one file never agree.
         self._is_known_by_name = self.is_at(path)
@@ -205,7 +203,7 @@ class AppendOnlyFile:
         """
         try:
             if self._has_descriptor():
-                os.ftruncate(self._descriptor, self.written_bytes)
+                cut(self._descriptor, self.written_bytes)
         except OSError:
             records = written[n_before:].count(b"\n")
             self._torn = self._torn if not written else not written.endswith(b"\n")
@@ -218,7 +216,7 @@ class AppendOnlyFile:
 def _lines_after(path: Path, head: bytes) -> int:
     """Return the number of lines after the head; 0 if the file cannot be read, or its head is damaged."""
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             if file.read(len(head)) != head:
                 return 0
             return sum(block.count(b"\n") for block in iter(lambda: file.read(_BLOCK_BYTES), b""))

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from timing_logger.errors import LogPathError
+from timing_logger.process.shared_files import make_folder
 from timing_logger.schema.sidecar import FilePart
 from timing_logger.schema.timing_files import FILE_MODE
 from timing_logger.sinks._append_only_file import AppendOnlyFile
@@ -200,7 +201,7 @@ class FileInParts:
             incarnation += 1
 
     def _next_part(self) -> AppendOnlyFile:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self._folder)
         while True:
             self._number += 1
             try:
@@ -247,8 +248,7 @@ def _usable_folder(given: str | os.PathLike[str], argument: str) -> Path:
     except TypeError:
         raise LogPathError(f"{argument} must be a path, and is {given!r}.") from None
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        folder.mkdir(exist_ok=True)
+        make_folder(folder)
         mode = folder.lstat().st_mode
     except (FileExistsError, NotADirectoryError):
         misplaced = next((path for path in (folder, *folder.parents) if os.path.lexists(path)), folder)

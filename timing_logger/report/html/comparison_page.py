@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+from timing_logger.process.shared_files import write
 from timing_logger.reading.atomic_files import draft_of
 from timing_logger.report.html._account import AccountBar, Segment
 from timing_logger.report.html._axis import Axis, Tick
@@ -52,7 +53,7 @@ def write_comparison(found: Comparison, path: AnyPath, *, unusable: Sequence[str
     """
     page = comparison_html(found, unusable=unusable)
     with draft_of(Path(path)) as draft:
-        draft.write_text(page, encoding="utf-8")
+        write(draft, page.encode())
 
 
 def comparison_html(found: Comparison, *, unusable: Sequence[str] = ()) -> str:

@@ -15,6 +15,7 @@ import pandas as pd
 
 from timing_logger.analysis.collectives.expected import Benchmark
 from timing_logger.errors import ConfigurationError
+from timing_logger.process.shared_files import write
 from timing_logger.reading.atomic_files import draft_of
 from timing_logger.report._host_rates import HostTable, host_tables
 from timing_logger.report.html._account import account_chart
@@ -85,7 +86,7 @@ def write_findings(findings: Findings, path: AnyPath, hosts: Iterable[HostTable]
     """
     page = _page(findings, hosts)
     with draft_of(Path(path)) as draft:
-        draft.write_text(page, encoding="utf-8")
+        write(draft, page.encode())
 
 
 def report_html(

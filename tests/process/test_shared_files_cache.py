@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from timing_logger.process.user_cache import library_path
+from timing_logger.process.shared_files import library_path
 
 
 def test_it_is_in_the_cache_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from timing_logger.process.owned_files import UntrustedFileError, open_owned, owner_of
+from timing_logger.process.shared_files import UntrustedFileError, open_owned, owner_of
 
 
 @pytest.fixture
