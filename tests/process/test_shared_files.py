@@ -1,4 +1,4 @@
-"""Only a regular file of the user who is asked for is opened, and nothing blocks or acts meanwhile."""
+"""Whose file counts, and that nothing blocks or acts meanwhile; a file is made and replaced by no link."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from timing_logger.process.shared_files import UntrustedFileError, open_owned, owner_of
+from timing_logger.process import shared_files
+from timing_logger.process.shared_files import (
+    UntrustedFileError,
+    content_of_small,
+    draft_name,
+    open_owned,
+    owner_of,
+    owner_of_both,
+    replace,
+)
 
 
 @pytest.fixture
@@ -103,3 +112,49 @@ def test_a_link_that_took_the_place_of_the_file_meanwhile_is_not_followed(
     monkeypatch.setattr(os, "open", replaced_first)
     with pytest.raises(OSError, match="symbolic links"):
         open_owned(file, os.getuid())
+
+
+def test_a_file_and_its_sidecar_of_two_users_are_refused(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sidecar = tmp_path / "sidecar"
+    monkeypatch.setattr(shared_files, "owner_of", lambda path: 1 if path == file else 2)
+    with pytest.raises(UntrustedFileError, match="it belongs to another user than the timing file"):
+        owner_of_both(file, sidecar)
+    assert owner_of_both(file, file) == 1
+
+
+@pytest.mark.parametrize("size", [4, 5])
+def test_a_small_file_is_read_unless_it_is_larger_than_that(file: Path, size: int) -> None:
+    file.write_bytes(b"x" * size)
+    if size == 4:
+        assert content_of_small(file, 4) == b"xxxx"
+    else:
+        with pytest.raises(UntrustedFileError, match="it is no regular file of at most 4 bytes"):
+            content_of_small(file, 4)
+
+
+def test_a_fifo_in_the_place_of_a_small_file_is_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(UntrustedFileError, match="it is no regular file"):
+        content_of_small(tmp_path / "fifo", 4)
+
+
+def test_a_link_in_the_place_of_a_draft_is_not_followed(file: Path, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"theirs")
+    draft_name(file).symlink_to(victim)
+    replace(file, b"new")
+    assert (file.read_bytes(), victim.read_bytes()) == (b"new", b"theirs")
+
+
+def test_a_file_that_cannot_be_replaced_stays_and_no_draft_is_left(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(draft: Path, path: Path) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(PermissionError):
+        replace(file, b"new")
+    assert (file.read_bytes(), os.listdir(tmp_path)) == (b"mine", ["file"])

@@ -14,7 +14,6 @@ import pytest
 from sidecars import states
 
 from timing_logger.process import this_process
-from timing_logger.process.shared_files import UntrustedFileError
 from timing_logger.process.sidecar_files import parts_of, read_sidecar
 from timing_logger.reading import recovery
 from timing_logger.reading.recovery import Recovery, look_into, recover, recovered, timing_files_at
@@ -359,14 +358,6 @@ def test_a_ring_that_another_has_removed_meanwhile_is_recovered_already(
     monkeypatch.setattr(recovery, "locked", removed_then_locked)
     assert of_file(file, **GONE, ring_path=str(held.path)) == Recovery(file)
     assert file.read_text() == HEADER
-
-
-def test_a_sidecar_and_a_file_of_two_users_are_not_trusted(
-    file: Path, held: Held, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(recovery, "owner_of", lambda path: 1 if path == file else 2)
-    with pytest.raises(UntrustedFileError, match="it belongs to another user than the timing file"):
-        recovery._owner(file, sidecar_path(file))
 
 
 def test_rows_that_cannot_be_added_stay_in_the_ring(
