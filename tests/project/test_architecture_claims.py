@@ -167,6 +167,69 @@ def test_what_both_halves_share_imports_neither() -> None:
     assert importing(dotted([*RECORDING, *READING]), *shared) == set()
 
 
+def test_only_the_door_opens_files_that_are_not_of_the_kernel_or_the_package() -> None:
+    """Only the door opens files in folders that others may write to."""
+    of_os = (
+        "fchmod fchown ftruncate link listdir mkdir open remove rename replace rmdir scandir symlink unlink"
+    )
+    of_shutil = "copy copyfile copytree move rmtree"
+    of_tempfile = "NamedTemporaryFile TemporaryDirectory TemporaryFile mkdtemp mkstemp"
+    of_paths = (
+        "glob iterdir mkdir read_bytes read_text rglob rmdir symlink_to touch unlink write_bytes write_text"
+    )
+    functions = {
+        *("open", "io.open", "fcntl.flock", "fcntl.lockf"),
+        *(f"os.{name}" for name in of_os.split()),
+        *(f"shutil.{name}" for name in of_shutil.split()),
+        *(f"tempfile.{name}" for name in of_tempfile.split()),
+    }
+    methods = set(of_paths.split())
+
+    def opens(node: ast.AST) -> bool:
+        owner, _, name = called(node).rpartition(".")
+        mode = node.args[0] if isinstance(node, ast.Call) and name == "open" and node.args else None
+        of_path = isinstance(mode, ast.Constant) and mode.value in {
+            "a",
+            "ab",
+            "r",
+            "rb",
+            "r+b",
+            "w",
+            "wb",
+            "x",
+        }
+        return called(node) in functions or (name in methods and owner != "os") or of_path
+
+    words = {*(f"{name}(" for name in functions), *(f".{name}(" for name in methods)}
+    assert where(opens, words, LOGGER, INSTRUMENTATION) - OF_NOBODY_ELSE == {
+        "timing_logger/process/shared_files.py",
+        "timing_logger/autologging/site/_timing_logger_start.py",  # where the package cannot be imported
+    }
+
+
+OF_NOBODY_ELSE = {
+    f"{INSTRUMENTATION}/torch_distributed/_future_callbacks.py",  # the kernel's
+    f"{INSTRUMENTATION}/torch_distributed/group_library.py",  # sources of the package
+    f"{LOGGER}/cli/parser.py",  # /dev/null
+    f"{LOGGER}/cli/stderr.py",
+    f"{LOGGER}/live/elsewhere.py",  # the kernel's
+    f"{LOGGER}/native_mpi/build.py",  # sources of the package
+    f"{LOGGER}/process/built_from.py",
+    f"{LOGGER}/process/this_process.py",  # the kernel's, and git's
+    f"{LOGGER}/reading/living.py",
+    f"{LOGGER}/reading/machine.py",
+    f"{LOGGER}/recording/cores/python/calls.py",  # unlinks an open call from a list
+    f"{LOGGER}/recording/cores/python/small_files.py",  # the kernel's
+    f"{LOGGER}/recording/ring.py",
+    f"{LOGGER}/recording/watchers/host_counters.py",
+    f"{LOGGER}/recording/watchers/kernel_files.py",
+    f"{LOGGER}/recording/watchers/machine_counters.py",
+    f"{LOGGER}/recording/watchers/process_counters.py",
+    f"{LOGGER}/report/html/page.py",  # parts of the page
+}
+"""Where files are opened of the kernel, or of the package."""
+
+
 def test_exceptions_that_are_defined_elsewhere_are_caught_by_the_package() -> None:
     """Exceptions that reach a user are in ``errors.py``, but for ``PartlyWritten`` of sinks."""
     both = (LOGGER, INSTRUMENTATION)

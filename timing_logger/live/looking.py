@@ -27,7 +27,7 @@ from timing_logger.live.watched_run import run_of
 from timing_logger.live.watcher import Watcher
 from timing_logger.live.webhook import Webhook
 from timing_logger.process.monitor import Settings
-from timing_logger.process.shared_files import open_owned, owner_of
+from timing_logger.process.shared_files import opened_owned, owner_of
 from timing_logger.process.this_process import host_name
 from timing_logger.schema.record import NS_PER_S
 
@@ -202,7 +202,7 @@ class OtherMonitor:
     def _added(self) -> bytes:
         """Read the whole lines that were added: what is torn may still become whole."""
         try:
-            with open(open_owned(self._path, owner_of(self._path)), "rb") as file:
+            with opened_owned(self._path, owner_of(self._path)) as file:
                 about = os.fstat(file.fileno())
                 if about.st_ino != self._inode or about.st_size < self._offset:  # somebody moved it away
                     self._inode, self._offset = about.st_ino, 0

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 from threading import get_ident
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -79,6 +79,11 @@ def open_owned(path: Path, owner: int, flags: int = os.O_RDONLY, *, private: boo
         os.close(descriptor)
         raise UntrustedFileError(path, "it was replaced at this moment")
     return descriptor
+
+
+def opened_owned(path: Path, owner: int, mode: Literal["rb", "r+b"] = "rb") -> BinaryIO:
+    """Open a file as :func:`open_owned` does."""
+    return open(path, mode, opener=lambda name, flags: open_owned(path, owner, flags))
 
 
 # -- what is read -------------------------------------------------------------------------------------------

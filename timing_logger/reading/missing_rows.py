@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from timing_logger.process.shared_files import open_owned
+from timing_logger.process.shared_files import opened_owned
 from timing_logger.schema.record import HEADER, RawRecord, format_records, unescape_text
 from timing_logger.schema.ring_file import Ring
 
@@ -55,7 +55,7 @@ def _lines(records: Sequence[RawRecord], wall_offset_ns: int) -> list[bytes]:
 
 def _last_lines(parts: Sequence[Path], owner: int, n_bytes: int) -> Iterator[bytes]:
     for path in reversed(parts):
-        with open(open_owned(path, owner), "rb") as file:
+        with opened_owned(path, owner) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - n_bytes))
             yield from file.read().split(b"\n")
@@ -78,7 +78,7 @@ def _key(line: bytes) -> bytes:
 
 def _append(path: Path, owner: int, lines: Sequence[bytes]) -> None:
     """Append whole lines. A torn line at the end is replaced if it is one of them, else ended by a NUL."""
-    with open(open_owned(path, owner, os.O_RDWR), "r+b") as file:
+    with opened_owned(path, owner, "r+b") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _SLACK_BYTES))
         torn = file.read().rpartition(b"\n")[2]
