@@ -16,6 +16,7 @@ from timing_logger.errors import ConfigurationError
 from timing_logger.native_mpi import build
 from timing_logger.process import launchers
 from timing_logger.process.launchers import Launcher, of_pmix
+from timing_logger.process.shared_files import remove_tree
 
 # -- the compiler -----------------------------------------------------------------------------------------
 
@@ -194,7 +195,7 @@ def test_of_another_one_there_is_a_copy_for_this_user_alone_until_the_process_en
     assert (copy.name, copy.read_text()) == ("library-1.so", "compiled")
     assert copy.parent.parent == tmp_path / "usable"
     assert copy.parent.stat().st_mode & 0o777 == 0o700
-    assert [(call[1], call[2]) for call in at_exit] == [(copy.parent, {"ignore_errors": True})]
+    assert at_exit == [(remove_tree, copy.parent, {})]
 
 
 def test_a_copy_is_in_a_folder_that_a_loader_takes_and_may_load_from(
