@@ -27,7 +27,6 @@ from functools import update_wrapper
 from threading import get_ident
 from types import MethodType
 
-from timing_logger.process.shared_files import remove
 from timing_logger.schema.record import (
     HOST_CLOCK, LAYOUT, MAX_TEXT_CHARS, NOT_ENTERED, OK, UNRESOLVED, WAIT, escape_text, name_cell, operation_cell,
     stated_interval,
