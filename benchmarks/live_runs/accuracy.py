@@ -23,8 +23,8 @@ from timing_logger.live.collector import Collector
 from timing_logger.live.looking import MOST_BYTES_PER_S
 from timing_logger.live.packed import packed_within, unpacked
 from timing_logger.live.snapshot import snapshot_of
-from timing_logger.live.watcher import WINDOW_S
 from timing_logger.live.window import Window
+from timing_logger.schema.defaults import MONITOR_WINDOW_S
 from timing_logger.schema.sidecar import ClockOffset
 
 RUN_S = 100.0
@@ -114,7 +114,7 @@ def _changes(run: SimulatedRun) -> Iterator[tuple[float, Change]]:
         files = _begun(run, Path(made))
         end_s = max(float(file.ends_s[-1]) for of_host in files.values() for file in of_host)
         collectors = {folder: Collector(folder, folder.name) for folder in files}
-        window, changes, before_s = Window(WINDOW_S), Changes(), -1.0
+        window, changes, before_s = Window(MONITOR_WINDOW_S), Changes(), -1.0
         for at_s in np.arange(LOOKS_EVERY_S, end_s, LOOKS_EVERY_S).tolist():
             for file in (file for of_host in files.values() for file in of_host):
                 file.grow(before_s, at_s)

@@ -17,8 +17,8 @@ from typing import Any
 from timing_logger.live.monitor_loop import COLLECT_AFTER
 from timing_logger.live.packed import unpacked
 from timing_logger.live.snapshot import snapshot_of
-from timing_logger.live.watcher import WINDOW_S
 from timing_logger.live.window import Window
+from timing_logger.schema.defaults import MONITOR_WINDOW_S
 
 OWN = "own.pickle"
 """The digest that whoever judges made itself: of its own host, and in no bytes."""
@@ -27,7 +27,7 @@ OWN = "own.pickle"
 def main(folder: Path) -> dict[str, Any]:
     """Take in the digests of one look after the other, and judge at the last, which is measured."""
     gc.set_threshold(COLLECT_AFTER)
-    window, found = Window(WINDOW_S), {}
+    window, found = Window(MONITOR_WINDOW_S), {}
     *before, last = sorted(folder.iterdir())
     for look in before:
         _take_in(window, look)
@@ -49,7 +49,7 @@ def _peak_bytes() -> int:
 
 
 def _of_own_host(looks: Sequence[Path]) -> Window:
-    window = Window(WINDOW_S)
+    window = Window(MONITOR_WINDOW_S)
     for look in looks:
         window.add(pickle.loads((look / OWN).read_bytes()))
     return window

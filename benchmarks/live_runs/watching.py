@@ -12,8 +12,8 @@ from live_runs.job import Played
 from timing_logger.analysis import Verdict
 from timing_logger.engine.changes import Change, Changes
 from timing_logger.live.snapshot import snapshot_of
-from timing_logger.live.watcher import WINDOW_S
 from timing_logger.live.window import Window
+from timing_logger.schema.defaults import MONITOR_WINDOW_S
 
 LOOKS_EVERY_S = 5.0
 _PHASES = 4  # hosts look at their own moments; so many different ones
@@ -46,7 +46,7 @@ def looks(run: Played, until_s: float, seed: int) -> Iterator[Look]:
     """
     rng = np.random.default_rng(seed)
     judge, *others = _hosts(run, rng)
-    window, changes = Window(WINDOW_S), Changes()
+    window, changes = Window(MONITOR_WINDOW_S), Changes()
     begin_s = float(rng.uniform(1.0, 1.0 + LOOKS_EVERY_S))
     for at_s in np.arange(begin_s, until_s, LOOKS_EVERY_S).tolist():
         for host in others:

@@ -18,7 +18,7 @@ from timing_logger.autologging.settings import (
 )
 from timing_logger.errors import ConfigurationError
 from timing_logger.process.this_process import VARIABLE as RUN_ID
-from timing_logger.schema.sidecar import HANG_AFTER_S
+from timing_logger.schema.defaults import HANG_AFTER_S
 
 
 def test_by_default_all_iterations_are_recorded_with_work_and_counters_and_no_stacks() -> None:

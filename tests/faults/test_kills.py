@@ -12,7 +12,7 @@ from sidecars import sidecar_when
 from slow import slow
 
 from timing_logger import TimingLogger
-from timing_logger.recording.flusher import LATE_S
+from timing_logger.schema.defaults import RECORD_LATE_S
 from timing_logger.schema.record import RawRecord
 from timing_logger.sinks.csv import CsvSink
 
@@ -66,7 +66,7 @@ def test_a_file_that_falls_behind_is_told_of_in_the_sidecar_and_once_in_the_log(
     with TimingLogger(0, tmp_path, flush_interval=0.01) as logger:
         for _ in range(15_000):
             logger.record_timing("A", 1.0)
-        sidecar = sidecar_when(tmp_path, lambda content: content["behind_s"] > 0.01 + LATE_S)
+        sidecar = sidecar_when(tmp_path, lambda content: content["behind_s"] > 0.01 + RECORD_LATE_S)
         assert "written late" in sidecar["last_error"]
         assert logger.flush(30)
     assert sidecar_when(tmp_path, lambda content: content["closed"])["behind_s"] == 0

@@ -19,6 +19,7 @@ from sidecars import remove_folder, sidecar_when
 from timing_logger import TimingLogger
 from timing_logger.recording import sidecar_writer as _sidecar
 from timing_logger.recording.sidecar_writer import replace_sidecar
+from timing_logger.schema import defaults
 from timing_logger.sinks._append_only_file import AppendOnlyFile
 
 
@@ -167,7 +168,7 @@ def test_the_sidecar_says_within_a_second_that_rows_are_in_the_file(tmp_path: Pa
 def test_the_sidecar_is_a_heartbeat_of_a_process_that_records_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_sidecar, "_REFRESH_S", 0.1)
+    monkeypatch.setattr(defaults, "SIDECAR_REFRESH_S", 0.1)
     with TimingLogger(0, tmp_path, flush_interval=3600):
         first_ns = sidecar_when(tmp_path, lambda content: True)["updated_unix_ns"]
         second = sidecar_when(tmp_path, lambda content: content["updated_unix_ns"] > first_ns)

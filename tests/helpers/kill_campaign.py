@@ -24,7 +24,7 @@ from typing import NamedTuple
 from conditions import wait_for
 
 from timing_logger.reading.recovery import recover
-from timing_logger.recording.flusher import LATE_S
+from timing_logger.schema.defaults import RECORD_LATE_S
 from timing_logger.schema.record import INFLIGHT
 
 NS_PER_S = 1_000_000_000
@@ -103,7 +103,7 @@ class Kill(NamedTuple):
 
     def is_told(self, flush_interval_s: float) -> bool:
         """Tell whether the sidecar says that records are late or were dropped."""
-        return self.behind_s > flush_interval_s + LATE_S or self.dropped > 0
+        return self.behind_s > flush_interval_s + RECORD_LATE_S or self.dropped > 0
 
 
 @contextlib.contextmanager

@@ -18,8 +18,9 @@ from timing_logger.recording.clock import WallClock
 from timing_logger.recording.cores.channel import Channel, ChannelCounts
 from timing_logger.recording.device.devices import when_events_are_low
 from timing_logger.recording.device.intervals import open_interval
-from timing_logger.recording.flusher import CLOSE_GRACE_S, LATE_S, Flusher
+from timing_logger.recording.flusher import CLOSE_GRACE_S, Flusher
 from timing_logger.recording.sidecar_writer import Account
+from timing_logger.schema.defaults import RECORD_LATE_S
 from timing_logger.schema.record import START, RawRecord, Record
 from timing_logger.schema.sidecar import Counters
 from timing_logger.sinks.csv import CsvSink
@@ -643,9 +644,9 @@ def test_what_a_sink_keeps_is_older_than_what_waits(parts: SimpleNamespace, now:
 @pytest.mark.parametrize(
     ("late_s", "waited_s", "said"),
     [
-        (1 + LATE_S, 0, None),
-        (1.001 + LATE_S, 0, "they come faster than they can be written, or the disk is slow"),
-        (1.001 + LATE_S, 1.5, "the thread that writes them waited more than 1 s"),
+        (1 + RECORD_LATE_S, 0, None),
+        (1.001 + RECORD_LATE_S, 0, "they come faster than they can be written, or the disk is slow"),
+        (1.001 + RECORD_LATE_S, 1.5, "the thread that writes them waited more than 1 s"),
     ],
 )
 def test_records_are_late_a_quarter_of_a_second_after_the_interval(
@@ -680,4 +681,4 @@ def test_the_account_has_what_became_of_each_further_sink_and_of_the_process(par
 
 
 def test_it_is_late_after_a_quarter_and_gives_up_after_one_and_a_half_seconds() -> None:
-    assert (LATE_S, CLOSE_GRACE_S) == (0.25, 1.5)
+    assert (RECORD_LATE_S, CLOSE_GRACE_S) == (0.25, 1.5)

@@ -19,10 +19,10 @@ from timing_logger.errors import NotATimingFileError
 from timing_logger.native_mpi.run_info_in_c import run_info_header
 from timing_logger.process import sidecar_files, this_process
 from timing_logger.process.sidecar_files import check_is_file, is_anothers, parts_of, read_sidecar
+from timing_logger.schema.defaults import HANG_AFTER_S
 from timing_logger.schema.record import Record
 from timing_logger.schema.sidecar import (
     DRIFT_BOUND,
-    HANG_AFTER_S,
     UNUSABLE,
     ClockAnchor,
     FilePart,

@@ -20,11 +20,11 @@ from timing_logger.process import launchers
 from timing_logger.recording.cores.protocols import NeverWaitedFor
 from timing_logger.recording.logger import TimingLogger
 from timing_logger.recording.thread_frames import frame_of_main_thread, from_innermost
+from timing_logger.schema.defaults import APPEARS_AFTER_S
 
 RANK_PROCESS = "TIMING_LOGGER_RANK_PROCESS"
 """The environment variable by which children of a rank, which inherit its rank, know that they are none."""
 
-_APPEARS_AFTER_S = 5.0  # most ranks have made their group by then
 _WAITING_FOR_A_CHILD = (
     "subprocess.py",
     "multiprocessing/spawn.py",
@@ -148,7 +148,7 @@ def appear_soon(session: Session) -> None:
 
 def _appear(session: Session) -> None:
     never = threading.Event()
-    while not session.has_logger and not never.wait(_APPEARS_AFTER_S):
+    while not session.has_logger and not never.wait(APPEARS_AFTER_S):
         if not _waits_for_a_child():
             session.harmless(session.logger)()
             return

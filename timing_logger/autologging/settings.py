@@ -12,7 +12,7 @@ from pathlib import Path
 from timing_logger.errors import ConfigurationError
 from timing_logger.process.shared_files import make_folder, replace
 from timing_logger.process.this_process import identity
-from timing_logger.schema.sidecar import HANG_AFTER_S
+from timing_logger.schema.defaults import HANG_AFTER_S
 
 VARIABLE = "TIMING_LOGGER_AUTOLOG"
 

@@ -28,6 +28,7 @@ from timing_logger.integrations._operations import (
     OpenOperations,
 )
 from timing_logger.recording.clock import perf_counter_ns
+from timing_logger.schema.defaults import TRAINING_STEPS
 from timing_logger.schema.record import OK
 
 if TYPE_CHECKING:
@@ -146,16 +147,12 @@ class TorchOperations:
 # -- which of a program's optimizers counts its iterations -----------------------------------------------
 
 
-_A_TRAINING = 2
-"""Steps of one optimizer after which a new one is no second one of the same iteration."""
-
-
 class LeadingOptimizer:
     """Follows the optimizer whose steps end iterations: the one that steps, whatever others are still there.
 
     Several optimizers may step in each iteration, such as those of two networks: the first one leads. The
     lead passes on when another one steps twice while the leading one does not, and when one takes its first
-    step of all after a training of at least :data:`_A_TRAINING` steps: a program that trains twice, or a
+    step of all after a training of at least ``TRAINING_STEPS`` steps: a program that trains twice, or a
     learning-rate finder.
     """
 
@@ -181,7 +178,7 @@ class LeadingOptimizer:
 
     def _takes_the_lead(self, optimizer: Optimizer) -> bool:
         is_new = optimizer not in self._known
-        return optimizer in self._stepped_since or (is_new and self._n_led >= _A_TRAINING)
+        return optimizer in self._stepped_since or (is_new and self._n_led >= TRAINING_STEPS)
 
 
 # -- how much a batch of data is: the work of the row in which it was loaded, from its shapes alone ------

@@ -25,6 +25,7 @@ from timing_logger.cli.shown_progress import shown
 from timing_logger.cli.stderr import say
 from timing_logger.errors import TimingLoggerError
 from timing_logger.process import which_core
+from timing_logger.schema.defaults import MONITOR_EVERY_S, MONITOR_WINDOW_S
 
 _DEFAULT = f"default: of {' and '.join(FOLDERS)}, the one written to last"
 _INTERRUPTED = 130  # a shell's exit code for SIGINT
@@ -202,8 +203,8 @@ _COMMANDS = (
                 "over; each is a line of verdicts.jsonl, too",
             ),
             option(
-                "--monitor-every", type=option_values.seconds, default=5.0, metavar="S",
-                help="how often the monitor looks (5 s)",
+                "--monitor-every", type=option_values.seconds, default=MONITOR_EVERY_S, metavar="S",
+                help=f"how often the monitor looks ({MONITOR_EVERY_S:g} s)",
             ),
             option(
                 "--webhook", metavar="URL",
@@ -354,8 +355,8 @@ _COMMANDS = (
                 help="seconds between updates (2)",
             ),
             option(
-                "--window", type=option_values.seconds, default=30.0, metavar="S",
-                help="seconds of the run to look at (30)",
+                "--window", type=option_values.seconds, default=MONITOR_WINDOW_S, metavar="S",
+                help=f"seconds of the run to look at ({MONITOR_WINDOW_S:g})",
             ),
             option("--all", action="store_true", help="show all ranks, however many"),
             option("--once", action="store_true", help="look once and exit"),

@@ -20,6 +20,7 @@ from timing_logger.recording.device.intervals import Interval, open_interval
 from timing_logger.recording.lifecycle import Closable
 from timing_logger.recording.logger import TimingLogger
 from timing_logger.recording.sampling import StepPolicy, check_integer
+from timing_logger.schema.defaults import FLUSH_TIMEOUT_S
 from timing_logger.schema.record import OK
 from timing_logger.schema.sidecar import Counters
 from timing_logger.sinks.jsonl import JsonlSink
@@ -168,7 +169,7 @@ class CudaEventProfiler(Closable):
         if self._on and self._flushing.records(step):
             self._logger.flush_soon()
 
-    def flush(self, blocking: bool = False, timeout: float = 5.0) -> bool:
+    def flush(self, blocking: bool = False, timeout: float = FLUSH_TIMEOUT_S) -> bool:
         """Have the rows recorded before the call written.
 
         Args:

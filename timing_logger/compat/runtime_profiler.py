@@ -28,6 +28,7 @@ from timing_logger.recording.cores.no_span import NO_SPAN
 from timing_logger.recording.lifecycle import Closable
 from timing_logger.recording.options import shows_options
 from timing_logger.recording.sampling import check_integer
+from timing_logger.schema.defaults import FLUSH_TIMEOUT_S
 from timing_logger.schema.record import Record
 from timing_logger.sinks.scalars import ScalarWriter
 
@@ -217,7 +218,7 @@ class RuntimeProfiler(Closable):
     def global_step(self, step: int) -> None:
         self._recording.step = check_integer("global_step", step, minimum=-1)
 
-    def flush(self, timeout: float = 5.0) -> bool:
+    def flush(self, timeout: float = FLUSH_TIMEOUT_S) -> bool:
         """Wait until the writers have the scalars that are due.
 
         Args:

@@ -10,7 +10,7 @@ from pathlib import Path
 from timing_logger.live.delivery import NotDelivered
 from timing_logger.live.events import Event, event_line
 from timing_logger.process.shared_files import create, cut, open_owned, owner_of
-from timing_logger.schema.timing_files import FILE_MODE
+from timing_logger.schema.defaults import FILE_MODE
 
 FILE_NAME = "verdicts.jsonl"
 

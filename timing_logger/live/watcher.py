@@ -16,9 +16,7 @@ from timing_logger.live.digest_folder import DigestFolder
 from timing_logger.live.newest_files import NewestFiles
 from timing_logger.live.snapshot import Snapshot, snapshot_of
 from timing_logger.live.window import Window
-
-WINDOW_S = 30.0
-"""The length of the window, back from the newest row of the run, in seconds."""
+from timing_logger.schema.defaults import MONITOR_WINDOW_S
 
 _LATE_LOOKS = 3
 _LATE_S = 30.0  # a host that has written no digest for so long is read itself, as far as its files are here
@@ -38,7 +36,7 @@ class Watcher:
     def __init__(
         self,
         folder: Path,
-        window_s: float = WINDOW_S,
+        window_s: float = MONITOR_WINDOW_S,
         is_wanted: Callable[[dict[str, Any]], bool] = lambda sidecar: True,
         elsewhere: Callable[[], Iterable[Digest]] = list,
         files: NewestFiles | None = None,

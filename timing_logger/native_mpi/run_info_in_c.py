@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, Field, fields
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from timing_logger.schema.sidecar import HANG_AFTER_S, SCHEMA_VERSION, RunInfo
+from timing_logger.schema.defaults import HANG_AFTER_S, SIDECAR_REFRESH_S
+from timing_logger.schema.sidecar import SCHEMA_VERSION, RunInfo
 
 _PLAIN = {
     int: ("int64_t", "json_integer"),
@@ -41,6 +42,7 @@ def run_info_header() -> str:
 #include "json.h"
 
 #define HANG_AFTER_S {HANG_AFTER_S!r}
+#define SIDECAR_REFRESH_S {SIDECAR_REFRESH_S!r}
 
 {structs}static inline void write_run_info(FILE *file, const struct run_info *value)
 {{

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from timing_logger.errors import ConfigurationError
+from timing_logger.schema.defaults import MONITOR_EVERY_S, MONITOR_WINDOW_S
 
 Event = dict[str, Any]
 """What changes, as plain values; ``docs/events.md`` has its keys."""
@@ -43,8 +44,8 @@ class Monitor:
         ConfigurationError: a value is of a wrong type or out of range.
     """
 
-    every_s: float = 5.0
-    window_s: float = 30.0
+    every_s: float = MONITOR_EVERY_S
+    window_s: float = MONITOR_WINDOW_S
     on_verdict: Callable[[Event], object] | None = None
     webhooks: Sequence[Plain] = ()
     show_in: Sequence[Plain] = ()
@@ -92,7 +93,7 @@ class Settings:
 
     log_dir: str
     since_unix_s: float = 0.0
-    every_s: float = 5.0
-    window_s: float = 30.0
+    every_s: float = MONITOR_EVERY_S
+    window_s: float = MONITOR_WINDOW_S
     webhooks: Sequence[Mapping[str, Any]] = ()
     show_in: Sequence[Mapping[str, Any]] = ()

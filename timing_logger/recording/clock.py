@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import time
 
+from timing_logger.schema.defaults import CLOCK_STEP_NS
 from timing_logger.schema.sidecar import ClockAnchor
 
 perf_counter_ns = time.perf_counter_ns
 unix_ns = time.time_ns
 
-_STEP_NS = 1_000_000
 _MAX_ANCHORS = 1000
 
 
@@ -42,7 +42,10 @@ class WallClock:
     def wall_offset_ns(self) -> int:
         """Return Unix time minus ``perf_counter_ns``, in nanoseconds, as of now."""
         anchor = read_anchor()
-        if abs(anchor.wall_offset_ns - self.anchors[-1].wall_offset_ns) > _STEP_NS + anchor.uncertainty_ns:
+        if (
+            abs(anchor.wall_offset_ns - self.anchors[-1].wall_offset_ns)
+            > CLOCK_STEP_NS + anchor.uncertainty_ns
+        ):
             self.anchors.append(anchor)
             del self.anchors[1 : max(1, len(self.anchors) - _MAX_ANCHORS + 1)]
         return self.anchors[-1].wall_offset_ns

@@ -24,6 +24,7 @@ from timing_logger.recording.device.rows import DeviceRows
 from timing_logger.recording.mailbox import Mailbox
 from timing_logger.recording.sidecar_writer import Account, SidecarWriter
 from timing_logger.recording.watchers.hang_watch import HangWatch
+from timing_logger.schema.defaults import RECORD_LATE_S
 from timing_logger.schema.record import END, NS_PER_S
 from timing_logger.schema.sidecar import Counters
 from timing_logger.sinks import Sink
@@ -38,13 +39,6 @@ SIDECAR_GRACE_S = 1.0
 
 LAST_WORDS_S = 0.3
 """Seconds that ``close`` waits for the sidecar that says that it gave up."""
-
-LATE_S = 0.25
-"""A record that waits for ``flush_interval`` and this many seconds more is late.
-
-After a SIGKILL no record older than ``flush_interval`` + 0.5 s is missing: the other 0.25 s are for the
-sidecar, which has to report the delay before that.
-"""
 
 _LIVENESS_CHECK_S = 0.2
 _FIRST_CHECK_S = 0.01  # which shows how late a wait ends
@@ -351,7 +345,7 @@ class Flusher:
         if self.counters.dropped:
             why = f": {starved}" if starved and self._channel.counts().overflowed else ""
             self._report(f"records were dropped; stats and the sidecar count them{why}")
-        if self._behind_s() > self._interval_s + LATE_S:
+        if self._behind_s() > self._interval_s + RECORD_LATE_S:
             slow = "they come faster than they can be written, or the disk is slow"
             self._report(f"records are written late: {starved or slow}")
         if unreadable := self._channel.counts().unreadable:

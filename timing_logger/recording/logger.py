@@ -23,6 +23,7 @@ from timing_logger.recording.sidecar_writer import SidecarWriter
 from timing_logger.recording.termination import at_sigterm, not_at_sigterm, sigterm_came
 from timing_logger.recording.watchers.hang_watch import HangWatch
 from timing_logger.recording.watchers.pause_rows import PauseRows
+from timing_logger.schema.defaults import FLUSH_TIMEOUT_S
 from timing_logger.schema.record import UNRESOLVED
 from timing_logger.schema.sidecar import ClockOffset, Counters
 from timing_logger.sinks.csv import CsvSink
@@ -91,7 +92,7 @@ class Logger(Context, lifecycle.Closable):
         overflowed = self._channel.counts().overflowed
         return Counters(accepted=overflowed, written=0, dropped=overflowed, pending=0)
 
-    def flush(self, timeout: float = 5.0) -> bool:
+    def flush(self, timeout: float = FLUSH_TIMEOUT_S) -> bool:
         """Wait until all records made before the call are with the operating system.
 
         Args:

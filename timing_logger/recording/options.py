@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 from timing_logger.errors import ConfigurationError
 from timing_logger.process.monitor import Monitor
 from timing_logger.recording.sampling import StepPolicy, check_integer
-from timing_logger.schema.sidecar import HANG_AFTER_S
-from timing_logger.schema.timing_files import FILE_MODE, MAX_RANK
+from timing_logger.schema import defaults
+from timing_logger.schema.timing_files import MAX_RANK
 from timing_logger.sinks import Sink
 
 if TYPE_CHECKING:
@@ -94,22 +94,22 @@ class Options:
     rank: int
     world_size: int | None = None
     labels: Mapping[str, object] | None = None
-    flush_interval: float = 1.0
-    maxsize: int = 100_000
+    flush_interval: float = defaults.FLUSH_INTERVAL_S
+    maxsize: int = defaults.QUEUE_RECORDS
     ranks: Collection[int] | None = None
     start_step: int = 0
     end_step: int | None = None
     record_every_n_steps: int = 1
     enabled: bool = True
-    device_timeout: float = 1.0
-    hang_after: float = HANG_AFTER_S
+    device_timeout: float = defaults.DEVICE_TIMEOUT_S
+    hang_after: float = defaults.HANG_AFTER_S
     handle_sigterm: bool = False
     pause_rows: bool = False
     host_counters: bool = False
     stack_samples: bool = False
     fsync: bool = False
     max_file_mb: float | None = None
-    file_mode: int = FILE_MODE
+    file_mode: int = defaults.FILE_MODE
     ring_dir: str | os.PathLike[str] | None = None
     monitor: Monitor | None = None
     sinks: Sequence[Sink] = ()

@@ -18,6 +18,7 @@ from timing_logger.process.shared_files import locked, matching, remove
 from timing_logger.process.sidecar_files import parts_of, read_sidecar
 from timing_logger.recording.clock import WallClock
 from timing_logger.recording.cores.channel import Channel
+from timing_logger.schema.defaults import QUEUE_RECORDS, RECORD_LATEST_S
 from timing_logger.schema.ring_file import MOST_RECORDS, SLOT_BYTES, Ring, read_ring, ring_header
 from timing_logger.schema.sidecar import CrashProtection
 from timing_logger.schema.timing_files import sidecar_path
@@ -30,14 +31,10 @@ _SHARE, _LARGEST_SHARE = 8, 4
 """A ring takes one part in 8 of what is free, as others use that folder, too; the smallest one in 4."""
 
 _OTHER_BYTES = 2_300_000  # names, open calls, and the records that are being written
-_USUAL_RECORDS = 100_000
 _LEAST_RECORDS = 16_384
 _IN_MEMORY = {"tmpfs", "ramfs"}
 
 BYTES_PER_MB = 10**6
-
-LATEST_S = 0.5
-"""A record is in the timing file within ``flush_interval`` and so many seconds more (P4)."""
 
 _LACKS_NAMES = (
     "the ring has no room for another name: it holds 16,384 different ones, of 1 MiB in all, and records "
@@ -104,7 +101,7 @@ def back(
             "timing logger: no crash protection (%s): what is recorded in the last %g s before a kill would "
             "be lost%s",
             backing.protection.reason,
-            flush_interval_s + LATEST_S,
+            flush_interval_s + RECORD_LATEST_S,
             "; ring_dir names another folder for it" if maker.could else "",
         )
     elif backing.protection.reason:
@@ -191,8 +188,8 @@ def _most_records(folder: Path, asked: int) -> int:
     if _n_bytes(asked) * _SHARE <= free_bytes:
         return asked
     least = min(asked, _LEAST_RECORDS)
-    if asked > _USUAL_RECORDS or _n_bytes(least) * _LARGEST_SHARE > free_bytes:
-        needed = asked if asked > _USUAL_RECORDS else least
+    if asked > QUEUE_RECORDS or _n_bytes(least) * _LARGEST_SHARE > free_bytes:
+        needed = asked if asked > QUEUE_RECORDS else least
         raise OSError(
             errno.ENOSPC,
             f"{free_bytes / BYTES_PER_MB:.1f} MB are free, too few beside a ring of "

@@ -20,14 +20,13 @@ from timing_logger.recording.clock import WallClock, unix_ns
 from timing_logger.recording.options import RunFacts
 from timing_logger.recording.ring import Backing
 from timing_logger.recording.watchers.hang_watch import Standing
-from timing_logger.schema import sidecar
-from timing_logger.schema.timing_files import FILE_MODE, sidecar_path
+from timing_logger.schema import defaults, sidecar
+from timing_logger.schema.timing_files import sidecar_path
 from timing_logger.sinks._append_only_file import AppendOnlyFile
 from timing_logger.sinks.csv import CsvSink
 
 log = logging.getLogger("timing_logger")
 
-_REFRESH_S = 10.0
 _RETRY_S = 0.1
 
 
@@ -180,7 +179,7 @@ class SidecarWriter:
             or measured
             or moved
             or unprotected
-            or age_s >= (_RETRY_S if trouble else _REFRESH_S)
+            or age_s >= (_RETRY_S if trouble else defaults.SIDECAR_REFRESH_S)
         )
 
     def _note(self, account: Account) -> None:
@@ -246,7 +245,7 @@ class SidecarWriter:
 
 
 def replace_sidecar(
-    path: Path, text: str, mode: int = FILE_MODE, *, taken: Callable[[], bool | None] = lambda: None
+    path: Path, text: str, mode: int = defaults.FILE_MODE, *, taken: Callable[[], bool | None] = lambda: None
 ) -> None:
     """Replace ``path`` atomically. Several processes and threads may do so at a time; the last one wins.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
+from timing_logger.schema.defaults import FILE_MODE
 from timing_logger.schema.record import (
     FIELDS,
     FURTHER,
@@ -20,7 +21,6 @@ from timing_logger.schema.record import (
     Field,
     Record,
 )
-from timing_logger.schema.timing_files import FILE_MODE
 
 _WRITERS = {"integer": "csv_number", "amount": "csv_number", "text": "csv_cell"}
 _GIVEN = frozenset(

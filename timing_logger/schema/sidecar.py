@@ -21,9 +21,6 @@ DRIFT_BOUND = 30e-6
 """The most by which two clocks may drift apart, in s per s: 15 ppm for each, NTP's tolerance PHI (RFC 5905).
 """
 
-HANG_AFTER_S = 60.0
-"""A call that has been open for longer than this hangs, unless its logger's options state another time."""
-
 UNUSABLE = "unusable"
 """The key under which a sidecar that was read lists the paths of what was left out.
 

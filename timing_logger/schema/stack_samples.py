@@ -8,10 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-INTERVAL_S = 0.2
-"""Seconds between two samples, on average: between half and one and a half of that, so that no rhythm of the
-program is met again and again at the same point."""
-
 
 class StackSample(NamedTuple):
     """Where the main thread was at one instant: a line of the file.

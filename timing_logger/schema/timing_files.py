@@ -9,9 +9,6 @@ from typing import NamedTuple
 MAX_RANK = 2**31 - 1
 """The largest rank: MPI's own limit, and enough for any job."""
 
-FILE_MODE = 0o644
-"""The permissions of new files, from which a process's umask is subtracted, unless options state others."""
-
 _FILE_NAME = re.compile(
     r"timing-rank(?P<rank>\d+)(?:\.run(?P<incarnation>\d+))?(?:\.part(?P<part>\d+))?\.csv"
 )

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from timing_logger.errors import LogPathError
 from timing_logger.process.shared_files import make_folder
+from timing_logger.schema.defaults import FILE_MODE
 from timing_logger.schema.sidecar import FilePart
-from timing_logger.schema.timing_files import FILE_MODE
 from timing_logger.sinks._append_only_file import AppendOnlyFile
 
 

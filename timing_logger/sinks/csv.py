@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from timing_logger.process.sidecar_files import is_anothers
+from timing_logger.schema.defaults import FILE_MODE
 from timing_logger.schema.record import HEADER, RawRecord, format_records
-from timing_logger.schema.timing_files import FILE_MODE, KINDS, TimingFile, sidecar_path
+from timing_logger.schema.timing_files import KINDS, TimingFile, sidecar_path
 from timing_logger.sinks._file_in_parts import FileInParts, is_taken
 
 

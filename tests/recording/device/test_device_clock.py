@@ -24,9 +24,10 @@ from timing_logger import TimingLogger, read_timings
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.device import clock as clock_module
 from timing_logger.recording.device import devices
-from timing_logger.recording.device.clock import RENEW_NS, DeviceClock
+from timing_logger.recording.device.clock import DeviceClock
 from timing_logger.recording.device.devices import MOST_INTERVALS, device
 from timing_logger.recording.device.intervals import DeviceInterval, open_interval
+from timing_logger.schema.defaults import DEVICE_ANCHOR_EVERY_NS
 from timing_logger.schema.record import Record
 from timing_logger.sinks.memory import MemorySink
 
@@ -448,7 +449,7 @@ def test_anchors_are_renewed_and_say_how_far_the_last_one_was_off(
     clock.renew()
     assert len(clock.info().anchors) == 1  # fresh enough
     scripted_device.ahead_ns += 40_000  # the device's clock ran away
-    later_ns = 2 * RENEW_NS
+    later_ns = 2 * DEVICE_ANCHOR_EVERY_NS
     monkeypatch.setattr(
         "timing_logger.recording.device.clock.perf_counter_ns", lambda: perf_counter_ns() + later_ns
     )
@@ -490,7 +491,7 @@ def test_a_bad_anchor_does_not_replace_a_good_one(
     clock = DeviceClock(device(scripted_device, 0))
     clock.renew()
     scripted_device.own_stream_busy = True
-    later_ns = RENEW_NS
+    later_ns = DEVICE_ANCHOR_EVERY_NS
     monkeypatch.setattr(
         "timing_logger.recording.device.clock.perf_counter_ns", lambda: perf_counter_ns() + later_ns
     )
@@ -531,14 +532,14 @@ def test_an_instant_is_placed_by_the_nearest_anchor(
     interval = open_interval()
     interval.end()
     interval.wait()
-    later_ns = 10 * RENEW_NS
+    later_ns = 10 * DEVICE_ANCHOR_EVERY_NS
     monkeypatch.setattr(
         "timing_logger.recording.device.clock.perf_counter_ns", lambda: perf_counter_ns() + later_ns
     )
     clock.renew()
     assert len(clock.info().anchors) == 2
     clock.place(interval)
-    assert clock.info().farthest_from_anchor_ns < RENEW_NS
+    assert clock.info().farthest_from_anchor_ns < DEVICE_ANCHOR_EVERY_NS
 
 
 def test_a_stream_of_the_clock_that_somebody_captures_is_left_alone(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from timing_logger import TimingLogger
-from timing_logger.recording.watchers import collector
+from timing_logger.schema import defaults
 from timing_logger.sinks.memory import MemorySink
 
 
@@ -38,7 +38,7 @@ def test_a_pause_that_lasts_is_a_row_with_its_generation_and_no_other_is(
     monkeypatch: pytest.MonkeyPatch, recording: TimingLogger, sink: MemorySink
 ) -> None:
     gc.collect(0)  # of hardly anything
-    monkeypatch.setattr(collector, "LEAST_NS", 0)
+    monkeypatch.setattr(defaults, "SHORTEST_COLLECTION_NS", 0)
     gc.collect(1)
     gc.collect()
     assert rows(recording, sink)[-2:] == [("GC", "generation 1", "ok"), ("GC", "generation 2", "ok")]
@@ -55,7 +55,7 @@ def test_it_has_the_instants_of_the_pause(recording: TimingLogger, sink: MemoryS
     pause, around = sink.records
     assert pause.operation == "GC"
     assert around.start_ns < pause.start_ns < (pause.end_ns or 0) < (around.end_ns or 0)
-    assert (pause.end_ns or 0) - pause.start_ns > collector.LEAST_NS
+    assert (pause.end_ns or 0) - pause.start_ns > defaults.SHORTEST_COLLECTION_NS
 
 
 def test_without_the_option_the_collector_is_left_alone(sink: MemorySink) -> None:
@@ -73,7 +73,7 @@ def test_a_logger_that_is_closed_or_off_is_told_nothing(recording: TimingLogger)
 
 
 def test_a_forked_child_has_none(monkeypatch: pytest.MonkeyPatch, recording: TimingLogger) -> None:
-    monkeypatch.setattr(collector, "LEAST_NS", 0)
+    monkeypatch.setattr(defaults, "SHORTEST_COLLECTION_NS", 0)
     n_callbacks = len(gc.callbacks)
     child = os.fork()
     if not child:

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from timing_logger import TimingLogger
-from timing_logger.recording.watchers import slow_imports as imports
+from timing_logger.schema import defaults
 from timing_logger.sinks.memory import MemorySink
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(imports, "LEAST_NS", 0)
+    monkeypatch.setattr(defaults, "SHORTEST_IMPORT_NS", 0)
     (tmp_path / "lazy.py").write_text("import lazy_inner\n")
     (tmp_path / "lazy_inner.py").write_text("")
     yield tmp_path
@@ -80,7 +80,7 @@ def test_an_import_that_fails_ends_and_the_next_has_its_row(
 def test_a_short_import_has_no_row(
     folder: Path, recording: TimingLogger, sink: MemorySink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(imports, "LEAST_NS", 10**15)
+    monkeypatch.setattr(defaults, "SHORTEST_IMPORT_NS", 10**15)
     importlib.import_module("lazy")
     assert imported(recording, sink) == []
 

@@ -32,8 +32,8 @@ from timing_logger.analysis.rows.table_types import Record
 from timing_logger.reading.lacking import lacking, lacking_in_words, stated_world_size
 from timing_logger.results.operations import SET_UP
 from timing_logger.results.run_end import RankEnd, RunEnd, RunState, StuckGroup
+from timing_logger.schema.defaults import HANG_AFTER_S
 from timing_logger.schema.record import INFLIGHT
-from timing_logger.schema.sidecar import HANG_AFTER_S
 from timing_logger.words.hang import in_words, with_earlier
 
 GONE_AFTER_S = 30.0

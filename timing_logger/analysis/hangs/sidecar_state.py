@@ -13,8 +13,9 @@ from typing import Any, cast
 from timing_logger.analysis.rows.files import File, sidecar_of
 from timing_logger.reading.alignment import wall_offset_ns
 from timing_logger.reading.living import ALIVE
+from timing_logger.schema.defaults import HANG_AFTER_S
 from timing_logger.schema.record import NS_PER_S
-from timing_logger.schema.sidecar import HANG_AFTER_S, OpenCallInfo
+from timing_logger.schema.sidecar import OpenCallInfo
 
 N_GROUPS = "n_groups"
 """The key under which a sidecar from a digest states how many groups there are, if it tells of fewer."""

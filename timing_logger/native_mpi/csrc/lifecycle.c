@@ -9,11 +9,12 @@
 
 #include "event.h"
 #include "part.h"
+#include "run_info.h"
 #include "waits.h"
 
 #define FOLDER "TIMING_LOGGER_NATIVE_MPI"
 #define INTERVAL_NS 250000000
-#define SIDECAR_EVERY_NS INT64_C(10000000000)
+#define SIDECAR_EVERY_NS ((int64_t) (SIDECAR_REFRESH_S * 1e9))
 #define STEP_NS INT64_C(50000000)
 #define BEGINS_WITHIN_NS INT64_C(500000000)
 #define PATIENCE_NS INT64_C(1500000000) /* for a disk; with the last, below the 2 s that P11 promises */

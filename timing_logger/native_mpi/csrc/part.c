@@ -10,6 +10,7 @@
 #include "descriptors.h"
 #include "door.h"
 #include "part.h"
+#include "run_info.h"
 
 #define HEADER_BYTES ((int64_t) sizeof CSV_HEADER - 1)
 

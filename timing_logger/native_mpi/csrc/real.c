@@ -10,6 +10,7 @@
 
 #include "door.h"
 #include "native.h"
+#include "run_info.h"
 
 struct real real;
 #ifdef OPEN_MPI

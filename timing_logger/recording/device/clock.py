@@ -23,15 +23,17 @@ if TYPE_CHECKING:
 from bisect import bisect_right
 from typing import NamedTuple
 
+from timing_logger.schema.defaults import (
+    DEVICE_ANCHOR_EVERY_NS,
+    DEVICE_CLOCK_DRIFT,
+    GOOD_ANCHOR_NS,
+    MAX_DEVICE_CLOCK_DRIFT,
+)
 from timing_logger.schema.record import NS_PER_MS
-
-RENEW_NS = 2_000_000_000
-"""Age in ns at which an anchor is followed by a new one."""
 
 _FIRST_RENEWAL_NS = 250_000_000
 _TRIES = 4
 _PATIENCE_NS = 200_000
-_GOOD_NS = 100_000  # the largest uncertainty of a first anchor that is accepted at once
 _PATIENT_LOOKS = 3  # how often a worse first anchor is left in the hope of a better one
 _ANCHORS_KEPT = 100
 
@@ -99,7 +101,9 @@ class DeviceClock:
         if not marks:
             return True
         known_for_ns = marks[-1].at_ns - marks[0].at_ns
-        return perf_counter_ns() - marks[-1].at_ns >= min(RENEW_NS, max(_FIRST_RENEWAL_NS, known_for_ns))
+        return perf_counter_ns() - marks[-1].at_ns >= min(
+            DEVICE_ANCHOR_EVERY_NS, max(_FIRST_RENEWAL_NS, known_for_ns)
+        )
 
     def _set_anchor(self) -> None:
         found = []
@@ -155,14 +159,14 @@ class DeviceClock:
         self._first_ones += found
         self._looks += bool(self._first_ones)
         best = min(self._first_ones, key=_uncertainty_ns, default=None)
-        if best is not None and (best.uncertainty_ns <= _GOOD_NS or self._looks > _PATIENT_LOOKS):
+        if best is not None and (best.uncertainty_ns <= GOOD_ANCHOR_NS or self._looks > _PATIENT_LOOKS):
             self._accept(best)
             self._first_ones.clear()
 
     def _accept_unless_poor(self, mark: Mark) -> None:
         """Accept ``mark`` unless the last mark, extrapolated to that time, is less uncertain."""
         last = self._line.marks[-1]
-        if mark.uncertainty_ns <= last.uncertainty_ns + (mark.at_ns - last.at_ns) * DRIFT:
+        if mark.uncertainty_ns <= last.uncertainty_ns + (mark.at_ns - last.at_ns) * DEVICE_CLOCK_DRIFT:
             self._accept(mark)
 
     def _accept(self, mark: Mark) -> None:
@@ -181,16 +185,6 @@ def _uncertainty_ns(mark: Mark) -> int:
 # The two clocks run at slightly different rates. Between two anchors an instant is interpolated; after the
 # last one it is extrapolated at the rate measured so far.
 
-
-DRIFT = 20e-6
-"""The assumed difference between the rates of two clocks until a better value is known: 20 us per second."""
-
-_MOST_OFF = 1e-3
-"""The largest plausible difference between the rates, even of a clock slewed by NTP.
-
-A larger one means that one of the two clocks stood still for a while, as in a suspended machine, and says
-nothing about their rates.
-"""
 
 _KEPT = 16
 
@@ -262,16 +256,16 @@ def _best_rate(marks: list[Mark]) -> float:
     """Return the host's ns per ns of the device, from the earlier anchor that gives the least error.
 
     The rate is that from this anchor to the last. It is 1 if there is one anchor only, or if the error
-    exceeds :data:`DRIFT`.
+    exceeds ``DEVICE_CLOCK_DRIFT``.
     """
     *earlier, last = marks
     first = min(earlier, key=lambda mark: _rate_error(mark, last), default=None)
-    return 1.0 if first is None or _rate_error(first, last) > DRIFT else _rate(first, last)
+    return 1.0 if first is None or _rate_error(first, last) > DEVICE_CLOCK_DRIFT else _rate(first, last)
 
 
 def _rate(first: Mark, second: Mark) -> float:
     rate = (second.at_ns - first.at_ns) / max(1, second.device_ns - first.device_ns)
-    return rate if abs(rate - 1) <= _MOST_OFF else 1.0
+    return rate if abs(rate - 1) <= MAX_DEVICE_CLOCK_DRIFT else 1.0
 
 
 def _rate_error(first: Mark, second: Mark) -> float:

@@ -13,15 +13,13 @@ import timing_logger.recording.device.accelerator as _accelerator
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.device.accelerator import Accelerator, Event
 from timing_logger.recording.device.devices import Device, device, is_in_use
+from timing_logger.schema.defaults import MAX_BACKWARDS_NS
 from timing_logger.schema.record import DEVICE_CLOCK, HOST_CLOCK, NS_PER_MS
 
 if TYPE_CHECKING:
     import torch
 
     from timing_logger.recording.device.devices import EventPair
-
-_BACKWARDS_NS = -1000
-"""A duration in ns below this is not valid: the block began in one stream and ended in another."""
 
 TORCH_ERRORS = (RuntimeError, ValueError)
 """The exceptions that torch raises; see :func:`_pass_on_others`."""
@@ -188,7 +186,7 @@ class DeviceInterval:
 
     def _measure(self, start: Event, end: Event) -> None:
         elapsed_ns = round(start.elapsed_time(end) * NS_PER_MS)
-        if elapsed_ns < _BACKWARDS_NS:
+        if elapsed_ns < -MAX_BACKWARDS_NS:
             self.lost = True
         else:
             self.elapsed_ns = max(0, elapsed_ns)

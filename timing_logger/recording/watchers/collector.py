@@ -6,10 +6,8 @@ import gc
 
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.watchers.pause_recorders import Recorders
+from timing_logger.schema import defaults
 from timing_logger.schema.record import GC
-
-LEAST_NS = 200_000
-"""Shorter pauses have no row: there are many of them, and a step does not notice one."""
 
 RECORDERS = Recorders(GC)
 
@@ -35,5 +33,5 @@ def _told(phase: str, info: dict[str, int]) -> None:
         _start_ns = perf_counter_ns()
         return
     start_ns, end_ns, _start_ns = _start_ns, perf_counter_ns(), 0
-    if start_ns and end_ns - start_ns >= LEAST_NS:
+    if start_ns and end_ns - start_ns >= defaults.SHORTEST_COLLECTION_NS:
         RECORDERS.tell(start_ns, end_ns, phase=f"generation {info['generation']}")

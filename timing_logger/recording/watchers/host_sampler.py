@@ -17,15 +17,12 @@ from timing_logger.recording.file_beside import FileBeside
 from timing_logger.recording.repeating_thread import RepeatingThread
 from timing_logger.recording.watchers.apart import Apart
 from timing_logger.recording.watchers.kernel_files import Source, why_unreadable
+from timing_logger.schema.defaults import HOST_INTERVAL_S, SHORTEST_HOST_INTERVAL_S
 from timing_logger.schema.host_counters import COUNTERS
 from timing_logger.schema.record import NS_PER_S
 from timing_logger.schema.sidecar import HostCountersInfo, Unseen
 
-INTERVAL_S = 1.0
-"""Seconds between two lines."""
-
 _LARGE = 10**6
-_LEAST_S = 0.01  # a shorter interval at the end has no line
 
 Values = Mapping[str, float]
 
@@ -45,7 +42,7 @@ class HostSampler:
     """
 
     def __init__(
-        self, find: Callable[[], Sequence[Source]], file: FileBeside, *, interval_s: float = INTERVAL_S
+        self, find: Callable[[], Sequence[Source]], file: FileBeside, *, interval_s: float = HOST_INTERVAL_S
     ) -> None:
         self._find = find
         self._files = SmallFiles()
@@ -76,7 +73,7 @@ class HostSampler:
     # -- the thread ---------------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        if perf_counter_ns() - self._since_ns >= _LEAST_S * NS_PER_S:
+        if perf_counter_ns() - self._since_ns >= SHORTEST_HOST_INTERVAL_S * NS_PER_S:
             self._thread.harmless(self._sample)
         self._thread.harmless(self._file.close)
         self._files.close()

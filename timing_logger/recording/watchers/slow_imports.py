@@ -13,10 +13,8 @@ from weakref import ref
 
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.watchers.pause_recorders import Recorders
+from timing_logger.schema import defaults
 from timing_logger.schema.record import IMPORT
-
-LEAST_NS = 50_000_000
-"""Shorter imports have no row."""
 
 RECORDERS = Recorders(IMPORT)
 
@@ -42,7 +40,7 @@ class _Watch:
 
     def _ended(self, name: str, start_ns: int, lock: ref[object]) -> None:
         end_ns, self._outermost = perf_counter_ns(), None
-        if end_ns - start_ns >= LEAST_NS and _is_main_thread():
+        if end_ns - start_ns >= defaults.SHORTEST_IMPORT_NS and _is_main_thread():
             RECORDERS.tell(start_ns, end_ns, layer_name=name, in_iterations=True)
 
 

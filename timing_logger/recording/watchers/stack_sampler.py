@@ -20,9 +20,10 @@ from timing_logger.recording.thread_frames import (
     short_path,
 )
 from timing_logger.schema.cells import quoted_text
+from timing_logger.schema.defaults import STACK_INTERVAL_S
 from timing_logger.schema.record import NS_PER_S
 from timing_logger.schema.sidecar import StackSamplesInfo
-from timing_logger.schema.stack_samples import HEADER, INTERVAL_S, StackSample
+from timing_logger.schema.stack_samples import HEADER, StackSample
 from timing_logger.schema.timing_files import STACKS
 from timing_logger.sinks.csv import CsvSink
 
@@ -43,7 +44,7 @@ class StackSampler:
         interval_s: seconds between two samples, on average.
     """
 
-    def __init__(self, file: FileBeside, *, interval_s: float = INTERVAL_S) -> None:
+    def __init__(self, file: FileBeside, *, interval_s: float = STACK_INTERVAL_S) -> None:
         self._file = file
         self._waiting: list[bytes] = []
         self._lost = 0

@@ -8,7 +8,7 @@ from places import ROOT
 
 from timing_logger.recording.options import Options
 from timing_logger.schema.columns_in_c import HEADER_FILE, columns_header
-from timing_logger.schema.timing_files import FILE_MODE
+from timing_logger.schema.defaults import FILE_MODE
 
 SUFFIXES = {".py", ".pyx", ".pxi", ".c", ".h", ".cpp"}
 MADE = {HEADER_FILE, "core.c"}  # by the build
@@ -27,4 +27,4 @@ def test_they_are_stated_in_one_place() -> None:
         for path in (ROOT / package).rglob("*")
         if path.suffix in SUFFIXES and path.name not in MADE and number.search(path.read_text())
     ]
-    assert stating == ["timing_files.py"]
+    assert stating == ["defaults.py"]
