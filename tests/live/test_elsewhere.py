@@ -14,8 +14,9 @@ from monitored_runs import is_of_host, monitor_on, write_run_of_this_host
 from set_clock import SetClock
 from torch.distributed import TCPStore
 
+from timing_logger import criteria
 from timing_logger.errors import LogPathError
-from timing_logger.live import elsewhere, watcher
+from timing_logger.live import elsewhere
 from timing_logger.live.digest_folder import KEPT
 from timing_logger.live.elsewhere import DigestStore, Elsewhere, StoreAddress, address_of
 
@@ -34,7 +35,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> TCPStore:
 @pytest.fixture
 def nobody_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that judges asks elsewhere after one look without a rank."""
-    monkeypatch.setattr(watcher, "_LATE_LOOKS", 1)
+    monkeypatch.setattr(criteria, "LOOKS_UNTIL_MISSING", 1)
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def test_without_a_store_it_is_said_once_that_other_hosts_are_not_seen(
     folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("MASTER_ADDR", raising=False)
-    monkeypatch.setattr(elsewhere, "_LATE_S", 0.0)
+    monkeypatch.setattr(criteria, "GONE_AFTER_S", 0.0)
     other, voice = monitor_on("node1", folders[1], monkeypatch)
     for _ in range(2):
         other.look()

@@ -13,13 +13,13 @@ from simulated_runs import Floats, data_parallel, factors
 from slow import slow
 from timing_files import write_table
 
-from timing_logger import read_timings
+from timing_logger import criteria, read_timings
 from timing_logger.analysis import Verdict, stragglers
 from timing_logger.live.digest import Digest
 from timing_logger.live.packed import packed_within, unpacked
 from timing_logger.live.sampled_steps import of_fewer_steps
 from timing_logger.live.snapshot import snapshot_of
-from timing_logger.live.window import LEAST_CHOSEN, LEAST_STEPS, Window
+from timing_logger.live.window import Window
 
 ENDLESS_S = 1e9
 
@@ -110,7 +110,7 @@ def test_where_steps_are_long_the_window_has_enough_of_them() -> None:
     window = Window(30.0)
     window.add(digest_of(on_one_axis(data_parallel(times, operations_ms=operations_ms))))
     steps = window.now().timings["iteration"].nunique()
-    assert 0.85 * LEAST_STEPS <= steps <= LEAST_STEPS + 1
+    assert 0.85 * criteria.WINDOW_STEPS <= steps <= criteria.WINDOW_STEPS + 1
     assert judged(window).ranks == (2,)
 
 
@@ -119,4 +119,4 @@ def test_where_digests_leave_many_steps_out_the_window_has_enough_of_those_that_
     window = Window(lasts_s / 100)
     window.add(of_fewer_steps(digest, 5))
     steps = window.now().timings["iteration"].nunique()
-    assert 0.85 * LEAST_CHOSEN <= steps <= LEAST_CHOSEN + 1
+    assert 0.85 * criteria.WINDOW_CHOSEN_STEPS <= steps <= criteria.WINDOW_CHOSEN_STEPS + 1

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from places import ROOT
 
+from timing_logger import criteria
 from timing_logger.cli.parser import build_parser
 from timing_logger.results import comparison_settings as settings
 
@@ -49,7 +50,7 @@ def test_the_jobs_install_what_compare_needs() -> None:
 
 
 def test_the_page_states_the_numbers_that_decide() -> None:
-    assert f"with {settings.STEP_CONFIDENCE:.1%} confidence" in PAGE
-    assert f"with {settings.PARTS_CONFIDENCE:.1%} (Bonferroni)" in PAGE
-    assert f"It takes {settings.LEAST_BATCHES} of them" in PAGE
+    assert f"with {criteria.STEP_CONFIDENCE:.1%} confidence" in PAGE
+    assert f"with {criteria.PARTS_CONFIDENCE:.1%} (Bonferroni)" in PAGE
+    assert f"It takes {criteria.MIN_BATCHES} of them" in PAGE
     assert f"{settings.MOST_RANKS} or fewer" in PAGE

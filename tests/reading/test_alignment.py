@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from slow import examples, slow
 from timing_files import EPOCH_S, record, write_sidecar, write_timing_file
 
-from timing_logger import read_timings
+from timing_logger import criteria, read_timings
 from timing_logger.cli import main
 from timing_logger.reading.alignment import Alignment, alignments, wall_offset_ns
 from timing_logger.report.html import report_html
 from timing_logger.report.questions import _on_clocks
 from timing_logger.schema.record import NS_PER_S, Record
-from timing_logger.schema.sidecar import DRIFT_BOUND, ClockAnchor, ClockOffset
+from timing_logger.schema.sidecar import ClockAnchor, ClockOffset
 from timing_logger.schema.timing_files import TimingFile, sidecar_path
 
 HERE = {"host": "node1", "boot_id": "b1"}
@@ -172,7 +172,7 @@ def test_one_measurement_shifts_every_instant(tmp_path: Path) -> None:
     assert of_rank(df, 1, "start_s") == [0.5, 8.0]
     assert of_rank(df, 1, "end_s") == pytest.approx([0.501, 8.001], abs=1e-12)
     assert of_rank(df, 1, "start_counter") == [100.0, 107.5]
-    last_s = pytest.approx(1e-6 + 7.501 * DRIFT_BOUND)
+    last_s = pytest.approx(1e-6 + 7.501 * criteria.MAX_CLOCK_DRIFT)
     assert clocks(df)[1] == clock("measured", measurements=1, offset_s=-99.5, uncertainty_s=last_s)
 
 
@@ -193,7 +193,7 @@ def test_uncertainty_grows_with_the_distance_to_the_nearest_measurement(tmp_path
     write_rank(tmp_path, 1, rows_s, **THERE, clock_offsets=measured)
     df = read_timings(tmp_path)
     distances_s = [5, 0.001, 2.001, 5, 1, 0.001, 10.001]  # of the farther end of 1 ms
-    expected = [1e-6 + distance_s * DRIFT_BOUND for distance_s in distances_s]
+    expected = [1e-6 + distance_s * criteria.MAX_CLOCK_DRIFT for distance_s in distances_s]
     assert of_rank(df, 1, "clock_uncertainty_s") == pytest.approx(expected, rel=1e-9)
     assert clocks(df)[1]["uncertainty_s"] == pytest.approx(max(expected))
 
@@ -202,7 +202,7 @@ def test_of_a_file_the_largest_uncertainty_is_stated_also_between_its_rows(tmp_p
     write_rank(tmp_path, 0, [0.0], **HERE)
     write_rank(tmp_path, 1, [10.0], **THERE, clock_offsets=[offset(10.0, 1.0), offset(20.0, 1.0)])
     stated_s = clocks(read_timings(tmp_path))[1]["uncertainty_s"]
-    assert stated_s == pytest.approx(1e-6 + 5 * DRIFT_BOUND)
+    assert stated_s == pytest.approx(1e-6 + 5 * criteria.MAX_CLOCK_DRIFT)
 
 
 def test_the_uncertainty_of_a_row_is_that_of_its_less_certain_end(tmp_path: Path) -> None:
@@ -215,13 +215,15 @@ def test_the_uncertainty_of_a_row_is_that_of_its_less_certain_end(tmp_path: Path
     sidecar = json.loads(sidecar_path(path).read_text())
     sidecar_path(path).write_text(json.dumps({**sidecar, "clock_offsets": [offset(10.0, 1.0, 1e-6)]}))
     found = of_rank(read_timings(tmp_path), 1, "clock_uncertainty_s")
-    assert found == pytest.approx([1e-6 + seconds * DRIFT_BOUND for seconds in (5, 5, 2)], rel=1e-9)
+    assert found == pytest.approx(
+        [1e-6 + seconds * criteria.MAX_CLOCK_DRIFT for seconds in (5, 5, 2)], rel=1e-9
+    )
 
 
 def test_where_a_clock_drifted_at_the_bound_the_line_between_measurements_is_certain(tmp_path: Path) -> None:
     """It cannot have been anywhere else: the cones of the two measurements meet in it alone."""
     write_rank(tmp_path, 0, [0.0], **HERE)
-    measured = [offset(0.0, 1.0, 1e-6), offset(100.0, 1.0 + 100 * DRIFT_BOUND, 1e-6)]
+    measured = [offset(0.0, 1.0, 1e-6), offset(100.0, 1.0 + 100 * criteria.MAX_CLOCK_DRIFT, 1e-6)]
     write_rank(tmp_path, 1, [30.0, 50.0], **THERE, clock_offsets=measured)
     assert of_rank(read_timings(tmp_path), 1, "clock_uncertainty_s") == pytest.approx([1e-6] * 2, abs=1e-9)
 
@@ -236,7 +238,7 @@ def test_measurements_that_contradict_each_other_are_reported(tmp_path: Path) ->
     with pytest.warns(UserWarning, match=r"timing-rank1\.csv: its clock moved by 200 ms .* within 90 s"):
         df = read_timings(tmp_path)
     (found,) = clocks(df)[1]["contradictions"]
-    explained_s = 2e-6 + 90 * DRIFT_BOUND
+    explained_s = 2e-6 + 90 * criteria.MAX_CLOCK_DRIFT
     assert found == pytest.approx(
         {"after_s": 10.0, "before_s": 100.0, "moved_s": 0.2, "explained_s": explained_s}
     )
@@ -275,7 +277,7 @@ def test_ranks_of_another_host_share_the_best_measurements_of_their_clock(tmp_pa
     write_rank(tmp_path, 3, [1.0], **THERE)
     df = read_timings(tmp_path)
     assert df["start_s"].tolist() == [1.0] + [6.000001] * 3
-    until_the_end_s = 0.001 * DRIFT_BOUND
+    until_the_end_s = 0.001 * criteria.MAX_CLOCK_DRIFT
     assert df["clock_uncertainty_s"].tolist() == pytest.approx([0.0] + [1e-6 + until_the_end_s] * 3, rel=1e-9)
 
 

@@ -13,9 +13,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from slow import examples, slow
 
+from timing_logger import criteria
 from timing_logger.reading.alignment import Alignment, alignments
 from timing_logger.schema.record import NS_PER_S
-from timing_logger.schema.sidecar import DRIFT_BOUND, ClockOffset
+from timing_logger.schema.sidecar import ClockOffset
 from timing_logger.schema.timing_files import TimingFile
 
 Floats = npt.NDArray[np.float64]
@@ -102,7 +103,7 @@ def test_the_stated_uncertainty_covers_the_error_all_along(name: str, every_s: f
 
 
 moments_s = st.lists(st.integers(0, 10_000), min_size=1, max_size=8, unique=True).map(sorted)
-fastest = 0.9999 * DRIFT_BOUND  # in a second of the reference; the bound is meant in one of the clock itself
+fastest = 0.9999 * criteria.MAX_CLOCK_DRIFT  # in a second of the reference; the bound is in one of the clock
 rates = st.lists(st.floats(-fastest, fastest), min_size=1, max_size=12)
 errors = st.lists(st.floats(-1, 1), min_size=1, max_size=8)
 
@@ -149,7 +150,7 @@ def test_a_step_that_the_measurements_contradict_is_covered_too(
 def test_measurements_that_drift_cannot_explain_contradict_each_other(name: str) -> None:
     (found,) = measured(COURSES[name], [0.0, HOUR_S]).contradictions
     assert abs(found.moved_s) == pytest.approx(0.2)
-    assert found.explained_s == pytest.approx(HOUR_S * DRIFT_BOUND + 2 * HALF_WIDTH_S, rel=1e-3)
+    assert found.explained_s == pytest.approx(HOUR_S * criteria.MAX_CLOCK_DRIFT + 2 * HALF_WIDTH_S, rel=1e-3)
 
 
 @pytest.mark.parametrize("name", ["temperature", "corrected by 20 ppm", "corrected by -20 ppm"])

@@ -13,10 +13,10 @@ from places import SAMPLE
 from slow import slow
 from timing_files import record, write_sidecar, write_timing_file
 
-from timing_logger import analysis, read_timings
+from timing_logger import analysis, criteria, read_timings
 from timing_logger.cli import main
 from timing_logger.reading.converting import convert
-from timing_logger.reading.lacking import MOST_RANKS, lacking, stated_world_size
+from timing_logger.reading.lacking import lacking, stated_world_size
 from timing_logger.reading.selection import select
 from timing_logger.report import evidence_sentences
 from timing_logger.report._diagnostics import diagnostics, is_complete
@@ -205,8 +205,8 @@ def test_a_schema_version_of_any_kind_is_told_of(small: Path, version: object) -
         ([4, 8], None),
         ([None], None),
         ([0], None),
-        ([MOST_RANKS], MOST_RANKS),
-        ([MOST_RANKS + 1], None),
+        ([criteria.MAX_RANKS], criteria.MAX_RANKS),
+        ([criteria.MAX_RANKS + 1], None),
     ],
 )
 def test_the_number_of_ranks_is_known_if_sidecars_agree_on_one_that_can_be(

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from timing_logger import TimingLogger
+from timing_logger import TimingLogger, criteria
 from timing_logger.autologging.settings import hang_after_s
 from timing_logger.errors import NotATimingFileError
 from timing_logger.native_mpi.run_info_in_c import run_info_header
@@ -22,7 +22,6 @@ from timing_logger.process.sidecar_files import check_is_file, is_anothers, part
 from timing_logger.schema.defaults import HANG_AFTER_S
 from timing_logger.schema.record import Record
 from timing_logger.schema.sidecar import (
-    DRIFT_BOUND,
     UNUSABLE,
     ClockAnchor,
     FilePart,
@@ -173,7 +172,7 @@ def test_an_anchor_places_its_clock_on_the_wall_clock() -> None:
 
 
 def test_two_clocks_drift_apart_by_15_ppm_each_at_most() -> None:
-    assert pytest.approx(30e-6) == DRIFT_BOUND
+    assert pytest.approx(30e-6) == criteria.MAX_CLOCK_DRIFT
 
 
 # -- what it states --------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from timing_logger import criteria
+from timing_logger.analysis import Verdict
 from timing_logger.results.verdict import Verdict
 
 Kind = Literal["begins", "changes", "ends"]
@@ -18,9 +20,6 @@ _TOLD = frozenset({"rank", "role"})
 
 That all ranks or all transfers are slower than before shows only as long as the time before is looked at."""
 
-_LOOKS = 2
-_LIKELY = 0.5
-"""Who is named counts as named at the look before, if they were likely among the costliest then."""
 
 _OVER = "bounded"  # the window of what ended before the last step
 
@@ -90,9 +89,11 @@ class Changes:
         was_likely = now is not None and now.ranks in self._likely
         self._n_seen = self._n_seen + 1 if now == self._seen else 1 + was_likely
         self._seen = now
-        self._likely = frozenset(one.ranks for one in verdict.suspects if one.likelihood >= _LIKELY)
+        self._likely = frozenset(
+            one.ranks for one in verdict.suspects if one.likelihood >= criteria.MOST_SHARE
+        )
         at_once = _hangs(now) or _hangs(self._told)
-        if now == self._told or (self._n_seen < _LOOKS and not at_once):
+        if now == self._told or (self._n_seen < criteria.LOOKS_UNTIL_TOLD and not at_once):
             return None
         change = self._change(verdict, now, unix_s)
         self._told, self._standing = now, change if now else None

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from timing_logger import criteria
 from timing_logger.live.digest import Digest
 from timing_logger.live.packed import DamagedDigest, unpacked
 from timing_logger.process.shared_files import (
@@ -31,7 +32,6 @@ KEPT = 8
 """How many digests there are of each host."""
 
 _FILE_NAME = re.compile(r"(?P<host>.+)\.(?P<place>\d)\.digest")
-_FRESH_S = 60.0
 
 
 class DigestFolder:
@@ -85,7 +85,7 @@ class DigestFolder:
         """
         found = [digest for path in self._new() if (digest := _digest(path)) is not None]
         for digest in sorted(found, key=lambda one: (one.source, one.unix_s, one.number)):
-            if time.time() - digest.unix_s < _FRESH_S:
+            if time.time() - digest.unix_s < criteria.FRESH_DIGEST_S:
                 yield digest
 
     def _new(self) -> Iterator[Path]:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from timing_logger import criteria
 from timing_logger.errors import LogPathError
 from timing_logger.live.digest import Digest
 from timing_logger.live.digest_folder import KEPT
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 _AGAIN_S = 30.0  # after the store did not answer: each try may take some seconds
-_LATE_S = 30.0  # ranks of a job may begin so long after one another: rank 0 is not missing yet
 
 
 class Elsewhere:
@@ -72,7 +72,7 @@ class Elsewhere:
         now_s = time.monotonic()
         if self._without_any_since_s is None:
             self._without_any_since_s = now_s
-        if now_s - self._without_any_since_s >= _LATE_S:
+        if now_s - self._without_any_since_s >= criteria.GONE_AFTER_S:
             raise LogPathError(
                 "the files of rank 0 are not in this host's log folder, and the job has no store. Put "
                 "log_dir on a file system that the hosts share."

@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from timing_logger import criteria
 from timing_logger.analysis.rows.files import not_told
 from timing_logger.live.change_text import change_text
 from timing_logger.report._limits import MOST_LINES, on_left_out
@@ -30,9 +31,6 @@ MOST_CHANGES = 5
 """How many of the last changes are shown: what came before is in ``verdicts.jsonl``, if that is written."""
 
 _MOST_SENTENCES = 4
-_WORTH_TELLING_S = 1.0  # most collectives are shorter, and some rank is in one at any moment
-_QUIET_S = 5.0  # files are written to once a second where anything is recorded
-_LITTLE = 0.05  # the fraction of its time that a rank waits in any run
 
 
 class Now(NamedTuple):
@@ -113,12 +111,13 @@ def _state(snapshot: Snapshot) -> State:
         return "over"
     if snapshot.end.state == "running":
         return "runs"
-    return "runs" if snapshot.end.state == "unknown" and _silent_s(snapshot.ranks) < _QUIET_S else "silent"
+    writes = snapshot.end.state == "unknown" and _silent_s(snapshot.ranks) < criteria.QUIET_AFTER_S
+    return "runs" if writes else "silent"
 
 
 def _how_it_is(snapshot: Snapshot, state: State) -> str:
     since = f"{_silent_s(snapshot.ranks):.0f} s"
-    if state == "runs" and _silent_s(snapshot.ranks) >= _QUIET_S:
+    if state == "runs" and _silent_s(snapshot.ranks) >= criteria.QUIET_AFTER_S:
         return f"Running, without a new row for {since}"
     over = {"failed": "The run ended after a collective had failed", "unknown": "The import has ended"}
     return {
@@ -136,7 +135,7 @@ def _silent_s(ranks: Sequence[RankNow]) -> float:
 
 def _speed(snapshot: Snapshot, state: State) -> Iterable[str]:
     """Yield the speed of the typical rank: of a run that stands still, it would be that of before."""
-    if state not in ("runs", "over") or _silent_s(snapshot.ranks) >= _QUIET_S:
+    if state not in ("runs", "over") or _silent_s(snapshot.ranks) >= criteria.QUIET_AFTER_S:
         return
     for unit, rates in (
         ("iterations/s", [now.iterations_per_s for now in snapshot.ranks]),
@@ -173,7 +172,7 @@ def _waits(ranks: Sequence[RankNow]) -> str:
     if not known:
         return ""
     (least, rank_least), (most, rank_most) = known[0], known[-1]
-    if most < _LITTLE:
+    if most < criteria.ANY_WAITING_SHARE:
         return f"Nobody waits much: rank {rank_most} most, for {percent(most)} of its time."
     mean = percent(statistics.fmean(share for share, _ in known))
     between = f", from {percent(least)} (rank {rank_least}) to {percent(most)} (rank {rank_most})"
@@ -183,7 +182,7 @@ def _waits(ranks: Sequence[RankNow]) -> str:
 def _on_the_end(snapshot: Snapshot) -> tuple[str, ...]:
     """Return sentences about what hangs, or may be about to; none for a run that continues or has ended."""
     end = snapshot.end
-    lasts = any((group.since_s or 0.0) >= _WORTH_TELLING_S for group in end.younger)
+    lasts = any((group.since_s or 0.0) >= criteria.OPEN_WORTH_TELLING_S for group in end.younger)
     tells = end.warning or (end.state == "running" and (end.gone or lasts))
     return end.sentences[:_MOST_SENTENCES] if tells else ()
 

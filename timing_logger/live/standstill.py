@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from timing_logger import criteria
+from timing_logger.analysis import RunEnd
 from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.live.tails import no_rows
@@ -14,8 +16,6 @@ from timing_logger.reading.living import as_it_stands
 from timing_logger.results.run_end import RunEnd
 from timing_logger.schema.record import NS_PER_S
 from timing_logger.schema.timing_files import TimingFile
-
-_REFRESHED_S = 12.0  # a process that can writes its sidecar every 10 s
 
 
 def stated(path: Path) -> dict[str, Any] | None:
@@ -33,7 +33,7 @@ def stands_still(sidecar: dict[str, Any]) -> bool:
     """Tell whether a process said that it hangs, or says nothing any more: of other jobs no more is read."""
     says_so = sidecar.get("open_calls") or sidecar.get("idle_stack")
     silent_ns: int = time.time_ns() - sidecar.get("updated_unix_ns", 0)
-    return sidecar.get("closed") is False and bool(says_so or silent_ns > _REFRESHED_S * NS_PER_S)
+    return sidecar.get("closed") is False and bool(says_so or silent_ns > criteria.SILENT_AFTER_S * NS_PER_S)
 
 
 def end_by_sidecars(files: list[dict[str, Any]]) -> RunEnd:

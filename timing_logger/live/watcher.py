@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from timing_logger import criteria
 from timing_logger.analysis.hangs.sidecar_state import N_GROUPS
 from timing_logger.live.collector import Collector
 from timing_logger.live.digest import Digest, Key, Process
@@ -17,9 +18,6 @@ from timing_logger.live.newest_files import NewestFiles
 from timing_logger.live.snapshot import Snapshot, snapshot_of
 from timing_logger.live.window import Window
 from timing_logger.schema.defaults import MONITOR_WINDOW_S
-
-_LATE_LOOKS = 3
-_LATE_S = 30.0  # a host that has written no digest for so long is read itself, as far as its files are here
 
 
 class Watcher:
@@ -70,7 +68,7 @@ class Watcher:
         """Take in digests from elsewhere, if ranks are missing that may not just be late to begin."""
         processes = self._window.processes
         world_size = max((one.sidecar.get("world_size") or 0 for one in processes), default=0)
-        if self._looks_without < _LATE_LOOKS:
+        if self._looks_without < criteria.LOOKS_UNTIL_MISSING:
             self._looks_without = self._looks_without + 1 if world_size > len(processes) else 0
             return
         for digest in self._elsewhere():
@@ -79,7 +77,7 @@ class Watcher:
     def _is_read(self, sidecar: dict[str, Any]) -> bool:
         return (
             self._is_wanted(sidecar)
-            and time.time() - self._written_unix_s.get(sidecar.get("host", ""), 0.0) > _LATE_S
+            and time.time() - self._written_unix_s.get(sidecar.get("host", ""), 0.0) > criteria.GONE_AFTER_S
         )
 
 

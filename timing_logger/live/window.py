@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from timing_logger import criteria
 from timing_logger.analysis.rows.arrays import dense_codes
 from timing_logger.analysis.rows.grouping import greatest_of_each, least_of_each, rows_of_each, sums
 from timing_logger.analysis.rows.table_types import Floats, Ints
@@ -23,14 +24,6 @@ from timing_logger.live.sampled_steps import of_fewer_steps
 from timing_logger.reading.alignment import Alignment, alignments
 from timing_logger.reading.shared_facts import SharedFacts
 from timing_logger.schema.timing_files import TimingFile
-
-LEAST_STEPS = 40
-"""The steps that a window has at least: a rank is named for a dozen slow ones, beside others."""
-
-LEAST_CHOSEN = 20
-"""How many of its steps digests have at least, where they leave some out."""
-
-_LONGEST_S = 1800.0
 
 
 class WindowNow(NamedTuple):
@@ -56,8 +49,8 @@ class Window:
     """The last seconds of a run.
 
     Args:
-        window_s: how many, back from the newest row; more, where so few hold less than ``LEAST_STEPS`` steps,
-            or of these less than ``LEAST_CHOSEN``.
+        window_s: how many, back from the newest row; more, where so few hold less than ``WINDOW_STEPS``
+            steps, or of these less than ``WINDOW_CHOSEN_STEPS``.
     """
 
     def __init__(self, window_s: float) -> None:
@@ -116,8 +109,8 @@ class Window:
         step_s = np.nansum(counted.wall_s) / steps if steps else 0.0
         newest_unix_s = max((one.newest_unix_s for one in kept), default=math.nan)
         every = max((one.digest.every for one in kept), default=1)
-        least = max(LEAST_STEPS, LEAST_CHOSEN * every)
-        return newest_unix_s - max(self._window_s, min(least * step_s, _LONGEST_S))
+        least = max(criteria.WINDOW_STEPS, criteria.WINDOW_CHOSEN_STEPS * every)
+        return newest_unix_s - max(self._window_s, min(least * step_s, criteria.LONGEST_WINDOW_S))
 
 
 def _begins(processes: Sequence[Process], newest_unix_s: Floats, since_unix_s: float) -> Floats:

@@ -9,8 +9,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from timing_logger import criteria
 from timing_logger.reading.clock_course import Contradiction, Course, Seconds, course_of
-from timing_logger.schema.sidecar import DRIFT_BOUND, ClockOffset, SidecarDict
+from timing_logger.schema.sidecar import ClockOffset, SidecarDict
 from timing_logger.schema.timing_files import TimingFile
 
 _NS_PER_S = 1e9
@@ -60,7 +61,7 @@ class Alignment:
     def uncertainty_at(self, counter_s: Seconds) -> Seconds:
         """Return how far off the results of :meth:`on_the_axis` may be at most, in seconds.
 
-        Clocks are taken to drift apart no faster than :data:`DRIFT_BOUND`. It is NaN where the offset was not
+        Clocks are taken to drift apart no faster than ``MAX_CLOCK_DRIFT``. It is NaN where the offset was not
         measured.
 
         Args:
@@ -71,7 +72,7 @@ class Alignment:
         at_s = self.course.at_s
         outside_s: Seconds = abs(counter_s - counter_s.clip(at_s[0], at_s[-1]))
         inside_s: Seconds = np.interp(counter_s, at_s, self.course.uncertainty_s)
-        return inside_s + DRIFT_BOUND * outside_s
+        return inside_s + criteria.MAX_CLOCK_DRIFT * outside_s
 
     def description(self, first_s: float = np.nan, last_s: float = np.nan) -> dict[str, Any]:
         """Return the entry ``clock`` of ``attrs["files"]``, see ``read_timings``.

@@ -1,10 +1,10 @@
 """Compute the course of a clock between its measurements: the offset and its uncertainty at any moment.
 
 Two measurements, ``o0`` and ``o1``, are right to within ``u0`` and ``u1``, and from there clocks drift apart
-by at most ``DRIFT_BOUND``. So the offset lies in the cone that opens from the first measurement forwards, and
-in the one that opens from the second backwards. The estimate is the straight line from ``o0`` to ``o1``,
-which removes the measured rate; the uncertainty is its distance to the farther end of the intersection of the
-cones.
+by at most ``MAX_CLOCK_DRIFT``. So the offset lies in the cone that opens from the first measurement
+forwards, and in the one that opens from the second backwards. The estimate is the straight line from ``o0``
+to ``o1``, which removes the measured rate; the uncertainty is its distance to the farther end of the
+intersection of the cones.
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from timing_logger.schema.sidecar import DRIFT_BOUND, ClockOffset
+from timing_logger import criteria
+from timing_logger.schema.sidecar import ClockOffset
 
 Seconds: TypeAlias = "npt.NDArray[np.float64]"
 
 _NS_PER_S = 1e9
-
-_BESIDE_S = 1e-6
-"""The least time between a measurement and a step of the clock that is assumed, in seconds."""
 
 
 class Contradiction(NamedTuple):
@@ -118,7 +116,7 @@ class _Pairs(NamedTuple):
 
     @property
     def explained_s(self) -> Seconds:
-        return self.first_s + self.second_s + DRIFT_BOUND * self.length_s
+        return self.first_s + self.second_s + criteria.MAX_CLOCK_DRIFT * self.length_s
 
     def contradictions(self) -> list[Contradiction]:
         columns = self.start_s, self.start_s + self.length_s, self.moved_s, self.explained_s
@@ -133,7 +131,7 @@ class _Pairs(NamedTuple):
         right before the second.
         """
         contradicts = abs(self.moved_s) > self.explained_s
-        beside_s = np.minimum(_BESIDE_S, self.length_s / 4)
+        beside_s = np.minimum(criteria.SAME_INSTANT_S, self.length_s / 4)
         edges_s = np.stack([beside_s, self.length_s / 2, self.length_s - beside_s])
         since_s = np.where(contradicts, edges_s, self._bends_s())
         jump_s = abs(self.moved_s) + self.explained_s
@@ -142,7 +140,7 @@ class _Pairs(NamedTuple):
     def _uncertainty_s(self, since_s: Seconds) -> Seconds:
         """Return the distance of the line to the farther end of the cones' intersection at these times."""
         rate, left_s = self.moved_s / self.length_s, self.length_s - since_s
-        faster, slower = DRIFT_BOUND + rate, DRIFT_BOUND - rate
+        faster, slower = criteria.MAX_CLOCK_DRIFT + rate, criteria.MAX_CLOCK_DRIFT - rate
         below_s = np.minimum(self.first_s + faster * since_s, self.second_s + slower * left_s)
         above_s = np.minimum(self.first_s + slower * since_s, self.second_s + faster * left_s)
         return np.maximum(below_s, above_s)
@@ -150,11 +148,13 @@ class _Pairs(NamedTuple):
     def _bends_s(self) -> Seconds:
         """Return when one cone gets narrower than the other, below and above the line, and the dip's time."""
         widening_s = self.second_s - self.first_s
-        most_s = widening_s + DRIFT_BOUND * self.length_s
-        slack = np.maximum(DRIFT_BOUND - abs(self.moved_s) / self.length_s, 1e-9 * DRIFT_BOUND)
+        most_s = widening_s + criteria.MAX_CLOCK_DRIFT * self.length_s
+        slack = np.maximum(
+            criteria.MAX_CLOCK_DRIFT - abs(self.moved_s) / self.length_s, 1e-9 * criteria.MAX_CLOCK_DRIFT
+        )
         bends_s = np.stack([
-            (most_s - self.moved_s) / (2 * DRIFT_BOUND),
-            (most_s + self.moved_s) / (2 * DRIFT_BOUND),
+            (most_s - self.moved_s) / (2 * criteria.MAX_CLOCK_DRIFT),
+            (most_s + self.moved_s) / (2 * criteria.MAX_CLOCK_DRIFT),
             self.length_s / 2 + widening_s / (2 * slack),
         ])  # fmt: skip
         return bends_s.clip(0.0, self.length_s)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from timing_logger import criteria
 from timing_logger.reading.named_ranks import named_ranks
 from timing_logger.reading.selection import SELECTED
-
-MOST_RANKS = 2**24
-"""More ranks than any run has: a larger number of them is no statement."""
 
 
 class Lack(NamedTuple):
@@ -36,7 +34,7 @@ def stated_world_size(files: Iterable[Mapping[str, Any]]) -> int | None:
     """
     stated = {(file.get("sidecar") or {}).get("world_size") for file in files} - {None}
     size = stated.pop() if len(stated) == 1 else None
-    return size if size and size <= MOST_RANKS else None
+    return size if size and size <= criteria.MAX_RANKS else None
 
 
 def lacking(files: Sequence[Mapping[str, Any]]) -> list[Lack]:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from timing_logger import criteria
 from timing_logger.process import this_process
 from timing_logger.process.dead_rings import header_of, opened_ring, ring_of
 from timing_logger.process.shared_files import owner_of
@@ -21,9 +22,7 @@ from timing_logger.schema.ring_file import NotARing, Ring, read_ring
 from timing_logger.schema.sidecar import OpenCallInfo, SidecarDict
 from timing_logger.schema.timing_files import sidecar_path
 
-_FRESH_S = 30.0  # a process updates its sidecar every 10 s
 _STATE, _START_TICKS = 0, 19  # in /proc/PID/stat, after the name of the program
-_SLACK_S = 1.0
 
 
 def is_here(sidecar: dict[str, Any]) -> bool:
@@ -52,7 +51,7 @@ def lives(sidecar: dict[str, Any]) -> bool | None:
 def gave_a_sign_lately(sidecar: dict[str, Any]) -> bool:
     """Tell whether the sidecar is so new that its process probably runs."""
     age_ns: int = time.time_ns() - sidecar.get("updated_unix_ns", 0)
-    return age_ns < _FRESH_S * NS_PER_S
+    return age_ns < criteria.GONE_AFTER_S * NS_PER_S
 
 
 def _is_younger(start_ticks: int, sidecar: dict[str, Any]) -> bool:
@@ -62,7 +61,7 @@ def _is_younger(start_ticks: int, sidecar: dict[str, Any]) -> bool:
         return False
     age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - start_ticks / os.sysconf("SC_CLK_TCK")
     logging_s: float = anchors[0]["perf_counter_ns"] / NS_PER_S
-    return time.perf_counter() - age_s > logging_s + _SLACK_S
+    return time.perf_counter() - age_s > logging_s + criteria.STARTED_AGAIN_S
 
 
 ALIVE = "alive_unix_ns"

@@ -15,11 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from timing_logger import criteria
 from timing_logger.reading.rows_of_files import Bools, RowsOfFiles
 from timing_logger.schema.record import HOST_CLOCK, NS_PER_S, WAIT, is_message
-
-MAX_APART_S = 60
-"""The longest time between processes of one run: they run together, but wall clocks of hosts may differ."""
 
 SYNCHRONISING = ("ALLREDUCE", "ALLGATHER", "ALLTOALL", "REDUCE_SCATTER", "BARRIER")
 MOST_GROUPS = 64
@@ -100,7 +98,9 @@ def second_run(frame: pd.DataFrame, sidecar: Mapping[str, Any] | None, headers: 
 def _begins_again(frame: pd.DataFrame, row: int) -> bool:
     """Tell whether numbers, counters or iterations go back at a row; in a later part of a file they go on."""
     before, after = frame.iloc[:row], frame.iloc[row:]
-    if before["end_counter"].max() - after["end_counter"].min() > MAX_APART_S:  # rows are written as they end
+    if (
+        before["end_counter"].max() - after["end_counter"].min() > criteria.MAX_APART_S
+    ):  # rows are written as they end
         return True
     found = _numbered(frame) if set(frame.columns) >= _NEEDED else None
     if found is not None and len(found.row):
@@ -206,16 +206,18 @@ def _two_clocks(found: _Numbered) -> str:
     first, second = _pairs(found)
     offset_s = found.unix_s - found.start_s
     apart_s = abs(np.nan_to_num(median_of_known(offset_s[second]) - median_of_known(offset_s[first])))
-    return f"its rows are of two clocks that are {apart_s:.0f} s apart" if apart_s > MAX_APART_S else ""
+    return (
+        f"its rows are of two clocks that are {apart_s:.0f} s apart" if apart_s > criteria.MAX_APART_S else ""
+    )
 
 
 def _outside(found: _Numbered, sidecar: Mapping[str, Any] | None) -> Iterator[str]:
     """Find rows from before the process began, or after the sidecar was last written."""
     stated = [(sidecar or {}).get(key) for key in ("started_unix_ns", "updated_unix_ns")]
     began, ended = (value / NS_PER_S if isinstance(value, int) else np.nan for value in stated)
-    before, after = int((found.unix_s < began - MAX_APART_S).sum()), 0
+    before, after = int((found.unix_s < began - criteria.MAX_APART_S).sum()), 0
     if (sidecar or {}).get("closed"):
-        after = int((found.unix_s > ended + MAX_APART_S).sum())
+        after = int((found.unix_s > ended + criteria.MAX_APART_S).sum())
     for n, when in ((before, "before its process began"), (after, "after its process had ended")):
         if n:
             yield f"{n} of its collectives are from {when}, as its sidecar says"
@@ -231,7 +233,7 @@ def _far_away(frame: pd.DataFrame, found: _Numbered, sidecar: Mapping[str, Any] 
     ended_s = np.maximum.accumulate(np.fmax(found.start_s, np.nan_to_num(found.end_s, nan=-np.inf)))
     gap_s = found.start_s[1:] - ended_s[:-1]
     at = int(np.argmax(gap_s)) + 1
-    if gap_s[at - 1] <= MAX_APART_S:
+    if gap_s[at - 1] <= criteria.MAX_APART_S:
         return ""
     begins_again = all(
         found.seq[at:][found.group[at:] == group].min() <= found.seq[:at][found.group[:at] == group].max()

@@ -17,10 +17,6 @@ from timing_logger.schema.typed_json import Rules, checked
 
 SCHEMA_VERSION = 1
 
-DRIFT_BOUND = 30e-6
-"""The most by which two clocks may drift apart, in s per s: 15 ppm for each, NTP's tolerance PHI (RFC 5905).
-"""
-
 UNUSABLE = "unusable"
 """The key under which a sidecar that was read lists the paths of what was left out.
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from timing_logger import criteria
 from timing_logger.reading.named_ranks import capital
 from timing_logger.results.comparison import Comparison, PartChange, StepChange, Unlike
-from timing_logger.results.comparison_settings import LEAST_BATCHES, LEAST_RUNS, STEP_CONFIDENCE
 from timing_logger.results.courses import Since
 from timing_logger.results.run_summary import RunSummary
 from timing_logger.schema.record import escape_text
 from timing_logger.words.not_told import not_told_sentences
 from timing_logger.words.units import as_duration, count
 
-_SURE = f"{100 * STEP_CONFIDENCE:g}% sure"
+_SURE = f"{100 * criteria.STEP_CONFIDENCE:g}% sure"
 _STEP_OF = {"iterations": "A step", "rounds": "A round", "run": "The run"}
 PARTS = {
     "own work": "The own work of the ranks", "not timed": "Code that no row covers",
@@ -99,8 +99,8 @@ def _part_sentence(part: PartChange) -> str:
 def _few_runs(found: Comparison) -> Iterator[str]:
     here, there = found.here.n_units, found.against.n_units
     yield (
-        f"It takes {LEAST_RUNS} runs on each side to tell a change from chance, and these are {here} against "
-        f"{there}: equal runs differ, too."
+        f"It takes {criteria.MIN_RUNS} runs on each side to tell a change from chance, and these are {here} "
+        f"against {there}: equal runs differ, too."
     )
     yield from how_many_would_decide(found)
 
@@ -109,7 +109,8 @@ def _few_batches(found: Comparison) -> Iterator[str]:
     n = found.against.n_units
     there_are = "1 batch" if n == 1 else f"{n} batches"
     yield (
-        f"The history has {there_are} of runs, and it takes {LEAST_BATCHES} to know how far these lie apart."
+        f"The history has {there_are} of runs, and it takes {criteria.MIN_BATCHES} to know how far these lie "
+        "apart."
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from timing_logger import criteria
+from timing_logger.analysis import Gate, Verdict
 from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.results.facts import NoRows
 from timing_logger.results.kinds_of_cause import kind_of_cause
@@ -16,9 +18,6 @@ from timing_logger.words.cause import cause_sentence, no_cause
 from timing_logger.words.evidence import TOLD_WITH_THE_VERDICT, sentence
 from timing_logger.words.units import count, fixed, seconds
 from timing_logger.words.why import reason
-
-CERTAIN = 0.995
-"""The least likelihood that is called certain."""
 
 _WINDOWS = {
     "persistent": "throughout ({})",
@@ -32,11 +31,6 @@ _WINDOWS = {
 def headline(verdict: Verdict) -> str:
     """Return who is slow and what it costs: ``Rank 2 costs this run 0.84 s, 50% of the recorded time.``"""
     return capital(_found(verdict))
-
-
-VISIBLE = 0.04
-"""The least fraction of the run that is told, of waiting and of late ranks in turn. These are estimates, and
-what costs 5% is not to go untold where its estimate is a little lower."""
 
 
 def particulars(verdict: Verdict) -> str:
@@ -66,7 +60,8 @@ def what_next(verdict: Verdict) -> str:
         return kind_of_cause(verdict.cause.name).look_at.format(_place(verdict))
     if verdict.verdict == "healthy":
         told = (
-            max(verdict.not_explained, verdict.lost_in_turn, verdict.recurring, verdict.unmatched) >= VISIBLE
+            max(verdict.not_explained, verdict.lost_in_turn, verdict.recurring, verdict.unmatched)
+            >= criteria.TOLD_COST_SHARE
         )
         return "timing-logger waits shows who waited for whom." if told else ""
     if verdict.operation == UNLOGGED:
@@ -180,14 +175,14 @@ def _healthy(verdict: Verdict) -> str:
     if verdict.unjudged_ranks:
         unjudged = named_ranks(verdict.unjudged_ranks)
         found = f"no rank that could be judged is slow; {unjudged} could not be judged"
-    if verdict.not_explained < VISIBLE:
+    if verdict.not_explained < criteria.TOLD_COST_SHARE:
         return f"{found}{_lost_in_turn(verdict)}"
     part = f"{verdict.not_explained:.0%} of the run"
     return f"{found}, but {part} was waiting that nothing found here explains{_mostly(verdict.waited_for)}"
 
 
 def _lost_in_turn(verdict: Verdict) -> str:
-    if verdict.lost_in_turn < VISIBLE:
+    if verdict.lost_in_turn < criteria.TOLD_COST_SHARE:
         return ""
     longer = "the slowest of each step worked longer than the typical one"
     return f", but {longer}, for {verdict.lost_in_turn:.0%} of the run together"
@@ -201,13 +196,13 @@ def _further_waits(verdict: Verdict) -> Iterable[str]:
     """Yield what else of a run without slow ranks was waiting, so that the answer adds up."""
     if verdict.verdict != "healthy" or not verdict.judged:
         return
-    if verdict.recurring >= VISIBLE:
+    if verdict.recurring >= criteria.TOLD_COST_SHARE:
         whom = _mostly(verdict.recurring_for)
         yield (
             f"{verdict.recurring:.0%} of the run was waiting that recurs in most steps{whom}, as "
             "where ranks have unequal work."
         )
-    if verdict.unmatched >= VISIBLE:
+    if verdict.unmatched >= criteria.TOLD_COST_SHARE:
         yield (
             f"{verdict.unmatched:.0%} of the run was communication of which the rows do not tell for whom "
             "ranks waited."
@@ -278,7 +273,11 @@ def _how_sure(verdict: Verdict) -> str:
     least = min(suspect.likelihood for suspect in verdict.suspects[: max(1, len(verdict.ranks))])
     if math.isnan(least):
         return ""
-    return "Certain." if verdict.verdict == "rank" and least >= CERTAIN else f"Likelihood {least:.0%}."
+    return (
+        "Certain."
+        if verdict.verdict == "rank" and least >= criteria.CERTAIN_LIKELIHOOD
+        else f"Likelihood {least:.0%}."
+    )
 
 
 def _whose(verdict: Verdict) -> str:

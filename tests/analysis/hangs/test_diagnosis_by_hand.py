@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from endings import END_S, ended, ending, ns, row, words
 
-from timing_logger.analysis.hangs.diagnosis import GONE_AFTER_S, _lives, _state, stuck_set_up
+from timing_logger.analysis.hangs.diagnosis import _lives, _state, stuck_set_up
 
 CLOSED, OPEN, KILLED, UNKNOWN = {"closed": True}, {"closed": False}, {"killed": True}, {"closed": None}
 
@@ -17,8 +17,8 @@ CLOSED, OPEN, KILLED, UNKNOWN = {"closed": True}, {"closed": False}, {"killed": 
     [
         ([CLOSED, CLOSED], False, None, "ended"), ([CLOSED, CLOSED], True, None, "failed"),
         ([CLOSED, UNKNOWN], False, None, "ended"), ([UNKNOWN, UNKNOWN], True, None, "unknown"),
-        ([CLOSED, OPEN], True, None, "unfinished"), ([CLOSED, OPEN], True, GONE_AFTER_S - 1, "running"),
-        ([CLOSED, OPEN], True, GONE_AFTER_S, "unfinished"), ([CLOSED, KILLED], False, 0.0, "unfinished"),
+        ([CLOSED, OPEN], True, None, "unfinished"), ([CLOSED, OPEN], True, 29.0, "running"),
+        ([CLOSED, OPEN], True, 30.0, "unfinished"), ([CLOSED, KILLED], False, 0.0, "unfinished"),
         ([KILLED, OPEN], False, 0.0, "running"),
     ],
 )  # fmt: skip
@@ -59,7 +59,7 @@ def test_a_set_up_of_which_every_call_ended_is_not_stuck() -> None:
 @pytest.mark.parametrize(
     ("ranks", "after_s", "lives"),
     [
-        ([CLOSED, OPEN], GONE_AFTER_S - 1, True), ([CLOSED, OPEN], GONE_AFTER_S, False),
+        ([CLOSED, OPEN], 29.0, True), ([CLOSED, OPEN], 30.0, False),
         ([CLOSED, OPEN], None, False), ([CLOSED, KILLED, UNKNOWN], 0.0, False), ([KILLED, OPEN], 0.0, True),
         ([{"updated_ns": ns(END_S - 50)}, OPEN], 0.0, True), ([{"updated_ns": ns(END_S - 50)}], 0.0, False),
     ],

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger import criteria
 from timing_logger.analysis.accounting.axis import OneAxis
 from timing_logger.analysis.accounting.lines import PROCESS
 from timing_logger.analysis.accounting.nodes import Lists
@@ -103,11 +104,6 @@ def _at_most_usual(run: TiedRows, took_s: Floats) -> Floats:
 # whole message.
 
 
-_SAME_S = 1e-7  # ends this close are one
-_QUICK = 0.1  # this share of a link's messages are the quick ones
-_CLEARLY = 1.5  # a late receiver that waits so many times as long as quick messages take waits for all of it
-
-
 class MessageTimes(NamedTuple):
     """The times of messages; one entry per message.
 
@@ -137,9 +133,9 @@ def message_times(axis: OneAxis, messages: Messages, process: Ints) -> MessageTi
     took_s = end_s[receive] - np.maximum(start_s[send], start_s[receive])
     sent_alone, received_alone = _ended_alone(axis.frame, messages, process, end_s)
     sending_s = np.where(sent_alone, end_s[send] - start_s[send], 0.0)
-    alone = received_alone | (_CLEARLY * sending_s >= took_s)
+    alone = received_alone | (criteria.LATE_RECEIVER_TIMES * sending_s >= took_s)
     by_itself = alone & (held | (start_s[receive] <= start_s[send]))
-    clearly_s = _CLEARLY * _quick_s(took_s, by_itself, links_of(axis.frame, messages))
+    clearly_s = criteria.LATE_RECEIVER_TIMES * _quick_s(took_s, by_itself, links_of(axis.frame, messages))
     is_clear = received_alone & ~exchanges[receive] & (took_s >= clearly_s)
     return MessageTimes(np.where(by_itself | is_clear, took_s, np.nan), by_itself)
 
@@ -154,7 +150,9 @@ def links_of(frame: Frame, messages: Messages) -> Ints:
 def _quick_s(took_s: Floats, shows: Bools, link: Ints) -> Floats:
     """Return for each message how long the quick ones of its link take; NaN where none shows it."""
     n_links = int(link.max(initial=-1)) + 1
-    return quantiles(np.where(shows, took_s, np.nan), link, n_links, [_QUICK])[0][link]
+    return quantiles(np.where(shows, took_s, np.nan), link, n_links, [criteria.QUICK_MESSAGES_QUANTILE])[0][
+        link
+    ]
 
 
 def _ended_alone(frame: Frame, messages: Messages, process: Ints, end_s: Floats) -> tuple[Bools, Bools]:
@@ -167,8 +165,8 @@ def _ended_alone(frame: Frame, messages: Messages, process: Ints, end_s: Floats)
     start_s, _, _ = instants(frame)
     beside = each_text(coded_text(frame, "operation"), goes_on)[both]
     _, blocked_ms = blocked_by(frame, both, start_s, end_s, numbers(frame, "elapsed_ms"))
-    blocks = beside & (blocked_ms > 1e3 * _SAME_S)
-    together = dense_codes(process[both], np.rint(end_s[both] / _SAME_S))
+    blocks = beside & (blocked_ms > 1e3 * criteria.SAME_INSTANT_S)
+    together = dense_codes(process[both], np.rint(end_s[both] / criteria.SAME_INSTANT_S))
     n, n_blocking = np.bincount(together), np.bincount(together, blocks)
     alone = ~beside | (n[together] == 1) | (blocks & (n_blocking[together] == 1))
     sent, received = np.split(alone, 2)

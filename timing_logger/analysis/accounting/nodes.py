@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger import criteria
 from timing_logger.analysis.accounting.blocked import apart
 from timing_logger.analysis.accounting.lines import LINE, PROCESS, Lines
 from timing_logger.analysis.accounting.loops import Ragged
@@ -20,8 +21,6 @@ from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
 
 ISSUE, WAIT, END, JOIN = range(4)
 """The kinds of nodes: a line begins something, waits, comes to its end, or joins the run."""
-
-_SAME_S = 1e-6  # instants this close are one: rows of calls that follow each other overlap by rounding
 
 
 class Lists(NamedTuple):
@@ -130,7 +129,7 @@ def _before_any_wait(line: Ints, at_s: Floats, waits: Nodes) -> Floats:
         return found
     begin = np.searchsorted(waits.line, np.arange(int(line.max(initial=-1)) + 2))
     place = first_above(begin, waits.begin_s, line, at_s) - 1  # the last that began until then
-    within = (place >= begin[line]) & (waits.end_s[place] > at_s + _SAME_S)
+    within = (place >= begin[line]) & (waits.end_s[place] > at_s + criteria.SAME_INSTANT_S)
     found[within] = waits.begin_s[place[within]]
     return found
 

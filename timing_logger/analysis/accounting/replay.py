@@ -9,6 +9,7 @@ from itertools import islice
 
 import numpy as np
 
+from timing_logger import criteria
 from timing_logger.analysis.accounting.loops import ranked as ranked_one_by_one
 from timing_logger.analysis.accounting.nodes import Lists
 from timing_logger.analysis.accounting.playing import InWaves, OneByOne
@@ -16,9 +17,6 @@ from timing_logger.analysis.accounting.program import Program
 from timing_logger.analysis.accounting.segments import Segments, segments_of
 from timing_logger.analysis.rows.arrays import dense_codes, in_few_bytes
 from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
-
-_SAME_S = 1e-9
-"""By how much instants may differ that are the same, as sums of the same times in another order."""
 
 _AT_ONCE = 2**24
 """How many instants are held at once: the nodes of a program, for each time that it is played."""
@@ -85,7 +83,7 @@ class Replay:
         left_s, done_s = player.played(begins_s, own_s, program.done.took_s, program.late_s)
         met_s = done_s[segments.cuts]
         until_s = met_s[:, None] + program.late_s[segments.waits][..., None]
-        if (left_s[segments.waits] > until_s + _SAME_S).any():
+        if (left_s[segments.waits] > until_s + criteria.SAME_INSTANT_S).any():
             self._whole = self._whole or Replay(program, in_segments=False)
             return self._whole._played(own_s)  # some line came late by itself
         since_s = np.concatenate([np.zeros((1, own_s.shape[1])), np.cumsum(met_s, axis=0)])

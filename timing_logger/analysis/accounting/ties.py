@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger import criteria
 from timing_logger.analysis.collectives.matching import Instances
 from timing_logger.analysis.collectives.messages import Messages
 from timing_logger.analysis.collectives.waits import is_root, with_bytes
@@ -32,14 +33,6 @@ from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
 
 NOBODY = -1
 """In place of a row: none was needed, or it is unknown which."""
-
-SEEN_HELD_S = 50e-6
-"""How much later than its peer a rank must come for the rows to show whether the peer was held by it.
-
-Leaving a call takes some microseconds, so a smaller difference shows nothing."""
-
-MOSTLY = 0.5
-"""Senders of a pair of ranks are held by their receivers if more than this share of them is seen to be."""
 
 
 class Ties(NamedTuple):
@@ -148,12 +141,12 @@ def _of_the_held(parts: Instances, gives: Bools, needs: Bools, start_s: Floats, 
     instance = parts.for_parts(np.arange(len(parts.first)))
     came_s = np.full(len(parts.first), -np.inf)
     np.fmax.at(came_s, instance[needs], start_s[needs])
-    shows = gives & (came_s[instance] > start_s + SEEN_HELD_S)
+    shows = gives & (came_s[instance] > start_s + criteria.SEEN_HELD_S)
     is_held = shows & (end_s >= came_s[instance])
     kind = dense_codes(parts.communicator, parts.operation)
     n_kinds = int(kind.max(initial=-1)) + 1
     n_shown, n_held = (sums(seen.astype(np.float64), kind, n_kinds) for seen in (shows, is_held))
-    tied = (gives | needs) & (n_held > MOSTLY * np.maximum(n_shown, 1))[kind]
+    tied = (gives | needs) & (n_held > criteria.MOST_SHARE * np.maximum(n_shown, 1))[kind]
     return Ties(parts.row[tied], instance[tied], needs[tied], gives[tied])
 
 
@@ -165,8 +158,8 @@ def _holds_all(parts: Instances, instance: Ints, start_s: Floats, end_s: Floats)
     """
     last_s = np.full(len(parts.first), -np.inf)
     np.fmax.at(last_s, instance, start_s)
-    left_before = (end_s < last_s[instance] - SEEN_HELD_S).astype(np.float64)
-    came_before = (start_s < last_s[instance] - SEEN_HELD_S).astype(np.float64)
+    left_before = (end_s < last_s[instance] - criteria.SEEN_HELD_S).astype(np.float64)
+    came_before = (start_s < last_s[instance] - criteria.SEEN_HELD_S).astype(np.float64)
     kind = dense_codes(parts.communicator, parts.operation)
     n_kinds = int(kind.max(initial=-1)) + 1
     shows, contradicts = (sums(seen, kind, n_kinds) > 0 for seen in (came_before, left_before))
@@ -195,10 +188,10 @@ def senders_are_held(frame: Frame, messages: Messages, start_s: Floats, end_s: F
     rank, (operation, _) = frame["rank"].to_numpy(), coded_text(frame, "operation")
     pair = dense_codes(rank[send], rank[receive], operation[send])
     n_pairs = int(pair.max(initial=-1)) + 1
-    shows = start_s[receive] > start_s[send] + SEEN_HELD_S
+    shows = start_s[receive] > start_s[send] + criteria.SEEN_HELD_S
     is_held = shows & (end_s[send] >= start_s[receive])
     n_shown, n_held = (sums(seen.astype(np.float64), pair, n_pairs) for seen in (shows, is_held))
-    return (n_held > MOSTLY * np.maximum(n_shown, 1))[pair]
+    return (n_held > criteria.MOST_SHARE * np.maximum(n_shown, 1))[pair]
 
 
 # -- WAIT rows -----------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
+from timing_logger import criteria
 from timing_logger.analysis.collectives.compressed_rows import WORK, CompressedRows, measured_with_work
 from timing_logger.analysis.collectives.dense_times import DenseTimes, dense_times
 from timing_logger.analysis.collectives.transfer_samples import MOVES, Measured
@@ -20,9 +21,6 @@ from timing_logger.analysis.rows.grouping import any_row_of, ordered_sums, quant
 from timing_logger.analysis.rows.operations import base_operation
 from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
 from timing_logger.analysis.rows.tables import new_columns, nullable, opened, text_column
-
-MAX_EXTRAPOLATION = 2.0
-"""The largest ratio to the nearest measured size at which ``pays`` is still stated."""
 
 
 def compression(timings: IntoDataFrameT, dense_timings: IntoDataFrameT | None = None) -> IntoDataFrameT:
@@ -113,7 +111,7 @@ def compression_of(frame: Frame, measured: Measured, sends: Bools, dense: DenseT
         "extrapolated_by": extrapolated_by,
         "break_even": break_even,
     }
-    unknown = np.isnan(break_even) | (extrapolated_by > MAX_EXTRAPOLATION)
+    unknown = np.isnan(break_even) | (extrapolated_by > criteria.MAX_EXTRAPOLATION_TIMES)
     every = np.arange(n)
     names = text_column(frame, "layer_name", [layer for layer, _ in rows.layers], every).to_frame()
     return names.with_columns(

@@ -7,15 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from timing_logger import criteria
 from timing_logger.analysis.rows.arrays import dense_codes
 from timing_logger.analysis.rows.grouping import any_row_of, order_by
 from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
-
-MOST_APART = 1
-"""The largest difference between the iterations that ranks record for one collective.
-
-One rank may already be in the next iteration. Rows farther apart are not of one collective.
-"""
 
 
 def generations(earlier: Ints, group_of_rank: Ints, starts: Floats) -> Ints:
@@ -87,7 +82,7 @@ def _nearest(operation: Ints, iteration: Floats, reference: Ints, asked: Ints) -
     apart = abs(place[candidates] - place[asked])
     nearer = apart.argmin(axis=0)
     chosen = np.arange(len(asked))
-    return np.where(apart[nearer, chosen] <= MOST_APART, candidates[nearer, chosen], -1)
+    return np.where(apart[nearer, chosen] <= criteria.MAX_ITERATIONS_APART, candidates[nearer, chosen], -1)
 
 
 def _has_one_twice(of_rank: Ints, generation: Ints) -> Bools:

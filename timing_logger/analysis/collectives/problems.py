@@ -7,7 +7,7 @@ from enum import IntFlag
 
 import numpy as np
 
-from timing_logger.analysis.collectives.generations import MOST_APART
+from timing_logger import criteria
 from timing_logger.analysis.collectives.matching import Instances
 from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers
 from timing_logger.analysis.rows.epochs import Meaning, epochs_of
@@ -74,7 +74,7 @@ def find_problems(frame: Frame, parts: Instances) -> Ints:
         Problem.OPERATIONS: _differ(parts.operation.astype(np.float64), parts.first),
         Problem.SIZES: _differ(np.where(parts.is_one_of(_EQUAL_BYTES), sizes, np.nan), parts.first),
         Problem.ROOTS: _differ(np.where(parts.is_one_of(FROM_ROOT | TO_ROOT), roots, np.nan), parts.first),
-        Problem.ITERATIONS: _iterations_apart(frame, parts) > MOST_APART,
+        Problem.ITERATIONS: _iterations_apart(frame, parts) > criteria.MAX_ITERATIONS_APART,
     }
     return sum((problem * has_it for problem, has_it in found.items()), np.zeros(len(parts.first), np.int64))
 
@@ -106,7 +106,7 @@ def _iterations_apart(frame: Frame, parts: Instances) -> Floats:
     iteration = numbers(frame, "iteration")[parts.row]
     number = np.repeat(np.arange(len(parts.first)), parts.n_parts)
     apart = _range(iteration, number)
-    if not (apart > MOST_APART).any():
+    if not (apart > criteria.MAX_ITERATIONS_APART).any():
         return apart
     epochs = epochs_of(frame)
     if epochs.meaning == Meaning.NOTHING:

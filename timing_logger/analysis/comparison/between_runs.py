@@ -15,16 +15,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from timing_logger import criteria
 from timing_logger.errors import ConfigurationError
 from timing_logger.results.comparison import Shift
-from timing_logger.results.comparison_settings import CONFIDENCE, MOST_RUNS_NAMED, POWER
-
-_ALIKE = 1e-9
-"""Of the mean: what lies no farther apart is equal, as the bytes of a step are in all runs."""
+from timing_logger.results.comparison_settings import MOST_RUNS_NAMED
 
 
 def shift_between(
-    values: Sequence[float], against: Sequence[float], *, paired: bool = False, confidence: float = CONFIDENCE
+    values: Sequence[float],
+    against: Sequence[float],
+    *,
+    paired: bool = False,
+    confidence: float = criteria.DIFFERENCE_CONFIDENCE,
 ) -> Shift:
     """Return by how much ``values`` differ from ``against``, with its interval.
 
@@ -43,7 +45,7 @@ def shift_between(
     spread = _spread_of_pairs(a, b) if paired else spread_of(a, b)
     if math.isnan(spread) or (paired and len(a) < 2):
         return Shift(estimate, -math.inf, math.inf, math.nan, math.nan)
-    if spread <= _ALIKE * max(abs(float(a.mean())), abs(float(b.mean()))):
+    if spread <= criteria.ROUNDING_SHARE * max(abs(float(a.mean())), abs(float(b.mean()))):
         return Shift(estimate, estimate, estimate, 1.0 if estimate == 0 else 0.0, 0.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of a side without any spread: the other has some
@@ -75,7 +77,7 @@ def time_shift(
     floor_ms: float,
     *,
     paired: bool = False,
-    confidence: float = CONFIDENCE,
+    confidence: float = criteria.DIFFERENCE_CONFIDENCE,
 ) -> TimeShift:
     """Return by how many ms one thing takes longer, by the logarithms of its times and a floor.
 
@@ -131,11 +133,11 @@ def runs_needed(effect: float, spread: float, confidence: float) -> int | None:
     if not spread >= 0 or effect == 0:
         return None
     low, high = 3, MOST_RUNS_NAMED
-    if _power(abs(effect), spread, high, confidence) < POWER:
+    if _power(abs(effect), spread, high, confidence) < criteria.FOUND_LIKELIHOOD:
         return None
     while low < high:  # the power grows with the number of runs
         middle = (low + high) // 2
-        enough = _power(abs(effect), spread, middle, confidence) >= POWER
+        enough = _power(abs(effect), spread, middle, confidence) >= criteria.FOUND_LIKELIHOOD
         low, high = (low, middle) if enough else (middle + 1, high)
     return low
 
@@ -170,7 +172,11 @@ def effect_found(spread: float, n: int, n_against: int, confidence: float) -> fl
     low, high = 0.0, 10 * float(_stats().t.ppf((1 + confidence) / 2, freedom))
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (low, middle) if _power_of(middle, freedom, confidence) >= POWER else (middle, high)
+        low, high = (
+            (low, middle)
+            if _power_of(middle, freedom, confidence) >= criteria.FOUND_LIKELIHOOD
+            else (middle, high)
+        )
     return high * spread * math.sqrt(1 / n + 1 / n_against)
 
 

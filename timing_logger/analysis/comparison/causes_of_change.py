@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from timing_logger import criteria
 from timing_logger.analysis.comparison.between_runs import shift_between, shown_beyond_chance
 from timing_logger.analysis.comparison.differences import Members
 from timing_logger.analysis.rows.operations import PAUSES, is_communication, is_own_work, is_wait
 from timing_logger.results.comparison import CauseKind, Difference, NewCause
-from timing_logger.results.comparison_settings import FALSE_DISCOVERIES, VISIBLE_SHARE
 from timing_logger.results.operations import UNLOGGED
 from timing_logger.results.run_summary import OF_RANK, RunSummary
 
@@ -22,7 +22,6 @@ _SAYS_MOST: tuple[CauseKind, ...] = (
 
 _OF_ACCOUNT: tuple[CauseKind, ...] = ("not timed", "transfer", "waiting")
 _DONE: tuple[CauseKind, ...] = ("bytes", "divided", "count", "new", "gone")
-_MOST_OF_RUNS = 0.5
 
 
 def causes_of(
@@ -84,7 +83,7 @@ def _is_shown(one: Difference) -> bool:
 
 def _explains(ms: float, step_ms: float) -> bool:
     """Tell whether a difference goes the way of the step, and is no trifle."""
-    return ms * step_ms > 0 and abs(ms) >= VISIBLE_SHARE * abs(step_ms)
+    return ms * step_ms > 0 and abs(ms) >= criteria.WORTH_NAMING_SHARE * abs(step_ms)
 
 
 def _layer(one: Difference, differences: Sequence[Difference]) -> str:
@@ -123,7 +122,7 @@ def _ranks(here: Members, there: Members, step_ms: float) -> Iterator[NewCause]:
 
 def _named_by_verdicts(slower: Members, faster: Members) -> NewCause | None:
     named, others = (_named(side) for side in (slower, faster))
-    ranks = [rank for rank, part in named.items() if part > _MOST_OF_RUNS >= others.get(rank, 0.0)]
+    ranks = [rank for rank, part in named.items() if part > criteria.MOST_SHARE >= others.get(rank, 0.0)]
     if not ranks:
         return None
     cost_ms, before_ms = (_cost_ms(side, ranks) for side in (slower, faster))
@@ -136,7 +135,7 @@ def _behind_its_peers(slower: Members, faster: Members) -> NewCause | None:
     sides = [[_beyond_peers_ms(unit) for unit in side] for side in (slower, faster)]
     keys = sorted(set.intersection(*(set(unit) for side in sides for unit in side)))
     shifts = [shift_between(*([unit[key] for unit in side] for side in sides)) for key in keys]
-    named = shown_beyond_chance([shift.p for shift in shifts], FALSE_DISCOVERIES)
+    named = shown_beyond_chance([shift.p for shift in shifts], criteria.FALSE_DISCOVERIES_SHARE)
     shown = [
         (shift.estimate, key)
         for key, shift, is_named in zip(keys, shifts, named, strict=True)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger import criteria
 from timing_logger.analysis.comparison.between_runs import (
     as_part,
     effect_found,
@@ -22,7 +23,6 @@ from timing_logger.analysis.comparison.courses import courses_of, since_when
 from timing_logger.analysis.comparison.differences import Members, differences_of, floor_of
 from timing_logger.analysis.rows.operations import PAUSES
 from timing_logger.errors import ConfigurationError
-from timing_logger.results import comparison_settings as settings
 from timing_logger.results.comparison import (
     Basis,
     Comparison,
@@ -36,7 +36,6 @@ from timing_logger.results.comparison import (
     Unlike,
     Why,
 )
-from timing_logger.results.comparison_settings import PARTS_CONFIDENCE
 from timing_logger.results.run_summary import RunSummary
 
 
@@ -69,7 +68,7 @@ def compare_runs(
     runs: Sequence[RunSummary],
     against: Sequence[RunSummary],
     *,
-    max_regression: float = settings.LEAST_CHANGE,
+    max_regression: float = criteria.MIN_CHANGE_SHARE,
     paired: bool = False,
     in_batches: bool = False,
 ) -> Comparison:
@@ -146,7 +145,7 @@ def _check_distinct(runs: Sequence[RunSummary]) -> None:
 def _shift_of_step(here: Units, there: Units, *, paired: bool) -> Shift:
     """Return the difference of the logarithms of the step."""
     logs, against_logs = (side.values(lambda run: math.log(run.step_mean_ms)) for side in (here, there))
-    return shift_between(logs, against_logs, paired=paired, confidence=settings.STEP_CONFIDENCE)
+    return shift_between(logs, against_logs, paired=paired, confidence=criteria.STEP_CONFIDENCE)
 
 
 def _step_change(here: Units, there: Units, shift: Shift, max_regression: float) -> StepChange:
@@ -154,11 +153,11 @@ def _step_change(here: Units, there: Units, shift: Shift, max_regression: float)
         math.exp(float(np.mean(side.values(lambda run: math.log(run.step_mean_ms)))))
         for side in (here, there)
     )
-    wanted = max(abs(shift.estimate), math.log1p(max_regression or settings.LEAST_CHANGE))
-    finds = effect_found(shift.spread, len(here), len(there), settings.STEP_CONFIDENCE)
+    wanted = max(abs(shift.estimate), math.log1p(max_regression or criteria.MIN_CHANGE_SHARE))
+    finds = effect_found(shift.spread, len(here), len(there), criteria.STEP_CONFIDENCE)
     return StepChange(
         ms, against_ms, as_part(shift.estimate), as_part(shift.low), as_part(shift.high), shift.p,
-        shift.spread, as_part(finds), runs_needed(wanted, shift.spread, settings.STEP_CONFIDENCE),
+        shift.spread, as_part(finds), runs_needed(wanted, shift.spread, criteria.STEP_CONFIDENCE),
     )  # fmt: skip
 
 
@@ -168,8 +167,8 @@ def _why_not(here: Units, there: Units, *, in_batches: bool) -> Why:
     if len(kinds) > 1:
         return "different steps"
     if in_batches:
-        return "few batches" if len(there) < settings.LEAST_BATCHES else ""
-    return "few runs" if min(len(here), len(there)) < settings.LEAST_RUNS else ""
+        return "few batches" if len(there) < criteria.MIN_BATCHES else ""
+    return "few runs" if min(len(here), len(there)) < criteria.MIN_RUNS else ""
 
 
 def _order(runs: Sequence[RunSummary], against: Sequence[RunSummary]) -> Order:
@@ -276,15 +275,12 @@ def time_the_same(differences: Sequence[Difference], step: StepChange) -> bool:
 
     Pauses count for nothing here: they are no code that somebody has timed.
     """
-    least_ms = _TRIFLE * step.against_ms
+    least_ms = criteria.TRIFLE_SHARE * step.against_ms
     return not any(
         one.does in ("new", "gone", "count", "divided") and abs(one.shift.estimate) >= least_ms
         for one in differences
         if one.kind == "operation" and one.operation not in PAUSES
     )
-
-
-_TRIFLE = 0.01
 
 
 def _direction(change: float) -> ComparisonVerdict:
@@ -293,7 +289,7 @@ def _direction(change: float) -> ComparisonVerdict:
 
 def parts_of_step(here: Members, there: Members, *, paired: bool) -> tuple[PartChange, ...]:
     """Return by how much each part of the step changed; their intervals hold together."""
-    confidence = 1 - (1 - PARTS_CONFIDENCE) / len(PARTS)
+    confidence = 1 - (1 - criteria.PARTS_CONFIDENCE) / len(PARTS)
     floor_ms, found = floor_of(here, there), []
     for part in PARTS:
         ms, against_ms = ([_mean_ms(unit, part) for unit in side] for side in (here, there))

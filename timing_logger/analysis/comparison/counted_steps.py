@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger import criteria
 from timing_logger.analysis.rows.arrays import dense_codes, known, numbers, processes_of
 from timing_logger.analysis.rows.epochs import epochs_of
 from timing_logger.analysis.rows.grouping import any_row_of, least_of_each
@@ -13,7 +14,6 @@ from timing_logger.analysis.rows.intervals import wall_times_s
 from timing_logger.analysis.rows.rounds import rounds_of
 from timing_logger.analysis.rows.steps import iterations_since, numbered
 from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
-from timing_logger.results.comparison_settings import MOST_WARM_UP, WARM_UP_SHARE
 from timing_logger.results.run_summary import StepKind
 
 
@@ -99,7 +99,7 @@ def _counted(frame: Frame, process: Ints, number: Floats, iteration: Floats) -> 
     one = inside[any_row_of(entry)]
     place = _place_in_process(process[one])
     n_steps = np.bincount(process[one], minlength=int(process.max(initial=-1)) + 1)
-    n_warm_up = np.minimum(MOST_WARM_UP, (WARM_UP_SHARE * n_steps).astype(np.int64))
+    n_warm_up = np.minimum(criteria.MAX_WARM_UP_STEPS, (criteria.WARM_UP_SHARE * n_steps).astype(np.int64))
     taken_ms = _taken_ms(frame, inside, entry, process[one], iteration[one])
     counts = place >= n_warm_up[process[one]]
     lengths = [

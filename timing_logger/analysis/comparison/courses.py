@@ -8,21 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger import criteria
 from timing_logger.analysis.comparison.between_runs import shift_between
 from timing_logger.analysis.rows.table_types import Bools, Floats
-from timing_logger.results.comparison_settings import LEAST_CHANGE, LEAST_STRETCHES, STEP_CONFIDENCE
 from timing_logger.results.courses import CourseOfSide, Courses, Since
 from timing_logger.results.run_summary import Course, RunSummary
 
 _Members = Sequence[Sequence[RunSummary]]
-_LEAST_OF_LEVEL = 2
-"""The fewest stretches of a level: a single one may be anything."""
 
 _MOST_LOG = 700.0  # of which a float has the exponential
-
-_LIKELY = 3.84
-"""By how much twice the logarithm of the likelihood may fall, for another place to be as likely as not to be
-ruled out with 95% confidence: the chi-squared distribution with one degree of freedom."""
 
 
 class _Stretches(NamedTuple):
@@ -67,16 +61,16 @@ def since_when(here: _Members, there: _Members, *, paired: bool, least: float) -
         least: the least change that is told, as a fraction.
     """
     found = _in_common(here, there)
-    if found is None or len(found.first) < LEAST_STRETCHES:
+    if found is None or len(found.first) < criteria.MIN_COURSE_STRETCHES:
         return None
     sides = [np.stack([np.log(ms).mean(axis=0) for ms in units]) for units in (found.here, found.against)]
     off = _misfits(sides[0].mean(axis=0) - sides[1].mean(axis=0))
     at = int(np.nanargmin(off))
     levels = [(side[:, :at].mean(axis=1), side[:, at:].mean(axis=1)) for side in sides]
-    confidence = 1 - (1 - STEP_CONFIDENCE) / int(np.isfinite(off).sum())
+    confidence = 1 - (1 - criteria.STEP_CONFIDENCE) / int(np.isfinite(off).sum())
     contrasts = [(after - before).tolist() for before, after in levels]
     shift = shift_between(contrasts[0], contrasts[1], paired=paired, confidence=confidence)
-    if not shift.is_shown or abs(shift.estimate) < math.log1p(max(least, LEAST_CHANGE)):
+    if not shift.is_shown or abs(shift.estimate) < math.log1p(max(least, criteria.MIN_CHANGE_SHARE)):
         return None
     before, after = (float(levels[0][when].mean() - levels[1][when].mean()) for when in (0, 1))
     likely = np.flatnonzero(_as_likely(off, len(found.first)))
@@ -90,7 +84,7 @@ def _misfits(differences: Floats) -> Floats:
     would be too short."""
     n = len(differences)
     off = np.full(n, np.nan)
-    for at in range(_LEAST_OF_LEVEL, n - _LEAST_OF_LEVEL + 1):
+    for at in range(criteria.MIN_LEVEL_STRETCHES, n - criteria.MIN_LEVEL_STRETCHES + 1):
         levels = differences[:at], differences[at:]
         off[at] = sum(float(((level - level.mean()) ** 2).sum()) for level in levels)
     return off
@@ -99,7 +93,7 @@ def _misfits(differences: Floats) -> Floats:
 def _as_likely(off: Floats, n: int) -> Bools:
     """Tell which places are not ruled out, if the series is two levels with normal noise."""
     least = max(float(np.nanmin(off)), _LEAST_MISFIT)
-    likely: Bools = n * np.log(np.maximum(off, _LEAST_MISFIT) / least) <= _LIKELY
+    likely: Bools = n * np.log(np.maximum(off, _LEAST_MISFIT) / least) <= criteria.LIKELY_SIGMAS**2
     return likely
 
 

@@ -8,16 +8,11 @@ from typing import TypeAlias
 
 import numpy as np
 
+from timing_logger import criteria
 from timing_logger.analysis.comparison.between_runs import shown_beyond_chance, time_shift
 from timing_logger.analysis.rows.operations import is_communication, is_wait
 from timing_logger.results.comparison import Difference, Does, Shift
-from timing_logger.results.comparison_settings import (
-    FALSE_DISCOVERIES,
-    FLOOR_SHARE,
-    LEAST_AMOUNT_CHANGE,
-    MOST_LAYERS,
-    MOST_OPERATIONS,
-)
+from timing_logger.results.comparison_settings import MOST_LAYERS, MOST_OPERATIONS
 from timing_logger.results.run_summary import Quantity, RunSummary
 
 Members: TypeAlias = Sequence[Sequence[RunSummary]]
@@ -48,7 +43,11 @@ def differences_of(
         for what in names
     ]
     found = _with_divided(found)
-    named = shown_beyond_chance([one.shift.p for one in found], FALSE_DISCOVERIES) if with_intervals else []
+    named = (
+        shown_beyond_chance([one.shift.p for one in found], criteria.FALSE_DISCOVERIES_SHARE)
+        if with_intervals
+        else []
+    )
     if named:
         found = [one._replace(is_named=is_named) for one, is_named in zip(found, named, strict=True)]
     return tuple(sorted(found, key=lambda one: -abs(one.shift.estimate)))
@@ -57,7 +56,7 @@ def differences_of(
 def floor_of(here: Members, there: Members) -> float:
     """Return what is added to times before their logarithms are compared: a small part of a step, in ms."""
     steps_ms = [run.step_mean_ms for side in (here, there) for unit in side for run in unit]
-    return FLOOR_SHARE * float(np.median(steps_ms))
+    return criteria.TRIFLE_SHARE * float(np.median(steps_ms))
 
 
 def _by_what(run: RunSummary) -> _OfRun:
@@ -166,7 +165,7 @@ def _apart(here: Sequence[float | None], there: Sequence[float | None]) -> bool:
     if not known or not others:
         return False
     gap = max(min(known) - max(others), min(others) - max(known))
-    return gap > LEAST_AMOUNT_CHANGE * max(max(known), max(others))
+    return gap > criteria.MIN_AMOUNT_CHANGE_SHARE * max(max(known), max(others))
 
 
 def _values(side: Sequence[Sequence[_OfRun]], what: What, value: Callable[[Quantity], float]) -> list[float]:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrame
 
+from timing_logger import criteria
 from timing_logger.analysis.counterfactual.transfer_costs import longer_with
 from timing_logger.analysis.counterfactual.usual_times import operations_of, with_usual, without
 from timing_logger.analysis.rows.table_types import Floats, Ints
@@ -29,9 +30,6 @@ from timing_logger.analysis.verdict.whole_run.slow_links import as_usual, slow_l
 from timing_logger.errors import FixError
 from timing_logger.results.fix import Fix
 from timing_logger.results.policy import Policy
-
-_LEAST_STEPS = 4
-_SIGMAS = 1.96  # of a normal distribution, to 95%
 
 
 class Gain(NamedTuple):
@@ -133,7 +131,9 @@ class Repairing:
         found = []
         for with_it_s in with_each_s.T:
             ms = scale * float((lasted_s.sum(axis=0) - with_it_s.sum())[0])
-            off_ms = not_played_ms + scale * _SIGMAS * _error_of_sum(with_it_s, self.case.policy)
+            off_ms = not_played_ms + scale * criteria.LIKELY_SIGMAS * _error_of_sum(
+                with_it_s, self.case.policy
+            )
             found.append(Gain(ms, ms - off_ms, ms + off_ms))
         return found
 
@@ -224,12 +224,8 @@ class Repairing:
         return as_usual(times.played, times.transfers, list(slow_links(self.case)))
 
 
-_NO_MATTER = 0.005
-"""Of the run: less than this is what chance alone makes of it, from rank to rank."""
-
-
 def _of_all(gains: Sequence[Gain], run_ms: float) -> GainOfFixes:
-    if np.ptp([gain.ms for gain in gains]) < _NO_MATTER * run_ms:
+    if np.ptp([gain.ms for gain in gains]) < criteria.NO_MATTER_SHARE * run_ms:
         return GainOfFixes(gains[0], None)
     low_ms, high_ms = min(gain.low_ms for gain in gains), max(gain.high_ms for gain in gains)
     assumed_ms = min(gain.ms for gain in gains), max(gain.ms for gain in gains)
@@ -238,7 +234,7 @@ def _of_all(gains: Sequence[Gain], run_ms: float) -> GainOfFixes:
 
 def _error_of_sum(of_steps: Floats, policy: Policy) -> float:
     """Return the standard error of the sum over steps, if others like these were drawn: a run made again."""
-    if len(of_steps) < _LEAST_STEPS:
+    if len(of_steps) < criteria.MIN_REPAIRED_STEPS:
         return 0.0
     noise = noise_of(of_steps[:, None], policy.min_compared_stretches)
     return sigma_of(np.diff(of_steps)) * len(of_steps) * noise.error_of_mean(len(of_steps))

@@ -9,6 +9,7 @@ import narwhals as nw
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
+from timing_logger import criteria
 from timing_logger.analysis.collectives.bandwidth import size_classes
 from timing_logger.analysis.rows.columns import COLUMNS_OF
 from timing_logger.analysis.rows.table_types import Floats, Ints, Schema
@@ -113,12 +114,11 @@ class TransferModel(NamedTuple):
 
     def was_measured_at(self, size_bytes: Floats) -> bool:
         """Tell whether all of these sizes lie among those that were measured."""
-        least, most = self.least_bytes * (1 - _SAME_SIZE), self.most_bytes * (1 + _SAME_SIZE)
+        least, most = (
+            self.least_bytes * (1 - criteria.ROUNDING_SHARE),
+            self.most_bytes * (1 + criteria.ROUNDING_SHARE),
+        )
         return bool(((size_bytes >= least) & (size_bytes <= most)).all())
-
-
-_SAME_SIZE = 1e-6
-_LEAST_SIZES = 2
 
 
 def family_of(case: Case, link: Link) -> Family:
@@ -147,7 +147,7 @@ def models_of(case: Case) -> dict[Family, TransferModel]:
 
 def _fitted(family: Family, took_ms: Floats, size_bytes: Floats, n: Ints) -> TransferModel | None:
     classes = list(_medians(took_ms, size_bytes))
-    if len(classes) < _LEAST_SIZES:
+    if len(classes) < criteria.MIN_MODEL_SIZES:
         return None
     size, typical_ms = np.array(classes).T
     latency_ms, ms_per_byte = _least_squares(size, typical_ms)
@@ -181,12 +181,6 @@ def _least_squares(size: Floats, took_ms: Floats) -> tuple[float, float]:
 # -- how long transfers would take with other sizes or groups, by what was measured in the same run ------
 
 
-_MOST_ERROR = 0.15  # of a model that is believed
-
-_LEAST_SHARE = 0.01
-"""Of all time in transfers: those that take less stay as they are if nothing tells how they would be."""
-
-
 def longer_with(case: Case, fix: Fix) -> Floats:
     """Return by which factor transfers would take longer, steps x links; NaN where there are none.
 
@@ -205,7 +199,7 @@ def longer_with(case: Case, fix: Fix) -> Floats:
         longer = _longer(fix, family_of(case, link), models, size[size > 0])
         if not isinstance(longer, str):
             found[size > 0, number] = longer
-        elif spent_ms[number] > _LEAST_SHARE * spent_ms.sum():
+        elif spent_ms[number] > criteria.TRIFLE_SHARE * spent_ms.sum():
             raise FixError(f"{fix}: {longer}")
     return found
 
@@ -222,7 +216,7 @@ def _longer(fix: Fix, family: Family, models: Mapping[Family, TransferModel], si
     if not new.was_measured_at(other.size):
         measured, would_be = _from_to(new.least_bytes, new.most_bytes), _from_to(*_ends(other.size))
         return f"{_said(other.family)} was measured with {measured} only, and would have {would_be}"
-    if max(model.error, new.error) > _MOST_ERROR:
+    if max(model.error, new.error) > criteria.MAX_MODEL_ERROR_SHARE:
         error = max(model.error, new.error)
         return f"no latency and bandwidth tell what {_said(other.family)} takes: they are off by {error:.0%}"
     return other.times_as_many * new.ms(other.size) / model.ms(size)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import pandas as pd
 from narwhals.typing import IntoDataFrame
 
+from timing_logger import criteria
 from timing_logger.analysis.hangs import stalls
 from timing_logger.analysis.hangs.fates import fates_of
 from timing_logger.analysis.hangs.last_rows import last_rows
@@ -35,9 +36,6 @@ from timing_logger.results.run_end import RankEnd, RunEnd, RunState, StuckGroup
 from timing_logger.schema.defaults import HANG_AFTER_S
 from timing_logger.schema.record import INFLIGHT
 from timing_logger.words.hang import in_words, with_earlier
-
-GONE_AFTER_S = 30.0
-"""A process is gone if it did not refresh its sidecar for this long; a living one does so every 10 s."""
 
 
 def hang(timings: IntoDataFrame, *, now_unix_s: float | None = None) -> RunEnd:
@@ -104,7 +102,7 @@ def _lives(ending: Ending, now_unix_s: float | None) -> bool:
         for rank, one in ending.words.items()
         if one.closed is False and not one.killed
     ]
-    return now_unix_s is not None and now_unix_s - max(seen_s, default=-math.inf) < GONE_AFTER_S
+    return now_unix_s is not None and now_unix_s - max(seen_s, default=-math.inf) < criteria.GONE_AFTER_S
 
 
 def _end_of(ending: Ending, world_size: int | None, mixed: str, now_unix_s: float | None) -> RunEnd:
@@ -141,7 +139,7 @@ def _state(ending: Ending, hangs: bool, failed: bool, now_unix_s: float | None) 
     closed = [one.closed for one in ending.words.values()]
     if False in closed:
         lives = any(one.closed is False and not one.killed for one in ending.words.values())
-        is_live = lives and now_unix_s is not None and now_unix_s - ending.last_sign_s < GONE_AFTER_S
+        is_live = lives and now_unix_s is not None and now_unix_s - ending.last_sign_s < criteria.GONE_AFTER_S
         return "running" if is_live else "unfinished"
     if not any(closed):
         return "unknown"
@@ -183,7 +181,7 @@ def _silent(ending: Ending) -> list[int]:
         and one.has_heartbeat
         and not (one.alive_ns and one.open_calls)  # it holds the interpreter's lock in that call
         and rank in ending.seen_s
-        and ending.last_sign_s - ending.seen_s[rank] > GONE_AFTER_S
+        and ending.last_sign_s - ending.seen_s[rank] > criteria.GONE_AFTER_S
     ]
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from timing_logger import criteria
 from timing_logger.analysis.hangs.last_rows import INTERRUPTED, has_failed
 from timing_logger.analysis.hangs.sidecar_state import LastWords
 from timing_logger.analysis.hangs.stalls import Moment, rows_then
@@ -27,10 +28,6 @@ from timing_logger.schema.sidecar import OpenCallInfo
 
 ADDED_COLUMNS = ["began_s", "ended_s", "is_open", "is_collective", "failed", "hangs"]
 """The columns of ``Ending.rows`` that those of ``last_rows`` lack."""
-
-_TO_CLOSE_S = 2.0  # from an interrupt to the closed log, at most
-_SAME_START_S = 1e-6  # counters in rows are floats
-_RESTART = 32  # numbers of a group come nearly in order; a larger fall means that the group was created again
 
 
 @dataclass(frozen=True)
@@ -127,7 +124,7 @@ def _is_of_earlier_life(rows: pd.DataFrame) -> Bools:
     row, key, seq = row[order], key[order], seq[order]
     fell_by = -np.diff(seq, prepend=np.nan)
     is_repeated = n_earlier_alike(dense_codes(key, seq), np.arange(len(key), dtype=np.float64)) > 0
-    begins_again = (fell_by > _RESTART) | ((fell_by >= 0) & is_repeated)
+    begins_again = (fell_by > criteria.GROUP_RESTART_CALLS) | ((fell_by >= 0) & is_repeated)
     life = np.cumsum(begins_again & (np.diff(key, prepend=-1) == 0))
     earlier = np.zeros(len(rows), np.bool_)
     earlier[row] = life < greatest_of_each(life, key, key.max(initial=-1) + 1)[key]
@@ -156,7 +153,7 @@ def _has_row(rows: pd.DataFrame, call: OpenCallInfo) -> bool:
     alike = (rows["operation"].to_numpy() == call.operation) & (rows["group"].to_numpy() == call.group)
     if call.start_counter_ns is not None:
         apart_s = abs(start - call.start_counter_ns / NS_PER_S)
-        if (alike & (apart_s < _SAME_START_S)).any():
+        if (alike & (apart_s < criteria.SAME_INSTANT_S)).any():
             return True
     if call.seq is None:
         return False
@@ -268,7 +265,7 @@ def _left_by_signal_s(one: LastWords, seen_s: float) -> float:
     killed because another rank had failed.
     """
     if one.closed and (one.signal or "KeyboardInterrupt" in one.ended_by):
-        return seen_s - _TO_CLOSE_S
+        return seen_s - criteria.CLOSED_WITHIN_S
     return seen_s if one.killed and one.has_ring and one.open_calls else math.inf
 
 

@@ -14,20 +14,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from timing_logger import criteria
 from timing_logger.analysis.hangs.sidecar_state import LastWords, Standstill
 from timing_logger.analysis.rows.operations import is_communication
 from timing_logger.schema.record import INFLIGHT, NS_PER_S, OK
 from timing_logger.schema.sidecar import OpenCallInfo
-
-_TOGETHER_S = 1.0
-"""Ranks whose standstills ended within this time were set free by the same event."""
-
-_TO_NOTICE_S = 30.0
-"""Within this time of a rank's end, the others notice that it is gone, or their launcher ends them."""
-
-_TO_END_S = 5.0  # from the end of a standstill to the last sign of a process that ended with it
-
-_SAME_START_S = 1e-6  # counters in rows are floats
 
 WhichStall = Callable[[LastWords], "Standstill | None"]
 
@@ -96,14 +87,16 @@ def _stall_at(one: LastWords, at_s: float) -> Standstill | None:
         span = _span_s(one, stall)
         if span is None or span[0] >= at_s:
             continue
-        if span[1] >= at_s - (_TO_NOTICE_S if _ended_with_it(one, span[1]) else _TOGETHER_S):
+        if span[1] >= at_s - (
+            criteria.NOTICED_WITHIN_S if _ended_with_it(one, span[1]) else criteria.FREED_TOGETHER_S
+        ):
             return stall
     return None
 
 
 def _ended_with_it(one: LastWords, until_s: float) -> bool:
     seen_s = math.inf if one.updated_ns is None else one.updated_ns / NS_PER_S
-    return bool(one.closed or one.killed) and seen_s < until_s + _TO_END_S
+    return bool(one.closed or one.killed) and seen_s < until_s + criteria.ENDED_WITHIN_S
 
 
 def _words_then(one: LastWords, stall: Standstill | None, at_s: float) -> LastWords:
@@ -158,6 +151,9 @@ def _are(rows: pd.DataFrame, calls: Iterable[OpenCallInfo]) -> np.ndarray[Any, n
     found = np.zeros(len(rows), np.bool_)
     for call in calls:
         if call.start_counter_ns is not None:
-            near = abs(rows["start_counter"].to_numpy() - call.start_counter_ns / NS_PER_S) < _SAME_START_S
+            near = (
+                abs(rows["start_counter"].to_numpy() - call.start_counter_ns / NS_PER_S)
+                < criteria.SAME_INSTANT_S
+            )
             found |= near & (rows["operation"] == call.operation).to_numpy(np.bool_)
     return found

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from timing_logger import criteria
 from timing_logger.analysis.collectives.matching import find_instances
 from timing_logger.analysis.collectives.problems import Problem, find_problems
 from timing_logger.analysis.hangs.open_calls import ADDED_COLUMNS, Ending, integer_or_none
@@ -23,12 +24,10 @@ from timing_logger.analysis.rows.group_members import all_members
 from timing_logger.analysis.rows.operations import base_operation, goes_on, is_collective, is_wait
 from timing_logger.analysis.rows.table_types import Floats
 from timing_logger.analysis.rows.tables import opened
-from timing_logger.reading.lacking import MOST_RANKS
 from timing_logger.reading.named_ranks import named_ranks
 from timing_logger.results.run_end import StuckGroup
 from timing_logger.schema.record import DEVICE_CLOCK
 
-_SETTLED_S = 10.0  # the counts of a process that began nothing for this long are taken to be final
 _MOST_KINDS = 4
 
 
@@ -142,7 +141,7 @@ def _members(
     if not found and size is None and not group and world_size and 2 * len(seen) > world_size:
         found = list(range(world_size))  # timed by hand by most ranks: taken to be a group of all ranks
     members = sorted({*found, *seen.tolist()})
-    n_unknown = 0 if size is None else max(0, min(size, MOST_RANKS) - len(members))
+    n_unknown = 0 if size is None else max(0, min(size, criteria.MAX_RANKS) - len(members))
     unread = tuple(rank for rank in members if rank not in ending.words)
     return [rank for rank in members if rank in ending.words], unread, n_unknown
 
@@ -286,7 +285,11 @@ def _n_open(one: LastWords, group: str, size: int | None) -> int:
 
 
 def _has_settled(one: LastWords) -> bool:
-    return not one.closed and one.idle_s is not None and one.idle_s >= min(_SETTLED_S, one.hang_after_s)
+    return (
+        not one.closed
+        and one.idle_s is not None
+        and one.idle_s >= min(criteria.SETTLED_AFTER_S, one.hang_after_s)
+    )
 
 
 def _idle_before_the_end_s(ending: Ending, rank: int) -> float | None:

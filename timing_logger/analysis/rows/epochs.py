@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger import criteria
 from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers, processes_of
 from timing_logger.analysis.rows.blocking import thread_or_stream
 from timing_logger.analysis.rows.columns import EPOCH_OF_STEP, MEANING_OF_EPOCHS, PROCESS_RESTARTS
@@ -147,9 +148,6 @@ def _carried_on(epoch: Floats, process: Ints) -> Floats:
 _LATE = {WAIT, BACKEND}
 """Operations that may be recorded under an iteration that is over."""
 
-_LEAST_FALL = 2
-"""The least fall of the iteration at which a new pass begins; a row that is behind by one is only late."""
-
 
 def counted_passes(frame: Frame, wanted: Bools) -> Floats | None:
     """Count for each row how often iterations had restarted in its process before it.
@@ -195,7 +193,7 @@ def _passes(iteration: Floats, when: Floats, lane: Ints, in_time: Bools) -> Floa
     leading = np.flatnonzero(in_time & (lane == np.bincount(lane[in_time]).argmax()))
     leading = leading[np.argsort(when[leading], kind="stable")]
     led = iteration[leading]
-    falls = np.diff(led, prepend=led[0]) <= -max(_LEAST_FALL, np.ptp(led) / 2)
+    falls = np.diff(led, prepend=led[0]) <= -max(criteria.MIN_EPOCH_FALL_ITERATIONS, np.ptp(led) / 2)
     pass_of_leading = np.cumsum(falls).astype(np.float64)
     if not falls.any():
         return np.zeros(len(iteration))

@@ -13,14 +13,13 @@ import re
 
 import numpy as np
 
+from timing_logger import criteria
 from timing_logger.analysis.rows.arrays import coded_text, numbers
 from timing_logger.analysis.rows.grouping import rows_of_each
 from timing_logger.analysis.rows.table_types import Floats, Frame, Ints
 
 NONE = -1
 
-_MOST_MEMBERS = 10**6
-"""More ranks than any job has: a larger stated size is taken to be wrong, and its ranks are not listed."""
 
 _RANGE = r"\d{1,6}(?:-\d{1,6})?"
 _LIST = re.compile(rf"ranks ({_RANGE}(?:,{_RANGE})*)(?: #\d+)?")
@@ -89,7 +88,7 @@ def members_of(name: str, size: float, seen: Ints, world_size: int | None) -> In
         return listed
     if np.isnan(size):
         return seen if len(seen) == world_size else none
-    if size == world_size and seen[-1] < size <= _MOST_MEMBERS:
+    if size == world_size and seen[-1] < size <= criteria.MAX_RANKS:
         return np.arange(world_size)
     return seen if len(seen) == size else none
 

@@ -8,21 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from timing_logger import criteria
 from timing_logger.analysis.rows import operations
 from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers
 from timing_logger.analysis.rows.grouping import rows_of_each
 from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
 
-ENOUGH = 50
-"""The number of rounds from which on they need not be finer."""
-
-_FEW = 20
-"""Rounds fewer than these are taken finer for any gain; others only if that makes many more of them."""
-
-_MANY_MORE = 4.0
 _LONGEST = 256  # collectives in a round
 _LOOKED_AT = 8192  # collectives at the beginning of a process
-_MOSTLY = 0.5  # the least part of the collectives that repeat
 
 
 def rounds_of(frame: Frame, process: Ints) -> Floats:
@@ -70,7 +63,7 @@ def _size_in_which_it_loops(sizes: Floats) -> float:
     for size, n in zip(
         *(found[::-1].tolist() for found in np.unique(sizes, return_counts=True)), strict=True
     ):
-        if not most or (most < _FEW and n > _MANY_MORE * most):
+        if not most or (most < criteria.FEW_ROUNDS and n > criteria.MANY_MORE_TIMES * most):
             best, most = size, n
     return best
 
@@ -105,9 +98,9 @@ def _rounds(kinds: Ints) -> tuple[Bools, int, int]:
             kept = _last_on_end(kinds, kept)
             first, period = _period(kinds[kept][:_LOOKED_AT])
         n_rounds = (int(kept.sum()) - first) // period if period else 0
-        if n_rounds > most * (1.0 if most < _FEW else _MANY_MORE):
+        if n_rounds > most * (1.0 if most < criteria.FEW_ROUNDS else criteria.MANY_MORE_TIMES):
             best, most = (kept, first, period), n_rounds
-        if most >= ENOUGH:
+        if most >= criteria.ENOUGH_ROUNDS:
             break
     return best
 
@@ -126,6 +119,6 @@ def _period(kinds: Ints) -> tuple[int, int]:
         repeats = np.concatenate([[False], kinds[period:] == kinds[:-period], [False]])
         edges = np.flatnonzero(np.diff(repeats.astype(np.int8))).reshape(-1, 2)
         lengths = edges[:, 1] - edges[:, 0] + period
-        if len(lengths) and lengths.max() >= max(3 * period, _MOSTLY * len(kinds)):
+        if len(lengths) and lengths.max() >= max(3 * period, criteria.MOST_SHARE * len(kinds)):
             return int(edges[lengths.argmax(), 0]), period
     return 0, 0

@@ -9,11 +9,11 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from timing_logger import criteria
 from timing_logger.analysis.rows.arrays import dense_codes
 from timing_logger.analysis.rows.files import File, SidecarContent, sidecar_of
 from timing_logger.analysis.rows.table_types import Ints
 from timing_logger.reading.named_ranks import named_ranks
-from timing_logger.reading.second_runs import MAX_APART_S
 from timing_logger.schema.record import NS_PER_S
 
 
@@ -32,10 +32,6 @@ def runs_of(rank: Ints, incarnation: Ints) -> Ints:
     if np.bincount(of_rank).max(initial=0) == n_runs:
         return place
     return np.arange(len(rank)) - np.searchsorted(of_rank, of_rank)
-
-
-_ONE_CLOCK_S = 0.5
-_GAP_ON_ONE_CLOCK_S = 1.0
 
 
 class _Lifetime(NamedTuple):
@@ -110,7 +106,7 @@ def _apart(lives: _Lives) -> str:
     ended_by = accumulate((life.ended_ns for life in lifetimes), max)
     for i, (ended_ns, later) in enumerate(zip(ended_by, lifetimes[1:], strict=False), 1):
         apart_s = (later.began_ns - ended_ns) / NS_PER_S
-        if apart_s > MAX_APART_S:
+        if apart_s > criteria.MAX_APART_S:
             before, after = ([one.rank for one in part] for part in (lifetimes[:i], lifetimes[i:]))
             return f"{named_ranks(before)} had ended {apart_s:.0f} s before {named_ranks(after)} began"
     return ""
@@ -124,7 +120,11 @@ def _never_together(lives: _Lives) -> str:
     """
     for (life, file), (later, other) in pairwise(lives):
         apart_s = (later.began_ns - life.ended_ns) / NS_PER_S
-        if apart_s > _GAP_ON_ONE_CLOCK_S and _share_clock(file, other) and _share_numbers(file, other):
+        if (
+            apart_s > criteria.MAX_APART_ON_ONE_CLOCK_S
+            and _share_clock(file, other)
+            and _share_numbers(file, other)
+        ):
             return (
                 f"{named_ranks([life.rank])} had ended {apart_s:.0f} s before {named_ranks([later.rank])} "
                 "began, though both have the same collectives"
@@ -135,7 +135,7 @@ def _never_together(lives: _Lives) -> str:
 def _share_clock(one: File, other: File) -> bool:
     offsets_s = [file.get("wall_minus_counter_s") for file in (one, other)]
     first, second = (np.nan if offset_s is None else offset_s for offset_s in offsets_s)
-    return bool(abs(first - second) < _ONE_CLOCK_S)
+    return bool(abs(first - second) < criteria.SAME_CLOCK_S)
 
 
 def _share_numbers(one: File, other: File) -> bool:

@@ -18,6 +18,7 @@ import narwhals as nw
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
+from timing_logger import criteria
 from timing_logger.analysis.rows.arrays import (
     coded_text,
     dense_codes,
@@ -110,18 +111,6 @@ def joined_steps(parts: Sequence[SynchronisedSteps]) -> SynchronisedSteps:
     return SynchronisedSteps._make((names, *columns))
 
 
-MIN_RATIO = 1.5
-"""The least ratio of each other rank's time to that of the rank that stands out."""
-
-MIN_STEPS = 20
-"""The least number of steps in which a rank can stand out."""
-
-MIN_STEP_SHARE = 0.5
-"""The fraction of the steps of which a rank must have the least time in more, to stand out."""
-
-MIN_WALL_SHARE = 0.01
-"""The least extra time of the other ranks in the operation (their median), as a fraction of the wall time."""
-
 _SCHEMA: Schema = {
     "operation": nw.String, "group": nw.String, "ranks": nw.Int64, "steps": nw.Int64,
     "least_rank": nw.Int64, "least_ms": nw.Float64, "least_in_steps": nw.Int64,
@@ -166,8 +155,8 @@ def spread_between_ranks(timings: IntoDataFrameT) -> IntoDataFrameT:
         least_in_steps: number of steps in which ``least_rank`` had the least time.
         others_min_ms, others_median_ms, others_max_ms: time of the other ranks.
         ratio: ``others_median_ms / least_ms``.
-        stands_out: whether ``least_rank`` is far from all the others, by the bounds ``MIN_RATIO``,
-            ``MIN_STEPS``, ``MIN_STEP_SHARE`` and ``MIN_WALL_SHARE``.
+        stands_out: whether ``least_rank`` is far from all the others, by ``STANDS_OUT_TIMES``, in
+            ``STANDS_OUT_STEPS`` steps or more and most of all, and by no trifle of the wall time.
     """
     frame = opened(timings, COLUMNS_OF["overview"])
     return spread_of_steps(frame, synchronised_steps(frame), wall_times_s(frame, processes_of(frame)))
@@ -200,10 +189,10 @@ def _compared(steps: _Steps, wall_ms: float) -> tuple[object, ...]:
     n_steps = len(steps.time_ms)
     least_in_steps = int((steps.time_ms.argmin(axis=1) == least).sum())
     stands_out = (
-        n_steps >= MIN_STEPS
-        and least_in_steps > MIN_STEP_SHARE * n_steps
-        and others.min() >= MIN_RATIO * total_ms[least]
-        and np.median(others) - total_ms[least] >= MIN_WALL_SHARE * wall_ms
+        n_steps >= criteria.STANDS_OUT_STEPS
+        and least_in_steps > criteria.MOST_SHARE * n_steps
+        and others.min() >= criteria.STANDS_OUT_TIMES * total_ms[least]
+        and np.median(others) - total_ms[least] >= criteria.TRIFLE_SHARE * wall_ms
     )
     ratio = float(np.median(others)) / total_ms[least] if total_ms[least] > 0 else float("nan")
     return (

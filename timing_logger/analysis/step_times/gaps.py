@@ -7,14 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger import criteria
 from timing_logger.analysis.rows.arrays import dense_codes
 from timing_logger.analysis.rows.blocking import unblocked_work
 from timing_logger.analysis.rows.grouping import any_row_of, first_above, greatest_of_each, order_by
 from timing_logger.analysis.rows.intervals import Union
 from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
 from timing_logger.analysis.step_times.work_rows import WorkRows
-
-_SAME_S = 1e-6  # instants this close are one: a row may begin before the one before it ends, by rounding
 
 
 class Ends(NamedTuple):
@@ -55,7 +54,7 @@ def in_gaps_ms(
     """Sum operations of own work by the gap in which they begin, which may be that of the next step."""
     wanted = np.flatnonzero(rows.operations_are(is_wanted) & ~np.isnan(alone_ms))
     process = rows.process[wanted]
-    gap = first_above(ends.begin, ends.end_s, process, rows.start_s[wanted] + _SAME_S)
+    gap = first_above(ends.begin, ends.end_s, process, rows.start_s[wanted] + criteria.SAME_INSTANT_S)
     within = gap < ends.begin[process + 1]
     wanted, entry = wanted[within], ends.entries[gap[within]]
     return {

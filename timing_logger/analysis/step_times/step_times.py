@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
+from timing_logger import criteria
 from timing_logger.analysis.accounting.lines import Lines
 from timing_logger.analysis.accounting.part import AccountPart
 from timing_logger.analysis.accounting.run import AccountOfRun, spent_of
@@ -36,8 +37,6 @@ from timing_logger.analysis.step_times.workload import NOTHING_STATED, Workload,
 from timing_logger.reading.lacking import stated_world_size
 from timing_logger.results.operations import UNLOGGED
 from timing_logger.results.step_range import StepRange
-
-_FOLLOW_A_RULE = 0.75  # of the steps: then what most of them stand for is what was chosen to be recorded
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,4 +293,4 @@ def _recorded_every(stands_for: Floats) -> int:
     if not len(stands_for):
         return 1
     usual = int(np.median(stands_for))
-    return usual if np.mean(stands_for == usual) > _FOLLOW_A_RULE else 1
+    return usual if np.mean(stands_for == usual) > criteria.FOLLOWS_RULE_SHARE else 1

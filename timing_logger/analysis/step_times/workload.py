@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger import criteria
 from timing_logger.analysis.rows.operations import DATA, is_copy, needs_no_other_rank
 from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
 from timing_logger.analysis.step_times.work_rows import WorkRows, joined_columns
@@ -61,9 +62,6 @@ class Workload(NamedTuple):
         """
         return self.of_operation.get(operation, self.of_step)
 
-
-_EVEN = 0.05
-"""Exchanges that are no more uneven than this tell nothing of the work: any program may have them."""
 
 NOTHING_STATED = Workload({}, None, {})
 
@@ -155,7 +153,9 @@ def workload_of(found: StepsWorkload, by_step_and_rank: Callable[[Floats], Float
     """
     sent = [] if found.of_exchanges is None else [by_step_and_rank(turn) for turn in found.of_exchanges]
     stated = None if found.of_step is None else by_step_and_rank(found.of_step)
-    brought = [each for each in sent if _unevenness(each) > max(_EVEN, _unevenness(stated))]
+    brought = [
+        each for each in sent if _unevenness(each) > max(criteria.UNEVEN_WORK_SHARE, _unevenness(stated))
+    ]
     return Workload(
         {name: by_step_and_rank(found.of_operation[name]) for name in sorted(found.of_operation)},
         max(brought, key=_unevenness, default=stated),

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger import criteria
 from timing_logger.analysis.step_times.peers import column_medians, n_known_steps
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Case, Judgement
@@ -23,7 +24,6 @@ from timing_logger.results.facts import Fact, OneRank
 from timing_logger.results.operations import UNLOGGED
 from timing_logger.results.verdict import Verdict, VerdictKind
 
-_WORTH_NAMING = 0.1  # of the waiting in the slow steps
 _MOST_OTHERS = 3  # are said why they are not named
 
 
@@ -193,7 +193,7 @@ def _passed_on(times: StepTimes, candidate: Candidate, named: Sequence[int]) -> 
     steps = candidate.slow.steps
     for_it_ms = np.nansum(times.waits.for_it_ms[steps], axis=0)
     levels = column_medians(times.self_ms[steps])
-    is_waited_for = (for_it_ms > 0) & (for_it_ms >= _WORTH_NAMING * for_it_ms.sum())
+    is_waited_for = (for_it_ms > 0) & (for_it_ms >= criteria.WORTH_NAMING_SHARE * for_it_ms.sum())
     longest_ms = np.nansum(times.waits.longest_ms[steps], axis=0)
     may_have_waited = times.waits.unmatched_ms[steps].sum(axis=0) > longest_ms
     late = np.flatnonzero(is_waited_for & may_have_waited & (levels < levels[candidate.column]))

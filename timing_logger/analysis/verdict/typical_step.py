@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
+from timing_logger import criteria
 from timing_logger.analysis.accounting.blocked import NO_RANK
 from timing_logger.analysis.accounting.part import map_own_stretches
 from timing_logger.analysis.accounting.stretches import WHAT, BlockedStretches, Stretches
@@ -20,9 +21,6 @@ from timing_logger.analysis.step_times.peers import peer_medians, row_medians
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Judgement
 from timing_logger.results.shown_step import ShownStep
-
-_ABOUT_HALF = 0.4, 0.6
-"""Of the time that is lost: steps between which so much of it is lost are like each other."""
 
 _WAITING = WHAT.index("waiting")
 
@@ -227,7 +225,7 @@ def _losing(lost_ms: Floats, length_s: Floats) -> int:
     """
     order = np.argsort(lost_ms, kind="stable")
     until = np.cumsum(lost_ms[order]) / lost_ms.sum()
-    first, last = np.searchsorted(until, _ABOUT_HALF)
+    first, last = np.searchsorted(until, criteria.TYPICAL_STEP_QUANTILES)
     alike = order[first : last + 1]
     unlike_s = abs(length_s[alike] - np.nanmedian(length_s[lost_ms > 0]))
     return int(alike[np.nanargmin(unlike_s)])

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from timing_logger import criteria
 from timing_logger.report.html._axis import Axis, Tick
 from timing_logger.results.comparison import Comparison, Difference
-from timing_logger.results.comparison_settings import CONFIDENCE, STEP_CONFIDENCE
 from timing_logger.words.comparison import a_step
 from timing_logger.words.comparison_causes import is_sure, of_what, signed, what_differs
 
@@ -93,7 +93,8 @@ def forest(found: Comparison) -> Forest:
     )
     return Forest(
         [_row(one, axis) for one in shown], axis.at(0.0), axis.ticks(signed=True),
-        any(one.has_interval for one in shown), f"{100 * CONFIDENCE:g}%", f"{100 * STEP_CONFIDENCE:g}%", note,
+        any(one.has_interval for one in shown), f"{100 * criteria.DIFFERENCE_CONFIDENCE:g}%",
+        f"{100 * criteria.STEP_CONFIDENCE:g}%", note,
     )  # fmt: skip
 
 

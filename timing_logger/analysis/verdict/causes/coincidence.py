@@ -14,12 +14,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from timing_logger import criteria
 from timing_logger.analysis.rows.table_types import Floats, Ints
-
-_ROUNDING = 1e-9
-
-_MOST_DEVIATIONS = 10.0
-"""Values farther from the median than so many mean deviations count as if they were just so far."""
 
 Transforms: TypeAlias = npt.NDArray[np.complex128]
 """Fourier transforms of series: their products are sums over every move at once."""
@@ -77,7 +73,9 @@ def coincidences(
         np.maximum(best, worth_of, out=best)
         found.append((number, float(together[0, 0]), float(stated[0, 0]), float(worth_of[0, 0])))
     return [
-        Coincidence(number, correlation, covered, worth, float((best >= worth - _ROUNDING).mean()))
+        Coincidence(
+            number, correlation, covered, worth, float((best >= worth - criteria.ROUNDING_SHARE).mean())
+        )
         for number, correlation, covered, worth in found
     ]
 
@@ -193,7 +191,7 @@ def _moved(delays: list[_Delays], columns: Ints, values: _Values) -> tuple[Float
 
 def _divided(values: Floats, by: Floats) -> Floats:
     """Divide; 0 where the divisor is nothing but the rounding error of a constant."""
-    least = _ROUNDING * max(1.0, float(np.abs(by).max(initial=0.0)))
+    least = criteria.ROUNDING_SHARE * max(1.0, float(np.abs(by).max(initial=0.0)))
     return np.where(by > least, values / np.where(by > least, by, 1.0), 0.0)
 
 
@@ -206,7 +204,7 @@ def clipped(values: Floats) -> Floats:
     if not len(known):
         return values
     middle = float(np.median(known))
-    most = _MOST_DEVIATIONS * float(np.abs(known - middle).mean())
+    most = criteria.MAX_DEVIATIONS * float(np.abs(known - middle).mean())
     return np.clip(values, middle - most, middle + most)
 
 

@@ -6,16 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger import criteria
 from timing_logger.analysis.rows.table_types import Bools, Floats
 from timing_logger.analysis.verdict.causes.coincidence import Coincidence
 from timing_logger.analysis.verdict.causes.seen import Seen
 from timing_logger.results.cause import Cause, How
-
-_AS_GOOD = 0.8
-"""Of counters that coincide, those are equally good that do by this part of the best: then the more
-specific cause is named."""
-
-_HALF = 0.5
 
 
 class Delay(NamedTuple):
@@ -65,12 +60,12 @@ def cause_from(
     slow, other = known & delay.is_slow, known & ~delay.is_slow
     figure = course.shown * (delay.length_ms if counter.states_time else 1.0)
     usual_beyond = _median(course.beyond[slow])
-    enough = _HALF * delay.share if counter.states_time else np.full(len(known), _HALF * usual_beyond)
-    states_time = counter.states_time
+    half, states_time = criteria.WITH_DELAY_SHARE, counter.states_time
+    enough = half * delay.share if states_time else np.full(len(known), half * usual_beyond)
     return Cause(
         cause.name, counter.name, delay.ranks, how, states_time,
         slow=int(slow.sum()), slow_with=int((slow & (course.beyond >= enough)).sum()),
-        other=int(other.sum()), other_with=int((other & (course.beyond >= _HALF * usual_beyond)).sum()),
+        other=int(other.sum()), other_with=int((other & (course.beyond >= half * usual_beyond)).sum()),
         delay_ms=_median((delay.share * delay.length_ms)[slow]),
         in_slow=_median(figure[slow]), in_others=_median(figure[other]),
         covered_share=covered if states_time else float("nan"),
@@ -92,7 +87,7 @@ def least_slow(share: Floats) -> float:
     """
     lost = np.sort(np.maximum(np.nan_to_num(share), 0.0))
     until = np.cumsum(lost)
-    return _HALF * float(lost[np.searchsorted(until, _HALF * until[-1])])
+    return criteria.WITH_DELAY_SHARE * float(lost[np.searchsorted(until, until[-1] / 2)])
 
 
 def preferred(seen: Seen, certain: list[Coincidence], found: list[Coincidence]) -> Coincidence | None:
@@ -109,7 +104,7 @@ def preferred(seen: Seen, certain: list[Coincidence], found: list[Coincidence]) 
     """
     timed = [one for one in certain if one.counter in seen.of_time] or certain
     best = max((one.worth for one in timed), default=0.0)
-    chosen = next((one for one in timed if one.worth >= _AS_GOOD * best), None)
+    chosen = next((one for one in timed if one.worth >= criteria.EQUALLY_GOOD_SHARE * best), None)
     if chosen is None:
         return None
     name = seen.counters[chosen.counter][0].name

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from timing_logger import criteria
 from timing_logger.analysis.rows.table_types import Floats, Ints
 from timing_logger.analysis.verdict.causes.stretches import (
     Intervals,
@@ -18,9 +19,6 @@ from timing_logger.analysis.verdict.causes.stretches import (
 )
 from timing_logger.results.cause import Sought
 from timing_logger.results.kinds_of_cause import COUNTERS, Counter, KindOfCause
-
-_USUAL_CLOCK = 0.9
-"""The quantile of all frequencies that counts as the usual one: what is below costs time."""
 
 _RUNNABLE, _CORES = (Counter(name, "clock", "") for name in ("runnable_tasks", "usable_cores"))
 """What is read beside the counters, as a level."""
@@ -113,7 +111,7 @@ def _comparable(counter: Counter, values: Floats, busy: Floats) -> Floats:
     if counter.kind != "clock":
         return values
     known = values[values > 0]
-    usual = float(np.quantile(known, _USUAL_CLOCK)) if len(known) else float("nan")
+    usual = float(np.quantile(known, criteria.USUAL_CLOCK_QUANTILE)) if len(known) else float("nan")
     return busy * np.maximum(1 - values / usual, 0.0)
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from timing_logger import criteria
 from timing_logger.analysis.rows.table_types import Floats, Ints
 from timing_logger.analysis.step_times.peers import column_means, column_medians, peer_medians
 from timing_logger.analysis.verdict.case import Case
@@ -25,9 +26,6 @@ from timing_logger.results.policy import Policy
 
 MOST_RANKS = 16
 """The most ranks whose counters are compared: more peers do not make a rank stand out more."""
-
-_LEAST_PEERS = 2
-"""A rank that is slow throughout is above a single peer in half of all counters by chance."""
 
 
 class Answer(NamedTuple):
@@ -140,6 +138,6 @@ def _covering(number: int, shown: Floats, delay: Delay, policy: Policy) -> Coinc
 def _stands_out(shown: Floats, above: Floats, policy: Policy) -> bool:
     """Tell whether the first rank is above its peers nearly always, and by more than they are apart."""
     peers = shown[:, 1:][:, ~np.isnan(shown[:, 1:]).all(axis=0)]
-    if peers.shape[1] < _LEAST_PEERS or np.mean(above > 0) < policy.min_slower_steps_share:
+    if peers.shape[1] < criteria.MIN_CAUSE_PEERS or np.mean(above > 0) < policy.min_slower_steps_share:
         return False
     return bool(above.mean() >= np.ptp(column_means(peers)))

@@ -12,17 +12,12 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from timing_logger import criteria
 from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
 from timing_logger.results.kinds_of_cause import IDLE_BIT, Counter
 
 _MOST_STRETCHES = 20_000
 """Of a run of more intervals, stretches are made longer: time and memory of the search grow with them."""
-
-_LEAST_KNOWN = 0.5
-"""The part of a stretch of which a counter must be known."""
-
-_LONGEST_GAP_S = 0.1
-"""After a longer one an interval is of another process, which was started again."""
 
 
 class Stretches(NamedTuple):
@@ -158,7 +153,7 @@ def in_stretches(counter: Counter, intervals: Intervals, begin_s: Floats, end_s:
     whole = {"waited us": value / 1e6, "events": value}.get(counter.kind, value * lasted_s)
     covered_s = _between(intervals, np.where(known, lasted_s, 0.0), begin_s, end_s)
     summed = _between(intervals, np.where(known, whole, 0.0), begin_s, end_s)
-    enough = covered_s >= _LEAST_KNOWN * (end_s - begin_s)
+    enough = covered_s >= criteria.MOST_SHARE * (end_s - begin_s)
     return np.where(enough & (covered_s > 0), summed / np.where(covered_s > 0, covered_s, np.nan), np.nan)
 
 
@@ -168,7 +163,10 @@ def _from_end_to_end(level: Floats, intervals: Intervals) -> Floats:
     What stood at the end alone would be half an interval late, and go as well with the delays before it.
     """
     before = np.append(np.nan, level)[:-1]
-    follows = np.append(np.nan, intervals.begin_s[1:] - intervals.end_s[:-1])[: len(level)] < _LONGEST_GAP_S
+    follows = (
+        np.append(np.nan, intervals.begin_s[1:] - intervals.end_s[:-1])[: len(level)]
+        < criteria.MAX_INTERVAL_GAP_S
+    )
     return np.where(follows & ~np.isnan(before), (before + level) / 2, level)
 
 

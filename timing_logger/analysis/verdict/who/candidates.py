@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger import criteria
 from timing_logger.analysis.rows.arrays import known
 from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
 from timing_logger.analysis.step_times.noise import robust_sigma
@@ -189,7 +190,7 @@ def _take_hardly_any_time(its_ms: Floats, policy: Policy) -> Bools:
     """Tell of which steps ratios are noise: those in which every rank takes a small part of other steps."""
     longest_ms = np.fmax.reduce(its_ms, axis=1, initial=np.nan)
     of_steps_ms = known(longest_ms)
-    long_ms = np.quantile(of_steps_ms, 0.75) if len(of_steps_ms) else 0.0
+    long_ms = np.quantile(of_steps_ms, criteria.LONG_STEP_QUANTILE) if len(of_steps_ms) else 0.0
     hardly_any: Bools = longest_ms < policy.min_step_share * long_ms
     return hardly_any
 

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from timing_logger import criteria
 from timing_logger.analysis.rows.table_types import Floats
 from timing_logger.analysis.step_times.noise import error_of_median
 from timing_logger.analysis.step_times.peers import column_medians, peer_medians
@@ -72,7 +73,7 @@ def growth_of(work: Floats, its_ms: Floats, policy: Policy) -> Growth:
     error = math.hypot(error_of_median(left[least]), error_of_median(left[most])) / apart
     if error > policy.max_growth_error:
         return ASSUMED
-    return Growth(exponent if exponent > 2 * error else 0.0, error)
+    return Growth(exponent if exponent > criteria.GROWTH_ERRORS * error else 0.0, error)
 
 
 Reference = Callable[[Floats], Floats]

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from timing_logger import criteria
 from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
 from timing_logger.analysis.step_times.chance import chances, z_of_chance
 from timing_logger.analysis.step_times.change_points import change_points_of_each
@@ -27,7 +28,6 @@ from timing_logger.results.policy import Policy
 
 Kind = Literal["persistent", "ongoing", "bounded", "intermittent"]
 
-_AS_OFTEN = 0.5  # half as many: what the peers have as often is no rank's own
 _MEDIAN_ERROR = 1.2533  # the standard error of a median is that of the mean times sqrt(pi / 2)
 
 
@@ -219,7 +219,7 @@ def _recurring(ratios: Floats, stretches: list[SlowSteps], ruler: _Ruler, most: 
 def _have_them_in_turn(events: Bools, outside: Bools, ruler: _Ruler) -> Bools:
     """Tell of each rank whether its peers mostly have such events as well, and it has no more by chance."""
     n_events = events.sum(axis=0).astype(np.float64)
-    peers_have = peer_medians(n_events[None])[0] >= _AS_OFTEN * n_events
+    peers_have = peer_medians(n_events[None])[0] >= criteria.AS_OFTEN_SHARE * n_events
     chance = chances(events, outside, ruler.policy.event_block_times)
     in_turn: Bools = peers_have & (chance > ruler.policy.max_suspected_chance)
     return in_turn

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger import criteria
 from timing_logger.analysis.rows.table_types import Floats, Ints
 from timing_logger.analysis.step_times.peers import column_medians
 from timing_logger.analysis.step_times.step_times import StepTimes
@@ -34,9 +35,6 @@ from timing_logger.results import facts
 from timing_logger.results.policy import Policy
 from timing_logger.results.rank_facts import Gate
 from timing_logger.results.verdict import Verdict
-
-_SAME_SIZE = 0.01  # messages whose mean sizes differ by less are equally large
-_MIN_PART = 0.02  # of the cost of the costliest link: cheaper links do not help to locate the trouble
 
 
 def slow_communication(case: Case, pricing: Pricing) -> Verdict | None:
@@ -88,7 +86,7 @@ def _verdict(case: Case, found: Sequence[SlowLink], cost_ms: float) -> Verdict:
     worst = max(found, key=lambda slow: cost_of_link[slow.link])
     steps = np.flatnonzero(lost_ms(times, found) > 0)
     took, usual = _typical_ms(times, worst)
-    slow = np.flatnonzero(cost_of_link >= _MIN_PART * cost_of_link.max()).tolist()
+    slow = np.flatnonzero(cost_of_link >= criteria.MIN_LINK_COST_SHARE * cost_of_link.max()).tolist()
     link = times.transfers.links[worst.link]
     return Verdict(
         verdict="communication", operation=link.operation, labels=link.group,
@@ -229,7 +227,7 @@ def _are_alike(times: StepTimes, found: _Unlike) -> bool:
     if (takes_part[found.slow].any(axis=0) & takes_part[found.quick].any(axis=0)).any():
         return False
     sizes = column_medians(times.transfers.mean_bytes[:, np.concatenate(found)])
-    return bool(sizes.max() - sizes.min() <= _SAME_SIZE * sizes.max())
+    return bool(sizes.max() - sizes.min() <= criteria.SAME_SIZE_SHARE * sizes.max())
 
 
 def _is_steady(mean_ms: Floats, found: _Unlike, policy: Policy) -> bool:
