@@ -156,7 +156,7 @@ def test_a_suspect_is_told_with_the_condition_that_it_misses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("likelihood", "said"), [(1.0, "Certain."), (0.97, "Likelihood 97%."), (math.nan, "")]
+    ("likelihood", "said"), [(0.996, "Certain."), (0.994, "Likelihood 99%."), (math.nan, "")]
 )
 def test_only_what_is_known_for_certain_is_called_so(likelihood: float, said: str) -> None:
     words = particulars(of_rank(suspects=(Suspect((2,), "DATA", 0.99, likelihood),)))

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from timing_logger import criteria
-from timing_logger.analysis import Verdict
 from timing_logger.results.verdict import Verdict
 
 Kind = Literal["begins", "changes", "ends"]

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from timing_logger import criteria
-from timing_logger.analysis import RunEnd
 from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.live.tails import no_rows

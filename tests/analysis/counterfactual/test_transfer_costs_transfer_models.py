@@ -76,7 +76,9 @@ def test_transfers_on_as_many_known_hosts_are_alike(hosts: tuple[str, ...], n_ho
     ("sizes", "was_measured"),
     [
         ([1000.0, 3000.0], True),
-        ([999.9999, 3000.0001], True),
+        ([999.9994, 3000.0018], True),
+        ([999.9985, 2000.0], False),
+        ([2000.0, 3000.0045], False),
         ([999.0, 2000.0], False),
         ([2000.0, 3001.0], False),
     ],
