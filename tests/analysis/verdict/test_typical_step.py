@@ -133,6 +133,15 @@ def test_of_steps_that_lose_about_as_much_the_one_of_usual_length_is_told() -> N
     assert _losing(LOST_MS, np.where(np.arange(8) == 7, 9.0, 1.0)) == 3
 
 
+def test_steps_with_which_less_than_40_or_more_than_60_percent_is_lost_are_not_told() -> None:
+    length_s = np.ones(50)
+    length_s[18:32] = 9.0
+    length_s[28] = 8.0
+    assert _losing(np.ones(50), length_s) == 28
+    length_s[20] = 7.0
+    assert _losing(np.ones(50), length_s) == 20
+
+
 def test_the_step_of_median_length_is_one_that_is_known() -> None:
     assert _of_median_length(np.array([np.nan, 3.0, 1.0, np.nan, 2.0])) == 4
 
