@@ -146,10 +146,10 @@ def test_a_file_is_open_only_while_it_is_read(files: GrowingFiles, log: Path) ->
 def test_a_file_that_cannot_be_opened_is_said_to_be(
     files: GrowingFiles, monkeypatch: pytest.MonkeyPatch, error: str, raised: type[Exception]
 ) -> None:
-    def fail(path: str, flags: int) -> int:
+    def fail(path: Path) -> None:
         raise OSError(getattr(errno, error), "for a reason")
 
-    monkeypatch.setattr(growing_files, "_opened", fail)
+    monkeypatch.setattr(growing_files, "opened", fail)
     with pytest.raises(raised):
         read_all(files)
 

@@ -50,8 +50,12 @@ class Reach:
         return sorted(of_line or of_module, key=lambda test: (self._took_s[test], test))
 
     def files_of(self, file: Path, line: int) -> set[str]:
-        """Return the files of tests that may reach a line: those of which one does, or starts a program."""
-        return {test.partition("::")[0] for test in [*self.tests_of(file, line), *self._starting]}
+        """Return the files of tests that may reach a line: those of which one does, or starts a program.
+
+        What a module that has no function states may be read by any test.
+        """
+        reaching = self.tests_of(file, line) or self._took_s
+        return {test.partition("::")[0] for test in [*reaching, *self._starting]}
 
 
 class _Listener:

@@ -38,9 +38,6 @@ def test_a_monitor_looks_every_5_s_at_the_last_30() -> None:
     assert (Monitor().every_s, Monitor().window_s) == (5.0, 30.0)
 
 
-@pytest.mark.parametrize(
-    "line",
-    ["#define FILE_MODE 0644", "#define HANG_AFTER_S 60.0", "#define SIDECAR_REFRESH_S 10.0"],
-)
+@pytest.mark.parametrize("line", ["#define HANG_AFTER_S 60.0", "#define SIDECAR_REFRESH_S 10.0"])
 def test_the_library_in_c_does_the_same(line: str) -> None:
     assert f"\n{line}\n" in run_info_header()

@@ -464,8 +464,7 @@ def test_both_cores_are_at_work_in_a_process_whichever_it_chose(chosen: str) -> 
 
 
 BOTH = """
-from timing_logger.recording import recorder
-from timing_logger.recording import recorder as native_recorder
+from timing_logger.recording import native_recorder, recorder
 from timing_logger.recording.cores.chosen import new_channel
 from timing_logger.recording.sampling import StepPolicy
 

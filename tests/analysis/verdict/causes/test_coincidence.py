@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from coinciding_counters.hosts import lasting
-from slow import slow
 
 from timing_logger.analysis.verdict.causes.coincidence import (
     Bounds,
@@ -53,8 +52,13 @@ def test_another_counter_that_would_do_as_well_at_another_time_makes_it_less_cer
     assert _chances(delay, shown, [0, 1])[0] > alone
 
 
-@pytest.mark.parametrize("n_runs", [8, slow(80, "more of the same")])
-@pytest.mark.parametrize("memory", [0.9, *(slow(memory, "80 runs each") for memory in (0.0, 0.98))])
+MORE_RUNS = pytest.mark.slow("80 runs each")
+
+
+@pytest.mark.parametrize(
+    ("memory", "n_runs"),
+    [(0.9, 8), *(pytest.param(memory, 80, marks=MORE_RUNS) for memory in (0.0, 0.9, 0.98))],
+)
 def test_counters_that_have_nothing_to_do_with_it_are_below_the_level_as_often_as_it_says(
     memory: float, n_runs: int
 ) -> None:
