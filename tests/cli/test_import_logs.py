@@ -245,11 +245,6 @@ def test_of_a_run_that_recorded_itself_nothing_is_said_to_be_not_told(
     assert "Imported" not in capsys.readouterr().out
 
 
-def test_for_each_answer_and_each_thing_that_may_not_be_told_it_is_stated_who_needs_it() -> None:
-    assert {*NEEDED_BY} == {*ASKED}
-    assert {name for names in NEEDED_BY.values() for name in names} == {*NOT_TOLD}
-
-
 def test_the_page_over_an_import_that_goes_on_does_not_say_that_nothing_hangs(
     of_steps: Answers,
 ) -> None:

@@ -100,7 +100,12 @@ def on_one_line(text: str) -> str:
 
 def test_the_front_page_has_every_question() -> None:
     page = (ROOT / "README.md").read_text()
-    assert [name for name in NAMES if f"\n| `{name}` |" not in page] == []
+    assert [name for name in NAMES if f"\n| `{name}` |" not in page] == [], "the table in README.md"
+
+
+def test_the_page_of_commands_has_every_question() -> None:
+    page = (ROOT / "docs" / "commands.md").read_text()
+    assert [name for name in NAMES if f"timing-logger {name} " not in page] == [], "docs/commands.md"
 
 
 def test_the_slow_rank_is_named_with_its_cost_window_and_operation(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import urllib.request
 from collections.abc import Callable
+from dataclasses import fields
 from functools import partialmethod
 from pathlib import Path
 from socketserver import BaseServer
@@ -13,6 +15,7 @@ from typing import Any
 
 import pytest
 from conditions import wait_for
+from places import ROOT
 from processes import run_python
 from snapshots import snapshot_of
 
@@ -42,8 +45,30 @@ EXAMPLES: list[Destination] = [
 ]
 
 
+PAGE = (ROOT / "docs" / "dashboards.md").read_text(encoding="utf-8")
+(INSTALLED, NO_EXTRA) = re.findall(
+    r"^From a checkout, `pip install .*? -e '(.*?) what they need;(.*?)\. ", PAGE, re.M | re.S
+)[0]
+
+
 def test_there_is_an_example_of_each_kind() -> None:
-    assert {type(each) for each in EXAMPLES} == set(KINDS.values())
+    assert {type(each) for each in EXAMPLES} ^ set(KINDS.values()) == set(), "EXAMPLES lacks a kind"
+
+
+def test_the_page_has_each_kind_with_its_options() -> None:
+    shown = re.findall(r"^\| `(\w+)\((.*)\)` \|", PAGE, re.MULTILINE)
+    kinds = [(kind.__name__, ", ".join(one.name for one in fields(kind))) for kind in KINDS.values()]
+    assert shown == kinds, "the table of options in docs/dashboards.md"
+
+
+def test_the_page_says_of_each_kind_how_to_install_what_it_needs() -> None:
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    extras = set(re.findall(r"^([\w-]+) = \[", project.partition("optional-dependencies]")[2], re.MULTILINE))
+    by_extra = set(re.findall(r"[\[`]([\w-]+)[\]`]", INSTALLED))
+    by_hand = set(re.findall(r"`([\w-]+)`", NO_EXTRA))
+    assert by_extra - extras == set(), "pyproject.toml has no such extra"
+    needed = {kind.removesuffix("-textfile") for kind in KINDS}
+    assert needed - by_extra - by_hand == set(), "docs/dashboards.md, From a checkout: no extra, no package"
 
 
 @pytest.mark.parametrize("destination", EXAMPLES, ids=lambda each: each.kind)

@@ -15,6 +15,8 @@ from mpi_runner import run_on_ranks
 from places import ROOT
 from slow import slow
 
+from allreduce_instrumentation.mpi._operations import COLLECTIVES
+
 Results = list[dict[str, Any]]
 
 
@@ -65,6 +67,12 @@ def test_collectives_send_what_their_definition_says() -> None:
         for name, seen in rank.items():
             assert seen["operations"] == [name.split()[0].upper()]
             assert seen["peers"] == [1 if seen["operations"][0] in rooted else None]
+
+
+def test_what_each_collective_sends_is_among_what_is_measured() -> None:
+    measured = {name.split()[0] for name in on_three_ranks()["collective_sizes.py"][0]}
+    of_all = {name for name in COLLECTIVES if not name.startswith("Neighbor_")}  # they need a topology
+    assert of_all - measured == set(), "CALLS in tests/mpi_programs/collective_sizes.py lacks it"
 
 
 @pytest.mark.parametrize("part", ["names", "arguments", "subclasses", "sizes", "handles"])

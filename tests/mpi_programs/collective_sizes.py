@@ -35,6 +35,7 @@ CALLS: dict[str, tuple[Any, int | None]] = {
         lambda c: c.Allgatherv(MPI.IN_PLACE, [everyone, (counts, [0, 1, 3]), INT]),
         4 * counts[rank],
     ),
+    "Allreduce": (lambda c: c.Allreduce(block, block.copy()), 8),
     "Alltoall": (lambda c: c.Alltoall(blocks, blocks.copy()), 24),
     "Alltoall in place": (lambda c: c.Alltoall(MPI.IN_PLACE, blocks), 24),
     "Alltoallv": (lambda c: c.Alltoallv([sent_to_all, to_all], [from_all, counts]), 12 * counts[rank]),

@@ -14,6 +14,7 @@ import warm
 from mpi_runner import PROGRAMS, environment_of_a_job
 from processes import run_job, run_warm
 
+from timing_logger.process.launchers import LAUNCHERS, launcher_of_run
 from timing_logger.process.this_process import VARIABLE, id_of_new_run, identity
 
 Environment = dict[str, str]
@@ -28,27 +29,34 @@ SLURM = {"SLURM_JOB_ID": "12", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "4"
 PODS = {"MASTER_ADDR": "node-a", "MASTER_PORT": "29500", "WORLD_SIZE": "4", "RANK": "1"}
 
 
-@pytest.mark.parametrize(
-    ("environment", "run_id"),
-    [
-        ({}, ""),
-        (TORCHRUN, "node-a:29500"),
-        ({**TORCHRUN, "TORCHELASTIC_RUN_ID": "mine"}, "mine"),
-        (OPEN_MPI, "prterun-node-a-17"),
-        (OPEN_MPI_4, f"openmpi-{0x8102}"),
-        ({"PMIX_NAMESPACE": "slurm.pmix.12.0", **SLURM}, "slurm.pmix.12.0"),
-        ({"PMI_JOBID": "12.0"}, "12.0"),
-        (SLURM, "slurm-12.0"),
-        (PODS, "node-a:29500"),
-        ({"MASTER_PORT": "29500"}, ""),
-        ({**SLURM, **TORCHRUN}, "node-a:29500"),
-    ],
-)
+RUNS: list[tuple[Environment, str]] = [
+    ({}, ""),
+    (TORCHRUN, "node-a:29500"),
+    ({**TORCHRUN, "TORCHELASTIC_RUN_ID": "mine"}, "mine"),
+    (OPEN_MPI, "prterun-node-a-17"),
+    (OPEN_MPI_4, f"openmpi-{0x8102}"),
+    ({"PMIX_NAMESPACE": "slurm.pmix.12.0", **SLURM}, "slurm.pmix.12.0"),
+    ({"PMI_JOBID": "12.0"}, "12.0"),
+    (SLURM, "slurm-12.0"),
+    (PODS, "node-a:29500"),
+    ({"MASTER_PORT": "29500"}, ""),
+    ({**SLURM, **TORCHRUN}, "node-a:29500"),
+]
+
+
+@pytest.mark.parametrize(("environment", "run_id"), RUNS)
 def test_a_run_has_the_identity_that_its_launcher_gives_all_ranks(
     environment: Environment, run_id: str
 ) -> None:
     assert identity(environment).run_id == run_id
     assert identity({**environment, VARIABLE: "given"}).run_id.startswith("given")
+
+
+def test_a_run_of_each_launcher_is_among_those_that_are_tried() -> None:
+    tried = {launcher_of_run(environment) for environment, _ in RUNS}
+    assert [one.name for one in LAUNCHERS if one.run and one not in tried] == [], (
+        "RUNS lacks a launcher's run"
+    )
 
 
 def test_two_launchers_that_one_command_starts_are_two_runs() -> None:

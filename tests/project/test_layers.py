@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from slow import slow
 
 PACKAGES = ["timing_logger", "allreduce_instrumentation"]
 OFFERED = [*PACKAGES, "timing_logger.compat"]
+LAZY = ["timing_logger.analysis", "timing_logger.report"]
 
 
 @pytest.mark.slow("make lint asks the same of import-linter")
@@ -57,6 +60,18 @@ def test_the_reference_lists_what_the_package_itself_offers(package: str) -> Non
     page = (ROOT / "website" / "pages" / "api" / "index.md").read_text(encoding="utf-8")
     rows = re.findall(rf"^\| `{package}` \| [^|]+ \| (.*) \|$", page, re.MULTILINE)
     assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(import_module(package).__all__)
+
+
+@pytest.mark.parametrize("package", LAZY)
+def test_what_is_imported_on_first_access_stands_in_all_three_lists(package: str) -> None:
+    face = import_module(package)
+    (block, *_) = [one for one in ast.parse(inspect.getsource(face)).body if isinstance(one, ast.If)]
+    typed = {name.name for one in block.body if isinstance(one, ast.ImportFrom) for name in one.names}
+    lists = {"__all__": {*face.__all__}, "_NAMES_OF": {*face._HOME}, "if TYPE_CHECKING": typed}
+    names = set.union(*lists.values())
+    lacking = {where: names - listed for where, listed in lists.items() if names - listed}
+    assert lacking == {}, f"{package}/__init__.py lacks these in one of its lists"
+    assert [name for name in face.__all__ if not hasattr(face, name)] == []
 
 
 def test_an_error_can_be_caught_by_its_name_in_the_package() -> None:

@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
+from timing_logger.cli.questions import QUESTIONS
 from timing_logger.schema.sidecar import NOT_TOLD
 from timing_logger.words.not_told import NEEDED_BY, not_told_sentences, not_told_text, not_told_values
+
+OTHER_ANSWERS = {"summary --by", "report", "trace", "compare", "watch"}
+
+
+def test_of_each_answer_it_is_stated_what_it_needs() -> None:
+    answers = {question.name for question in QUESTIONS} | OTHER_ANSWERS
+    assert {*NEEDED_BY} ^ answers == set(), "NEEDED_BY in words/not_told.py has a row for each answer"
+
+
+def test_each_thing_that_may_not_be_told_is_needed_by_some_answer() -> None:
+    needed = {name for names in NEEDED_BY.values() for name in names}
+    assert {*NOT_TOLD} ^ needed == set(), (
+        "rows of NEEDED_BY in words/not_told.py name all of sidecar.NOT_TOLD"
+    )
 
 
 def test_each_kind_of_import_is_told_with_what_it_lacks() -> None:
