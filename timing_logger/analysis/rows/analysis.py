@@ -47,7 +47,8 @@ class OfCommunication(Generic[AnswerT]):
 
     Attributes:
         columns: the columns of timings that are needed, beside ``rank`` and ``incarnation``.
-        of: returns the answer from a table with all rows of collectives, and of waits for them.
+        of: returns the answer from a table with all rows of collectives, and of waits for them; that of
+            small files has all other rows, too.
         others: tells of any other operation whether its rows are needed, too. It can be pickled.
         row_bytes: the memory that the answer takes for each of these rows.
     """
