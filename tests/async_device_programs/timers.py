@@ -18,7 +18,7 @@ from allreduce_instrumentation.compressors import TopK
 from allreduce_instrumentation.copies import copy_to_device, copy_to_host
 from allreduce_instrumentation.sparse._timed_compressor import TimedCompressor
 from timing_logger.compat import RegionTimers
-from timing_logger.compat._interval_sums import FOLD_EVERY
+from timing_logger.compat._intervals import FOLD_EVERY
 from timing_logger.compat.cuda_event_profiler import CudaEventProfiler
 from timing_logger.compat.cuda_timers import CUDATimer, CUDATimerCollection
 from timing_logger.compat.runtime_profiler import RuntimeProfiler

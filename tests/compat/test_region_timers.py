@@ -19,8 +19,8 @@ from scripted_device import ScriptedAccelerator
 from timing_logger import TimingLogger
 from timing_logger.analysis.rows.operations import is_communication
 from timing_logger.compat import REGION, RegionTimer, RegionTimers, region_timer
-from timing_logger.compat._interval_sums import FOLD_EVERY
-from timing_logger.compat._region_settings import Settings
+from timing_logger.compat._intervals import FOLD_EVERY
+from timing_logger.compat._region_timer import TimerSettings
 from timing_logger.errors import ConfigurationError, TimerNotStartedError
 from timing_logger.schema.record import Record
 from timing_logger.sinks.memory import MemorySink
@@ -355,9 +355,9 @@ def test_another_setting_is_also_refused_where_another_thread_created_the_timer_
     timers: RegionTimers,
 ) -> None:
     timer = timers("forward", cuda_sync=True)
-    assert timers._first("forward", Settings(cuda_sync=True)) is timer
+    assert timers._first("forward", TimerSettings(cuda_sync=True)) is timer
     with pytest.raises(ConfigurationError, match="cuda_sync is False, and the timer 'forward' was made with"):
-        timers._first("forward", Settings(cuda_sync=False))
+        timers._first("forward", TimerSettings(cuda_sync=False))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from scripted_device import ScriptedAccelerator
 from slow import slow
 
 from timing_logger.compat import RegionTimer, RegionTimers
-from timing_logger.compat._interval_sums import FOLD_EVERY, KEPT
+from timing_logger.compat._intervals import FOLD_EVERY, KEPT
 from timing_logger.compat._region_timer import MOST_OPEN
 
 

@@ -27,9 +27,8 @@ from slow import slow
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 from timing_logger import TimingLogger
-from timing_logger.compat import _scalar_windows
-from timing_logger.compat._profiler_options import RuntimeArguments
-from timing_logger.compat.runtime_profiler import RuntimeProfiler
+from timing_logger.compat import _profiler_recording
+from timing_logger.compat.runtime_profiler import RuntimeArguments, RuntimeProfiler
 from timing_logger.errors import ConfigurationError
 from timing_logger.recording import flusher as _flusher
 from timing_logger.recording.clock import perf_counter_ns
@@ -688,10 +687,10 @@ def test_a_stuck_writer_leaves_device_events_for_others(
 def test_no_more_times_wait_for_a_writer_than_are_allowed_to_and_the_log_counts_the_others(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(_scalar_windows, "FLUSH_INTERVAL_S", 3600.0)
-    monkeypatch.setitem(_scalar_windows.MAX_WAITING, HOST_CLOCK, 3)
+    monkeypatch.setattr(_profiler_recording, "FLUSH_INTERVAL_S", 3600.0)
+    monkeypatch.setitem(_profiler_recording.MAX_WAITING, HOST_CLOCK, 3)
     scalars = Scalars()
-    windows = _scalar_windows.ScalarWindows([scalars], lambda record: record.operation, ["train"])
+    windows = _profiler_recording.ScalarWindows([scalars], lambda record: record.operation, ["train"])
     for end_ns in (1_000_000, 2_000_000, 6_000_000, 100_000_000, 100_000_000):
         windows.record("FORWARD", "main", "train", (0, end_ns, HOST_CLOCK), "ok")
     windows.close_window("train", 7)
@@ -917,7 +916,7 @@ def test_a_bad_configuration_is_named(config: Any, message: str) -> None:
         ({"log": True, "synchronize": None}, "synchronize must be True or False, and is None"),
         ({"log": True, "rank": -1}, "rank must be an integer >= 0, and is -1"),
         ({"log": True, "log_scalars_every_n_steps": 2.0}, "must be an integer >= 1, and is 2.0"),
-        ({"log": True, "timing_logger": print}, "timing_logger must be a TimingLogger, and is"),
+        ({"log": True, "timing_logger": print}, "timing_logger must be a TimingLogger or None, and is"),
         ({"log": True, "dataloader_names": ["a", "a"]}, "dataloader_names must differ from each other"),
         ({"log": True, "dataloader_names": ["a", 1]}, "must be texts that are not empty, and are"),
     ],

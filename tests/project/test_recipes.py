@@ -21,7 +21,6 @@ from allreduce_instrumentation._operation_counts import OperationCounts
 from timing_logger import TimingLogger, read_host_counters, read_timings
 from timing_logger.analysis.rows.analysis import ByProcess, OfCommunication
 from timing_logger.analysis.rows.operations import is_collective
-from timing_logger.analysis.verdict.policy import Policy, positive
 from timing_logger.cli import main, parser
 from timing_logger.cli.queries import Answer, run_query
 from timing_logger.cli.questions import Command
@@ -44,6 +43,7 @@ from timing_logger.recording.options import Options
 from timing_logger.recording.watchers import host_counters, host_sampler
 from timing_logger.recording.watchers.kernel_files import Parsed
 from timing_logger.report import rows_json
+from timing_logger.results.policy import Policy, positive
 from timing_logger.schema.host_counters import COUNTERS, HEADER, NAMES, Counter
 from timing_logger.schema.record import RawRecord, Record
 from timing_logger.schema.timing_files import sidecar_path

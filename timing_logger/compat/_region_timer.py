@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import threading
 from collections import deque
 from collections.abc import Callable
-from types import TracebackType
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
 
-from timing_logger.compat._interval_sums import IntervalSums
-from timing_logger.compat._region_settings import Settings, check_timeable
+from timing_logger.compat._intervals import IntervalSums, begin, check_switches, elapsed, end, status_of
 from timing_logger.errors import ConfigurationError, TimerNotStartedError
 from timing_logger.recording.cores.channel import AtomicCounter
-from timing_logger.recording.device.intervals import HostInterval, Interval, open_interval, wait_for_stream
-from timing_logger.recording.logger import TimingLogger
-from timing_logger.schema.record import NS_PER_MS, NS_PER_S, OK
+from timing_logger.recording.device.intervals import Interval
+from timing_logger.schema.record import NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from timing_logger.compat.region_timers import RegionTimers
 
 REGION = "REGION"
 """The operation of a region's row.
@@ -35,20 +36,39 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Rows:
-    """The destination of the rows of a registry's timers, and how another process finds such a timer.
+class TimerSettings(NamedTuple):
+    """The settings of a timer; in a call, None for a setting that is left open."""
 
-    Attributes:
-        logger: the logger that gets the rows; None for no rows.
-        find: returns the timer with a name and settings in a process that unpickles one; None if timers
-            cannot be pickled.
-    """
+    timer_type: str | None = None
+    cuda_sync: bool | None = None
+    enabled: bool | None = None
 
-    __slots__ = ("find", "logger")
+    def check(self) -> None:
+        """Check the values of the settings.
 
-    def __init__(self) -> None:
-        self.find: Callable[..., RegionTimer] | None = None
-        self.logger: TimingLogger | None = None
+        Raises:
+            ConfigurationError: a value is not one of those allowed for its setting.
+        """
+        if self.timer_type not in (None, "cuda", "cpu"):
+            raise ConfigurationError(f"timer_type must be 'cuda' or 'cpu', and is {self.timer_type!r}.")
+        stated = {"cuda_sync": self.cuda_sync, "enabled": self.enabled}
+        check_switches(**{name: value for name, value in stated.items() if value is not None})
+
+    def check_asked(self, asked: TimerSettings, name: str) -> None:
+        """Check that the settings asked for are these, of the timer ``name``.
+
+        Raises:
+            ConfigurationError: the timer was created with another value of a setting that is asked for.
+        """
+        for setting, has, wanted in zip(self._fields, self, asked, strict=True):
+            if wanted is not None and wanted != has:
+                raise ConfigurationError(
+                    f"{setting} is {wanted!r}, and the timer {name!r} was made with {self}. "
+                    "Leave the settings out to get that timer, or take another name."
+                )
+
+    def __str__(self) -> str:
+        return ", ".join(f"{setting}={value!r}" for setting, value in self._asdict().items())
 
 
 class _Open(threading.local):
@@ -75,38 +95,40 @@ class RegionTimer:
         timer_type: ``"cuda"`` or ``"cpu"``.
         cuda_sync: whether the timer waits for the current stream at start and end.
         sums: the sums over the intervals that ended.
+        settings: the settings that it was created with.
 
     Args:
         settings: all settings, none of them left open.
-        rows: the destination of a row for each interval.
+        registry: whose logger gets a row for each interval.
     """
 
     __slots__ = (
-        "__weakref__", "_captured", "_forgotten", "_open", "_rows", "_settings", "cuda_sync", "name", "sums",
-        "timer_type",
+        "__weakref__", "_captured", "_enabled", "_forgotten", "_on_host", "_open", "_registry", "cuda_sync",
+        "name", "settings", "sums", "timer_type",
     )  # fmt: skip
 
-    def __init__(self, name: str, settings: Settings, rows: Rows) -> None:
+    def __init__(self, name: str, settings: TimerSettings, registry: RegionTimers) -> None:
         self.name = name
+        self.settings = settings
         self.timer_type = str(settings.timer_type)
         self.cuda_sync = bool(settings.cuda_sync)
+        self._on_host = settings.timer_type == "cpu"
         self.sums = IntervalSums()
-        self._settings = settings
-        self._rows = rows
+        self._enabled = bool(settings.enabled)
+        self._registry = registry
         self._open = _Open()
         self._captured = AtomicCounter()
         self._forgotten = AtomicCounter()
-        self.enabled = bool(settings.enabled)
 
     @property
     def enabled(self) -> bool:
         """Whether calls are timed. A call that has started is ended in any case."""
-        return not isinstance(self, _Off)
+        return self._enabled
 
     @enabled.setter
     def enabled(self, enabled: bool) -> None:
-        Settings(enabled=enabled).check()
-        self.__class__ = RegionTimer if enabled else _Off
+        check_switches(enabled=enabled)
+        self._enabled = enabled
 
     # -- timing -----------------------------------------------------------------------------------
 
@@ -114,8 +136,7 @@ class RegionTimer:
         """Begin an interval, and return the timer."""
         if len(self._open.intervals) == MOST_OPEN:
             self._forgotten.increment()
-        self._open.push(self._begin())
-        return self
+        return self.__enter__()
 
     def end(self) -> None:
         """End the interval that this thread started last. Read ``elapsed`` for its duration.
@@ -123,29 +144,24 @@ class RegionTimer:
         Raises:
             TimerNotStartedError: this thread has no open interval.
         """
-        try:
-            interval = self._open.pop()
-        except IndexError:
+        if not self._open.intervals:
             raise TimerNotStartedError(
                 f"end() of the timer {self.name!r} without start(): this thread has no open interval of it. "
                 "Call start() first, on the thread that calls end()."
-            ) from None
-        if interval is not None:
-            self._finish(interval, OK)
+            )
+        self.__exit__(None)
 
     def __enter__(self) -> RegionTimer:
-        self._open.push(self._begin())
+        self._open.push(self._begin() if self._enabled else None)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             interval = self._open.pop()
         except IndexError:  # end() was called inside the block
             return
         if interval is not None:
-            self._finish(interval, OK if kind is None else "error:" + kind.__name__)
+            self._finish(interval, status_of(kind))
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Return a function that times each call of ``function``.
@@ -153,7 +169,7 @@ class RegionTimer:
         Raises:
             ConfigurationError: it is not a function, or its body does not run when it is called.
         """
-        check_timeable(function)
+        _check_timeable(function)
 
         @functools.wraps(function)
         def timed(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -163,25 +179,18 @@ class RegionTimer:
         return timed
 
     def _begin(self) -> Interval | None:
-        if self.cuda_sync:
-            wait_for_stream()
-        if self.timer_type == "cpu":
-            return HostInterval()
-        interval = open_interval()
+        interval = begin(None, self.cuda_sync, self._on_host)
         if interval is None:
             self._captured.increment()
         return interval
 
     def _finish(self, interval: Interval, status: str) -> None:
-        if self.cuda_sync:
-            _end_and_wait(interval)
-        else:
-            interval.end()
+        end(interval, None, self.cuda_sync)
         self.sums.add(interval)
-        logger = self._rows.logger
+        logger = self._registry.timing_logger
         if logger is not None:
-            start, end, clock = interval.columns
-            logger.record_interval(REGION, start, end, layer_name=self.name, clock=clock, status=status)
+            start_ns, end_ns, clock = interval.columns
+            logger.record_interval(REGION, start_ns, end_ns, layer_name=self.name, clock=clock, status=status)
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -191,11 +200,7 @@ class RegionTimer:
 
         NaN if it cannot be known: the pool of events was exhausted, or the device failed.
         """
-        last = self.sums.last
-        if last is None:
-            return 0.0
-        last.wait()
-        return math.nan if last.elapsed_ns is None else last.elapsed_ns / NS_PER_S
+        return elapsed(self.sums.last, NS_PER_S)
 
     @property
     def total_time(self) -> float:
@@ -249,26 +254,15 @@ class RegionTimer:
             f"total {sums.total_ns / NS_PER_MS:.3f} ms",
             f"average {average_ms:.3f} ms",
         ]
-        if sums.unresolved:
-            parts.append(f"{sums.unresolved} of them unresolved")
-        if self._forgotten.value:
-            parts.append(f"{self._forgotten.value} more started and never ended")
-        if self.captured_count:
-            parts.append(f"{self.captured_count} more captured into a graph and not timed")
+        not_timed = {
+            "of them unresolved": sums.unresolved,
+            "more started and never ended": self._forgotten.value,
+            "more captured into a graph and not timed": self.captured_count,
+        }
+        parts += [f"{count} {what}" for what, count in not_timed.items() if count]
         return f"region {self.name!r} ({self.timer_type}): {', '.join(parts)}"
 
-    def check_asked(self, asked: Settings) -> None:
-        """Check that the settings asked for are those of the timer.
-
-        Raises:
-            ConfigurationError: the timer was created with another value of a setting that is asked for.
-        """
-        for setting, has, wanted in zip(Settings._fields, self._settings, asked, strict=True):
-            if wanted is not None and wanted != has:
-                raise ConfigurationError(
-                    f"{setting} is {wanted!r}, and the timer {self.name!r} was made with {self._settings}. "
-                    "Leave the settings out to get that timer, or take another name."
-                )
+    # -- copies -----------------------------------------------------------------------------------
 
     def __copy__(self) -> RegionTimer:
         """Return the timer itself, so that the copy of a model that holds a timer continues to use it."""
@@ -277,43 +271,30 @@ class RegionTimer:
     def __deepcopy__(self, memo: dict[int, object]) -> RegionTimer:
         return self
 
-    def __reduce__(self) -> tuple[Callable[[str, str, bool], RegionTimer], tuple[str, str, bool]]:
+    def __reduce__(self) -> tuple[RegionTimers, tuple[str, str, bool]]:
         """Pickle the timer as a reference to the timer of the same name in the other process."""
-        if self._rows.find is None:
-            raise TypeError(
-                f"the timer {self.name!r} belongs to a RegionTimers that no other process has: only timers "
-                "of region_timer can be pickled."
-            )
-        return self._rows.find, (self.name, self.timer_type, self.cuda_sync)
+        return self._registry, (self.name, self.timer_type, self.cuda_sync)
 
     def __repr__(self) -> str:
-        return f"<RegionTimer {self.name!r}: {self._settings}>"
+        return f"<RegionTimer {self.name!r}: {self.settings}>"
 
 
-class _Off(RegionTimer):
-    """A timer that is off: its methods do nothing, which saves a check in every call.
+def _check_timeable(function: object) -> None:
+    """Check that calls of ``function`` can be timed.
 
-    A ``with`` block looks up ``__exit__`` when it begins, so it ends as it began, even if the timer is
-    switched in between. ``start`` must leave a mark for its ``end``.
+    Raises:
+        ConfigurationError: it is no function, or its body does not run when it is called.
     """
-
-    __slots__ = ()
-
-    def start(self) -> RegionTimer:
-        self._open.push(None)
-        return self
-
-    def __enter__(self) -> RegionTimer:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        pass
-
-
-def _end_and_wait(interval: Interval) -> None:
-    if isinstance(interval, HostInterval):
-        wait_for_stream()
-    interval.end()
-    interval.wait()
+    if isinstance(function, (staticmethod, classmethod)):
+        decorator = type(function).__name__
+        raise ConfigurationError(
+            f"a {decorator} object cannot be timed: put @{decorator} above the timer's line."
+        )
+    if isinstance(function, type) or not callable(function):
+        raise ConfigurationError(f"a timer decorates functions and methods, and this is {function!r}.")
+    late = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+    if any(kind(function) for kind in late):
+        raise ConfigurationError(
+            f"the body of {function!r} does not run in the call, but later and in pieces: "
+            "put a `with` block into it, around what runs without a pause."
+        )

@@ -11,17 +11,18 @@ import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from timing_logger.compat._intervals import TimedBlock, check_logger, check_switches
 from timing_logger.errors import ConfigurationError
 from timing_logger.recording.cores.no_span import NO_SPAN
-from timing_logger.recording.device.intervals import Interval, open_interval
+from timing_logger.recording.device.intervals import Columns
 from timing_logger.recording.lifecycle import Closable
 from timing_logger.recording.logger import TimingLogger
 from timing_logger.recording.sampling import StepPolicy, check_integer
 from timing_logger.schema.defaults import FLUSH_TIMEOUT_S
-from timing_logger.schema.record import OK
 from timing_logger.schema.sidecar import Counters
 from timing_logger.sinks.jsonl import JsonlSink
 
@@ -160,7 +161,16 @@ class CudaEventProfiler(Closable):
         """
         if not self.should_record(step):
             return NO_SPAN
-        return _Block(self._loggers, name, step, stream, metadata or None)
+        return TimedBlock(partial(self._put, name, step, metadata or None), stream)
+
+    def _put(
+        self, name: str, step: int, metadata: dict[str, object] | None, columns: Columns, status: str
+    ) -> None:
+        start, end, clock = columns
+        for logger in self._loggers:
+            logger.record_interval(
+                name, start, end, iteration=step, clock=clock, status=status, metadata=metadata
+            )
 
     # -- flushing and closing -----------------------------------------------------------------------
 
@@ -200,42 +210,13 @@ class CudaEventProfiler(Closable):
         return f"<CudaEventProfiler: {self.path or 'off'}>"
 
 
-@dataclass(slots=True, eq=False)
-class _Block:
-    """A timed block that becomes one row."""
-
-    loggers: tuple[TimingLogger, ...]
-    name: str
-    step: int
-    stream: torch.Stream | None
-    metadata: dict[str, object] | None
-    interval: Interval | None = None
-
-    def __enter__(self) -> None:
-        self.interval = open_interval(self.stream)
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        interval, self.interval = self.interval, None
-        # None if nobody entered it, or a graph is being captured: the work is queued but does not run now
-        if interval is None:
-            return
-        interval.end(self.stream)
-        start, end, clock = interval.columns
-        status = OK if kind is None else f"error:{kind.__name__}"
-        for logger in self.loggers:
-            logger.record_interval(
-                self.name, start, end, iteration=self.step, clock=clock, status=status, metadata=self.metadata
-            )
-
-
 def _check(
     enable: bool,
     directory: str | os.PathLike[str] | None,
     rank: int | None,
     timing_logger: TimingLogger | None,
 ) -> None:
-    if not isinstance(enable, bool):
-        raise ConfigurationError(f"enable must be True or False, and is {enable!r}.")
+    check_switches(enable=enable)
     if rank is not None:
         check_integer("rank", rank, minimum=0)
     for name, value in (("directory", directory), ("rank", rank)):
@@ -243,5 +224,4 @@ def _check(
             raise ConfigurationError(
                 f"{name} is None and the profiler is enabled: give it, or pass enable=False."
             )
-    if not isinstance(timing_logger, TimingLogger | None):
-        raise ConfigurationError(f"timing_logger must be a TimingLogger or None, and is {timing_logger!r}.")
+    check_logger(timing_logger)

@@ -12,11 +12,11 @@ is used.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
+from timing_logger.compat._intervals import begin, check_switches, elapsed, end
 from timing_logger.errors import ConfigurationError, TimerNotStartedError
-from timing_logger.recording.device.intervals import Interval, open_interval
+from timing_logger.recording.device.intervals import Interval
 from timing_logger.schema.record import NS_PER_MS
 
 
@@ -35,7 +35,7 @@ class CUDATimer:
     def start(self) -> None:
         """Begin an interval; an interval that is still open is discarded."""
         self.running = True
-        self._open = open_interval()
+        self._open = begin()
 
     def stop(self) -> None:
         """End the interval. An interval captured into a graph did not run, and leaves no duration.
@@ -47,7 +47,7 @@ class CUDATimer:
             raise TimerNotStartedError("stop() without start(): call start() first.")
         interval, self._open, self.running = self._open, None, False
         if interval is not None:
-            interval.end()
+            end(interval)
             self._last = interval
 
     def elapsed_ms(self) -> float:
@@ -56,11 +56,7 @@ class CUDATimer:
         While the timer runs, the result is that of the previous interval; 0.0 if there is none. NaN if it
         cannot be known: the pool of events was exhausted, or the device failed.
         """
-        last = self._last
-        if last is None:
-            return 0.0
-        last.wait()
-        return math.nan if last.elapsed_ns is None else last.elapsed_ns / NS_PER_MS
+        return elapsed(self._last, NS_PER_MS)
 
 
 class CUDATimerCollection:
@@ -76,8 +72,7 @@ class CUDATimerCollection:
     """
 
     def __init__(self, regions: Iterable[str], enabled: bool = True) -> None:
-        if not isinstance(enabled, bool):
-            raise ConfigurationError(f"enabled must be True or False, and is {enabled!r}.")
+        check_switches(enabled=enabled)
         self._enabled = enabled
         self._timers = {region: CUDATimer() for region in _names(regions)}
 

@@ -16,8 +16,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any, overload
 
-from timing_logger.compat._region_settings import Settings
-from timing_logger.compat._region_timer import REGION, P, R, RegionTimer, Rows
+from timing_logger.compat._intervals import check_logger, check_switches
+from timing_logger.compat._region_timer import REGION, P, R, RegionTimer, TimerSettings
 from timing_logger.errors import ConfigurationError
 from timing_logger.recording.device.devices import when_events_are_low
 from timing_logger.recording.lifecycle import detach_in_forked_children
@@ -41,10 +41,9 @@ class RegionTimers:
     """
 
     def __init__(self, *, enabled: bool = True, timing_logger: TimingLogger | None = None) -> None:
-        Settings(enabled=enabled).check()
+        check_switches(enabled=enabled)
         self._enabled = enabled
         self._timers: dict[str, RegionTimer] = {}
-        self._rows = Rows()
         self.timing_logger = timing_logger
         _registries.add(self)
         detach_in_forked_children(self)
@@ -52,13 +51,12 @@ class RegionTimers:
     @property
     def timing_logger(self) -> TimingLogger | None:
         """The logger that gets a row for each interval; None for no rows."""
-        return self._rows.logger
+        return self._logger
 
     @timing_logger.setter
     def timing_logger(self, logger: TimingLogger | None) -> None:
-        if logger is not None and not isinstance(logger, TimingLogger):
-            raise ConfigurationError(f"timing_logger must be a TimingLogger or None, and is {logger!r}.")
-        self._rows.logger = logger
+        check_logger(logger)
+        self._logger = logger
 
     # -- timers -----------------------------------------------------------------------------------
 
@@ -98,9 +96,9 @@ class RegionTimers:
         try:
             timer = self._timers[name]
         except (KeyError, TypeError):
-            return self._first(name, Settings(timer_type, cuda_sync, enabled))
+            return self._first(name, TimerSettings(timer_type, cuda_sync, enabled))
         if timer_type is not None or cuda_sync is not None or enabled is not None:
-            timer.check_asked(Settings(timer_type, cuda_sync, enabled))
+            timer.settings.check_asked(TimerSettings(timer_type, cuda_sync, enabled), name)
         return timer
 
     def items(self) -> list[tuple[str, RegionTimer]]:
@@ -154,19 +152,27 @@ class RegionTimers:
         for _, timer in self.items():
             timer.sums.detach()
 
-    def _first(self, name: object, asked: Settings) -> RegionTimer | Callable[..., object]:
+    def __reduce__(self) -> str:
+        """Pickle the process's own registry as a reference to that of the other process."""
+        if self is not region_timer:
+            raise TypeError(
+                "this RegionTimers is in no other process: only timers of region_timer can be pickled."
+            )
+        return "region_timer"
+
+    def _first(self, name: object, asked: TimerSettings) -> RegionTimer | Callable[..., object]:
         asked.check()
         if not isinstance(name, str):
             return self._decorated(name)
         if not name:
             raise ConfigurationError("name is empty: a timer is found again by its name.")
-        settings = Settings(
+        settings = TimerSettings(
             timer_type=asked.timer_type or "cuda",
             cuda_sync=bool(asked.cuda_sync),
             enabled=self._enabled if asked.enabled is None else asked.enabled,
         )
-        timer = self._timers.setdefault(name, RegionTimer(name, settings, self._rows))
-        timer.check_asked(asked)  # another thread may have created it first
+        timer = self._timers.setdefault(name, RegionTimer(name, settings, self))
+        timer.settings.check_asked(asked, name)  # another thread may have created it first
         return timer
 
     def _decorated(self, function: object) -> Callable[..., object]:
@@ -209,10 +215,5 @@ def _fold_all() -> None:
 when_events_are_low.append(_fold_all)
 
 
-def _of_this_process(name: str, timer_type: str, cuda_sync: bool) -> RegionTimer:
-    return region_timer(name, timer_type, cuda_sync)
-
-
 region_timer = RegionTimers()
 """The registry of the timers of this process."""
-region_timer._rows.find = _of_this_process

@@ -2,46 +2,53 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
-from timing_logger.compat._loader_names import LoaderNames
-from timing_logger.compat._profiler_blocks import (
+from timing_logger.compat._intervals import check_logger, check_switches
+from timing_logger.compat._loaders import LoaderNames, timed
+from timing_logger.compat._profiler_recording import (
     TRAIN,
     VAL,
-    Block,
-    LoaderTimes,
-    OptimizerBlock,
-    Recording,
-    counted_step,
-    validation,
+    ProfilerBlock,
+    ProfilerRecording,
+    ScalarWindows,
 )
-from timing_logger.compat._profiler_options import (
-    RuntimeArguments,
-    RuntimeOptions,
-    options_from_config,
-)
-from timing_logger.compat._scalar_windows import ScalarWindows
 from timing_logger.errors import ConfigurationError
 from timing_logger.recording.cores.no_span import NO_SPAN
 from timing_logger.recording.lifecycle import Closable
-from timing_logger.recording.options import shows_options
+from timing_logger.recording.logger import TimingLogger
 from timing_logger.recording.sampling import check_integer
 from timing_logger.schema.defaults import FLUSH_TIMEOUT_S
 from timing_logger.schema.record import Record
-from timing_logger.sinks.scalars import ScalarWriter
+from timing_logger.sinks.scalars import LogWriter, ScalarWriter
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-from collections.abc import Callable, Iterator
-from typing import Any
 
-from timing_logger.recording.clock import perf_counter_ns
-from timing_logger.schema.record import OK
+_PLACES = {
+    "profile_training": ("training", "profile_training"),
+    "log_scalars_every_n_steps": ("logging", "log_scalars_every_n_steps"),
+    "dataloader_names": ("data", "train", "dataloader_names"),
+}
+"""The path of each option in a configuration file."""
 
 Loader = TypeVar("Loader", bound=Iterable[object])
-TimedBlock = AbstractContextManager[object]
+Timed = AbstractContextManager[object]
+
+
+class RuntimeArguments(TypedDict, total=False):
+    """The arguments of :class:`RuntimeProfiler` after ``writer``."""
+
+    profile_training: bool
+    dataloader_names: Sequence[str] | None
+    log_scalars_every_n_steps: int | None
+    rank: int
+    synchronize: bool
+    timing_logger: TimingLogger | None
+    log: bool | logging.Logger
 
 
 class RuntimeProfiler(Closable):
@@ -81,23 +88,35 @@ class RuntimeProfiler(Closable):
             to.
     """
 
-    @shows_options(RuntimeOptions)
     def __init__(
         self,
         writer: ScalarWriter | Sequence[ScalarWriter] | None = None,
-        **arguments: Unpack[RuntimeArguments],
+        *,
+        profile_training: bool = True,
+        dataloader_names: Sequence[str] | None = None,
+        log_scalars_every_n_steps: int | None = None,
+        rank: int = 0,
+        synchronize: bool = False,
+        timing_logger: TimingLogger | None = None,
+        log: bool | logging.Logger = False,
     ) -> None:
-        options = RuntimeOptions(writer=writer, **arguments)
-        rows = options.timing_logger if options.profile_training else None
-        windows = ScalarWindows(options.writers, scalar_key, (TRAIN, VAL)) if options.writers else None
+        check_switches(profile_training=profile_training, synchronize=synchronize)
+        check_logger(timing_logger)
+        every_n_steps = log_scalars_every_n_steps
+        if every_n_steps is not None:
+            every_n_steps = check_integer("log_scalars_every_n_steps", every_n_steps, minimum=1)
+        names = LoaderNames(_distinct_names(dataloader_names))
+        writers = [*_writers(writer), *_log_writers(log)]
+        writes = check_integer("rank", rank, minimum=0) == 0 and profile_training
+        if writes and not writers and timing_logger is None:
+            raise ConfigurationError(
+                "writer and timing_logger are None and log is False, so there is nowhere to write to: give "
+                "one, or pass profile_training=False."
+            )
+        windows = ScalarWindows(writers, scalar_key, (TRAIN, VAL)) if writes and writers else None
+        rows = timing_logger if profile_training else None
         self._measuring = rows is not None or windows is not None
-        self._recording = Recording(
-            LoaderNames(options.dataloader_names),
-            windows,
-            rows,
-            every_n_steps=options.log_scalars_every_n_steps,
-            synchronize=options.synchronize,
-        )
+        self._recording = ProfilerRecording(names, windows, rows, every_n_steps, synchronize)
 
     @classmethod
     def from_config(
@@ -116,7 +135,7 @@ class RuntimeProfiler(Closable):
         Raises:
             ConfigurationError: as for :class:`RuntimeProfiler`, or an argument has two values.
         """
-        return cls(writer, **options_from_config(config, options))
+        return cls(writer, **_options_from_config(config, options))
 
     # -- dataloaders ------------------------------------------------------------------------------
 
@@ -138,10 +157,10 @@ class RuntimeProfiler(Closable):
         """
         if not hasattr(loader, "__iter__"):
             raise ConfigurationError(f"loader must be something to iterate over, and is {loader!r}.")
-        times = LoaderTimes(self._recording, self._recording.names.add(name, training=training))
+        name = self._recording.names.add(name, training=training)
         if not self._measuring:
             return loader
-        return timed(loader, times)  # type: ignore[return-value]  # the proxy behaves like the loader
+        return timed(loader, self._recording, name)  # type: ignore[return-value]  # the proxy behaves like the loader
 
     def wrap_all(self, loaders: Iterable[Loader], training: bool = True) -> list[Loader]:
         """Wrap each of ``loaders`` as :meth:`wrap` does; they are named in their order.
@@ -158,7 +177,7 @@ class RuntimeProfiler(Closable):
 
     # -- blocks -----------------------------------------------------------------------------------
 
-    def forward(self, name: str | None = None) -> TimedBlock:
+    def forward(self, name: str | None = None) -> Timed:
         """Time a forward pass, with its loss.
 
         Args:
@@ -168,9 +187,9 @@ class RuntimeProfiler(Closable):
         if not self._measuring:
             return NO_SPAN
         loader = self._recording.loader_name(name)
-        return Block(self._recording, "FORWARD", loader, self._recording.phase(loader))
+        return ProfilerBlock(self._recording, "FORWARD", loader, self._recording.phase(loader))
 
-    def backward(self, name: str | None = None) -> TimedBlock:
+    def backward(self, name: str | None = None) -> Timed:
         """Time a backward pass.
 
         Args:
@@ -178,9 +197,9 @@ class RuntimeProfiler(Closable):
         """
         if not self._measuring:
             return NO_SPAN
-        return Block(self._recording, "BACKWARD", self._recording.loader_name(name), TRAIN)
+        return ProfilerBlock(self._recording, "BACKWARD", self._recording.loader_name(name), TRAIN)
 
-    def optimizer(self, name: str | None = None, step: int | None = None) -> TimedBlock:
+    def optimizer(self, name: str | None = None, step: int | None = None) -> Timed:
         """Time an optimizer step, which completes a step of training.
 
         Args:
@@ -190,16 +209,16 @@ class RuntimeProfiler(Closable):
         recording = self._recording
         number = recording.next_step(step)
         if not self._measuring:
-            return counted_step(recording, number)
+            return recording.counted_step(number)
         loader = recording.loader_name(name)
-        return OptimizerBlock(recording, "OPTIMIZER", loader, TRAIN, number)
+        return ProfilerBlock(recording, "OPTIMIZER", loader, TRAIN, number)
 
-    def validation(self) -> TimedBlock:
+    def validation(self) -> Timed:
         """Mark a ``with`` block in which this thread's fetching and forward passes count as validation.
 
         When the block ends, validation's scalars are written, for the last step completed.
         """
-        return validation(self._recording) if self._measuring else NO_SPAN
+        return self._recording.validation() if self._measuring else NO_SPAN
 
     # -- steps, flushing and closing ------------------------------------------------------------------
 
@@ -246,78 +265,60 @@ def scalar_key(record: Record) -> str:
     return f"profile/{record.phase}/dl_{record.layer_name}/time_{record.operation.lower()}_ms"
 
 
-# -- a dataloader whose batches are timed ----------------------------------------------------------------
+# -- options ---------------------------------------------------------------------------------------------
 
 
-class TimedLoader:
-    """A proxy for ``loader`` with its length and attributes, whose iterators are timed.
+def _options_from_config(config: Mapping[str, object], options: Mapping[str, object]) -> dict[str, Any]:
+    """Return ``options`` together with those of :data:`_PLACES` that ``config`` has.
 
-    The host's clock measures ``next(iterator)``; the end of an iteration is not a batch.
+    Raises:
+        ConfigurationError: a group is no mapping, or an option has two values.
     """
-
-    __slots__ = ("_loader", "_times")
-
-    _loader: Any
-    _times: LoaderTimes
-
-    def __init__(self, loader: Iterable[object], times: LoaderTimes) -> None:
-        object.__setattr__(self, "_loader", loader)
-        object.__setattr__(self, "_times", times)
-
-    def __iter__(self) -> Iterator[object]:
-        self._times.began()
-        return TimedIterator(iter(self._loader), self._times)
-
-    def __len__(self) -> int:
-        return len(self._loader)
-
-    def __bool__(self) -> bool:
-        return bool(self._loader)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(object.__getattribute__(self, "_loader"), name)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        setattr(self._loader, name, value)
-
-    def __copy__(self) -> TimedLoader:
-        return type(self)(self._loader, self._times)
-
-    def __reduce__(self) -> tuple[Callable[[object], object], tuple[object]]:
-        """Pickle or deep-copy the loader itself, which is not timed in the copy or in another process."""
-        return _itself, (self._loader,)
-
-    def __repr__(self) -> str:
-        return f"<timed {self._loader!r}>"
+    found = dict(options)
+    for name, (*groups, key) in _PLACES.items():
+        group: Any = config
+        for depth in range(len(groups) + 1):
+            if not isinstance(group, Mapping):
+                where = ".".join(groups[:depth]) or "config"
+                raise ConfigurationError(f"{where} must be a mapping of names to values, and is {group!r}.")
+            if depth < len(groups):
+                group = {} if group.get(groups[depth]) is None else group[groups[depth]]
+        if key not in group:
+            continue
+        if name in options and options[name] != group[key]:
+            raise ConfigurationError(
+                f"{name}={options[name]!r} contradicts {'.'.join(groups)}.{key}={group[key]!r} of the "
+                "configuration: leave one of them out."
+            )
+        found[name] = group[key]
+    return found
 
 
-class TimedIterator(TimedLoader):
-    """A timed loader that is also an iterator, as generators are."""
-
-    __slots__ = ()
-
-    def __iter__(self) -> Iterator[object]:
-        self._times.began()
-        inner = iter(self._loader)
-        return self if inner is self._loader else TimedIterator(inner, self._times)
-
-    def __next__(self) -> object:
-        start_ns = perf_counter_ns()
-        try:
-            batch = next(self._loader)
-        except StopIteration:
-            raise
-        except BaseException as error:
-            self._times.fetched(start_ns, perf_counter_ns(), f"error:{type(error).__name__}")
-            raise
-        self._times.fetched(start_ns, perf_counter_ns(), OK)
-        return batch
+def _distinct_names(names: Sequence[str] | None) -> list[str] | None:
+    if names is None:
+        return None
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise ConfigurationError(f"dataloader_names must be a list of names, and is {names!r}.")
+    if not all(isinstance(name, str) and name for name in names):
+        raise ConfigurationError(f"dataloader_names must be texts that are not empty, and are {names!r}.")
+    if len(set(names)) < len(names):
+        raise ConfigurationError(f"dataloader_names must differ from each other, and are {names!r}.")
+    return list(names)
 
 
-def _itself(loader: object) -> object:
-    return loader
+def _writers(writer: Any) -> list[ScalarWriter]:
+    given = [] if writer is None else list(writer) if isinstance(writer, list | tuple) else [writer]
+    for each in given:
+        if not callable(getattr(each, "add_scalar", None)):
+            raise ConfigurationError(
+                f"writer must have add_scalar(tag, value, step), or be a list of such, and is {each!r}."
+            )
+    return given
 
 
-def timed(loader: Iterable[object], times: LoaderTimes) -> TimedLoader:
-    """Return a proxy that times ``loader``: an iterator if the loader is one."""
-    return (TimedIterator if isinstance(loader, Iterator) else TimedLoader)(loader, times)
+def _log_writers(log: bool | logging.Logger) -> list[LogWriter]:
+    if isinstance(log, logging.Logger):
+        return [LogWriter(log)]
+    if not isinstance(log, bool):
+        raise ConfigurationError(f"log must be True, False or a logging.Logger, and is {log!r}.")
+    return [LogWriter(logging.getLogger("timing_logger"))] if log else []

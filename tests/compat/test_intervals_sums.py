@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from timing_logger.compat import _interval_sums
-from timing_logger.compat._interval_sums import IntervalSums, Sums
+from timing_logger.compat import _intervals
+from timing_logger.compat._intervals import IntervalSums, Sums
 from timing_logger.recording.device.intervals import HostInterval
 
 
@@ -30,7 +30,7 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s, self.sleeps_s = 5.0, list[float]()
         stand_in = SimpleNamespace(monotonic=lambda: self.now_s, sleep=self._sleep)
-        monkeypatch.setattr(_interval_sums, "time", stand_in)
+        monkeypatch.setattr(_intervals, "time", stand_in)
 
     def _sleep(self, seconds: float) -> None:
         self.sleeps_s.append(seconds)
@@ -104,7 +104,7 @@ def test_a_forked_child_waits_for_no_thread_of_its_parent(
 def test_of_those_that_wait_for_a_device_the_newest_beyond_so_many_are_counted_as_unresolved(
     sums: IntervalSums, monkeypatch: pytest.MonkeyPatch, n: int, expected: Sums
 ) -> None:
-    monkeypatch.setattr(_interval_sums, "KEPT", 2)
+    monkeypatch.setattr(_intervals, "KEPT", 2)
     monkeypatch.setattr(IntervalSums, "_fold_run", lambda *_: False)  # a device that finishes nothing
     for number in range(n):
         sums.add(lasting(number))

@@ -1,20 +1,34 @@
-"""Sums over many intervals, in constant memory and without waiting for a device.
+"""What all timers of this package do with intervals: begin, end, read and sum them, on device or host.
 
-Any thread may add an interval. When enough have gathered, the adding thread folds the finished ones into the
-sums. Only folding takes a lock, and adding never waits for it: intervals that could not be folded are left
-for the next fold.
+Nothing here waits for a device but :func:`elapsed`, ``wait`` of sums, and what is asked to synchronise.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import nullcontext
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from timing_logger.errors import ConfigurationError
 from timing_logger.recording.device.devices import Device
-from timing_logger.recording.device.intervals import TORCH_ERRORS, DeviceInterval, HostInterval, Interval
+from timing_logger.recording.device.intervals import (
+    TORCH_ERRORS,
+    Columns,
+    DeviceInterval,
+    HostInterval,
+    Interval,
+    open_interval,
+    wait_for_stream,
+)
+from timing_logger.recording.logger import TimingLogger
+from timing_logger.schema.record import OK
+
+if TYPE_CHECKING:
+    import torch
 
 FOLD_EVERY = 32
 """The number of new intervals between two attempts to fold, which cost as much as a query of the device."""
@@ -24,6 +38,103 @@ KEPT = 2048
 
 _PAUSE_S = 0.0002
 _PATIENCE_S = 0.1  # limits the wait of a signal handler that interrupted a fold of its own thread
+
+
+def begin(
+    stream: torch.Stream | None = None, synchronize: bool = False, on_host: bool = False
+) -> Interval | None:
+    """Begin an interval.
+
+    Args:
+        stream: the stream that does the work; None for the calling thread's current one.
+        synchronize: whether to wait first for what the current stream holds.
+        on_host: whether the host's clock times it, even if there is a device.
+
+    Returns:
+        The interval; None while a graph is captured: the work is queued and does not run now.
+    """
+    if synchronize:
+        wait_for_stream()
+    return HostInterval() if on_host else open_interval(stream)
+
+
+def end(interval: Interval, stream: torch.Stream | None = None, synchronize: bool = False) -> None:
+    """End an interval in ``stream``; with ``synchronize``, when its work is done."""
+    if synchronize and isinstance(interval, HostInterval):
+        wait_for_stream()
+    interval.end(stream)
+    if synchronize:
+        interval.wait()
+
+
+def elapsed(interval: Interval | None, unit_ns: float) -> float:
+    """Return the duration of an interval that has ended; waits until the device has passed its end.
+
+    0.0 for None; NaN if it cannot be known: the pool of events was exhausted, or the device failed.
+    """
+    if interval is None:
+        return 0.0
+    interval.wait()
+    return math.nan if interval.elapsed_ns is None else interval.elapsed_ns / unit_ns
+
+
+def status_of(kind: type[BaseException] | None) -> str:
+    """Return the status of a block that an exception of this type left; None for none."""
+    return OK if kind is None else f"error:{kind.__name__}"
+
+
+def check_switches(**switches: object) -> None:
+    """Check that arguments are True or False.
+
+    Raises:
+        ConfigurationError: one is not.
+    """
+    for name, value in switches.items():
+        if not isinstance(value, bool):
+            raise ConfigurationError(f"{name} must be True or False, and is {value!r}.")
+
+
+def check_logger(timing_logger: object) -> None:
+    """Check that the argument ``timing_logger`` is a logger or None.
+
+    Raises:
+        ConfigurationError: it is something else.
+    """
+    if not isinstance(timing_logger, TimingLogger | None):
+        raise ConfigurationError(f"timing_logger must be a TimingLogger or None, and is {timing_logger!r}.")
+
+
+class TimedBlock:
+    """A ``with`` block whose work is timed.
+
+    Args:
+        record: takes the columns and the status of the block when it ends.
+        stream, synchronize: as in :func:`begin`.
+    """
+
+    __slots__ = ("_interval", "_record", "_stream", "_synchronize")
+
+    def __init__(
+        self,
+        record: Callable[[Columns, str], None],
+        stream: torch.Stream | None = None,
+        *,
+        synchronize: bool = False,
+    ) -> None:
+        self._record, self._stream, self._synchronize = record, stream, synchronize
+        self._interval: Interval | None = None
+
+    def __enter__(self) -> None:
+        self._interval = begin(self._stream, self._synchronize)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        interval, self._interval = self._interval, None
+        if interval is not None:  # None if nobody entered it, or a graph is being captured
+            end(interval, self._stream, self._synchronize)
+            self._record(interval.columns, status_of(kind))
+
+
+# -- sums ------------------------------------------------------------------------------------------------
 
 
 class Sums(NamedTuple):
@@ -43,7 +154,11 @@ class Sums(NamedTuple):
 
 
 class IntervalSums:
-    """Sums over intervals that have ended.
+    """Sums over intervals that have ended, in constant memory and without waiting for a device.
+
+    Any thread may add an interval. When enough have gathered, the adding thread folds the finished ones into
+    the sums. Only folding takes a lock, and adding never waits for it: intervals that could not be folded are
+    left for the next fold.
 
     Attributes:
         last: the interval added last, by any thread; None before the first.
