@@ -7,7 +7,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from coinciding_counters.runs import Floats, Run
-from timing_logger.results.kinds_of_cause import COUNTERS, Counter
+from timing_logger.results.kinds_of_cause import COUNTERS
+from timing_logger.schema.host_counters import Counter
 
 INTERVAL_S = 1.0
 
@@ -65,11 +66,11 @@ def _delayed_s(run: Run, rank: int, edges_s: Floats) -> Floats:
 def _shown(counter: Counter, delayed_s: Floats, rng: np.random.Generator) -> Floats:
     """Return what a counter shows of delays: nearly all of them, and a little that is none."""
     stated_s = delayed_s * rng.uniform(0.85, 1.05, delayed_s.shape) + rng.exponential(0.002, delayed_s.shape)
-    if counter.kind == "waited us":
+    if counter.reading == "waited us":
         return 1e6 * stated_s
-    if counter.kind == "clock":  # what is delayed runs at the lower clock all the time
+    if counter.reading == "level":  # what is delayed runs at the lower clock all the time
         return _USUAL_CLOCK_MHZ * (1 - np.clip(stated_s / INTERVAL_S, 0.0, 0.9))
-    if counter.kind == "bits":
+    if counter.reading == "bits":
         return np.where(delayed_s > 0.03, 0x40, 0.0)
     return rng.poisson(2000 * stated_s).astype(np.float64)
 
@@ -81,12 +82,12 @@ def _unrelated(counter: Counter, rng: np.random.Generator, n: int, n_ranks: int)
     """Return the course of a counter on all ranks: noise that lasts, trends, steps; alike on all, or not."""
     of_all = _course(rng, n)[:, None] * rng.choice([0.0, 0.0, 1.0])
     course = of_all + np.stack([_course(rng, n) for _ in range(n_ranks)], axis=1)
-    if counter.kind == "waited us":  # mostly some percent of the time, now and then a third of it
+    if counter.reading == "waited us":  # mostly some percent of the time, now and then a third of it
         level = rng.choice([0.002, 0.02, 0.1], p=[0.6, 0.3, 0.1]) * np.exp(rng.normal(0.0, 0.3, n_ranks))
         return 1e6 * np.clip(level * np.exp(course), 0.0, 0.95)
-    if counter.kind == "clock":
+    if counter.reading == "level":
         return _USUAL_CLOCK_MHZ * np.clip(1 - 0.05 * np.abs(course), 0.2, 1.0)
-    if counter.kind == "bits":
+    if counter.reading == "bits":
         return np.where(course > 1.0, rng.choice([0x01, 0x04, 0x40]), 0.0)
     return rng.poisson(rng.choice([0.1, 3.0, 300.0]) * np.exp(np.clip(course, -5, 5))).astype(np.float64)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from places import ROOT
 
 from timing_logger.recording.watchers.host_counters import sources
-from timing_logger.schema.host_counters import COUNTERS, HEADER, NAMES, OF_PRESSURE
+from timing_logger.schema.host_counters import BY_NAME, COUNTERS, HEADER, NAMES, OF_PRESSURE
 
 
 def test_no_two_counters_have_one_name() -> None:
@@ -50,6 +51,23 @@ def test_the_documentation_has_the_pressure_of_all_resources_in_one_row_for_each
 def test_each_counter_has_a_source_that_can_state_it_and_no_source_states_another() -> None:
     stated = [name for source in sources() for name in source.counters]
     assert sorted(stated) == sorted(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "reading", "states_time"),
+    [
+        ("throttled_us", "us", "waited us", True),
+        ("cpu_mhz", "mhz", "level", True),
+        ("gpu_throttle_bits", "bits", "bits", False),
+        ("process_read_kb", "kb", "events", False),
+        ("major_faults", "", "events", False),
+    ],
+)
+def test_the_unit_in_its_name_says_how_a_counter_is_read(
+    name: str, unit: str, reading: str, states_time: bool
+) -> None:
+    counter = BY_NAME[name]
+    assert (counter.unit, counter.reading, counter.states_time) == (unit, reading, states_time)
 
 
 def test_the_header_begins_with_the_interval() -> None:

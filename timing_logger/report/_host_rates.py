@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from timing_logger.analysis.rows.table_types import Floats
-from timing_logger.schema.host_counters import COUNTERS, Counter
+from timing_logger.schema.host_counters import BY_NAME, Counter
 
 if TYPE_CHECKING:
     import pandas as pd
 
 COMMON_AXIS, OWN_AXIS = ("start_s", "end_s"), ("start_counter", "end_counter")
 """The columns that timings and counters have in common: the axis of all ranks, and that of the process."""
-
-BY_NAME = {counter.name: counter for counter in COUNTERS}
 
 
 def axis_in(columns: Collection[str]) -> tuple[str, str] | None:

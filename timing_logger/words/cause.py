@@ -6,8 +6,8 @@ import math
 
 from timing_logger.reading.named_ranks import named_ranks
 from timing_logger.results.cause import Cause, Sought
-from timing_logger.results.kinds_of_cause import COUNTERS
 from timing_logger.results.verdict import Verdict
+from timing_logger.schema.host_counters import BY_NAME
 from timing_logger.words.units import count, fixed, size
 
 
@@ -74,12 +74,13 @@ def _who(cause: Cause) -> str:
 
 
 def _did(cause: Cause) -> str:
-    return next(counter.did for _, counter in COUNTERS if counter.name == cause.counter)
+    return BY_NAME[cause.counter].did
 
 
 def _how_much(cause: Cause) -> str:
     if not cause.states_time:
-        rate = size(1e3 * cause.in_slow) if cause.counter.endswith("_kb") else _number(cause.in_slow)
+        in_kb = BY_NAME[cause.counter].unit == "kb"
+        rate = size(1e3 * cause.in_slow) if in_kb else _number(cause.in_slow)
         return f", typically {rate} per second ({cause.counter})"
     its, late = (fixed(each_ms, 0 if each_ms >= 10 else 1) for each_ms in (cause.in_slow, cause.delay_ms))
     if cause.in_slow > cause.delay_ms:

@@ -19,9 +19,10 @@ from timing_logger.report.html._counter_lines import (
     CounterLines,
     LineValues,
     counter_lines_of,
+    line_kinds,
 )
 from timing_logger.report.html._timeline import Timeline, timeline
-from timing_logger.schema.host_counters import NAMES
+from timing_logger.schema.host_counters import COUNTERS, NAMES, Counter
 
 
 def lines_under(drawn: Timeline, host: pd.DataFrame, named: str = "") -> CounterLines:
@@ -113,6 +114,13 @@ def test_a_line_of_a_long_run_says_what_time_a_value_stands_for() -> None:
 
 def test_each_line_is_of_counters_that_are_recorded() -> None:
     assert {name for kind in LINES for name in kind.counters} <= set(NAMES)
+
+
+@pytest.mark.parametrize("counter", COUNTERS, ids=lambda counter: str(counter.name))
+def test_each_counter_that_is_recorded_has_a_line_where_the_verdict_names_it(counter: Counter) -> None:
+    line = line_kinds(counter.name)[0]
+    assert line.counters == (counter.name,)
+    assert (line.unit != "") == (counter.kind == "difference" or counter.unit not in ("", "bits"))
 
 
 @pytest.mark.parametrize(

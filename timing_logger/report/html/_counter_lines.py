@@ -8,12 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.rows.table_types import Floats
-from timing_logger.report._host_rates import BY_NAME, COMMON_AXIS, OWN_AXIS, HostTable
+from timing_logger.report._host_rates import COMMON_AXIS, OWN_AXIS, HostTable
 from timing_logger.report._limits import MOST_LINES
 from timing_logger.report.html._cause_kinds import COUNTED
 from timing_logger.report.html._packing import packed
 from timing_logger.report.html._tables import Shown, Table, significant, table
 from timing_logger.report.html._timeline import Timeline
+from timing_logger.schema.host_counters import BY_NAME
 from timing_logger.words.units import process_name, seconds
 
 MOST_COUNTERS = 3
@@ -167,8 +168,16 @@ def _rows(line: Line, values: LineValues) -> list[list[str]]:
 # -- which counters the page may show under the timeline -------------------------------------------------
 
 
-_PERCENT_OF_US = 1e-4  # us of each second, as a part of the time
-_MB_OF_KB = 1e-3
+_SHOWN = {
+    "us": ("% of the time", 1e-4),
+    "kb": ("MB/s", 1e-3),
+    "mb": ("MB", 1.0),
+    "mhz": ("MHz", 1.0),
+    "bits": ("", 1.0),
+    "c": ("degrees C", 1.0),
+    "w": ("W", 1.0),
+}
+"""How a counter is shown by its unit: in which, and by which factor."""
 
 
 class LineKind(NamedTuple):
@@ -185,31 +194,38 @@ class LineKind(NamedTuple):
     name: str
     counters: tuple[str, ...]
     unit: str
-    factor: float = 1.0
-    noticeable: float = 1.0
+    factor: float
+    noticeable: float
+
+
+def _line(name: str, counter: str, noticeable: float = 1.0, *others: str, unit: str = "") -> LineKind:
+    """Return the line of a counter, and of others where it is not known, in the unit that the table gives."""
+    stated = BY_NAME[counter]
+    shown, factor = _SHOWN.get(stated.unit, ("per s" if stated.kind == "difference" else "", 1.0))
+    return LineKind(name, (counter, *others), unit or shown, factor, noticeable)
 
 
 LINES = (
-    *(LineKind(kind.name, kind.counters, "% of the time", _PERCENT_OF_US) for kind in COUNTED),
-    LineKind("Processor time of the process", ("process_cpu_us",), "% of a core", _PERCENT_OF_US, 20.0),
-    LineKind("Taken by the hypervisor", ("steal_us",), "% of a core", _PERCENT_OF_US, 5.0),
-    LineKind("Major page faults", ("major_faults",), "per s", 1.0, 10.0),
-    LineKind("Read by the process", ("process_read_kb",), "MB/s", _MB_OF_KB, 10.0),
-    LineKind("Written by the process", ("process_written_kb",), "MB/s", _MB_OF_KB, 10.0),
-    LineKind("Swapped in by the host", ("swapped_in_kb",), "MB/s", _MB_OF_KB),
-    LineKind("Memory of the process", ("resident_mb",), "MB", 1.0, 100.0),
-    LineKind("Memory left on the host", ("memory_available_mb",), "MB", 1.0, 1000.0),
-    LineKind("Processor frequency", ("cpu_mhz",), "MHz", 1.0, 100.0),
-    LineKind("Network, received by the host", ("network_received_kb",), "MB/s", _MB_OF_KB, 10.0),
-    LineKind("Network, sent by the host", ("network_sent_kb",), "MB/s", _MB_OF_KB, 10.0),
-    LineKind("TCP segments sent again", ("tcp_retransmits",), "per s", 1.0, 10.0),
-    LineKind("InfiniBand, received by the host", ("ib_received_kb",), "MB/s", _MB_OF_KB, 100.0),
-    LineKind("InfiniBand, sent by the host", ("ib_sent_kb",), "MB/s", _MB_OF_KB, 100.0),
-    LineKind("Device clock", ("gpu_sm_mhz",), "MHz", 1.0, 100.0),
-    LineKind("Device temperature", ("gpu_temperature_c",), "degrees C", 1.0, 20.0),
-    LineKind("Device power", ("gpu_power_w",), "W", 1.0, 50.0),
-    LineKind("Device memory, asked for again", ("gpu_alloc_retries",), "per s"),
-)  # fmt: skip
+    *(_line(kind.name, kind.counters[0], 1.0, *kind.counters[1:]) for kind in COUNTED),
+    _line("Processor time of the process", "process_cpu_us", 20.0, unit="% of a core"),
+    _line("Taken by the hypervisor", "steal_us", 5.0, unit="% of a core"),
+    _line("Major page faults", "major_faults", 10.0),
+    _line("Read by the process", "process_read_kb", 10.0),
+    _line("Written by the process", "process_written_kb", 10.0),
+    _line("Swapped in by the host", "swapped_in_kb"),
+    _line("Memory of the process", "resident_mb", 100.0),
+    _line("Memory left on the host", "memory_available_mb", 1000.0),
+    _line("Processor frequency", "cpu_mhz", 100.0),
+    _line("Network, received by the host", "network_received_kb", 10.0),
+    _line("Network, sent by the host", "network_sent_kb", 10.0),
+    _line("TCP segments sent again", "tcp_retransmits", 10.0),
+    _line("InfiniBand, received by the host", "ib_received_kb", 100.0),
+    _line("InfiniBand, sent by the host", "ib_sent_kb", 100.0),
+    _line("Device clock", "gpu_sm_mhz", 100.0),
+    _line("Device temperature", "gpu_temperature_c", 20.0),
+    _line("Device power", "gpu_power_w", 50.0),
+    _line("Device memory, asked for again", "gpu_alloc_retries"),
+)
 
 
 def line_kinds(named: str) -> tuple[LineKind, ...]:
@@ -221,12 +237,5 @@ def line_kinds(named: str) -> tuple[LineKind, ...]:
     if not named:
         return LINES
     of_it = next((kind for kind in LINES if named in kind.counters), None)
-    itself = of_it._replace(counters=(named,)) if of_it else _by_its_name(named)
+    itself = of_it._replace(counters=(named,)) if of_it else _line(named, named)
     return (itself, *(kind for kind in LINES if kind is not of_it))
-
-
-def _by_its_name(counter: str) -> LineKind:
-    """Return the line of a counter that has no words of its own here."""
-    if counter.endswith("_us"):
-        return LineKind(counter, (counter,), "% of the time", _PERCENT_OF_US)
-    return LineKind(counter, (counter,), "per s" if BY_NAME[counter].kind == "difference" else "")

@@ -7,9 +7,9 @@ import pytest
 
 from timing_logger.analysis.rows.table_types import Floats
 from timing_logger.analysis.verdict.causes.seen import _comparable
-from timing_logger.results.kinds_of_cause import Counter
+from timing_logger.schema.host_counters import BY_NAME
 
-CLOCK = Counter("gpu_sm_mhz", "clock", "")
+CLOCK = BY_NAME["gpu_sm_mhz"]
 
 
 def lost(n_fast: int) -> Floats:

@@ -11,7 +11,7 @@ import pytest
 
 from timing_logger.analysis.rows.table_types import Floats
 from timing_logger.analysis.verdict.causes.seen import Seen, _comparable, _level, seen
-from timing_logger.results.kinds_of_cause import Counter
+from timing_logger.schema.host_counters import BY_NAME
 
 ENDS_S = np.stack([np.arange(5.0)] * 3, axis=1)
 WAIT, FAULTS = "main_run_queue_wait_us", "major_faults"
@@ -77,12 +77,12 @@ def test_only_work_takes_longer_at_a_low_clock() -> None:
 
 
 def test_a_clock_of_nothing_and_what_is_above_the_usual_one_cost_nothing() -> None:
-    clock = Counter("gpu_sm_mhz", "clock", "")
+    clock = BY_NAME["gpu_sm_mhz"]
     busy = np.ones((20, 1))
     mhz = np.array([[2000.0]] * 19 + [[3000.0]])
     assert _comparable(clock, mhz, busy).max() == 0.0
     assert np.isnan(_comparable(clock, 0 * mhz, busy)).all()
-    assert _comparable(Counter("x", "events", ""), mhz, busy) is mhz
+    assert _comparable(BY_NAME["major_faults"], mhz, busy) is mhz
 
 
 def test_waits_and_clocks_state_time_and_events_are_compared_by_their_roots() -> None:

@@ -12,14 +12,14 @@ from timing_logger.analysis.verdict.causes.stretches import (
     intervals_by_rank,
     stretches_of,
 )
-from timing_logger.results.kinds_of_cause import Counter
+from timing_logger.schema.host_counters import BY_NAME
 
-WAITED = Counter("main_run_queue_wait_us", "waited us", "")
-CLOCK = Counter("cpu_mhz", "clock", "")
-BITS = Counter("gpu_throttle_bits", "bits", "")
+WAITED = BY_NAME["main_run_queue_wait_us"]
+CLOCK = BY_NAME["cpu_mhz"]
+BITS = BY_NAME["gpu_throttle_bits"]
 SECONDS = 100 + np.arange(60.0)
 """When the intervals of the first rank begin."""
-EVENTS = Counter("major_faults", "events", "")
+EVENTS = BY_NAME["major_faults"]
 
 
 def _ends(step_s: float, n: int) -> np.ndarray:

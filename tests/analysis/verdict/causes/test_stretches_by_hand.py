@@ -17,10 +17,10 @@ from timing_logger.analysis.verdict.causes.stretches import (
     intervals_by_rank,
     stretches_of,
 )
-from timing_logger.results.kinds_of_cause import Counter
+from timing_logger.schema.host_counters import BY_NAME, Counter
 
-WAITED, CLOCK = Counter("x", "waited us", ""), Counter("x", "clock", "")
-EVENTS, BITS = Counter("x", "events", ""), Counter("x", "bits", "")
+WAITED, CLOCK = BY_NAME["run_queue_wait_us"], BY_NAME["cpu_mhz"]
+EVENTS, BITS = BY_NAME["major_faults"], BY_NAME["gpu_throttle_bits"]
 NAN = math.nan
 
 
@@ -85,7 +85,7 @@ def test_middles_are_those_of_known_ends_and_time_goes_never_back() -> None:
 
 
 def table(*rows: tuple[int, int, float, float, float]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=["rank", "incarnation", "start_counter", "end_counter", "x"])
+    return pd.DataFrame(rows, columns=["rank", "incarnation", "start_counter", "end_counter", EVENTS.name])
 
 
 def test_intervals_are_those_of_the_ranks_in_the_order_of_time() -> None:
@@ -93,7 +93,7 @@ def test_intervals_are_those_of_the_ranks_in_the_order_of_time() -> None:
     found = intervals_by_rank(host, [0, 1], [EVENTS])
     assert sorted(found) == [0, 1]
     first = found[0]
-    assert [each.tolist() for each in (first.begin_s, first.end_s, first.values["x"])] == [
+    assert [each.tolist() for each in (first.begin_s, first.end_s, first.values[EVENTS.name])] == [
         [1.0, 2.0], [2.0, 3.0], [5.0, 7.0]
     ]  # fmt: skip
 
@@ -101,7 +101,7 @@ def test_intervals_are_those_of_the_ranks_in_the_order_of_time() -> None:
 @pytest.mark.parametrize(("second_begins", "n"), [(2.0, 2), (1.9, 1)])
 def test_processes_whose_intervals_overlap_are_not_put_together(second_begins: float, n: int) -> None:
     host = table((0, 0, 1.0, 2.0, 5.0), (0, 1, second_begins, 3.0, 7.0))
-    assert intervals_by_rank(host, [0], [EVENTS])[0].values["x"].tolist() == [5.0, 7.0][-n:]
+    assert intervals_by_rank(host, [0], [EVENTS])[0].values[EVENTS.name].tolist() == [5.0, 7.0][-n:]
 
 
 def shown(
@@ -109,7 +109,7 @@ def shown(
 ) -> float:
     """Return what a counter of intervals of two seconds, from 10 s on, shows in one stretch."""
     begins = 10 + (2 + gap_s) * np.arange(len(values))
-    intervals = Intervals(begins, begins + 2, {"x": np.array(values)})
+    intervals = Intervals(begins, begins + 2, {counter.name: np.array(values)})
     (found,) = in_stretches(counter, intervals, np.array([begin_s]), np.array([end_s])).tolist()
     return float(found)
 
@@ -132,7 +132,9 @@ def test_a_stretch_of_no_time_and_one_outside_of_all_intervals_show_nothing() ->
 
 
 def test_an_interval_of_no_time_counts_nothing() -> None:
-    intervals = Intervals(np.array([10.0, 10.0]), np.array([10.0, 12.0]), {"x": np.array([50.0, 4.0])})
+    intervals = Intervals(
+        np.array([10.0, 10.0]), np.array([10.0, 12.0]), {EVENTS.name: np.array([50.0, 4.0])}
+    )
     assert in_stretches(EVENTS, intervals, np.array([10.0]), np.array([12.0])).tolist() == [2.0]
 
 
@@ -143,7 +145,7 @@ def test_a_level_is_carried_on_over_less_than_a_tenth_of_a_second(gap_s: float, 
 
 def test_a_level_is_not_carried_on_over_just_a_tenth_of_a_second() -> None:
     first, second = np.array([0.0, 0.1]), np.array([0.0, 0.2])
-    intervals = Intervals(first, second, {"x": np.array([2000.0, 3000.0])})
+    intervals = Intervals(first, second, {CLOCK.name: np.array([2000.0, 3000.0])})
     assert in_stretches(CLOCK, intervals, first[1:], second[1:]).tolist() == pytest.approx([3000.0])
 
 
@@ -160,6 +162,6 @@ def test_any_bit_but_that_of_an_idle_device_holds_the_clock_down(bits: float, sh
 @pytest.mark.parametrize(("counter", "shown"), [(EVENTS, 1.0), (WAITED, 1e-6)])
 def test_what_was_counted_in_no_time_is_left_out(counter: Counter, shown: float) -> None:
     at_s = np.array([0.0, 1.0, 1.0, 2.0])
-    its = Intervals(at_s[:3], at_s[1:], {"x": np.array([1.0, 1e6, 1.0])})
+    its = Intervals(at_s[:3], at_s[1:], {counter.name: np.array([1.0, 1e6, 1.0])})
     found = in_stretches(counter, its, np.array([0.0]), np.array([2.0]))
     assert found.tolist() == pytest.approx([shown])

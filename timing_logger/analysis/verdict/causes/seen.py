@@ -18,9 +18,10 @@ from timing_logger.analysis.verdict.causes.stretches import (
     stretches_of,
 )
 from timing_logger.results.cause import Sought
-from timing_logger.results.kinds_of_cause import COUNTERS, Counter, KindOfCause
+from timing_logger.results.kinds_of_cause import COUNTERS, KindOfCause
+from timing_logger.schema.host_counters import BY_NAME, Counter
 
-_RUNNABLE, _CORES = (Counter(name, "clock", "") for name in ("runnable_tasks", "usable_cores"))
+_RUNNABLE, _CORES = BY_NAME["runnable_tasks"], BY_NAME["usable_cores"]
 """What is read beside the counters, as a level."""
 
 
@@ -108,7 +109,7 @@ def _of_ranks(
 
 def _comparable(counter: Counter, values: Floats, busy: Floats) -> Floats:
     """Return the time that work takes longer than at the usual clock as a share; other counters as is."""
-    if counter.kind != "clock":
+    if counter.reading != "level":
         return values
     known = values[values > 0]
     usual = float(np.quantile(known, criteria.USUAL_CLOCK_QUANTILE)) if len(known) else float("nan")

@@ -14,7 +14,8 @@ import pandas as pd
 
 from timing_logger import criteria
 from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
-from timing_logger.results.kinds_of_cause import IDLE_BIT, Counter
+from timing_logger.results.kinds_of_cause import IDLE_BIT
+from timing_logger.schema.host_counters import Counter
 
 _MOST_STRETCHES = 20_000
 """Of a run of more intervals, stretches are made longer: time and memory of the search grow with them."""
@@ -139,18 +140,18 @@ def intervals_by_rank(
 def in_stretches(counter: Counter, intervals: Intervals, begin_s: Floats, end_s: Floats) -> Floats:
     """Return what a counter of a rank shows in stretches of its time, per second; NaN where unknown.
 
-    That is a share of the time for ``waited us``, the mean for ``clock``, the share of the time in which
+    That is a share of the time for ``waited us``, the mean for ``level``, the share of the time in which
     something held the clock down for ``bits``, and the number per second for ``events``. Where a stretch has
     a part of an interval, it has as large a part of what was counted in that.
     """
     lasted_s = intervals.end_s - intervals.begin_s
     value = intervals.values[counter.name]
-    if counter.kind == "bits":
+    if counter.reading == "bits":
         value = np.where(np.isnan(value), np.nan, (np.nan_to_num(value).astype(np.int64) & ~IDLE_BIT) != 0)
-    if counter.kind in ("clock", "bits"):
+    if counter.reading in ("level", "bits"):
         value = _from_end_to_end(value, intervals)
     known = ~np.isnan(value) & (lasted_s > 0)
-    whole = {"waited us": value / 1e6, "events": value}.get(counter.kind, value * lasted_s)
+    whole = {"waited us": value / 1e6, "events": value}.get(counter.reading, value * lasted_s)
     covered_s = _between(intervals, np.where(known, lasted_s, 0.0), begin_s, end_s)
     summed = _between(intervals, np.where(known, whole, 0.0), begin_s, end_s)
     enough = covered_s >= criteria.MOST_SHARE * (end_s - begin_s)
