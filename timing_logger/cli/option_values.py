@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from timing_logger.cli.stderr import say
 from timing_logger.errors import NoTimingFilesError
 from timing_logger.process.shared_files import matching
-from timing_logger.schema.timing_files import TimingFile
+from timing_logger.schema.timing_files import CALLED, KEYS, TimingFile
 
 if TYPE_CHECKING:
     from timing_logger.results.fix import Fix
@@ -28,16 +28,15 @@ UNJUDGED = "unjudged"
 
 MOST_PORT = 65535
 
-KEYS = ("operation", "rank", "incarnation", "epoch", "iteration", "phase", "layer_name", "group")
 VERDICTS = ("rank", "suspect", "role", "group-wide", "communication", "diffuse", HANG, UNJUDGED)
 ENDS = (HANG, UNFINISHED)
 CHANGES = ("regressed", "improved", "undecided")
-_OTHER_NAMES = {"layer": "layer_name", "run": "incarnation"}
 
 
 def keys(text: str) -> list[str]:
     """Return the columns named, such as ``layer,rank``."""
-    names = [_OTHER_NAMES.get(name, name) for name in text.split(",")]
+    column_of = {word: column for column, word in CALLED.items()}
+    names = [column_of.get(name, name) for name in text.split(",")]
     return _some_of(names, KEYS, text)
 
 

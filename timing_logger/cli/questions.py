@@ -19,6 +19,7 @@ from timing_logger.cli.queries import (
     shown_of,
     terminal_width,
 )
+from timing_logger.schema.timing_files import KEYS
 
 BAD_NEWS = 1
 """The exit code for a verdict that ``--fail-on`` names."""
@@ -234,7 +235,7 @@ QUESTIONS = (
         [
             option(
                 "--by", type=option_values.keys, metavar="KEYS",
-                help=f"only totals, by any of {', '.join(option_values.KEYS)}; several with commas",
+                help=f"only totals, by any of {', '.join(KEYS)}; several with commas",
             ),
             _all("operations, ranks and files"),
         ],

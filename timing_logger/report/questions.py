@@ -11,6 +11,8 @@ from timing_logger.analysis.rows.files import File
 from timing_logger.report._diagnostics import on_different_runs, on_overlap, on_problems
 from timing_logger.report._limits import MOST_LINES, MOST_SETS, ends_and_middle, on_left_out, worst_of
 from timing_logger.report._text_tables import Column, table_text
+from timing_logger.schema.record import TEXTS
+from timing_logger.schema.timing_files import CALLED, KEYS
 from timing_logger.words.units import (
     as_duration,
     as_gb_per_s,
@@ -32,12 +34,7 @@ _OPERATION, _GROUP = Column("operation", "operation", as_word), Column("group", 
 
 # -- where the time went, by anything ------------------------------------------------------------
 
-_KEYS = {
-    "operation": Column("operation", "operation", as_word), "phase": Column("phase", "phase", as_word),
-    "layer_name": Column("layer_name", "layer", as_word), "group": Column("group", "group", as_word),
-    "rank": _WHOSE[0], "incarnation": _WHOSE[1], "epoch": _EPOCH,
-    "iteration": Column("iteration", "iteration"),
-}  # fmt: skip
+_KEYS = {name: Column(name, CALLED.get(name, name), as_word if name in TEXTS else str) for name in KEYS}
 
 _TOTALS = (
     Column("count", "count"), Column("bytes", "bytes", size), Column("mean_ms", "mean ms", as_ms),

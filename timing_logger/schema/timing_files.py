@@ -13,6 +13,12 @@ _FILE_NAME = re.compile(
     r"timing-rank(?P<rank>\d+)(?:\.run(?P<incarnation>\d+))?(?:\.part(?P<part>\d+))?\.csv"
 )
 
+KEYS = ("operation", "rank", "incarnation", "epoch", "iteration", "phase", "layer_name", "group")
+"""The columns by which rows are put together: those of a row, and what the name of its file states."""
+
+CALLED = {"layer_name": "layer", "incarnation": "run"}
+"""What columns are called that have another name in reports and on the command line."""
+
 
 class TimingFile(NamedTuple):
     """The parts of a timing file's name: the rank, the incarnation of that rank, and the number of the part.

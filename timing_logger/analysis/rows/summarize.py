@@ -28,9 +28,9 @@ from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
 from timing_logger.analysis.rows.tables import new_columns, opened, taken
 from timing_logger.errors import ConfigurationError
 from timing_logger.reading.sources import joined
+from timing_logger.schema.timing_files import KEYS
 
 _PROCESS = ("rank", "incarnation")
-_KEYS = ("operation", *_PROCESS, "epoch", "iteration", "phase", "layer_name", "group")
 
 BY_PROCESS = ("operation", *_PROCESS)
 
@@ -154,9 +154,9 @@ def _joined_keys(parts: Sequence[TotalsPart]) -> Frame:
 
 
 def _check(by: Sequence[str]) -> None:
-    others = [name for name in by if name not in _KEYS]
+    others = [name for name in by if name not in KEYS]
     if isinstance(by, str) or others or not by:
-        raise ConfigurationError(f"by={by!r}: name some of the columns {', '.join(_KEYS)}, as a list.")
+        raise ConfigurationError(f"by={by!r}: name some of the columns {', '.join(KEYS)}, as a list.")
 
 
 def _values(frame: Frame, name: str) -> Ints | Floats:
