@@ -50,7 +50,7 @@ class Invitation(TypedDict):
 
 
 class Connection:
-    """A :class:`~._links.Channel` over a connected socket.
+    """A :class:`~._links.PeerConnection` over a connected socket.
 
     Args:
         connected: the socket; the caller closes it.
@@ -88,7 +88,7 @@ class Connection:
         return self._socket.recv_into(content)
 
 
-class Listener:
+class PeerListener:
     """Listens on the reference rank for connections of its peers, until it is closed.
 
     Args:

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from allreduce_instrumentation.clock_sync._direct import Connection, Listener, connect, own_addresses
-from allreduce_instrumentation.clock_sync._links import Channel, LinkChannel, receive_json, send_json
+from allreduce_instrumentation.clock_sync._direct import Connection, PeerListener, connect, own_addresses
+from allreduce_instrumentation.clock_sync._links import LinkChannel, PeerConnection, receive_json, send_json
 from timing_logger.errors import ConfigurationError
 
 _TAG = 0x436C6F63
@@ -20,7 +20,7 @@ _TAG = 0x436C6F63
 
 
 class GroupLink:
-    """A :class:`~._links.Link` over the host backend of a process group, below everything that is timed.
+    """A :class:`~._links.MessageLink` over the host backend of a process group, below all that is timed.
 
     Raises:
         RuntimeError: the group has no backend for the host.
@@ -31,7 +31,7 @@ class GroupLink:
         self.rank: int = group.rank()
         self.size: int = group.size()
         self._timeout_s = _timeout_s(self._backend)
-        self._listener: Listener | None = None
+        self._listener: PeerListener | None = None
 
     def send(self, content: bytearray, peer: int) -> None:
         self._backend.send([_tensor(content)], peer, _TAG).wait()
@@ -43,7 +43,7 @@ class GroupLink:
         """Do nothing: receiving from a backend of the host leaves the processor to others anyway."""
 
     @contextmanager
-    def channel_to(self, peer: int) -> Iterator[Channel]:
+    def channel_to(self, peer: int) -> Iterator[PeerConnection]:
         """Return a channel to the reference ``peer``: a TCP connection if possible, else group messages."""
         connected = connect(receive_json(self, peer))
         with connected or nullcontext():
@@ -52,12 +52,12 @@ class GroupLink:
             yield self._channel(connected if accepted else None, peer)
 
     @contextmanager
-    def channel_from(self, peer: int) -> Iterator[Channel]:
+    def channel_from(self, peer: int) -> Iterator[PeerConnection]:
         """Return the reference's end of the channel that ``peer`` opens by :meth:`channel_to`.
 
         After one peer could not connect, no other one is invited to try.
         """
-        self._listener = self._listener or Listener(own_addresses())
+        self._listener = self._listener or PeerListener(own_addresses())
         send_json(self, peer, self._listener.invitation)
         connected = self._listener.accept() if receive_json(self, peer) else None
         with connected or nullcontext():
@@ -66,7 +66,7 @@ class GroupLink:
         if connected is None:
             self._listener.close()
 
-    def _channel(self, connected: socket.socket | None, peer: int) -> Channel:
+    def _channel(self, connected: socket.socket | None, peer: int) -> PeerConnection:
         return LinkChannel(self, peer) if connected is None else Connection(connected, self._timeout_s)
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 
-class Channel(Protocol):
+class PeerConnection(Protocol):
     """The protocol of a connection to one peer, for ping-pongs; each call is complete on return."""
 
     def send(self, content: bytearray) -> None:
@@ -17,7 +17,7 @@ class Channel(Protocol):
         """Overwrite the one byte of ``content``."""
 
 
-class Link(Protocol):
+class MessageLink(Protocol):
     """The protocol of messages of bytes between the ranks of a communicator; calls are complete on return.
 
     Attributes:
@@ -36,17 +36,17 @@ class Link(Protocol):
     def rest_until_message(self, peer: int) -> None:
         """Wait until a message of ``peer`` can be received, and leave the processor to others meanwhile."""
 
-    def channel_to(self, peer: int) -> AbstractContextManager[Channel]:
+    def channel_to(self, peer: int) -> AbstractContextManager[PeerConnection]:
         """Open the fastest channel to ``peer``, the reference, which calls :meth:`channel_from` meanwhile."""
 
-    def channel_from(self, peer: int) -> AbstractContextManager[Channel]:
+    def channel_from(self, peer: int) -> AbstractContextManager[PeerConnection]:
         """Open the reference's end of the channel that ``peer`` opens by :meth:`channel_to`."""
 
 
 class LinkChannel:
     """A channel to ``peer`` through the messages of ``link``."""
 
-    def __init__(self, link: Link, peer: int) -> None:
+    def __init__(self, link: MessageLink, peer: int) -> None:
         self._link = link
         self._peer = peer
 
@@ -60,14 +60,14 @@ class LinkChannel:
 _LENGTH_BYTES = 8
 
 
-def send_json(link: Link, peer: int, value: object) -> None:
+def send_json(link: MessageLink, peer: int, value: object) -> None:
     """Send ``value`` as JSON to ``peer``, which calls :func:`receive_json`."""
     content = bytearray(json.dumps(value).encode())
     link.send(bytearray(len(content).to_bytes(_LENGTH_BYTES, "little")), peer)
     link.send(content, peer)
 
 
-def receive_json(link: Link, peer: int) -> Any:
+def receive_json(link: MessageLink, peer: int) -> Any:
     """Return the value that ``peer`` sends by :func:`send_json`."""
     length = bytearray(_LENGTH_BYTES)
     link.receive(length, peer)

@@ -9,13 +9,13 @@ from typing import TypeGuard
 
 from mpi4py import MPI
 
-from allreduce_instrumentation.clock_sync._links import Channel, LinkChannel
+from allreduce_instrumentation.clock_sync._links import LinkChannel, PeerConnection
 
 _POLL_S = 0.0005
 
 
 class MpiLink:
-    """A :class:`~._links.Link` over an MPI communicator of its own."""
+    """A :class:`~._links.MessageLink` over an MPI communicator of its own."""
 
     def __init__(self, comm: MPI.Intracomm) -> None:
         self._comm = comm
@@ -32,7 +32,7 @@ class MpiLink:
         while not self._comm.Iprobe(peer):  # Recv would spin, and disturb the ranks whose turn it is
             time.sleep(_POLL_S)
 
-    def channel_to(self, peer: int) -> AbstractContextManager[Channel]:
+    def channel_to(self, peer: int) -> AbstractContextManager[PeerConnection]:
         return nullcontext(LinkChannel(self, peer))  # MPI polls, and chooses the fastest way itself
 
     channel_from = channel_to

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from allreduce_instrumentation._communicators import Communicator
-from allreduce_instrumentation.clock_sync._links import Link, receive_json, send_json
+from allreduce_instrumentation.clock_sync._links import MessageLink, receive_json, send_json
 from timing_logger.errors import ConfigurationError
 from timing_logger.process.this_process import boot_id, host_name
 from timing_logger.recording.clock import perf_counter_ns
@@ -74,7 +74,12 @@ def synchronise_clocks(
 
 
 def measure(
-    link: Link, rank: int, *, exchanges: int, reference: int, clock: Callable[[], int] = perf_counter_ns
+    link: MessageLink,
+    rank: int,
+    *,
+    exchanges: int,
+    reference: int,
+    clock: Callable[[], int] = perf_counter_ns,
 ) -> ClockOffset:
     """Measure the offset of ``clock`` over ``link``. Collective.
 
@@ -96,7 +101,7 @@ def measure(
     return ClockOffset(as_of_ns, offset_ns, uncertainty_ns, reference_rank, host, boot, exchanges)
 
 
-def _link_over(comm: Communicator | None) -> AbstractContextManager[Link]:
+def _link_over(comm: Communicator | None) -> AbstractContextManager[MessageLink]:
     """Return a link between the ranks of ``comm``; collective over MPI.
 
     Args:
@@ -145,7 +150,7 @@ Identity: TypeAlias = tuple[int, str, str]
 
 
 def ask(
-    link: Link, reference: int, exchanges: int, clock: Callable[[], int]
+    link: MessageLink, reference: int, exchanges: int, clock: Callable[[], int]
 ) -> tuple[list[Exchange], Identity]:
     """Exchange ping-pongs with the reference; called on every rank but the reference.
 
@@ -178,7 +183,7 @@ def ask(
     ], identity
 
 
-def answer(link: Link, exchanges: int, clock: Callable[[], int], identity: Identity) -> None:
+def answer(link: MessageLink, exchanges: int, clock: Callable[[], int], identity: Identity) -> None:
     """Answer the pings of all other ranks, one rank after the other; called on the reference.
 
     Args:
@@ -195,7 +200,9 @@ def answer(link: Link, exchanges: int, clock: Callable[[], int], identity: Ident
         _call(link, peer)
 
 
-def _answer_one(link: Link, peer: int, exchanges: int, clock: Callable[[], int], identity: Identity) -> None:
+def _answer_one(
+    link: MessageLink, peer: int, exchanges: int, clock: Callable[[], int], identity: Identity
+) -> None:
     ball = bytearray(1)
     inner = []
     with link.channel_from(peer) as channel:
@@ -207,11 +214,11 @@ def _answer_one(link: Link, peer: int, exchanges: int, clock: Callable[[], int],
     send_json(link, peer, (inner, identity))
 
 
-def _call(link: Link, peer: int) -> None:
+def _call(link: MessageLink, peer: int) -> None:
     link.send(bytearray(1), peer)
 
 
-def _wait_for_call(link: Link, reference: int) -> None:
+def _wait_for_call(link: MessageLink, reference: int) -> None:
     link.rest_until_message(reference)
     link.receive(bytearray(1), reference)
 
@@ -253,7 +260,7 @@ class Exchange(NamedTuple):
         return (self.upper_bound_ns + self.lower_bound_ns) / 2
 
 
-class Estimate(NamedTuple):
+class OffsetEstimate(NamedTuple):
     """An estimate of the offset between two clocks.
 
     Attributes:
@@ -267,7 +274,7 @@ class Estimate(NamedTuple):
     perf_counter_ns: int
 
 
-def estimate_offset(exchanges: Sequence[Exchange]) -> Estimate:
+def estimate_offset(exchanges: Sequence[Exchange]) -> OffsetEstimate:
     """Estimate the offset from ``exchanges``, with its uncertainty.
 
     The offset is the median over the tenth of the ping-pongs with the shortest round trips. A message that
@@ -289,4 +296,4 @@ def estimate_offset(exchanges: Sequence[Exchange]) -> Estimate:
     upper_ns = min(exchange.upper_bound_ns for exchange in exchanges)
     # Clocks that drift during the exchanges can make the bounds cross; they are wrong by that much then.
     half_width_ns, middle_ns = abs(upper_ns - lower_ns) / 2, (upper_ns + lower_ns) / 2
-    return Estimate(round(offset_ns), math.ceil(half_width_ns + abs(offset_ns - middle_ns)), as_of_ns)
+    return OffsetEstimate(round(offset_ns), math.ceil(half_width_ns + abs(offset_ns - middle_ns)), as_of_ns)

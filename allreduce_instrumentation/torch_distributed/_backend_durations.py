@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d_in_c
 
-from allreduce_instrumentation.torch_distributed._operations import DeviceOperation, Operation
+from allreduce_instrumentation.torch_distributed._operations import DeviceOperation, GroupOperation
 from timing_logger.recording.cores.chosen import Span
 from timing_logger.schema.record import DEVICE_CLOCK, OK, Record, is_message
 
@@ -91,7 +91,7 @@ class BackendDurations:
             return None
         return cls(group, halves)
 
-    def note(self, operation: Operation, work: dist.Work | None) -> None:
+    def note(self, operation: GroupOperation, work: dist.Work | None) -> None:
         """Note the number of ``operation``, which this thread has just issued; messages are left out.
 
         torch's number does not count messages.

@@ -29,9 +29,9 @@ from allreduce_instrumentation.torch_distributed._methods import (
 from allreduce_instrumentation.torch_distributed._operations import (
     CoalescedOperations,
     DeviceOperation,
+    GroupOperation,
     HostOperation,
     Nccl2Operation,
-    Operation,
     UnrecordedOperation,
 )
 from allreduce_instrumentation.torch_distributed._timed_work import note_use_in_backward, timed_work
@@ -307,7 +307,9 @@ def begin(
     return on_host
 
 
-def _handle(timing: GroupTiming, name: str, operation: Operation, work: dist.Work | None) -> dist.Work | None:
+def _handle(
+    timing: GroupTiming, name: str, operation: GroupOperation, work: dist.Work | None
+) -> dist.Work | None:
     """Return what the caller gets to wait for: a timed handle on ``work``, if it is a ``Work``."""
     if not isinstance(work, dist.Work) or is_in_the_stream(operation):  # or it was complete on return
         operation.end(None)
@@ -329,12 +331,12 @@ def future_of(timing: GroupTiming, name: str, work: dist.Work) -> torch.futures.
     return None
 
 
-def is_in_the_stream(operation: Operation) -> bool:
+def is_in_the_stream(operation: GroupOperation) -> bool:
     """Tell whether all of ``operation`` lies in the current stream once it is issued; it may have a work."""
     return isinstance(operation, Nccl2Operation) and not operation.goes_on
 
 
-def may_use_future(operation: Operation) -> bool:
+def may_use_future(operation: GroupOperation) -> bool:
     """Tell whether the operation's end may be learnt from its future.
 
     On a device, a callback ties the outputs to one more stream, so that memory which is freed early could

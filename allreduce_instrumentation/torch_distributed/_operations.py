@@ -35,7 +35,7 @@ _Result = TypeVar("_Result")
 _finished_with: WeakSet[TimingLogger] = WeakSet()
 
 
-class Operation(Protocol):
+class GroupOperation(Protocol):
     """The protocol of one operation of a process group, and how most end by their future.
 
     Attributes:
@@ -182,7 +182,7 @@ class Nccl2Operation(DeviceOperation):
         return self._blocked_by(work.get_future)
 
 
-class UnrecordedOperation(Operation):
+class UnrecordedOperation(GroupOperation):
     """An operation without a row; ``learn`` is called when it has completed, unless it failed."""
 
     def __init__(self, learn: Callable[[], object]) -> None:
@@ -203,7 +203,7 @@ class UnrecordedOperation(Operation):
         return result
 
 
-class CoalescedOperations(Operation):
+class CoalescedOperations(GroupOperation):
     """Several operations that were given to the backend one by one, and that it runs as one."""
 
     def __init__(self, operations: Sequence[HostOperation | DeviceOperation]) -> None:

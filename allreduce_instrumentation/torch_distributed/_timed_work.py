@@ -14,9 +14,9 @@ import torch.distributed as dist
 from allreduce_instrumentation.torch_distributed._compilation import leave_uncompiled
 from allreduce_instrumentation.torch_distributed._operations import (
     DeviceOperation,
+    GroupOperation,
     HostOperation,
     Nccl2Operation,
-    Operation,
 )
 from timing_logger.recording.autograd_threads import NO_PASS
 
@@ -34,7 +34,7 @@ class TimedWork(dist.Work):
     __slots__ = ("_operation", "untimed")
 
     untimed: dist.Work
-    _operation: Operation
+    _operation: GroupOperation
 
     def wait(self, *args: timedelta, **kwargs: timedelta) -> bool:
         if args or kwargs:
@@ -76,7 +76,7 @@ class UntoldWork(TimedWork):
             self._operation.lose()
 
 
-def timed_work(work: dist.Work, operation: Operation, has_future: bool) -> TimedWork:
+def timed_work(work: dist.Work, operation: GroupOperation, has_future: bool) -> TimedWork:
     """Return a handle on ``operation``.
 
     Args:
@@ -126,7 +126,7 @@ leave_uncompiled(UntoldWork)
 _passes = threading.local()
 
 
-def note_use_in_backward(operation: Operation, future: torch.futures.Future[object]) -> None:
+def note_use_in_backward(operation: GroupOperation, future: torch.futures.Future[object]) -> None:
     """Note that the future of ``operation`` was taken; a backward pass will wait for it at its end.
 
     Does nothing outside of a backward pass.
@@ -152,7 +152,7 @@ class _BackwardPass:
         self._on_host: list[HostOperation] = []
         self._in_streams: list[tuple[DeviceOperation, torch.futures.Future[object]]] = []
 
-    def add(self, operation: Operation, future: torch.futures.Future[object]) -> None:
+    def add(self, operation: GroupOperation, future: torch.futures.Future[object]) -> None:
         if isinstance(operation, DeviceOperation):
             self._in_streams.append((operation, future))
         elif isinstance(operation, HostOperation):

@@ -19,7 +19,7 @@ import torch.distributed as dist
 import timing_logger.recording.device.accelerator as accelerators
 from allreduce_instrumentation.torch_distributed._backend_durations import MAX_OPEN, switched_on, write_row
 from allreduce_instrumentation.torch_distributed._backends import has_nccl2
-from allreduce_instrumentation.torch_distributed._operations import DeviceOperation, Operation
+from allreduce_instrumentation.torch_distributed._operations import DeviceOperation, GroupOperation
 from timing_logger.recording.logger import TimingLogger
 from timing_logger.schema.record import is_message
 
@@ -58,7 +58,7 @@ class WorkDurations:
             return None
         return cls(group.bound_device_id)
 
-    def note(self, operation: Operation, work: dist.Work | None) -> None:
+    def note(self, operation: GroupOperation, work: dist.Work | None) -> None:
         """Keep the ``work`` of ``operation``, which this thread has just issued; messages are left out."""
         self.collect()
         if (

@@ -28,7 +28,7 @@ VARIABLE = "TIMING_LOGGER_GROUP"
 log = logging.getLogger("timing_logger")
 
 
-class Chosen(NamedTuple):
+class ChosenGroup(NamedTuple):
     """What times the groups.
 
     Attributes:
@@ -86,10 +86,10 @@ def _unused(*_: object) -> Any:
     return NotImplemented
 
 
-PYTHON = Chosen("python", dist.ProcessGroup, {}, _unused)
+PYTHON = ChosenGroup("python", dist.ProcessGroup, {}, _unused)
 
 
-def _chosen() -> Chosen:
+def _chosen() -> ChosenGroup:
     wanted = os.environ.get(VARIABLE, "")
     if wanted not in ("", "python", "native"):
         raise ConfigurationError(f"{VARIABLE} must be 'python' or 'native', and is {wanted!r}.")
@@ -99,7 +99,7 @@ def _chosen() -> Chosen:
     if not reason:
         try:
             module: Any = library()
-            return Chosen("native", module.Group, module.METHODS, module.issue)
+            return ChosenGroup("native", module.Group, module.METHODS, module.issue)
         except (CannotBuildError, ImportError) as error:
             reason = str(error)
     log.warning("timing logger: process groups are timed in Python, though %s=native: %s", VARIABLE, reason)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from live_runs.job import OPERATIONS, Played, intervals
 from timing_logger.analysis.hangs.last_rows import last_rows
-from timing_logger.live.digest import Digest, Process
+from timing_logger.live.digest import Digest, ProcessPlace
 from timing_logger.live.looking import MOST_BYTES_PER_S
 from timing_logger.live.packed import packed_within, unpacked
 from timing_logger.live.row_arrays import NUMBERS, TEXTS, WHOLE, RowArrays, Texts
@@ -76,7 +76,7 @@ class Host:
         of_one_host = processes[:RANKS_PER_HOST]
         return of_fewer_rows(digest, most_rows(of_one_host) * len(processes) / len(of_one_host))
 
-    def _processes(self, at_s: float, steps: npt.NDArray[np.int64]) -> list[Process]:
+    def _processes(self, at_s: float, steps: npt.NDArray[np.int64]) -> list[ProcessPlace]:
         since_s = until_s = np.full(len(self._ranks), np.nan)
         if len(steps):
             begins_s, ends_s = intervals(self._run, steps[[0, -1]], self._ranks)
@@ -91,7 +91,7 @@ class Host:
             "last_progress_counter_ns": int((_BOOTED_S + at_s) * _NS),
         }  # fmt: skip
         return [
-            Process(
+            ProcessPlace(
                 rank=int(rank), incarnation=1, generation=0, sidecar={**sidecar, **refreshed},
                 n_rows=len(OPERATIONS) * len(steps), n_iterations=len(steps),
                 since_s=since + offset_s, until_s=until + offset_s,

@@ -20,7 +20,7 @@ from timing_logger.cli import monitored as cli_monitored
 from timing_logger.cli.monitored import JobMonitor
 from timing_logger.live.events import event_of
 from timing_logger.live.watched_run import WatchedRun
-from timing_logger.process.monitor import Settings
+from timing_logger.process.monitor import MonitorSettings
 
 TOLD = """
 import time
@@ -181,7 +181,7 @@ class Process:
 
     started: list[Process]
 
-    def __init__(self, settings: Settings, hear: Callable[..., object]) -> None:
+    def __init__(self, settings: MonitorSettings, hear: Callable[..., object]) -> None:
         self.settings, self.grace_s = settings, 0.0
         self.started.append(self)
 

@@ -15,19 +15,19 @@ from typing import Any
 import pytest
 
 from allreduce_instrumentation.clock_sync import _direct
-from allreduce_instrumentation.clock_sync._direct import Connection, Listener, connect, own_addresses
+from allreduce_instrumentation.clock_sync._direct import Connection, PeerListener, connect, own_addresses
 
 LONG_S = 30.0
 
 
 @pytest.fixture
-def listener() -> Iterator[Listener]:
-    with closing(Listener(["127.0.0.1"])) as listening:
+def listener() -> Iterator[PeerListener]:
+    with closing(PeerListener(["127.0.0.1"])) as listening:
         yield listening
 
 
 @pytest.fixture
-def pair(listener: Listener) -> Iterator[tuple[socket.socket, socket.socket]]:
+def pair(listener: PeerListener) -> Iterator[tuple[socket.socket, socket.socket]]:
     """The peer's end and the reference's."""
     connected = connect(listener.invitation)
     accepted = listener.accept()
@@ -97,7 +97,7 @@ def test_a_silent_peer_is_waited_for_as_long_as_the_group_waits(
         Connection(pair[0], 0.05).receive(bytearray(1))
 
 
-def test_a_stranger_is_shown_out_and_the_peer_let_in(listener: Listener) -> None:
+def test_a_stranger_is_shown_out_and_the_peer_let_in(listener: PeerListener) -> None:
     (address,) = listener.invitation["addresses"]
     with socket.create_connection(address, LONG_S) as stranger:
         stranger.sendall(bytes(_direct._TOKEN_BYTES))
@@ -111,7 +111,7 @@ def test_a_stranger_is_shown_out_and_the_peer_let_in(listener: Listener) -> None
 
 @pytest.mark.parametrize("n_strangers", [1, 5, 2 * _direct._MOST_STRANGERS - 10])
 def test_who_says_nothing_keeps_no_peer_waiting(
-    listener: Listener, n_strangers: int, monkeypatch: pytest.MonkeyPatch
+    listener: PeerListener, n_strangers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many there are before it. There is time for one wait, if it must be, and it is none."""
     waits: list[float] = []
@@ -185,7 +185,7 @@ def test_of_more_strangers_than_the_most_the_oldest_are_shown_out(
 
 
 def test_a_connection_that_breaks_before_the_token_is_sent_is_closed(
-    listener: Listener, monkeypatch: pytest.MonkeyPatch
+    listener: PeerListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Breaks:
         is_closed = False
@@ -207,7 +207,7 @@ def test_small_messages_are_sent_at_once(pair: tuple[socket.socket, socket.socke
     assert pair[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_a_peer_that_comes_behind_strangers_who_say_half_of_it_is_let_in(listener: Listener) -> None:
+def test_a_peer_that_comes_behind_strangers_who_say_half_of_it_is_let_in(listener: PeerListener) -> None:
     (address,) = listener.invitation["addresses"]
     with ExitStack() as stack:
         for said in (b"", b"x", bytes(_direct._TOKEN_BYTES - 1), bytes(100)):
@@ -223,7 +223,7 @@ def test_a_peer_that_comes_behind_strangers_who_say_half_of_it_is_let_in(listene
             assert stranger.recv(1) == b""
 
 
-def test_a_token_that_comes_in_pieces_is_one(listener: Listener) -> None:
+def test_a_token_that_comes_in_pieces_is_one(listener: PeerListener) -> None:
     (address,) = listener.invitation["addresses"]
     token = bytes.fromhex(listener.invitation["token"])
     with socket.create_connection(address, LONG_S) as peer:
@@ -238,7 +238,7 @@ def test_a_token_that_comes_in_pieces_is_one(listener: Listener) -> None:
 
 
 def test_a_connection_that_cannot_be_accepted_is_none(
-    listener: Listener, monkeypatch: pytest.MonkeyPatch
+    listener: PeerListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The peer believes in it: an error here would leave it, and all who wait for their turn, alone."""
     monkeypatch.setattr(_direct, "_CONNECT_TIMEOUT_S", 0.05)
@@ -263,13 +263,13 @@ def test_a_group_that_waits_for_months_is_none_too_long(pair: tuple[socket.socke
 
 
 def test_who_went_elsewhere_is_not_waited_for_long(
-    listener: Listener, monkeypatch: pytest.MonkeyPatch
+    listener: PeerListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_direct, "_CONNECT_TIMEOUT_S", 0.05)
     assert listener.accept() is None
 
 
-def test_an_address_that_refuses_gives_way_to_the_next(listener: Listener) -> None:
+def test_an_address_that_refuses_gives_way_to_the_next(listener: PeerListener) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed_soon:
         refusing = closed_soon.getsockname()
     invitation = listener.invitation
@@ -278,25 +278,25 @@ def test_an_address_that_refuses_gives_way_to_the_next(listener: Listener) -> No
     connected.close()
 
 
-def test_nobody_is_reached_where_all_addresses_refuse(listener: Listener) -> None:
+def test_nobody_is_reached_where_all_addresses_refuse(listener: PeerListener) -> None:
     invitation = listener.invitation
     listener.close()
     assert connect(invitation) is None
 
 
-def test_the_loopback_of_another_host_is_not_tried(listener: Listener) -> None:
+def test_the_loopback_of_another_host_is_not_tried(listener: PeerListener) -> None:
     """It would be one's own: some other program may listen there."""
     assert connect({**listener.invitation, "boot_id": "another"}) is None
 
 
-def test_a_closed_listener_invites_nobody(listener: Listener) -> None:
+def test_a_closed_listener_invites_nobody(listener: PeerListener) -> None:
     listener.close()
     assert listener.invitation["addresses"] == []
     assert connect(listener.invitation) is None
 
 
 def test_addresses_of_other_hosts_are_left_out() -> None:
-    with closing(Listener(["192.0.2.1", "127.0.0.1", "2001:db8::1"])) as listening:
+    with closing(PeerListener(["192.0.2.1", "127.0.0.1", "2001:db8::1"])) as listening:
         assert [host for host, _ in listening.invitation["addresses"]] == ["127.0.0.1"]
 
 

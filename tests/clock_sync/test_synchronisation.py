@@ -18,7 +18,7 @@ dist = pytest.importorskip("torch.distributed")
 from allreduce_instrumentation.clock_sync import _group_link, synchronisation  # noqa: E402
 from allreduce_instrumentation.clock_sync._direct import Connection  # noqa: E402
 from allreduce_instrumentation.clock_sync._group_link import GroupLink  # noqa: E402
-from allreduce_instrumentation.clock_sync._links import Channel, LinkChannel  # noqa: E402
+from allreduce_instrumentation.clock_sync._links import LinkChannel, PeerConnection  # noqa: E402
 from allreduce_instrumentation.clock_sync.synchronisation import measure, synchronise_clocks  # noqa: E402
 from timing_logger.errors import ConfigurationError  # noqa: E402
 from timing_logger.process.this_process import boot_id, host_name  # noqa: E402
@@ -61,7 +61,7 @@ class Link:
     def rest_until_message(self, peer: int) -> None:
         self.rests += 1
 
-    def channel_to(self, peer: int) -> AbstractContextManager[Channel]:
+    def channel_to(self, peer: int) -> AbstractContextManager[PeerConnection]:
         return nullcontext(Ball(self, peer, self._now_ns))
 
     channel_from = channel_to
@@ -275,5 +275,5 @@ def test_where_a_peer_cannot_connect_the_group_carries_it_and_no_other_is_invite
 
 
 def test_a_connection_that_does_not_arrive_is_used_by_neither_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_group_link.Listener, "accept", lambda self: None)
+    monkeypatch.setattr(_group_link.PeerListener, "accept", lambda self: None)
     assert channels(2) == ([[LinkChannel], [LinkChannel]], False)

@@ -142,12 +142,12 @@ def monitor() -> None:
     from timing_logger.live.destinations import PrometheusTextfile
     from timing_logger.live.digest_folder import DigestFolder
     from timing_logger.live.looking import Looking
-    from timing_logger.process.monitor import Settings
+    from timing_logger.process.monitor import MonitorSettings
 
     folder = write_run_of_this_host(FOLDER / "watched")
     shown = [PrometheusTextfile(path=str(FOLDER / "job.prom")).to_json()]
     looking = Looking(
-        Settings(log_dir=str(folder), show_in=shown if find_spec("prometheus_client") else []), Voice()
+        MonitorSettings(log_dir=str(folder), show_in=shown if find_spec("prometheus_client") else []), Voice()
     )
     looking.look()
     looking.look()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from timing_logger.analysis import RunEnd, Suspect, Verdict
-from timing_logger.engine.changes import Changes, Found
+from timing_logger.engine.changes import Changes, FoundVerdict
 
 HEALTHY = Verdict(verdict="healthy")
 SLOW = Verdict(verdict="rank", ranks=(2,), operation="DATA", window="ongoing", first_iteration=70)
@@ -88,7 +88,7 @@ def test_what_ends_is_told_as_it_was_when_it_last_changed() -> None:
 
 
 def test_what_another_told_is_not_told_again_and_is_seen_to_end() -> None:
-    changes = Changes(Found("rank", (2,), "DATA", ""))
+    changes = Changes(FoundVerdict("rank", (2,), "DATA", ""))
     assert [changes.after(verdict, 0.0) for verdict in (SLOW, SLOW, HEALTHY)] == [None] * 3
     assert changes.something_stands
     assert changes.after(HEALTHY, 0.0) is None
@@ -96,7 +96,7 @@ def test_what_another_told_is_not_told_again_and_is_seen_to_end() -> None:
 
 
 def test_what_is_found_beside_what_another_told_is_told() -> None:
-    changes = Changes(Found("rank", (1,), "DATA", ""))
+    changes = Changes(FoundVerdict("rank", (1,), "DATA", ""))
     told = [changes.after(SLOW, 0.0) for _ in range(2)]
     assert told[1] is not None
     assert told[1].kind == "begins"

@@ -30,7 +30,7 @@ from timing_logger.analysis.rows.tables import opened
 from timing_logger.analysis.verdict.overview import OVERVIEW
 from timing_logger.analysis.verdict.windows import STRAGGLERS
 from timing_logger.engine.rows import Query
-from timing_logger.engine.run import Kept, Wanted, answers_in_batches, in_one_table, kept_of, run
+from timing_logger.engine.run import KeptRows, Wanted, answers_in_batches, in_one_table, kept_of, run
 from timing_logger.engine.workers import Processes
 from timing_logger.errors import TooLargeError
 from timing_logger.reading.batches import batches_of
@@ -322,7 +322,7 @@ def test_the_rows_of_a_run_are_told_from_those_of_another(difficult: Path) -> No
 def test_epochs_are_for_what_they_are_in_some_process_also_if_that_has_no_row_of_communication() -> None:
     rows = pd.DataFrame({"rank": [0, 0], "incarnation": [1, 1]})
     parts = [
-        Kept(np.array([rank]), np.array([1]), meaning, [its])
+        KeptRows(np.array([rank]), np.array([1]), meaning, [its])
         for rank, meaning, its in ((0, Meaning.NOTHING, rows), (1, Meaning.TELL_STEPS_APART, rows[:0]))
     ]
     assert in_one_table(parts)["meaning_of_epochs"].tolist() == [Meaning.TELL_STEPS_APART] * 2

@@ -467,7 +467,7 @@ def test_while_a_job_hangs_the_rank_that_others_wait_for_is_told_before_any_row_
         assert not any("inflight" in file.read_text() for file in tmp_path.glob("timing-rank*.csv"))
 
 
-@pytest.mark.slow("while a job hangs the same is told; of killed ranks test_result_fates.py tells it")
+@pytest.mark.slow("while a job hangs the same is told; of killed ranks test_fates_of_hung_runs.py tells it")
 def test_of_a_job_killed_one_second_after_it_hung_the_rank_that_others_wait_for_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

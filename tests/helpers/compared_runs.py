@@ -12,7 +12,7 @@ from simulated_runs import OPERATIONS_MS, data_parallel, factors
 from timing_files import write_table
 
 from timing_logger.results.comparison import Comparison, Side, StepChange
-from timing_logger.results.run_summary import Course, Quantity, RunSummary, Verdict
+from timing_logger.results.run_summary import Course, Quantity, RunSummary, SummarizedVerdict
 
 PARTS_MS = {"own work": 80.0, "not timed": 5.0, "transfer": 10.0, "waiting": 5.0}
 STEP = StepChange(
@@ -32,7 +32,7 @@ def summary(
     factor: float = 1.0,
     *others: Quantity,
     parts_ms: Mapping[str, float] = PARTS_MS,
-    verdict: Verdict | None = None,
+    verdict: SummarizedVerdict | None = None,
     **fields: object,
 ) -> RunSummary:
     """Return the summary of a run whose parts take these times, all of them multiplied by a factor."""

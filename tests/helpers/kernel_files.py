@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from timing_logger.recording.cores.chosen import SmallFiles
-from timing_logger.recording.watchers.kernel_files import Roots, Source
+from timing_logger.recording.watchers.kernel_files import CounterSource, Roots
 
 
 class KernelFiles:
@@ -27,7 +27,7 @@ class KernelFiles:
         return file
 
 
-def read(sources: Source | Sequence[Source]) -> Mapping[str, float]:
+def read(sources: CounterSource | Sequence[CounterSource]) -> Mapping[str, float]:
     """Return what sources state now."""
     found: dict[str, float] = {}
     for source in [sources] if hasattr(sources, "values") else sources:

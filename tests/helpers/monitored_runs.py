@@ -21,7 +21,7 @@ from timing_files import write_table
 
 from timing_logger.live import looking
 from timing_logger.live.looking import Looking
-from timing_logger.process.monitor import Settings
+from timing_logger.process.monitor import MonitorSettings
 from timing_logger.process.monitor_process import MonitorProcess
 from timing_logger.process.this_process import boot_id, host_name
 from timing_logger.schema.timing_files import sidecar_path
@@ -86,7 +86,7 @@ class Heard:
 def monitor_of(folder: Path, **settings: Any) -> Iterator[tuple[MonitorProcess, Heard]]:
     """Have a folder looked at each second; the process is ended."""
     heard = Heard()
-    process = MonitorProcess(Settings(log_dir=str(folder), **{"every_s": 1.0, **settings}), heard)
+    process = MonitorProcess(MonitorSettings(log_dir=str(folder), **{"every_s": 1.0, **settings}), heard)
     try:
         yield process, heard
     finally:
@@ -111,7 +111,7 @@ def monitor_on(host: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tupl
     """Return what the monitor of a host of this name does, and whom it tells."""
     monkeypatch.setattr(looking, "host_name", lambda: host)
     voice = Voice()
-    return Looking(Settings(log_dir=str(folder), every_s=EVERY_S), voice), voice
+    return Looking(MonitorSettings(log_dir=str(folder), every_s=EVERY_S), voice), voice
 
 
 def judges_of(folder: Path) -> list[int]:

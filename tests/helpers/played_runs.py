@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from account_rows import Row, row
 
-from timing_logger.analysis.accounting.lines import Lines
+from timing_logger.analysis.accounting.lines import AccountLines
 from timing_logger.analysis.accounting.meetings import joined_rows, met
 from timing_logger.analysis.accounting.part import map_communication
 from timing_logger.analysis.accounting.program import Program, program_of
@@ -23,7 +23,7 @@ from timing_logger.analysis.rows.tables import opened
 
 class Played(NamedTuple):
     program: Program
-    lines: Lines
+    lines: AccountLines
 
     def lasts_ms(self, own_s: Floats) -> float:
         return 1e3 * float(Replay(self.program).ends_s([own_s])[-1, 0])

@@ -13,7 +13,7 @@ from timing_files import EPOCH_S, content, record, write_timing_file
 
 from timing_logger.errors import NotATimingFileError, NoTimingFilesError
 from timing_logger.live.collector import Collector, _process
-from timing_logger.live.digest import Process
+from timing_logger.live.digest import ProcessPlace
 from timing_logger.live.tails import Tail, no_rows
 from timing_logger.schema.timing_files import TimingFile
 
@@ -25,7 +25,7 @@ STEPS = [
 ]
 
 
-def process_in(folder: Path, **sidecar: Any) -> Process:
+def process_in(folder: Path, **sidecar: Any) -> ProcessPlace:
     """Return the only process of a folder, whose sidecar says this, after the first look."""
     if sidecar:
         states(folder / "timing-rank0.csv", **sidecar)

@@ -11,7 +11,7 @@ from http_receivers import LIMIT_S, closed_port, holds, in_turn, receiving, stat
 from timing_logger.live.delivery import (
     LONGEST_PAUSE_S,
     MOST_WAITING,
-    Delivery,
+    EventDelivery,
     NotDelivered,
     Receiver,
     pause_s,
@@ -24,10 +24,10 @@ NO_PAUSE_S = 0.001
 
 
 @contextmanager
-def delivering(*receivers: Receiver) -> Iterator[tuple[Delivery, list[str]]]:
+def delivering(*receivers: Receiver) -> Iterator[tuple[EventDelivery, list[str]]]:
     """Yield a delivery without long pauses, and what it says."""
     said: list[str] = []
-    delivery = Delivery(receivers, said.append, first_pause_s=NO_PAUSE_S)
+    delivery = EventDelivery(receivers, said.append, first_pause_s=NO_PAUSE_S)
     try:
         yield delivery, said
     finally:
@@ -144,7 +144,7 @@ def test_a_receiver_that_asks_for_a_longer_pause_gets_it_up_to_the_longest() -> 
 def test_the_end_of_the_run_does_not_wait_for_a_pause() -> None:
     receiver = Refusing()
     said: list[str] = []
-    delivery = Delivery([receiver], said.append, first_pause_s=3600.0)
+    delivery = EventDelivery([receiver], said.append, first_pause_s=3600.0)
     delivery.deliver(event(0))
     assert receiver.asked.acquire(timeout=LIMIT_S)
     assert delivery.close(LIMIT_S) == 1
@@ -154,7 +154,7 @@ def test_the_end_of_the_run_does_not_wait_for_a_pause() -> None:
 def test_one_that_never_answers_does_not_hold_up_the_end() -> None:
     with receiving(holds) as server:
         said: list[str] = []
-        delivery = Delivery([Webhook(server.url, timeout_s=LIMIT_S)], said.append)
+        delivery = EventDelivery([Webhook(server.url, timeout_s=LIMIT_S)], said.append)
         delivery.deliver(event(0))
         server.wait_for(1)
         assert delivery.close(within_s=0.0) == 1
@@ -198,7 +198,7 @@ def test_that_nobody_can_be_told_of_a_failure_ends_no_delivery() -> None:
         raise OSError("stderr is closed")
 
     receiver = Refusing(may_later=False)
-    delivery = Delivery([receiver], fails)
+    delivery = EventDelivery([receiver], fails)
     for number in range(2):
         delivery.deliver(event(number))
     assert delivery.close(LIMIT_S) == 2
@@ -216,7 +216,7 @@ def test_what_was_given_up_at_the_end_is_counted_and_said_once_though_a_receiver
         raise ValueError("too late")
 
     said: list[str] = []
-    delivery = Delivery([Callback(holds_up)], said.append)
+    delivery = EventDelivery([Callback(holds_up)], said.append)
     for number in range(2):
         delivery.deliver(event(number))
     assert asked.acquire(timeout=LIMIT_S)

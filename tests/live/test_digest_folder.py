@@ -63,6 +63,14 @@ def test_what_is_damaged_or_old_is_left_out(tmp_path: Path) -> None:
     assert [one.source for one in DigestFolder(tmp_path).read()] == ["node1"]
 
 
+def test_a_digest_of_the_last_minute_is_new_enough(tmp_path: Path) -> None:
+    folder = DigestFolder(tmp_path)
+    folder.claim("node1")
+    write(folder, "node1", 0, ago_s=40)
+    write(folder, "node2", 0, ago_s=100)
+    assert [one.source for one in DigestFolder(tmp_path).read()] == ["node1"]
+
+
 def test_a_run_without_digests_has_none(tmp_path: Path) -> None:
     assert list(DigestFolder(tmp_path).read()) == []
 

@@ -14,11 +14,11 @@ from monitored_runs import is_of_host, monitor_on, write_run_of_this_host
 from set_clock import SetClock
 from torch.distributed import TCPStore
 
-from timing_logger import criteria
 from timing_logger.errors import LogPathError
 from timing_logger.live import elsewhere
 from timing_logger.live.digest_folder import KEPT
 from timing_logger.live.elsewhere import DigestStore, Elsewhere, StoreAddress, address_of
+from timing_logger.results import criteria
 
 ENOUGH_LOOKS = 4
 """Until the one that judges asks elsewhere, where nobody is late, and has said the same twice."""

@@ -41,9 +41,9 @@ def test_figures_are_bounded_however_many_ranks_there_are(n_ranks: int) -> None:
     everything = {f"rank{rank}": {"epoch": 2} for rank in range(n_ranks)}
     figures = Figures().of(snapshot_of(n_ranks, SLOW, **everything), BEGINS)
     assert names(figures) == {series.name for series in SERIES}, "a figure that is left out is not counted"
-    assert len(of_job(figures)) <= MOST_OF_JOB
+    assert len(of_job(figures)) <= MOST_OF_JOB, "MOST_OF_JOB in live/figures.py bounds OF_JOB"
     assert len(figures) - len(of_job(figures)) == MOST_OF_RANK * min(n_ranks, MOST)
-    assert len(OF_RANK) == MOST_OF_RANK
+    assert len(OF_RANK) == MOST_OF_RANK, "MOST_OF_RANK in live/figures.py bounds OF_RANK"
 
 
 @pytest.mark.slow("reads files; the figures of what is seen in them are quick")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from timing_logger.live.growing_file import GrowingFile
+from timing_logger.live.growing_file import FollowedFile
 
 HEADER = b"a,b\n"
 LINES = [b"line %d\n" % i for i in range(5)]  # of seven bytes
@@ -30,14 +30,14 @@ def add(path: Path, content: bytes) -> None:
 def test_the_first_look_reads_the_whole_lines_of_the_end(
     path: Path, first_look_bytes: int, n_lines: int
 ) -> None:
-    end = GrowingFile(path, first_look_bytes)
+    end = FollowedFile(path, first_look_bytes)
     assert end.added() == b"".join(LINES[5 - n_lines :])
     assert end.header == HEADER
 
 
 @pytest.mark.parametrize("first_look_bytes", [8, 99])
 def test_a_later_look_reads_the_lines_that_were_completed(path: Path, first_look_bytes: int) -> None:
-    end = GrowingFile(path, first_look_bytes)
+    end = FollowedFile(path, first_look_bytes)
     end.added()
     assert end.added() == b""
     add(path, b"one\ntw")
@@ -49,14 +49,14 @@ def test_a_later_look_reads_the_lines_that_were_completed(path: Path, first_look
 def test_a_header_without_its_end_is_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "timing-rank0.csv"
     path.write_bytes(HEADER[:-1])
-    end = GrowingFile(path, 99)
+    end = FollowedFile(path, 99)
     assert (end.added(), end.header) == (b"", b"")
     add(path, b"\n" + LINES[0])
     assert (end.added(), end.header) == (LINES[0], HEADER)
 
 
 def test_a_file_that_begins_otherwise_is_another(path: Path) -> None:
-    end = GrowingFile(path, 99)
+    end = FollowedFile(path, 99)
     end.added()
     add(path, b"more\n")
     assert [end.is_replaced(), end.is_replaced()] == [False, False]

@@ -15,7 +15,7 @@ from sidecars import states
 from timing_logger.live import sidecars
 from timing_logger.live.digest_folder import DigestFolder
 from timing_logger.live.looking import MOST_BYTES_PER_S, Looking
-from timing_logger.process.monitor import Settings
+from timing_logger.process.monitor import MonitorSettings
 from timing_logger.process.sidecar_files import read_sidecar
 from timing_logger.schema.timing_files import sidecar_path
 
@@ -37,7 +37,7 @@ def run(tmp_path: Path) -> Path:
 def looking_at(folder: Path, **settings: Any) -> tuple[Looking, Voice]:
     """Return what the monitor of this host does, and whom it tells."""
     voice = Voice()
-    return Looking(Settings(log_dir=str(folder), every_s=EVERY_S, **settings), voice), voice
+    return Looking(MonitorSettings(log_dir=str(folder), every_s=EVERY_S, **settings), voice), voice
 
 
 @pytest.mark.slow("that a healthy verdict is no change is quick in tests/engine/test_changes.py")

@@ -18,17 +18,17 @@ from timing_logger.live.digest import Digest
 from timing_logger.live.digest_folder import DigestFolder
 from timing_logger.live.events import event_of
 from timing_logger.live.looking import Looking, Telling
-from timing_logger.live.newest_files import Found
+from timing_logger.live.newest_files import FoundFile
 from timing_logger.live.receivers import VerdictsFile
 from timing_logger.live.snapshot import Snapshot
 from timing_logger.live.watched_run import WatchedRun
-from timing_logger.process.monitor import Settings
+from timing_logger.process.monitor import MonitorSettings
 from timing_logger.process.sidecar_files import read_sidecar
 
 
 def looking_at(folder: Path, **settings: Any) -> tuple[Looking, Voice]:
     voice = Voice()
-    return Looking(Settings(log_dir=str(folder), **settings), voice), voice
+    return Looking(MonitorSettings(log_dir=str(folder), **settings), voice), voice
 
 
 def test_of_a_folder_without_files_nothing_is_said(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_who_stands_still_is_asked_of_files_that_were_listed_within_five_seconds
     monkeypatch.setattr(looking, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
     monitor, _ = looking_at(tmp_path)
 
-    def found() -> list[Found]:
+    def found() -> list[FoundFile]:
         listed_s.append(now_s[0])
         return []
 
@@ -173,7 +173,7 @@ def test_exporters_are_shown_each_look_with_what_it_changes_and_closed(
 ) -> None:
     exporter = Shown([], [])
     monkeypatch.setattr(looking, "started", lambda destination, say: exporter)
-    settings = Settings(log_dir=str(tmp_path), show_in=cast("Any", (TensorBoard("runs").to_json(),)))
+    settings = MonitorSettings(log_dir=str(tmp_path), show_in=cast("Any", (TensorBoard("runs").to_json(),)))
     telling = Telling(settings, Voice())
     for _ in range(3):
         telling.tell(snapshot_of(4, SLOW))
@@ -184,7 +184,7 @@ def test_exporters_are_shown_each_look_with_what_it_changes_and_closed(
 
 def test_what_another_told_that_is_over_stands_no_longer(tmp_path: Path) -> None:
     voice = Voice()
-    telling = Telling(Settings(log_dir=str(tmp_path)), voice)
+    telling = Telling(MonitorSettings(log_dir=str(tmp_path)), voice)
     for change in (BEGINS, ENDS):
         telling.hear(event_of(change, WatchedRun()))
     for _ in range(3):
@@ -223,7 +223,7 @@ def test_an_event_goes_to_the_file_and_to_webhooks_and_the_end_waits_for_both(tm
             close=lambda *within_s: calls.append((name, *within_s)),
         )
 
-    telling = Telling(Settings(log_dir=str(tmp_path)), Voice())
+    telling = Telling(MonitorSettings(log_dir=str(tmp_path)), Voice())
     telling.close()
     telling._file, telling._webhooks = noting("file"), noting("webhooks")
     for _ in range(2):

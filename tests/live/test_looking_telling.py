@@ -13,13 +13,13 @@ from timing_logger.analysis import Verdict
 from timing_logger.live.events import event_of
 from timing_logger.live.looking import Telling
 from timing_logger.live.watched_run import WatchedRun
-from timing_logger.process.monitor import Settings
+from timing_logger.process.monitor import MonitorSettings
 
 
 @pytest.mark.parametrize("found", [SLOW, HANGS], ids=["slow", "hang"])
 def test_what_another_monitor_told_is_told_again_only_when_it_is_over(tmp_path: Path, found: Verdict) -> None:
     voice = Voice()
-    telling = Telling(Settings(log_dir=str(tmp_path)), voice)
+    telling = Telling(MonitorSettings(log_dir=str(tmp_path)), voice)
     begins = event_of(BEGINS._replace(verdict=found), WatchedRun("job 7"))
     telling.hear(begins)
     for verdict in (found, found, HEALTHY, HEALTHY, HEALTHY):
@@ -34,7 +34,7 @@ def test_what_another_monitor_told_is_told_again_only_when_it_is_over(tmp_path: 
 
 def test_what_another_monitor_told_to_be_over_may_begin_again(tmp_path: Path) -> None:
     voice = Voice()
-    telling = Telling(Settings(log_dir=str(tmp_path)), voice)
+    telling = Telling(MonitorSettings(log_dir=str(tmp_path)), voice)
     begins = event_of(BEGINS, WatchedRun())
     telling.hear(begins)
     telling.hear({**begins, "change": "ends"})

@@ -24,7 +24,7 @@ from processes import run_warm
 from timing_logger.live import looking
 from timing_logger.live import monitor_loop as process
 from timing_logger.process import monitor_process
-from timing_logger.process.monitor import Settings
+from timing_logger.process.monitor import MonitorSettings
 
 STARTS_ONE = """
 import sys, time
@@ -77,7 +77,9 @@ def test_who_is_slow_is_told_and_stands_in_the_folder_and_it_ends_with_its_input
 ) -> None:
     folder = write_run_of_this_host(tmp_path / "run", steps=60)
     own_end, other_end = os.pipe()
-    os.write(other_end, json.dumps(asdict(Settings(log_dir=str(folder), every_s=0.05))).encode() + b"\n")
+    os.write(
+        other_end, json.dumps(asdict(MonitorSettings(log_dir=str(folder), every_s=0.05))).encode() + b"\n"
+    )
     ear = Ear(other_end)
     with open(own_end) as settings:
         monkeypatch.setattr(sys, "stdin", settings)

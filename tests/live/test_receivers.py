@@ -13,7 +13,7 @@ from json_lines import json_rows
 from limits import LIMIT_S
 from open_files import is_open
 
-from timing_logger.live.delivery import Delivery, NotDelivered
+from timing_logger.live.delivery import EventDelivery, NotDelivered
 from timing_logger.live.receivers import Callback, VerdictsFile
 
 DISK_BYTES = 64 * 1024
@@ -80,7 +80,7 @@ def test_on_a_full_disk_no_line_is_torn_and_what_comes_when_there_is_room_again_
 def test_a_full_disk_is_said_once_and_the_loss_at_the_end(small_disk: Path) -> None:
     (small_disk / "ballast").write_bytes(b"x" * DISK_BYTES)
     said: list[str] = []
-    delivery = Delivery([VerdictsFile(small_disk)], said.append, first_pause_s=0.001)
+    delivery = EventDelivery([VerdictsFile(small_disk)], said.append, first_pause_s=0.001)
     for number in range(5):
         delivery.deliver(event(number))
     assert delivery.close(LIMIT_S) == 5

@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 from snapshots import HEALTHY, rank_now
 
-from timing_logger.live.digest import Process
+from timing_logger.live.digest import ProcessPlace
 from timing_logger.live.snapshot import Snapshot, _rank_now, _Shares, _window_s
 
 NAN = math.nan
-PROCESS = Process(
+PROCESS = ProcessPlace(
     rank=3, incarnation=2, generation=0, sidecar={}, n_rows=5, n_iterations=1, since_s=0.0, until_s=1.0,
     wall_offset_s=0.0, iteration=7, epoch=1, written=90, counted=False, unfinished=4, changed_unix_s=1000.0,
 )  # fmt: skip

@@ -15,7 +15,7 @@ from timing_logger.live.change_text import change_text
 from timing_logger.live.destinations import MLflow, TensorBoard, WandB
 from timing_logger.live.figures import Figures
 from timing_logger.live.snapshot import Snapshot
-from timing_logger.live.trackers import Steps, Tracked, named
+from timing_logger.live.trackers import StepTracker, Tracked, named
 
 IN_WORDS = change_text(BEGINS)
 
@@ -70,18 +70,18 @@ def test_what_is_still_held_is_written_at_the_end_alone() -> None:
 
 
 def test_steps_are_iterations_also_after_a_restart_from_an_earlier_one() -> None:
-    steps = Steps()
+    steps = StepTracker()
     assert [steps.of(at(iteration)) for iteration in (0, 70, 40, 90)] == [0, 70, 40, 90]
 
 
 def test_where_iterations_restart_with_each_epoch_steps_go_on() -> None:
-    steps = Steps()
+    steps = StepTracker()
     looks = [(0, 40), (0, 99), (1, 3), (1, 99), (2, 0)]
     assert [steps.of(at(iteration, epoch)) for epoch, iteration in looks] == [40, 99, 103, 199, 200]
 
 
 def test_a_look_without_an_iteration_has_the_step_before() -> None:
-    steps = Steps()
+    steps = StepTracker()
     assert [steps.of(at(iteration)) for iteration in (None, 7, None)] == [0, 7, 7]
 
 

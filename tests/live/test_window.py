@@ -5,7 +5,10 @@ from __future__ import annotations
 import tempfile
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from digests import digest_of, on_one_axis
@@ -13,13 +16,13 @@ from simulated_runs import Floats, data_parallel, factors
 from slow import slow
 from timing_files import write_table
 
-from timing_logger import criteria, read_timings
+from timing_logger import read_timings
 from timing_logger.analysis import Verdict, stragglers
 from timing_logger.live.digest import Digest
 from timing_logger.live.packed import packed_within, unpacked
 from timing_logger.live.sampled_steps import of_fewer_steps
 from timing_logger.live.snapshot import snapshot_of
-from timing_logger.live.window import Window
+from timing_logger.live.window import Window, WindowRows
 
 ENDLESS_S = 1e9
 
@@ -110,7 +113,7 @@ def test_where_steps_are_long_the_window_has_enough_of_them() -> None:
     window = Window(30.0)
     window.add(digest_of(on_one_axis(data_parallel(times, operations_ms=operations_ms))))
     steps = window.now().timings["iteration"].nunique()
-    assert 0.85 * criteria.WINDOW_STEPS <= steps <= criteria.WINDOW_STEPS + 1
+    assert 0.85 * 40 <= steps <= 41
     assert judged(window).ranks == (2,)
 
 
@@ -119,4 +122,11 @@ def test_where_digests_leave_many_steps_out_the_window_has_enough_of_those_that_
     window = Window(lasts_s / 100)
     window.add(of_fewer_steps(digest, 5))
     steps = window.now().timings["iteration"].nunique()
-    assert 0.85 * criteria.WINDOW_CHOSEN_STEPS <= steps <= criteria.WINDOW_CHOSEN_STEPS + 1
+    assert 0.85 * 20 <= steps <= 21
+
+
+@pytest.mark.parametrize(("step_s", "length_s"), [(40.0, 1600.0), (50.0, 1800.0)])
+def test_for_its_steps_the_window_is_made_no_longer_than_half_an_hour(step_s: float, length_s: float) -> None:
+    kept: Any = [SimpleNamespace(newest_unix_s=10_000.0, digest=SimpleNamespace(every=1))]
+    counted = WindowRows(np.array([60.0]), np.array([10.0]), np.array([10 * step_s]))
+    assert Window(30.0)._begin_unix_s(kept, counted) == 10_000.0 - length_s

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from timing_logger.live.digest import Digest, Process
+from timing_logger.live.digest import Digest, ProcessPlace
 from timing_logger.live.row_arrays import RowArrays
 from timing_logger.live.tails import no_rows
-from timing_logger.live.window import Kept, Reports, places_among
+from timing_logger.live.window import KeptDigest, Reports, places_among
 
 NAN = math.nan
 
@@ -21,8 +21,8 @@ NAN = math.nan
 def process(
     rank: int, n_rows: int, n_iterations: int = 1, span_s: tuple[float, float] = (1.0, 2.0),
     offset_s: float = 100.0, generation: int = 0,
-) -> Process:  # fmt: skip
-    return Process(
+) -> ProcessPlace:  # fmt: skip
+    return ProcessPlace(
         rank, 1, generation, {"host": "a"}, n_rows, n_iterations, *span_s, offset_s, None, None, None,
         False, 0, 0.0,
     )  # fmt: skip
@@ -33,11 +33,11 @@ def none() -> RowArrays:
     return RowArrays.of(no_rows())
 
 
-def kept(source: str, *processes: Process) -> Kept:
-    return Kept.of(Digest(source, 0, 0.0, 1, list(processes), none(), [pd.DataFrame()]))
+def kept(source: str, *processes: ProcessPlace) -> KeptDigest:
+    return KeptDigest.of(Digest(source, 0, 0.0, 1, list(processes), none(), [pd.DataFrame()]))
 
 
-def reports_of(digests: Sequence[Kept], *counts: tuple[str, Process]) -> Reports:
+def reports_of(digests: Sequence[KeptDigest], *counts: tuple[str, ProcessPlace]) -> Reports:
     return Reports.of(digests, counts)
 
 

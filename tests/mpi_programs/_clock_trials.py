@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from time import perf_counter_ns
 from typing import Any
 
-from allreduce_instrumentation.clock_sync._links import Channel, Link
+from allreduce_instrumentation.clock_sync._links import MessageLink, PeerConnection
 from allreduce_instrumentation.clock_sync.synchronisation import answer, ask, estimate_offset
 
 EXCHANGES = 100
@@ -36,20 +36,20 @@ def drifting(rank: int) -> Callable[..., int]:
 class LatePings:
     """A link by which one ping in five comes 0.2 ms late, and no pong: scripted, as a busy queue may do."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: MessageLink) -> None:
         self._link = link
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._link, name)
 
     @contextmanager
-    def channel_from(self, peer: int) -> Iterator[Channel]:
+    def channel_from(self, peer: int) -> Iterator[PeerConnection]:
         with self._link.channel_from(peer) as channel:
             yield _LateChannel(channel)
 
 
 class _LateChannel:
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: PeerConnection) -> None:
         self.send = channel.send
         self._receive = channel.receive
         self._received = 0
@@ -63,7 +63,7 @@ class _LateChannel:
                 pass
 
 
-def trials(link: Link, count: int) -> dict[str, list[float]]:
+def trials(link: MessageLink, count: int) -> dict[str, list[float]]:
     """Errors and uncertainties of many estimates in ns, and errors of the mean of the same ping-pongs."""
     clock = shifted(link.rank)
     found: dict[str, list[float]] = {"errors": [], "uncertainties": [], "errors_of_mean": []}

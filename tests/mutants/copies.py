@@ -30,6 +30,8 @@ KEPT = {
     "cli": "cli/test_questions_of_known_folders.py",
     "comparison": "cli/test_questions_of_known_folders.py",
     "report": "cli/test_questions_of_known_folders.py",
+    "results": "analysis/test_analysis_of_known_runs.py",
+    "words": "cli/test_questions_of_known_folders.py",
 }
 """The tests of whole answers, by the folder of what they answer with."""
 

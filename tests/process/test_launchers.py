@@ -83,4 +83,4 @@ def test_the_page_says_of_each_launcher_what_tells_its_runs_apart() -> None:
         RUN.read_text().partition("| launcher | identity of the run |\n|---|---|\n")[2].partition("\n\n")[0]
     )
     told = [line.split("|")[1].strip() for line in table.splitlines()]
-    assert told == [one.name for one in LAUNCHERS if one.run]
+    assert told == [one.name for one in LAUNCHERS if one.run], "the table in docs/run.md"

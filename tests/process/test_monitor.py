@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from timing_logger.errors import ConfigurationError
-from timing_logger.process.monitor import Monitor, Settings
+from timing_logger.process.monitor import Monitor, MonitorSettings
 
 
 class Options:
@@ -49,13 +49,13 @@ def test_what_is_called_has_to_be_a_function() -> None:
 
 def test_its_process_is_told_all_of_it_as_plain_values() -> None:
     monitor = Monitor(every_s=2.0, window_s=9.0, webhooks=[Options("hook")], show_in=[Options("page")])
-    assert monitor.settings("logs", 7.0) == Settings(
+    assert monitor.settings("logs", 7.0) == MonitorSettings(
         log_dir="logs", since_unix_s=7.0, every_s=2.0, window_s=9.0, webhooks=[{"name": "hook"}],
         show_in=[{"name": "page"}],
     )  # fmt: skip
 
 
 def test_without_being_told_it_looks_every_5_s_at_the_last_30() -> None:
-    for told in (Monitor().settings("logs"), Settings(log_dir="logs")):
+    for told in (Monitor().settings("logs"), MonitorSettings(log_dir="logs")):
         assert (told.every_s, told.window_s, told.since_unix_s) == (5.0, 30.0, 0.0)
         assert (list(told.webhooks), list(told.show_in)) == ([], [])

@@ -24,7 +24,10 @@ RECORDING = [
         for name in ("autologging", "compat", "integrations", "native_mpi", "recording", "sinks")
     ),
 ]
-READING = [f"{LOGGER}/{name}" for name in ("analysis", "cli", "engine", "live", "reading", "report", "words")]
+READING = [
+    f"{LOGGER}/{name}"
+    for name in ("analysis", "cli", "engine", "live", "reading", "report", "results", "words")
+]
 TIMES = {"end_counter", "elapsed_ms", "timestamp", "issue_counter", "start_s", "end_s", "begin_s"}
 
 

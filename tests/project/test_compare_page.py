@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from places import ROOT
 
-from timing_logger import criteria
 from timing_logger.cli.parser import build_parser
 from timing_logger.results import comparison_settings as settings
+from timing_logger.results import criteria
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (pip install '.[test]')")
 

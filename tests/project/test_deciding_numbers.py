@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from places import ROOT
 
-from timing_logger import criteria
+from timing_logger.results import criteria
 from timing_logger.schema import defaults
 
 PACKAGES = ("timing_logger", "allreduce_instrumentation")

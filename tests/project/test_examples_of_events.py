@@ -22,7 +22,7 @@ from places import ROOT
 
 from timing_logger.analysis import Verdict
 from timing_logger.engine.changes import Change
-from timing_logger.live.delivery import Delivery, NotDelivered
+from timing_logger.live.delivery import EventDelivery, NotDelivered
 from timing_logger.live.events import Event, event_line, event_of
 from timing_logger.live.receivers import VerdictsFile
 from timing_logger.live.watched_run import WatchedRun
@@ -135,7 +135,7 @@ def test_a_webhook_reaches_it_with_the_token(scontrol: Path) -> None:
     with listening(scontrol) as (url, script):
         said: list[str] = []
         webhook = Webhook(url, headers={"Authorization": f"Bearer {TOKEN}"})
-        delivery = Delivery([webhook], said.append)
+        delivery = EventDelivery([webhook], said.append)
         delivery.deliver(slow())
         assert (delivery.close(LIMIT_S), said) == (0, [])
         assert script.stdout is not None

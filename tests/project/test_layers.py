@@ -7,7 +7,9 @@ import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from limits import PROCESS_S
@@ -18,6 +20,17 @@ from slow import slow
 PACKAGES = ["timing_logger", "allreduce_instrumentation"]
 OFFERED = [*PACKAGES, "timing_logger.compat"]
 LAZY = ["timing_logger.analysis", "timing_logger.report"]
+IMPORT_BY_STRING = ("import_module", "__import__")
+BY_NAME = {
+    "allreduce_instrumentation/__init__.py": "what it offers loads when it is asked for",
+    "allreduce_instrumentation/nccl/__init__.py": "likewise",
+    "timing_logger/__init__.py": "likewise",
+    "timing_logger/analysis/__init__.py": "likewise, with the report that shows a verdict in notebooks",
+    "timing_logger/process/which_core.py": "the native core may not be built",
+    "timing_logger/recording/lifecycle.py": "a module of Python has another name in each version",
+    "timing_logger/report/__init__.py": "what it offers loads when it is asked for",
+}
+"""The files that import what they do not name as a literal, or what is ours, with the reason."""
 
 
 @pytest.mark.slow("make lint asks the same of import-linter")
@@ -36,6 +49,24 @@ def test_imports_keep_the_contracts() -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
+def test_nothing_of_ours_is_imported_by_a_string_behind_the_contracts() -> None:
+    files = [file for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))]
+    assert {str(file.relative_to(ROOT)) for file in files if any(hidden_imports(file))} == BY_NAME.keys()
+
+
+def hidden_imports(file: Path) -> Iterator[ast.Call]:
+    """Yield the imports by a string, other than those of other libraries by their names."""
+    text = file.read_text(encoding="utf-8")
+    if not any(name in text for name in IMPORT_BY_STRING):
+        return
+    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    for call in calls:
+        if ast.unparse(call.func).split(".")[-1] in IMPORT_BY_STRING:
+            name = call.args[0].value if isinstance(call.args[0], ast.Constant) else PACKAGES[0]
+            if str(name).split(".")[0] in ("", *PACKAGES):
+                yield call
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_importing_brings_nothing_heavy(package: str) -> None:
     run = run_python(
@@ -44,6 +75,20 @@ def test_importing_brings_nothing_heavy(package: str) -> None:
         import {package}
         heavy = {{"torch", "mpi4py", "numpy", "pandas", "narwhals", "rich", "plotly", "matplotlib"}}
         print(sorted(heavy & set(sys.modules)))
+        """
+    )
+    assert run.stdout == "[]\n", run.stderr
+
+
+def test_results_are_read_without_what_computes_them() -> None:
+    files = (ROOT / "timing_logger" / "results").glob("[!_]*.py")
+    modules = ", ".join(f"timing_logger.results.{file.stem}" for file in files)
+    run = run_python(
+        f"""
+        import sys
+        import {modules}
+        above = {{"numpy", "pandas", "timing_logger.analysis", "timing_logger.words"}}
+        print(sorted(above & set(sys.modules)))
         """
     )
     assert run.stdout == "[]\n", run.stderr

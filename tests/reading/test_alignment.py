@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from slow import examples, slow
 from timing_files import EPOCH_S, record, write_sidecar, write_timing_file
 
-from timing_logger import criteria, read_timings
+from timing_logger import read_timings
 from timing_logger.cli import main
 from timing_logger.reading.alignment import Alignment, alignments, wall_offset_ns
 from timing_logger.report.html import report_html
 from timing_logger.report.questions import _on_clocks
+from timing_logger.results import criteria
 from timing_logger.schema.record import NS_PER_S, Record
 from timing_logger.schema.sidecar import ClockAnchor, ClockOffset
 from timing_logger.schema.timing_files import TimingFile, sidecar_path

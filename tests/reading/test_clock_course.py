@@ -13,8 +13,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from slow import examples, slow
 
-from timing_logger import criteria
 from timing_logger.reading.alignment import Alignment, alignments
+from timing_logger.results import criteria
 from timing_logger.schema.record import NS_PER_S
 from timing_logger.schema.sidecar import ClockOffset
 from timing_logger.schema.timing_files import TimingFile

@@ -13,13 +13,14 @@ from places import SAMPLE
 from slow import slow
 from timing_files import record, write_sidecar, write_timing_file
 
-from timing_logger import analysis, criteria, read_timings
+from timing_logger import analysis, read_timings
 from timing_logger.cli import main
 from timing_logger.reading.converting import convert
 from timing_logger.reading.lacking import lacking, stated_world_size
 from timing_logger.reading.selection import select
 from timing_logger.report import evidence_sentences
 from timing_logger.report._diagnostics import diagnostics, is_complete
+from timing_logger.results import criteria
 from timing_logger.schema.timing_files import sidecar_path
 
 Damage = Callable[[Path], object]

@@ -87,7 +87,7 @@ def test_a_process_that_has_ended_and_was_not_waited_for_does_not_live(
 
 
 @pytest.mark.parametrize(
-    ("began_s_ago", "runs"), [(50.0, True), (100.5, True), (101.5, False), (200.0, False)]
+    ("began_s_ago", "runs"), [(50.0, True), (100.8, True), (101.5, False), (200.0, False)]
 )
 def test_a_process_that_began_over_a_second_after_the_logger_had_is_another_with_its_number(
     proc: Callable[[str, float], None], began_s_ago: float, runs: bool

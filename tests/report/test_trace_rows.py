@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from timing_logger.analysis.rows.files import File
 from timing_logger.analysis.rows.tables import opened
 from timing_logger.report._trace_rows import (
-    Process,
     Traced,
+    TraceProcess,
     TraceRows,
     assign_lanes,
     bytes_in_flight,
@@ -65,13 +65,13 @@ def test_a_clock_is_aligned_if_each_row_that_began_says_how_well(
 
 
 def test_the_axis_begins_with_the_first_instant_that_is_known() -> None:
-    process = Process(0, 1)
+    process = TraceProcess(0, 1)
     assert origin_of([Traced(process, 1, first_s, True) for first_s in (nan, 7.0, 3.0)]) == 3.0
     assert isnan(origin_of([Traced(process, 1, nan, True)]))
 
 
 def test_a_process_is_named_by_what_tells_it_from_others() -> None:
-    traced = [Traced(Process(*one), 1, 0.0, True) for one in ((0, 1), (1, 2), (2, 1))]
+    traced = [Traced(TraceProcess(*one), 1, 0.0, True) for one in ((0, 1), (1, 2), (2, 1))]
     traced[2] = traced[2]._replace(is_aligned=False)
     files = cast("list[File]", [
         {"rank": 0, "incarnation": 1, "sidecar": {"host": "a", "labels": {"job": 7, "kind": "x"}}},

@@ -10,11 +10,11 @@ from compared_runs import course, quantity, summary
 from hostile_files import POISON
 
 from timing_logger.errors import RunSummaryError
-from timing_logger.results.run_summary import RunSummary, Verdict, summary_from
+from timing_logger.results.run_summary import RunSummary, SummarizedVerdict, summary_from
 
 WHOLE = summary(
     1.0, quantity("ALLREDUCE", 1.0, n_bytes=5.0), quantity("own work", 2.0, kind="rank", rank=1),
-    verdict=Verdict("rank", True, [1], "DATA", 3.0), versions={"torch": "2.9"}, hosts=["a"],
+    verdict=SummarizedVerdict("rank", True, [1], "DATA", 3.0), versions={"torch": "2.9"}, hosts=["a"],
     course=course([2.0, 3.0]),
 )  # fmt: skip
 

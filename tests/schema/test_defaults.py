@@ -10,6 +10,8 @@ import pytest
 
 from timing_logger import Monitor, TimingLogger
 from timing_logger.native_mpi.run_info_in_c import run_info_header
+from timing_logger.recording.watchers.host_sampler import HostSampler
+from timing_logger.recording.watchers.stack_sampler import StackSampler
 
 
 @pytest.mark.parametrize(
@@ -32,6 +34,12 @@ def test_a_logger_that_is_told_nothing_has_the_options_that_its_page_states(
 
 def test_flush_waits_for_5_s_at_most_unless_it_is_told_otherwise() -> None:
     assert inspect.signature(TimingLogger.flush).parameters["timeout"].default == 5.0
+
+
+def test_the_host_is_looked_at_once_a_second_and_the_stack_five_times() -> None:
+    samplers = (HostSampler, StackSampler)
+    each_s = [inspect.signature(one).parameters["interval_s"].default for one in samplers]
+    assert each_s == [1.0, 0.2]
 
 
 def test_a_monitor_looks_every_5_s_at_the_last_30() -> None:

@@ -22,7 +22,7 @@ ROWS = [line.strip("| ").split(" | ") for line in SECTION.splitlines() if line.s
 
 
 def test_the_documentation_has_each_counter_once_in_the_order_of_the_file() -> None:
-    assert [name for row in ROWS for name in re.findall(r"`(\w+)`", row[0])] == list(NAMES)
+    assert [name for row in ROWS for name in re.findall(r"`(\w+)`", row[0])] == list(NAMES), "docs/files.md"
 
 
 def test_the_documentation_says_of_each_counter_what_it_means_and_what_states_it() -> None:
@@ -50,7 +50,7 @@ def test_the_documentation_has_the_pressure_of_all_resources_in_one_row_for_each
 
 def test_each_counter_has_a_source_that_can_state_it_and_no_source_states_another() -> None:
     stated = [name for source in sources() for name in source.counters]
-    assert sorted(stated) == sorted(NAMES)
+    assert sorted(stated) == sorted(NAMES), "sources in recording/watchers/host_counters.py"
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from timing_logger import TimingLogger, criteria
+from timing_logger import TimingLogger
 from timing_logger.autologging.settings import hang_after_s
 from timing_logger.errors import NotATimingFileError
 from timing_logger.native_mpi.run_info_in_c import run_info_header
 from timing_logger.process import sidecar_files, this_process
 from timing_logger.process.sidecar_files import check_is_file, is_anothers, parts_of, read_sidecar
+from timing_logger.results import criteria
 from timing_logger.schema.defaults import HANG_AFTER_S
 from timing_logger.schema.record import Record
 from timing_logger.schema.sidecar import (

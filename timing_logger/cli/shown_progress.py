@@ -70,13 +70,13 @@ class _Display:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-        class Plain(Console):
+        class PlainProgress(Console):
             def show_cursor(self, show: bool = True) -> bool:
                 """Leave the cursor alone: a process that is killed would not give it back."""
                 return False
 
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-        console = Plain(stderr=True, soft_wrap=True)
+        console = PlainProgress(stderr=True, soft_wrap=True)
         with Progress(
             *columns, TextColumn("{task.fields[left]}"), console=console, transient=True, auto_refresh=False,
             redirect_stdout=False,

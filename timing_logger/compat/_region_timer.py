@@ -8,16 +8,14 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from timing_logger.compat._intervals import IntervalSums, begin, check_switches, elapsed, end, status_of
 from timing_logger.errors import ConfigurationError, TimerNotStartedError
 from timing_logger.recording.cores.channel import AtomicCounter
 from timing_logger.recording.device.intervals import Interval
+from timing_logger.recording.logger import TimingLogger
 from timing_logger.schema.record import NS_PER_MS, NS_PER_S
-
-if TYPE_CHECKING:
-    from timing_logger.compat.region_timers import RegionTimers
 
 REGION = "REGION"
 """The operation of a region's row.
@@ -83,6 +81,19 @@ class _Open(threading.local):
         self.pop = self.intervals.pop
 
 
+class Registry(Protocol):
+    """What creates timers.
+
+    Attributes:
+        timing_logger: gets a row for each interval; None for no rows.
+    """
+
+    timing_logger: TimingLogger | None
+
+    def __call__(self, name: Any, timer_type: str | None = None, cuda_sync: bool | None = None) -> Any:
+        """Return the timer of this name."""
+
+
 class RegionTimer:
     """The timer of one region, which a call of a :class:`RegionTimers` creates, or finds by its name.
 
@@ -107,7 +118,7 @@ class RegionTimer:
         "name", "settings", "sums", "timer_type",
     )  # fmt: skip
 
-    def __init__(self, name: str, settings: TimerSettings, registry: RegionTimers) -> None:
+    def __init__(self, name: str, settings: TimerSettings, registry: Registry) -> None:
         self.name = name
         self.settings = settings
         self.timer_type = str(settings.timer_type)
@@ -271,7 +282,7 @@ class RegionTimer:
     def __deepcopy__(self, memo: dict[int, object]) -> RegionTimer:
         return self
 
-    def __reduce__(self) -> tuple[RegionTimers, tuple[str, str, bool]]:
+    def __reduce__(self) -> tuple[Registry, tuple[str, str, bool]]:
         """Pickle the timer as a reference to the timer of the same name in the other process."""
         return self._registry, (self.name, self.timer_type, self.cuda_sync)
 

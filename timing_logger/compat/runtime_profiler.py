@@ -8,10 +8,11 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from timing_logger.compat._intervals import check_logger, check_switches
-from timing_logger.compat._loaders import LoaderNames, timed
+from timing_logger.compat._loaders import timed
 from timing_logger.compat._profiler_recording import (
     TRAIN,
     VAL,
+    LoaderNames,
     ProfilerBlock,
     ProfilerRecording,
     ScalarWindows,

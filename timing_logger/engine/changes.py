@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from timing_logger import criteria
+from timing_logger.results import criteria
 from timing_logger.results.verdict import Verdict
 
 Kind = Literal["begins", "changes", "ends"]
@@ -42,7 +42,7 @@ class Change(NamedTuple):
     began_unix_s: float | None = None
 
 
-class Found(NamedTuple):
+class FoundVerdict(NamedTuple):
     """What makes one verdict another: not its figures, which are others at each look.
 
     Attributes:
@@ -65,10 +65,10 @@ class Changes:
             seen by :attr:`something_stands`.
     """
 
-    def __init__(self, told: Found | None = None) -> None:
+    def __init__(self, told: FoundVerdict | None = None) -> None:
         self._standing: Change | None = None
-        self._told: Found | None = told
-        self._seen: Found | None = None
+        self._told: FoundVerdict | None = told
+        self._seen: FoundVerdict | None = None
         self._n_seen = 0
         self._likely: frozenset[tuple[int, ...]] = frozenset()
 
@@ -98,7 +98,7 @@ class Changes:
         self._told, self._standing = now, change if now else None
         return change
 
-    def _change(self, verdict: Verdict, now: Found | None, unix_s: float) -> Change | None:
+    def _change(self, verdict: Verdict, now: FoundVerdict | None, unix_s: float) -> Change | None:
         before = self._standing
         if now is None:
             return before and before._replace(kind="ends", unix_s=unix_s)
@@ -108,14 +108,14 @@ class Changes:
         return before._replace(kind="changes", verdict=verdict, unix_s=unix_s)
 
 
-def _found(verdict: Verdict) -> Found | None:
+def _found(verdict: Verdict) -> FoundVerdict | None:
     """Return what stands at the end of the time that a verdict is on; None if nobody is named."""
     if verdict.end.hangs:
-        return Found("hang", verdict.end.culprits, "", "")
+        return FoundVerdict("hang", verdict.end.culprits, "", "")
     if verdict.verdict not in _TOLD or verdict.window == _OVER:
         return None
-    return Found(verdict.verdict, verdict.ranks, verdict.operation, verdict.owner)
+    return FoundVerdict(verdict.verdict, verdict.ranks, verdict.operation, verdict.owner)
 
 
-def _hangs(found: Found | None) -> bool:
+def _hangs(found: FoundVerdict | None) -> bool:
     return found is not None and found.verdict == "hang"

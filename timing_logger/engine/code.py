@@ -9,7 +9,7 @@ import pandas as pd
 
 from timing_logger.analysis.accounting.part import map_stretches_of_main_thread
 from timing_logger.analysis.accounting.stack_code import code_table
-from timing_logger.analysis.accounting.stretches import Stretches
+from timing_logger.analysis.accounting.stretches import LineStretches
 from timing_logger.analysis.rows.analysis import ByProcess
 from timing_logger.analysis.rows.columns import COLUMNS_OF
 from timing_logger.analysis.rows.tables import opened
@@ -31,11 +31,11 @@ def code_in_files(ranks: Collection[int], query: Query, cluster: Cluster | None 
     samples = stack_samples_of(theirs.files) if ranks else pd.DataFrame()
     if samples.empty:
         return code_table([], stack_samples_of([]))
-    own: list[Stretches] = run(theirs, _OWN, cluster=cluster).answer
+    own: list[LineStretches] = run(theirs, _OWN, cluster=cluster).answer
     return code_table(own, samples)
 
 
-def _own(timings: pd.DataFrame) -> Stretches:
+def _own(timings: pd.DataFrame) -> LineStretches:
     return map_stretches_of_main_thread(opened(timings, COLUMNS_OF["account"]))
 
 

@@ -101,7 +101,7 @@ class _Part(NamedTuple):
     """
 
     of_processes: list[Any]
-    communication: Kept | None
+    communication: KeptRows | None
     n_communication: int
 
 
@@ -196,7 +196,7 @@ class Wanted(NamedTuple):
         return is_shared or any(wants(operation) for wants in self.others)
 
 
-class Kept(NamedTuple):
+class KeptRows(NamedTuple):
     """The rows of communication of some processes.
 
     Attributes:
@@ -217,7 +217,7 @@ def n_communication(timings: pd.DataFrame) -> int:
     return int(each_text(coded_text(frame, "operation"), is_communication).sum())
 
 
-def kept_of(timings: pd.DataFrame, wanted: Wanted) -> Kept:
+def kept_of(timings: pd.DataFrame, wanted: Wanted) -> KeptRows:
     """Select the rows of communication of some processes, with what the rows of others tell of them."""
     frame = opened(timings, COLUMNS_OF_COLLECTIVES)
     process, epochs = processes_of(frame), epochs_of(frame)
@@ -234,10 +234,10 @@ def kept_of(timings: pd.DataFrame, wanted: Wanted) -> Kept:
         position = np.arange(len(process)) - np.repeat(begins, np.diff(begins, append=len(process)))
         rows[ROW_OF_PROCESS] = position[row]
     rank, incarnation = (frame[name].to_numpy()[begins] for name in ("rank", "incarnation"))
-    return Kept(rank, incarnation, epochs.meaning, [rows])
+    return KeptRows(rank, incarnation, epochs.meaning, [rows])
 
 
-def in_one_table(kept: Sequence[Kept]) -> pd.DataFrame:
+def in_one_table(kept: Sequence[KeptRows]) -> pd.DataFrame:
     """Join the rows of all processes, and tell of each row which run it is of. This empties ``kept``."""
     rank, incarnation = (
         np.concatenate([getattr(one, name) for one in kept]) for name in ("rank", "incarnation")

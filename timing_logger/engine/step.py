@@ -8,7 +8,7 @@ from dataclasses import replace
 import pandas as pd
 
 from timing_logger.analysis.accounting.part import map_own_stretches
-from timing_logger.analysis.accounting.stretches import Stretches
+from timing_logger.analysis.accounting.stretches import LineStretches
 from timing_logger.analysis.rows.analysis import ByProcess
 from timing_logger.analysis.rows.columns import COLUMNS_OF
 from timing_logger.analysis.rows.tables import opened
@@ -31,11 +31,11 @@ def shown_in_files(
         cluster: who reads; None for this machine's cores.
     """
     ranks = ranks_to_show(step, named)
-    own: list[Stretches] = run(replace(query, ranks=ranks), _OWN, cluster=cluster).answer
+    own: list[LineStretches] = run(replace(query, ranks=ranks), _OWN, cluster=cluster).answer
     return step.shown(ranks, own)
 
 
-def _own(timings: pd.DataFrame) -> Stretches:
+def _own(timings: pd.DataFrame) -> LineStretches:
     return map_own_stretches(opened(timings, COLUMNS_OF["account"]))
 
 

@@ -14,9 +14,9 @@ from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.analysis.rows.table_types import Floats
 from timing_logger.errors import NotATimingFileError
 from timing_logger.live.counter_rows import CounterRows
-from timing_logger.live.digest import Digest, Process
-from timing_logger.live.growing_file import GrowingFile
-from timing_logger.live.newest_files import Found, NewestFiles, Parts
+from timing_logger.live.digest import Digest, ProcessPlace
+from timing_logger.live.growing_file import FollowedFile
+from timing_logger.live.newest_files import FoundFile, NewestFiles, Parts
 from timing_logger.live.row_arrays import RowArrays
 from timing_logger.live.sampled_steps import most_rows, of_fewer_rows
 from timing_logger.live.tails import Tail, no_rows
@@ -71,7 +71,7 @@ class Collector:
         digest = Digest(self._name, self._number - 1, time.time(), 1, processes, rows, last, counters)
         return of_fewer_rows(digest, most_rows(processes))
 
-    def _counted(self, files: Sequence[Found]) -> CounterRows:
+    def _counted(self, files: Sequence[FoundFile]) -> CounterRows:
         self._counters = {one.name: self._counters.get(one.name) or CounterTail() for one in files}
         found = [
             (name, its.added(one.parts))
@@ -83,10 +83,10 @@ class Collector:
         ])  # fmt: skip
 
 
-def _process(tail: Tail, taken: pd.DataFrame) -> Process:
+def _process(tail: Tail, taken: pd.DataFrame) -> ProcessPlace:
     counters = tail.sidecar.get("counters", {})
     iterations = taken["iteration"].to_numpy(np.float64, na_value=np.nan)
-    return Process(
+    return ProcessPlace(
         rank=tail.name.rank,
         incarnation=tail.name.incarnation,
         generation=tail.generation,
@@ -126,7 +126,7 @@ class CounterTail:
     """The end of the file of counters of one process, which may have several parts."""
 
     def __init__(self) -> None:
-        self._files: dict[int, GrowingFile] = {}
+        self._files: dict[int, FollowedFile] = {}
 
     def added(self, parts: Parts) -> Floats:
         """Return the rows that were added, in the columns ``COUNTED``; none where nothing is counted.
@@ -148,7 +148,7 @@ class CounterTail:
             path = HOST.path(parts[number])
             if not path.is_file():
                 continue
-            file = self._files.setdefault(number, GrowingFile(path, _FIRST_LOOK_BYTES))
+            file = self._files.setdefault(number, FollowedFile(path, _FIRST_LOOK_BYTES))
             while added := file.added():
                 yield counters_in(path, file.header + added)
         self._files = {number: self._files[number] for number in sorted(self._files)[-1:]}

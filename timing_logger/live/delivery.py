@@ -61,7 +61,7 @@ class Receiver(Protocol):
         """
 
 
-class Delivery:
+class EventDelivery:
     """Hands each event to all receivers.
 
     Args:

@@ -18,7 +18,7 @@ Key: TypeAlias = tuple[int, int, int]
 """The rank, incarnation and generation of a process."""
 
 
-class Process(NamedTuple):
+class ProcessPlace(NamedTuple):
     """Where a process is.
 
     Attributes:
@@ -78,7 +78,7 @@ class Digest(NamedTuple):
     number: int
     unix_s: float
     every: int
-    processes: Sequence[Process]
+    processes: Sequence[ProcessPlace]
     rows: RowArrays
     last: Sequence[pd.DataFrame] = ()
     counters: CounterRows = CounterRows.joined([])

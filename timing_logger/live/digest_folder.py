@@ -13,7 +13,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from timing_logger import criteria
 from timing_logger.live.digest import Digest
 from timing_logger.live.packed import DamagedDigest, unpacked
 from timing_logger.process.shared_files import (
@@ -24,6 +23,7 @@ from timing_logger.process.shared_files import (
     opened_to_append,
     replace,
 )
+from timing_logger.results import criteria
 
 NAME = "monitor"
 """The name of the folder, beside the timing files; it also tells which monitor does what."""

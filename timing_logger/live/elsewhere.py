@@ -9,12 +9,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from timing_logger import criteria
 from timing_logger.errors import LogPathError
 from timing_logger.live.digest import Digest
 from timing_logger.live.digest_folder import KEPT
 from timing_logger.live.packed import DamagedDigest, unpacked
 from timing_logger.process.launchers import Environment
+from timing_logger.results import criteria
 
 if TYPE_CHECKING:
     from torch.distributed import TCPStore  # type: ignore[attr-defined]

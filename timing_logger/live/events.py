@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any, NamedTuple, TypeAlias, get_args
 
-from timing_logger.engine.changes import Change, Found, Kind
+from timing_logger.engine.changes import Change, FoundVerdict, Kind
 from timing_logger.live.change_text import what_is_found
 from timing_logger.live.watched_run import WatchedRun
 from timing_logger.report.json import strict_json
@@ -143,11 +143,11 @@ def is_standing(event: Event) -> bool:
     return bool(event["change"] != "ends")
 
 
-def found_in(event: Event) -> Found:
+def found_in(event: Event) -> FoundVerdict:
     """Return what an event says is found."""
     if event["event"] == "hang":
-        return Found("hang", tuple(event["ranks"]), "", "")
-    return Found(event["verdict"], tuple(event["ranks"]), event["operation"], event["owner"])
+        return FoundVerdict("hang", tuple(event["ranks"]), "", "")
+    return FoundVerdict(event["verdict"], tuple(event["ranks"]), event["operation"], event["owner"])
 
 
 def end_of(event: Event, unix_s: float) -> Event:

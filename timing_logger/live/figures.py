@@ -9,7 +9,7 @@ import math
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from timing_logger.live.series import SERIES, Seen, Series
+from timing_logger.live.series import SERIES, SeenJob, Series
 from timing_logger.live.worst_ranks import WorstRanks
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Figures:
         """
         self._change = change or self._change
         operation = self._label(snapshot.verdict.operation)
-        seen = Seen(snapshot, self._change, time.time(), operation, self._worst.of(snapshot))
+        seen = SeenJob(snapshot, self._change, time.time(), operation, self._worst.of(snapshot))
         return [
             Figure(series, labels, float(value))
             for series in SERIES

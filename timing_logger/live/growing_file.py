@@ -13,7 +13,7 @@ _BEGIN_BYTES = 4096  # the header, and the time stamps of the first rows
 
 
 @dataclass
-class GrowingFile:
+class FollowedFile:
     """A file of lines, from the position up to which it was read.
 
     Attributes:

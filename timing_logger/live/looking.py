@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 from timing_logger.engine.changes import Change, Changes
 from timing_logger.errors import NoTimingFilesError
 from timing_logger.live.collector import Collector
-from timing_logger.live.delivery import Delivery
+from timing_logger.live.delivery import EventDelivery
 from timing_logger.live.destinations import from_json, started
 from timing_logger.live.digest import Digest
 from timing_logger.live.digest_folder import DigestFolder
 from timing_logger.live.elsewhere import Elsewhere
 from timing_logger.live.events import KEYS, Event, end_of, event_of, found_in, is_standing
-from timing_logger.live.newest_files import Found, NewestFiles
+from timing_logger.live.newest_files import FoundFile, NewestFiles
 from timing_logger.live.packed import packed_within
 from timing_logger.live.receivers import FILE_NAME, VerdictsFile
 from timing_logger.live.standstill import stands_still
 from timing_logger.live.watched_run import run_of
 from timing_logger.live.watcher import Watcher
 from timing_logger.live.webhook import Webhook
-from timing_logger.process.monitor import Settings
+from timing_logger.process.monitor import MonitorSettings
 from timing_logger.process.shared_files import opened_owned, owner_of
 from timing_logger.process.this_process import host_name
 from timing_logger.schema.record import NS_PER_S
@@ -49,7 +49,7 @@ class Looking:
         voice: is told what happens.
     """
 
-    def __init__(self, settings: Settings, voice: Says) -> None:
+    def __init__(self, settings: MonitorSettings, voice: Says) -> None:
         self._settings, self._voice, self._telling = settings, voice, Telling(settings, voice)
         self._folder, self._host = Path(settings.log_dir), host_name()
         self._digests = DigestFolder(self._folder)
@@ -96,14 +96,14 @@ class Looking:
         self._telling.close()
         self._digests.let_go()
 
-    def _found(self) -> list[Found]:
+    def _found(self) -> list[FoundFile]:
         """List the folder, and note which files are of this host."""
         found = self._files.found()
         self._here = [one.first for one in found if self._is_here(one.sidecar)]
         self._listed_s = time.monotonic()
         return found
 
-    def _look(self, files: list[Found]) -> None:
+    def _look(self, files: list[FoundFile]) -> None:
         if not files:
             return
         self._elsewhere.pid = next(
@@ -250,13 +250,13 @@ class Telling:
         voice: is told each event, and what goes wrong.
     """
 
-    def __init__(self, settings: Settings, voice: Says) -> None:
+    def __init__(self, settings: MonitorSettings, voice: Says) -> None:
         self._voice = voice
         self._changes = Changes()
         self._heard: Event | None = None
         webhooks = [Webhook.from_json(stated) for stated in settings.webhooks]
-        self._file = Delivery([VerdictsFile(Path(settings.log_dir))], self._say)
-        self._webhooks = Delivery(webhooks, self._say)
+        self._file = EventDelivery([VerdictsFile(Path(settings.log_dir))], self._say)
+        self._webhooks = EventDelivery(webhooks, self._say)
         self._exporters = [started(from_json(stated), self._say) for stated in settings.show_in]
 
     def tell(self, snapshot: Snapshot) -> None:

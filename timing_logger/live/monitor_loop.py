@@ -17,7 +17,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from timing_logger.process.monitor import Settings
+from timing_logger.process.monitor import MonitorSettings
 
 _NICE = 10  # a rank that wants the processor gets nine tenths of it
 _TICK_S = 0.2
@@ -44,7 +44,7 @@ def main() -> int:
     """Look at a run until its end; return the exit status."""
     _stay_out_of_the_way()
     gc.set_threshold(COLLECT_AFTER)
-    settings = Settings(**json.loads(sys.stdin.readline()))
+    settings = MonitorSettings(**json.loads(sys.stdin.readline()))
     voice, parent = Voice(), os.getppid()
     from timing_logger.live.looking import Looking  # imports pandas, at this process's own priority
 

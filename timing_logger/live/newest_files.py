@@ -19,7 +19,7 @@ Parts = dict[int, Path]
 """The parts of a timing file, by their numbers."""
 
 
-class Found(NamedTuple):
+class FoundFile(NamedTuple):
     """A timing file in a folder.
 
     Attributes:
@@ -55,7 +55,7 @@ class NewestFiles:
         self._parts: list[tuple[TimingFile, Parts]] = []
         self._here: set[tuple[Path, int | None]] = set()
 
-    def found(self) -> list[Found]:
+    def found(self) -> list[FoundFile]:
         """Return the newest file of each rank of the run that began last, in the order of ranks.
 
         Raises:
@@ -86,14 +86,14 @@ class NewestFiles:
         if not self._parts:
             raise NoTimingFilesError(f"folder: no timing file in {str(self._folder)!r} (yet).")
 
-    def _with_sidecars(self) -> list[Found]:
+    def _with_sidecars(self) -> list[FoundFile]:
         return [
-            Found(name, parts, self.sidecars.lasting(path, self._inodes[path.name]))
+            FoundFile(name, parts, self.sidecars.lasting(path, self._inodes[path.name]))
             for name, parts in self._parts
             for path in [_first(parts)]
         ]
 
-    def _processes_here(self, found: Sequence[Found]) -> set[tuple[Path, int | None]]:
+    def _processes_here(self, found: Sequence[FoundFile]) -> set[tuple[Path, int | None]]:
         return {
             (one.first, one.sidecar.get("started_unix_ns"))
             for one in found
@@ -113,7 +113,7 @@ def _parts_of(folder: Path, file_names: Iterable[str]) -> dict[TimingFile, Parts
     return parts
 
 
-def _of_latest_run(found: Sequence[Found]) -> list[Found]:
+def _of_latest_run(found: Sequence[FoundFile]) -> list[FoundFile]:
     """Return the files of the run that began last, and of its world that was started first."""
     latest = max((one.sidecar for one in found), key=lambda sidecar: sidecar.get("started_unix_ns") or 0)
     runs = {one.sidecar.get("run_id") or "" for one in found} - {""}

@@ -10,11 +10,11 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from timing_logger import criteria
 from timing_logger.analysis.rows.files import not_told
 from timing_logger.live.change_text import change_text
 from timing_logger.report._limits import MOST_LINES, on_left_out
 from timing_logger.report._text_tables import drawn, new_table
+from timing_logger.results import criteria
 from timing_logger.results.rank_facts import FewSteps
 from timing_logger.words.not_told import not_told_sentences
 from timing_logger.words.units import count, fixed, or_unknown, page, percent, wrapped

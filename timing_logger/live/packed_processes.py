@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from timing_logger.analysis.hangs.sidecar_state import N_GROUPS
-from timing_logger.live.digest import Process
+from timing_logger.live.digest import ProcessPlace
 from timing_logger.reading.living import ALIVE
 
 MOST = 512
@@ -34,7 +34,7 @@ _MOST_UNTIMED = 8
 _Dict = dict[str, Any]
 
 
-def plain(processes: Sequence[Process], number: int, most: int = MOST) -> _Dict:
+def plain(processes: Sequence[ProcessPlace], number: int, most: int = MOST) -> _Dict:
     """Return what is said of processes as plain values.
 
     Args:
@@ -47,7 +47,7 @@ def plain(processes: Sequence[Process], number: int, most: int = MOST) -> _Dict:
     return {"groups": counts.names, "processes": stated}
 
 
-def processes_of(stated: Mapping[str, Any]) -> list[Process]:
+def processes_of(stated: Mapping[str, Any]) -> list[ProcessPlace]:
     """Return the processes that :func:`plain` stated.
 
     Raises:
@@ -62,7 +62,7 @@ def as_json(content: Mapping[str, Any]) -> bytes:
     return json.dumps(content, separators=(",", ":")).encode()
 
 
-def _plain(process: Process, counts: _Counts, number: int, most: int) -> _Dict:
+def _plain(process: ProcessPlace, counts: _Counts, number: int, most: int) -> _Dict:
     sidecar = {name: process.sidecar[name] for name in _JUDGED if name in process.sidecar}
     for name in ("clock_anchors", "clock_offsets"):
         if name in sidecar:
@@ -80,7 +80,7 @@ def _plain(process: Process, counts: _Counts, number: int, most: int) -> _Dict:
     return {name: None if value != value else value for name, value in stated.items()}
 
 
-def _process(stated: _Dict, counts: _Counts) -> Process:
+def _process(stated: _Dict, counts: _Counts) -> ProcessPlace:
     sidecar = dict(stated["sidecar"])
     if "groups" in sidecar:
         sidecar["groups"] = counts.unpacked(sidecar["groups"])
@@ -89,7 +89,7 @@ def _process(stated: _Dict, counts: _Counts) -> Process:
     if sidecar.get("last_stall"):
         sidecar["last_stall"]["groups"] = sidecar.get("groups", [])
     unknown = {name: math.nan for name in _FLOATS if stated[name] is None}
-    return Process(**{**stated, **unknown, "sidecar": sidecar})
+    return ProcessPlace(**{**stated, **unknown, "sidecar": sidecar})
 
 
 def _options(options: _Dict, rank: int) -> _Dict:

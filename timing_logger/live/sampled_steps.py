@@ -15,7 +15,7 @@ from timing_logger.analysis.rows.arrays import each_text
 from timing_logger.analysis.rows.grouping import rows_of_each
 from timing_logger.analysis.rows.operations import is_collective, synchronises_all_ranks
 from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
-from timing_logger.live.digest import Digest, Process
+from timing_logger.live.digest import Digest, ProcessPlace
 from timing_logger.live.row_arrays import RowArrays
 
 FACTOR = 3
@@ -28,7 +28,7 @@ _LEAST_S = 1.0
 _RAREST = FACTOR**14
 
 
-def most_rows(processes: Sequence[Process]) -> float:
+def most_rows(processes: Sequence[ProcessPlace]) -> float:
     """Return how many rows a digest of these processes may have."""
     spans_s = [one.until_s - one.since_s for one in processes if one.n_rows]
     in_job = max([len(processes), *(one.sidecar.get("world_size") or 0 for one in processes)])
@@ -64,7 +64,7 @@ def of_fewer_steps(digest: Digest, every: int) -> Digest:
     return digest._replace(every=every, rows=rows.only(chosen))
 
 
-def _counted(rows: RowArrays, processes: Sequence[Process]) -> RowArrays:
+def _counted(rows: RowArrays, processes: Sequence[ProcessPlace]) -> RowArrays:
     """Count the steps of those processes that record no iteration."""
     counts = {(one.rank, one.incarnation): one.counted for one in processes}
     if not any(counts.values()):

@@ -26,7 +26,7 @@ PREFIX = "timing_logger"
 _SPREAD: Mapping[str, Callable[[list[float]], float]] = {"min": min, "median": median, "max": max}
 
 
-class Seen(NamedTuple):
+class SeenJob(NamedTuple):
     """What figures are made of: a look at a job.
 
     Attributes:
@@ -64,7 +64,7 @@ class Series:
     name: str
     unit: str
     help: str
-    of: Callable[[Seen], Points]
+    of: Callable[[SeenJob], Points]
     labels: tuple[str, ...] = ()
     counts: bool = False
 
@@ -78,25 +78,25 @@ class Series:
 # -- how values are found ----------------------------------------------------------------------------------
 
 
-def _one(value: Callable[[Seen], float | None]) -> Callable[[Seen], Points]:
+def _one(value: Callable[[SeenJob], float | None]) -> Callable[[SeenJob], Points]:
     """Return what finds a series of one value."""
     return lambda seen: iter([({}, value(seen))])
 
 
-def _spread(value: Callable[[RankNow, Seen], float | None]) -> Callable[[Seen], Points]:
+def _spread(value: Callable[[RankNow, SeenJob], float | None]) -> Callable[[SeenJob], Points]:
     """Return what finds the least, the median and the largest value of all ranks."""
 
-    def points(seen: Seen) -> Points:
+    def points(seen: SeenJob) -> Points:
         known = _known(value(now, seen) for now in seen.snapshot.ranks)
         return (({"stat": name}, of(known)) for name, of in _SPREAD.items() if known)
 
     return points
 
 
-def _sum(value: Callable[[RankNow], float | None]) -> Callable[[Seen], Points]:
+def _sum(value: Callable[[RankNow], float | None]) -> Callable[[SeenJob], Points]:
     """Return what finds the sum over all ranks of which the value is known."""
 
-    def points(seen: Seen) -> Points:
+    def points(seen: SeenJob) -> Points:
         known = _known(map(value, seen.snapshot.ranks))
         return iter([({}, sum(known) if known else None)])
 
@@ -104,17 +104,22 @@ def _sum(value: Callable[[RankNow], float | None]) -> Callable[[Seen], Points]:
 
 
 def _of_rank(
-    name: str, unit: str, help: str, value: Callable[[RankNow, Seen], float | None], *, counts: bool = False
+    name: str,
+    unit: str,
+    help: str,
+    value: Callable[[RankNow, SeenJob], float | None],
+    *,
+    counts: bool = False,
 ) -> Series:
     """Return a row of the table with the value of each of the worst ranks."""
 
-    def points(seen: Seen) -> Points:
+    def points(seen: SeenJob) -> Points:
         return (({"rank": str(now.rank)}, value(now, seen)) for now in seen.worst)
 
     return Series(f"rank_{name}", unit, help, points, ("rank",), counts)
 
 
-def _states(label: str, states: Any, present: Callable[[Seen], str]) -> Callable[[Seen], Points]:
+def _states(label: str, states: Any, present: Callable[[SeenJob], str]) -> Callable[[SeenJob], Points]:
     """Return what finds for each state of a type whether it is the present one: 1 or 0."""
     return lambda seen: (({label: one}, float(one == present(seen))) for one in get_args(states))
 
@@ -123,34 +128,34 @@ def _known(values: Iterable[float | None]) -> list[float]:
     return [value for value in values if value is not None and math.isfinite(value)]
 
 
-def _iterations_per_s(now: RankNow, seen: Seen) -> float:
+def _iterations_per_s(now: RankNow, seen: SeenJob) -> float:
     """Return the rate with the iterations that were not recorded."""
     return now.iterations_per_s * seen.snapshot.verdict.recorded_every
 
 
-def _step_s(now: RankNow, seen: Seen) -> float | None:
+def _step_s(now: RankNow, seen: SeenJob) -> float | None:
     rate = _iterations_per_s(now, seen)
     return 1 / rate if rate > 0 else None
 
 
-def _is_named(now: RankNow, seen: Seen) -> bool:
+def _is_named(now: RankNow, seen: SeenJob) -> bool:
     return now.rank in named_by(seen.snapshot)
 
 
-def _latest_epoch(seen: Seen) -> float | None:
+def _latest_epoch(seen: SeenJob) -> float | None:
     return max((now.epoch for now in seen.snapshot.ranks if now.epoch is not None), default=None)
 
 
-def _stands(seen: Seen) -> float:
+def _stands(seen: SeenJob) -> float:
     return float(seen.change is not None and seen.change.kind != "ends")
 
 
-def _change_time(seen: Seen) -> Points:
+def _change_time(seen: SeenJob) -> Points:
     if seen.change:
         yield {"change": seen.change.kind}, seen.change.unix_s
 
 
-def _verdict_info(seen: Seen) -> Points:
+def _verdict_info(seen: SeenJob) -> Points:
     verdict = seen.snapshot.verdict
     cause = verdict.cause.name if verdict.cause else ""
     labels = {"operation": seen.operation, "owner": verdict.owner, "cause": cause, "window": verdict.window}

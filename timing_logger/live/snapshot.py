@@ -14,7 +14,7 @@ from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.analysis.rows.files import File, laid_end_to_end
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.verdict import map_judgement, reduce_judgement
-from timing_logger.live.digest import Process
+from timing_logger.live.digest import ProcessPlace
 from timing_logger.live.window import Window
 from timing_logger.reading.lacking import lacking
 from timing_logger.results.run_end import RunEnd
@@ -130,7 +130,7 @@ class _Shares(NamedTuple):
 
 
 def _rank_now(
-    process: Process, counted: tuple[float, float, float], shares: _Shares, now_s: float
+    process: ProcessPlace, counted: tuple[float, float, float], shares: _Shares, now_s: float
 ) -> RankNow:
     n_rows, n_iterations, wall_s = counted
     counters = process.sidecar.get("counters", {})

@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from timing_logger import criteria
 from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.live.tails import no_rows
 from timing_logger.process.sidecar_files import read_sidecar
 from timing_logger.reading.living import as_it_stands
+from timing_logger.results import criteria
 from timing_logger.results.run_end import RunEnd
 from timing_logger.schema.record import NS_PER_S
 from timing_logger.schema.timing_files import TimingFile

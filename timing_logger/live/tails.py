@@ -11,7 +11,7 @@ import pandas as pd
 from timing_logger.analysis.hangs.last_rows import only_last_rows
 from timing_logger.analysis.rows.table_types import Bools
 from timing_logger.errors import NotATimingFileError
-from timing_logger.live.growing_file import GrowingFile
+from timing_logger.live.growing_file import FollowedFile
 from timing_logger.live.newest_files import Parts
 from timing_logger.live.row_arrays import RowArrays
 from timing_logger.live.sampled_steps import counted_steps
@@ -41,7 +41,7 @@ class Tail:
 
     name: TimingFile
     generation: int = 0
-    ends: dict[int, GrowingFile] = field(default_factory=dict)
+    ends: dict[int, FollowedFile] = field(default_factory=dict)
     n_read: int = 0
     iteration: int | None = None
     epoch: int | None = None
@@ -60,7 +60,7 @@ class Tail:
         if any(number not in parts or end.is_replaced() for number, end in self.ends.items()):
             self._begin_anew()
         for number in self._to_read(parts):
-            self._take_in(self.ends.setdefault(number, GrowingFile(parts[number], _FIRST_LOOK_BYTES)))
+            self._take_in(self.ends.setdefault(number, FollowedFile(parts[number], _FIRST_LOOK_BYTES)))
         last = max(parts)
         self.ends = {last: self.ends[last]}  # all other parts are complete, and were read
         self.changed_s = parts[last].stat().st_mtime
@@ -83,7 +83,7 @@ class Tail:
                 n_bytes += parts[number].stat().st_size
         return chosen
 
-    def _take_in(self, end: GrowingFile) -> None:
+    def _take_in(self, end: FollowedFile) -> None:
         from timing_logger.reading.csv_lines import UnknownHeader, parse_timings
 
         while added := end.added():

@@ -49,7 +49,7 @@ class Tracked:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._figures = Figures()
-        self._steps = Steps()
+        self._steps = StepTracker()
 
     def show(self, snapshot: Snapshot, change: Change | None) -> None:
         """Write the figures at the latest iteration, and in words what changes. Raises what goes wrong."""
@@ -63,7 +63,7 @@ class Tracked:
         self._writer.close()
 
 
-class Steps:
+class StepTracker:
     """Finds the step of a look, which is the latest iteration.
 
     Where iterations restart with each epoch, those of earlier epochs are added as far as looks saw them, so

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from timing_logger import criteria
 from timing_logger.analysis.hangs.sidecar_state import N_GROUPS
 from timing_logger.live.collector import Collector
-from timing_logger.live.digest import Digest, Key, Process
+from timing_logger.live.digest import Digest, Key, ProcessPlace
 from timing_logger.live.digest_folder import DigestFolder
 from timing_logger.live.newest_files import NewestFiles
 from timing_logger.live.snapshot import Snapshot, snapshot_of
 from timing_logger.live.window import Window
+from timing_logger.results import criteria
 from timing_logger.schema.defaults import MONITOR_WINDOW_S
 
 
@@ -104,7 +104,7 @@ class ToldGroups:
         """Return the next digest of a host with what those before it told of the groups."""
         return digest._replace(processes=[self._completed(process) for process in digest.processes])
 
-    def _completed(self, process: Process) -> Process:
+    def _completed(self, process: ProcessPlace) -> ProcessPlace:
         n_groups = process.sidecar.get(N_GROUPS)
         if n_groups is None:
             self._told.pop(process.key, None)
@@ -118,7 +118,7 @@ class ToldGroups:
             del sidecar[N_GROUPS]
         return process._replace(sidecar=sidecar)
 
-    def _with_told(self, process: Process) -> _Told:
+    def _with_told(self, process: ProcessPlace) -> _Told:
         progressed_counter_ns = process.sidecar.get("last_progress_counter_ns")
         told = self._told.get(process.key)
         if told is None or told.progressed_counter_ns != progressed_counter_ns:

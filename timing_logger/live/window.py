@@ -12,17 +12,17 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from timing_logger import criteria
 from timing_logger.analysis.rows.arrays import dense_codes
 from timing_logger.analysis.rows.grouping import greatest_of_each, least_of_each, rows_of_each, sums
 from timing_logger.analysis.rows.table_types import Floats, Ints
 from timing_logger.analysis.verdict.causes.search import HostCounters
 from timing_logger.live.counter_rows import CounterRows
-from timing_logger.live.digest import Digest, Process
+from timing_logger.live.digest import Digest, ProcessPlace
 from timing_logger.live.row_arrays import ADDED, RowArrays, joined_numbers
 from timing_logger.live.sampled_steps import of_fewer_steps
 from timing_logger.reading.alignment import Alignment, alignments
 from timing_logger.reading.shared_facts import SharedFacts
+from timing_logger.results import criteria
 from timing_logger.schema.timing_files import TimingFile
 
 
@@ -38,8 +38,8 @@ class WindowNow(NamedTuple):
         host: returns what the hosts counted.
     """
 
-    processes: list[Process]
-    counted: Counted
+    processes: list[ProcessPlace]
+    counted: WindowRows
     timings: pd.DataFrame
     last: list[pd.DataFrame]
     host: HostCounters
@@ -55,14 +55,14 @@ class Window:
 
     def __init__(self, window_s: float) -> None:
         self._window_s = window_s
-        self._digests: dict[str, list[Kept]] = defaultdict(list)
+        self._digests: dict[str, list[KeptDigest]] = defaultdict(list)
         self._newest: dict[str, Digest] = {}
 
     def add(self, digest: Digest) -> None:
         """Take in the next digest of a host."""
         self._newest[digest.source] = digest
         if len(digest.rows):
-            self._digests[digest.source].append(Kept.of(digest))
+            self._digests[digest.source].append(KeptDigest.of(digest))
 
     def now(self) -> WindowNow:
         """Put the digests together, and forget those that lie before the window."""
@@ -87,11 +87,11 @@ class Window:
         return WindowNow(processes, reports.counted(len(processes)), timings, last, host)
 
     @property
-    def processes(self) -> list[Process]:
+    def processes(self) -> list[ProcessPlace]:
         """Where the newest process of each rank is, in the order of ranks."""
         return [process for _, process in self._told()]
 
-    def _told(self) -> list[tuple[str, Process]]:
+    def _told(self) -> list[tuple[str, ProcessPlace]]:
         """Return the newest process of each rank, of the run that began last, and the source that told last.
 
         They are in the order of ranks.
@@ -103,7 +103,7 @@ class Window:
         of_run = {key: one for key, one in told.items() if _run_of(one[1]) in ("", latest)}
         return list({key[0]: of_run[key] for key in sorted(of_run)}.values())
 
-    def _begin_unix_s(self, kept: Sequence[Kept], counted: Counted) -> float:
+    def _begin_unix_s(self, kept: Sequence[KeptDigest], counted: WindowRows) -> float:
         """Return when the window begins, by what the ranks recorded lately."""
         steps = counted.iterations.sum()
         step_s = np.nansum(counted.wall_s) / steps if steps else 0.0
@@ -113,7 +113,7 @@ class Window:
         return newest_unix_s - max(self._window_s, min(least * step_s, criteria.LONGEST_WINDOW_S))
 
 
-def _begins(processes: Sequence[Process], newest_unix_s: Floats, since_unix_s: float) -> Floats:
+def _begins(processes: Sequence[ProcessPlace], newest_unix_s: Floats, since_unix_s: float) -> Floats:
     """Return when the window begins for each process, in seconds since 1970.
 
     Where an import knows no instants, rows follow each other without gaps, and those of a rank with longer
@@ -129,7 +129,7 @@ def _begins(processes: Sequence[Process], newest_unix_s: Floats, since_unix_s: f
 
 def _counters(
     several: Sequence[tuple[str, CounterRows]],
-    told: Sequence[tuple[str, Process]],
+    told: Sequence[tuple[str, ProcessPlace]],
     clocks: Sequence[Alignment],
 ) -> pd.DataFrame:
     """Return what hosts counted of the processes that count, as ``read_host_counters`` does.
@@ -144,7 +144,7 @@ def _counters(
     return rows.only(process >= 0).table(process[process >= 0], clocks)
 
 
-def _run_of(process: Process) -> str:
+def _run_of(process: ProcessPlace) -> str:
     return process.sidecar.get("run_id") or ""
 
 
@@ -198,20 +198,21 @@ def _with_axis(rows: RowArrays, process: Ints, clocks: Sequence[Alignment]) -> R
 # -- what the digests of a window report of processes, as arrays: how much each recorded, and when -------
 
 
-class Kept(NamedTuple):
+class KeptDigest(NamedTuple):
     """A digest of a window, with what is needed of all of these, and not only of the newest.
 
     Attributes:
         digest: the digest, without the sidecars and last rows of processes.
         figures: for each process that recorded something its rank, incarnation and generation, ``n_rows``,
-            ``n_iterations``, ``since_s``, ``until_s`` and ``wall_offset_s``, as :class:`Process` has them.
+            ``n_iterations``, ``since_s``, ``until_s`` and ``wall_offset_s``, as :class:`ProcessPlace` has
+            them.
     """
 
     digest: Digest
     figures: Floats
 
     @classmethod
-    def of(cls, digest: Digest) -> Kept:
+    def of(cls, digest: Digest) -> KeptDigest:
         """Keep a digest."""
         processes = [one for one in digest.processes if one.n_rows]
         bare = digest._replace(processes=[one._replace(sidecar={}) for one in processes], last=())
@@ -246,7 +247,7 @@ class Reports(NamedTuple):
     wall_offset_s: Floats
 
     @classmethod
-    def of(cls, kept: Sequence[Kept], counts: Sequence[tuple[str, Process]]) -> Reports:
+    def of(cls, kept: Sequence[KeptDigest], counts: Sequence[tuple[str, ProcessPlace]]) -> Reports:
         """Put together what several digests report.
 
         Args:
@@ -264,14 +265,14 @@ class Reports(NamedTuple):
         )
         return cls(part, names[:, 0], names[:, 1], found, *figures[:, 3:].T)
 
-    def counted(self, n_processes: int) -> Counted:
+    def counted(self, n_processes: int) -> WindowRows:
         """Sum what is reported of each process that counts."""
         own = self.process >= 0
         process = self.process[own]
         first_s = least_of_each(self.since_s[own], process, n_processes)
         last_s = greatest_of_each(self.until_s[own], process, n_processes)
         rows, iterations = (sums(of[own], process, n_processes) for of in (self.n_rows, self.n_iterations))
-        return Counted(rows, iterations, last_s - first_s)
+        return WindowRows(rows, iterations, last_s - first_s)
 
     def newest_unix_s(self, n_processes: int) -> Floats:
         """Return when the newest row of each process that counts ended, in s since 1970; NaN without any."""
@@ -279,7 +280,7 @@ class Reports(NamedTuple):
         return greatest_of_each((self.until_s + self.wall_offset_s)[own], self.process[own], n_processes)
 
 
-class Counted(NamedTuple):
+class WindowRows(NamedTuple):
     """What processes recorded in a window; one entry per process.
 
     Attributes:
@@ -292,7 +293,7 @@ class Counted(NamedTuple):
     wall_s: Floats
 
 
-def _figures(process: Process) -> tuple[float, ...]:
+def _figures(process: ProcessPlace) -> tuple[float, ...]:
     return (*process.key, *process[4:9])
 
 

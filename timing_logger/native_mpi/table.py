@@ -308,7 +308,7 @@ COUNTED = (
 """What may wait for other ranks and makes no row; the sidecar states how often it is called."""
 
 
-class Completion(NamedTuple):
+class CompletionFunction(NamedTuple):
     """A function that sees requests complete.
 
     Attributes:
@@ -325,8 +325,8 @@ class Completion(NamedTuple):
     indices: str = ""
 
 
-def _completion(name: str, parameters: str, *further: str) -> Completion:
-    return Completion(name, tuple(parameters.split()), *further)
+def _completion(name: str, parameters: str, *further: str) -> CompletionFunction:
+    return CompletionFunction(name, tuple(parameters.split()), *further)
 
 
 COMPLETIONS = (

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from timing_logger.native_mpi import table
-from timing_logger.native_mpi.table import Completion, Function
+from timing_logger.native_mpi.table import CompletionFunction, Function
 
-_Wrapped: TypeAlias = "Function | Completion"
+_Wrapped: TypeAlias = "Function | CompletionFunction"
 
 
 class Binding(NamedTuple):
@@ -411,7 +411,7 @@ def _counts(function: Function) -> list[str]:
     return [counts, _HAND_ON]
 
 
-def _completes(function: Completion) -> list[str]:
+def _completes(function: CompletionFunction) -> list[str]:
     requests = "requests" if "requests" in function.parameters else "request"
     statuses = "statuses" if "statuses" in function.parameters else "status"
     return [

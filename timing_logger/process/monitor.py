@@ -67,13 +67,13 @@ class Monitor:
                 f"on_verdict must be a function of an event, and is {self.on_verdict!r}."
             )
 
-    def settings(self, log_dir: str, since_unix_s: float = 0.0) -> Settings:
+    def settings(self, log_dir: str, since_unix_s: float = 0.0) -> MonitorSettings:
         """Return what the monitor's process is told.
 
         Args:
-            log_dir, since_unix_s: as of ``Settings``.
+            log_dir, since_unix_s: as of ``MonitorSettings``.
         """
-        return Settings(
+        return MonitorSettings(
             log_dir=log_dir, since_unix_s=since_unix_s, every_s=self.every_s, window_s=self.window_s,
             webhooks=[one.to_json() for one in self.webhooks],
             show_in=[one.to_json() for one in self.show_in],
@@ -81,7 +81,7 @@ class Monitor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class MonitorSettings:
     """What the process of a monitor is told when it starts.
 
     Attributes:

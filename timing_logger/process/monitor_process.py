@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from timing_logger.process.monitor import Settings
+from timing_logger.process.monitor import MonitorSettings
 
 _SITE = str(Path(__file__).parents[1] / "autologging" / "site")
 _NOT_PASSED_ON = ("LD_PRELOAD", "TIMING_LOGGER_AUTOLOG")  # it is no rank, and not timed
@@ -34,7 +34,7 @@ class MonitorProcess:
         OSError: it cannot be started.
     """
 
-    def __init__(self, settings: Settings, heard: Heard) -> None:
+    def __init__(self, settings: MonitorSettings, heard: Heard) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "timing_logger.live"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,

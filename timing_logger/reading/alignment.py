@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from timing_logger import criteria
-from timing_logger.reading.clock_course import Contradiction, Course, Seconds, course_of
+from timing_logger.reading.clock_course import ClockContradiction, ClockCourse, Seconds, course_of
+from timing_logger.results import criteria
 from timing_logger.schema.sidecar import ClockOffset, SidecarDict
 from timing_logger.schema.timing_files import TimingFile
 
@@ -40,10 +40,10 @@ class Alignment:
     how: Literal["same host", "measured", "unaligned"]
     reference_rank: int | None
     measurements: int
-    course: Course
+    course: ClockCourse
 
     @property
-    def contradictions(self) -> list[Contradiction]:
+    def contradictions(self) -> list[ClockContradiction]:
         """The pairs of neighbouring measurements that are farther apart than drift explains."""
         return self.course.contradictions
 
@@ -197,7 +197,7 @@ def _clock_of(offset: ClockOffset) -> Clock:
 # -- one file --------------------------------------------------------------------------------------
 
 
-def _alignment(file: _File, n_measured: int, course: Course | None, reference: _Reference) -> Alignment:
+def _alignment(file: _File, n_measured: int, course: ClockCourse | None, reference: _Reference) -> Alignment:
     if file.clock is not None and file.clock == reference.clock:
         return _constant("same host", reference.rank, offset_s=0.0, uncertainty_s=0.0)
     if course is not None:
@@ -227,4 +227,6 @@ def _knowledge(offsets: Sequence[ClockOffset]) -> tuple[int, int]:
 def _constant(
     how: Literal["same host", "unaligned"], rank: int | None, *, offset_s: float, uncertainty_s: float
 ) -> Alignment:
-    return Alignment(how, rank, 0, Course(np.zeros(1), np.array([offset_s]), np.array([uncertainty_s]), []))
+    return Alignment(
+        how, rank, 0, ClockCourse(np.zeros(1), np.array([offset_s]), np.array([uncertainty_s]), [])
+    )

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from timing_logger import criteria
+from timing_logger.results import criteria
 from timing_logger.schema.sidecar import ClockOffset
 
 Seconds: TypeAlias = "npt.NDArray[np.float64]"
@@ -24,7 +24,7 @@ Seconds: TypeAlias = "npt.NDArray[np.float64]"
 _NS_PER_S = 1e9
 
 
-class Contradiction(NamedTuple):
+class ClockContradiction(NamedTuple):
     """Two measurements of a clock whose difference no expected drift explains.
 
     The clock was stepped, stood still (as that of a paused virtual machine) or drifts too fast. It is unknown
@@ -63,7 +63,7 @@ def clock_trouble(file: Mapping[str, Any]) -> str:
 _MOST_CLOCKS = 4096
 
 
-class Course(NamedTuple):
+class ClockCourse(NamedTuple):
     """The offset of a clock and its uncertainty over time.
 
     Attributes:
@@ -76,11 +76,11 @@ class Course(NamedTuple):
     at_s: Seconds
     offset_s: Seconds
     uncertainty_s: Seconds
-    contradictions: list[Contradiction]
+    contradictions: list[ClockContradiction]
 
 
 @lru_cache(maxsize=_MOST_CLOCKS)
-def course_of(measured: tuple[ClockOffset, ...]) -> Course:
+def course_of(measured: tuple[ClockOffset, ...]) -> ClockCourse:
     """Compute the course through at least one measurement; measurements come in the order of time.
 
     A run that is watched asks for the same ones again and again.
@@ -91,7 +91,7 @@ def course_of(measured: tuple[ClockOffset, ...]) -> Course:
     since_s, between_s = pairs.knots()
     all_s = np.append(at_s, pairs.start_s + since_s)
     order = np.argsort(all_s, kind="stable")
-    return Course(
+    return ClockCourse(
         at_s=all_s[order],
         offset_s=np.interp(all_s, at_s, offset_s)[order],
         uncertainty_s=np.append(uncertainty_s, between_s)[order],
@@ -118,10 +118,10 @@ class _Pairs(NamedTuple):
     def explained_s(self) -> Seconds:
         return self.first_s + self.second_s + criteria.MAX_CLOCK_DRIFT * self.length_s
 
-    def contradictions(self) -> list[Contradiction]:
+    def contradictions(self) -> list[ClockContradiction]:
         columns = self.start_s, self.start_s + self.length_s, self.moved_s, self.explained_s
         rows = np.stack(columns, axis=1)[abs(self.moved_s) > self.explained_s]
-        return [Contradiction(*row) for row in rows.tolist()]
+        return [ClockContradiction(*row) for row in rows.tolist()]
 
     def knots(self) -> tuple[Seconds, Seconds]:
         """Return when the uncertainty of a pair bends, after its first measurement, and its values there.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from timing_logger import criteria
 from timing_logger.reading.named_ranks import named_ranks
 from timing_logger.reading.selection import SELECTED
+from timing_logger.results import criteria
 
 
 class Lack(NamedTuple):

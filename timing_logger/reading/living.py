@@ -12,11 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from timing_logger import criteria
 from timing_logger.process import this_process
 from timing_logger.process.dead_rings import header_of, opened_ring, ring_of
 from timing_logger.process.shared_files import owner_of
 from timing_logger.process.sidecar_files import read_sidecar
+from timing_logger.results import criteria
 from timing_logger.schema.record import INFLIGHT, NS_PER_S, Record
 from timing_logger.schema.ring_file import NotARing, Ring, read_ring
 from timing_logger.schema.sidecar import OpenCallInfo, SidecarDict

@@ -15,7 +15,7 @@ Incarnations: TypeAlias = "Literal['latest', 'all'] | int"
 _MOST_NAMED = 3
 
 
-class LeftOut(NamedTuple):
+class LeftOutFile(NamedTuple):
     """A file that is not read, and why."""
 
     path: Path
@@ -32,7 +32,7 @@ class Chosen(NamedTuple):
     """
 
     sources: list[Source]
-    left_out: list[LeftOut]
+    left_out: list[LeftOutFile]
     about: str
 
 
@@ -89,7 +89,7 @@ def of_run(sources: list[Source], incarnations: Incarnations, world: str = "") -
         found = Chosen(one.sources, [], "")
     elif incarnations == "latest":
         chosen, replaced = newest_run(one.sources)
-        found = Chosen(chosen, [LeftOut(source.path, reason) for source, reason in replaced], "")
+        found = Chosen(chosen, [LeftOutFile(source.path, reason) for source, reason in replaced], "")
     else:
         numbered = _numbered(runs_by_times(one.sources), _highest_incarnation)
         runs = [Run(number, "", run) for number, run in numbered.items()]
@@ -200,7 +200,7 @@ def _of_number(runs: list[Run], number: int) -> Chosen:
         there = ", ".join(str(run.number) for run in runs)
         raise ConfigurationError(f"There is no run {number} in these files. The runs in them: {there}.")
     others = [run for run in runs if run is not asked]
-    left_out = [LeftOut(source.path, f"of {run}") for run in others for source in run.sources]
+    left_out = [LeftOutFile(source.path, f"of {run}") for run in others for source in run.sources]
     which = f"{asked}, which began last" if asked is runs[-1] else str(asked)
     about = f"This is about {which}. Left out: {_named(others)}." if others else ""
     return Chosen(asked.sources, sorted(left_out), about)
@@ -210,7 +210,7 @@ def _of_number(runs: list[Run], number: int) -> Chosen:
 
 
 def _with_other_worlds(chosen: Chosen, one: WorldOfRun) -> Chosen:
-    left_out = [*chosen.left_out, *(LeftOut(source.path, reason) for source, reason in one.others)]
+    left_out = [*chosen.left_out, *(LeftOutFile(source.path, reason) for source, reason in one.others)]
     return chosen._replace(left_out=left_out, about=" ".join(filter(None, (chosen.about, one.about))))
 
 

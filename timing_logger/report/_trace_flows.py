@@ -21,7 +21,7 @@ from timing_logger.analysis.rows.operations import ALL_TO_ALL, FROM_ROOT, TO_ROO
 from timing_logger.analysis.rows.table_types import Bools, Frame, Ints
 from timing_logger.analysis.rows.tables import in_one_table, opened
 from timing_logger.reading.lacking import stated_world_size
-from timing_logger.report._trace_rows import Process, rows_by_process
+from timing_logger.report._trace_rows import TraceProcess, rows_by_process
 
 
 class Flows(NamedTuple):
@@ -43,7 +43,7 @@ class Flows(NamedTuple):
     comes_in: Bools
 
 
-FlowsOf: TypeAlias = "dict[Process, Flows]"
+FlowsOf: TypeAlias = "dict[TraceProcess, Flows]"
 
 _HALF_A_NANOSECOND = 0.5e-9  # times of a trace are whole nanoseconds
 
@@ -63,7 +63,7 @@ def flows_in(frame: Frame, world_size: int | None) -> FlowsOf:
 
 def joined_flows(parts: Sequence[FlowsOf]) -> FlowsOf:
     """Join flows that were found in different rows; their numbers are made distinct."""
-    found: dict[Process, list[Flows]] = {}
+    found: dict[TraceProcess, list[Flows]] = {}
     first = 0
     for part in parts:
         for process, flows in part.items():
@@ -133,7 +133,7 @@ def _arrows(frame: Frame, sender: Ints, receiver: Ints) -> FlowsOf:
     )
     return {
         process: Flows._make(column[here] for column in ends)
-        for process, here in rows_by_process(frame.select(Process._fields)[row])
+        for process, here in rows_by_process(frame.select(TraceProcess._fields)[row])
     }
 
 

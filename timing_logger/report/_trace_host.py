@@ -14,7 +14,7 @@ from timing_logger.schema.host_counters import COUNTERS
 if TYPE_CHECKING:
     import pandas as pd
 
-    from timing_logger.report._trace_rows import Process
+    from timing_logger.report._trace_rows import TraceProcess
 
 
 class Track(NamedTuple):
@@ -41,7 +41,7 @@ class HostTracks:
     def __init__(self, counters: pd.DataFrame | None) -> None:
         self._by_process = {table.process: table for table in host_tables(counters)}
 
-    def of(self, process: Process, columns: list[str], origin_s: float) -> Iterator[Track]:
+    def of(self, process: TraceProcess, columns: list[str], origin_s: float) -> Iterator[Track]:
         """Yield the tracks of a process, without counters that are unknown, or 0 all the time.
 
         Args:

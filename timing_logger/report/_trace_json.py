@@ -15,7 +15,7 @@ from timing_logger.analysis.rows.operations import is_communication, is_wait
 from timing_logger.analysis.rows.table_types import Bools, Ints
 from timing_logger.report._trace_flows import Flows
 from timing_logger.report._trace_host import Track
-from timing_logger.report._trace_rows import Counters, Lanes, TraceRows
+from timing_logger.report._trace_rows import BytesInFlight, TraceLanes, TraceRows
 from timing_logger.schema.record import COLUMNS
 
 _DRAWN = {"timestamp", "operation", "elapsed_ms", "start_counter", "end_counter", "thread"}
@@ -31,7 +31,7 @@ ARROW = "arrow"
 """The category of the marks in which arrows end."""
 
 
-class Lines(NamedTuple):
+class TraceNumbers(NamedTuple):
     """The numbers of a process and of its first lane in the trace; no two lanes of a trace share one."""
 
     pid: int
@@ -76,7 +76,7 @@ def _argument(name: str, value: object) -> str:
 class _Head(dict[tuple[int, str], str]):
     """A cache from lane and operation to the JSON prefix that all their events share."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: TraceNumbers) -> None:
         super().__init__()
         self._lines = lines
 
@@ -98,7 +98,7 @@ def _category(operation: str) -> str:
     return "communication" if is_communication(operation) else "work"
 
 
-def name_events(lines: Lines, name: str, order: int, lanes: Lanes) -> Iterator[str]:
+def name_events(lines: TraceNumbers, name: str, order: int, lanes: TraceLanes) -> Iterator[str]:
     """Yield the events that set the names of a process and its lanes, and their order of display.
 
     Args:
@@ -118,7 +118,9 @@ def _named(pid: int, tid: int, what: str, key: str, value: str | int) -> str:
     return _json({"ph": "M", "pid": pid, "tid": tid, "name": what, "args": {key: value}})
 
 
-def row_events(lines: Lines, rows: TraceRows, here: Ints, lanes: Lanes, flows: Sequence[str]) -> list[str]:
+def row_events(
+    lines: TraceNumbers, rows: TraceRows, here: Ints, lanes: TraceLanes, flows: Sequence[str]
+) -> list[str]:
     """Return the events of the rows at the positions ``here``: a span, or an instant if no end is known.
 
     Args:
@@ -153,7 +155,7 @@ def flow_texts(flows: Flows, n_rows: int) -> list[str]:
     return texts
 
 
-def arrival_events(lines: Lines, rows: TraceRows, lanes: Lanes, flows: Flows) -> list[str]:
+def arrival_events(lines: TraceNumbers, rows: TraceRows, lanes: TraceLanes, flows: Flows) -> list[str]:
     """Return the events in which arrows end: marks without a duration at the ends of spans."""
     texts = []
     arrivals = _of_arrows(flows, flows.comes_in, flows.number, flows.sender)
@@ -170,14 +172,14 @@ def _of_arrows(flows: Flows, chosen: Bools, *columns: Ints) -> Iterator[tuple[in
     return zip(*(column[chosen].tolist() for column in (flows.row, *columns)), strict=True)
 
 
-def counter_events(lines: Lines, counters: Counters) -> list[str]:
+def counter_events(lines: TraceNumbers, counters: BytesInFlight) -> list[str]:
     """Return the events of the bytes in flight, as one track of the process."""
     head = f'{{"ph":"C","pid":{lines.pid},"name":"in flight","ts":'
     changes = zip(counters.at_ns.tolist(), counters.n_bytes.tolist(), strict=True)
     return [f'{head}{at_ns / 1000},"args":{{"bytes":{n_bytes}}}}}' for at_ns, n_bytes in changes]
 
 
-def track_events(lines: Lines, track: Track) -> list[str]:
+def track_events(lines: TraceNumbers, track: Track) -> list[str]:
     """Return the events of a counter of the host, as one track of the process."""
     head = f'{{"ph":"C","pid":{lines.pid},"name":{json.dumps(track.name)},"ts":'
     values = zip(track.at_ns.tolist(), track.values.tolist(), strict=True)

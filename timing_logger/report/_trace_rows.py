@@ -24,7 +24,7 @@ from timing_logger.analysis.rows.tables import opened
 from timing_logger.schema.record import COLUMNS, DEVICE_CLOCK, NS_PER_S
 
 
-class Process(NamedTuple):
+class TraceProcess(NamedTuple):
     """One incarnation of a rank."""
 
     rank: int
@@ -41,18 +41,18 @@ class Traced(NamedTuple):
         is_aligned: whether its clock is related to those of the others, as far as the table states it.
     """
 
-    process: Process
+    process: TraceProcess
     n_rows: int
     first_s: float
     is_aligned: bool
 
 
-def rows_by_process(frame: Frame) -> list[tuple[Process, Rows]]:
+def rows_by_process(frame: Frame) -> list[tuple[TraceProcess, Rows]]:
     """Return each process of a table with an index that selects its rows, by rank and incarnation."""
-    rank, incarnation = (frame[name].to_numpy().astype(np.int64) for name in Process._fields)
+    rank, incarnation = (frame[name].to_numpy().astype(np.int64) for name in TraceProcess._fields)
     found = []
     for rows in rows_of_each(dense_codes(rank, incarnation)):
-        found.append((Process(int(rank[rows][0]), int(incarnation[rows][0])), rows))
+        found.append((TraceProcess(int(rank[rows][0]), int(incarnation[rows][0])), rows))
     return found
 
 
@@ -142,7 +142,7 @@ def process_names(traced: Sequence[Traced], files: Sequence[File]) -> list[str]:
         traced: all processes.
         files: ``attrs["files"]`` of the table, whose sidecars contain hosts and labels.
     """
-    sidecars = {Process(file["rank"], file["incarnation"]): sidecar_of(file) for file in files}
+    sidecars = {TraceProcess(file["rank"], file["incarnation"]): sidecar_of(file) for file in files}
     several_hosts = len({sidecar.get("host") for sidecar in sidecars.values()}) > 1
     names = []
     for process, _, _, is_aligned in traced:
@@ -155,14 +155,14 @@ def process_names(traced: Sequence[Traced], files: Sequence[File]) -> list[str]:
     return names
 
 
-class Counters(NamedTuple):
+class BytesInFlight(NamedTuple):
     """The changes of the number of bytes in flight: the instant in ns, and the new number."""
 
     at_ns: Ints
     n_bytes: Ints
 
 
-def bytes_in_flight(rows: TraceRows) -> Counters:
+def bytes_in_flight(rows: TraceRows) -> BytesInFlight:
     """Return the sum of ``message_size_bytes`` over the communication in progress, by time.
 
     Operations whose end is not known are left out.
@@ -177,7 +177,7 @@ def bytes_in_flight(rows: TraceRows) -> Counters:
     last_of_instant = np.diff(at_ns, append=-1) != 0
     at_ns, n_bytes = at_ns[last_of_instant], n_bytes[last_of_instant]
     differs = np.diff(n_bytes, prepend=0) != 0
-    return Counters(at_ns[differs], n_bytes[differs])
+    return BytesInFlight(at_ns[differs], n_bytes[differs])
 
 
 _KINDS = ("{}", "background ({})", "device ({})")
@@ -185,7 +185,7 @@ _THREAD, _BACKGROUND, _DEVICE = range(3)
 _UNNAMED = "thread"
 
 
-class Lanes(NamedTuple):
+class TraceLanes(NamedTuple):
     """The lanes of one process, by name, and for each row the index of its lane.
 
     A lane is named after its thread, and marked if it is not the thread's own work.
@@ -195,7 +195,7 @@ class Lanes(NamedTuple):
     of_row: Ints
 
 
-def assign_lanes(rows: TraceRows) -> Lanes:
+def assign_lanes(rows: TraceRows) -> TraceLanes:
     """Assign a lane of its thread to each row, and a further one where it would partly overlap another.
 
     Rows that are not placed are assigned one, too, which has no meaning.
@@ -254,7 +254,7 @@ def _take_lane(lanes: list[list[int]], start: int, end: int) -> int:
     return len(lanes) - 1
 
 
-def _named(threads: list[str], thread: Ints, number: Ints) -> Lanes:
+def _named(threads: list[str], thread: Ints, number: Ints) -> TraceLanes:
     """Return the lanes in their order of display, without lanes that no row is on."""
     lane = dense_codes(thread, number)
     found = [(threads[thread[row]], int(number[row])) for row in any_row_of(lane)]
@@ -262,4 +262,4 @@ def _named(threads: list[str], thread: Ints, number: Ints) -> Lanes:
     names = [
         name if number == 0 else f"{name} #{number + 1}" for name, number in map(found.__getitem__, order)
     ]
-    return Lanes(names, np.argsort(order)[lane])
+    return TraceLanes(names, np.argsort(order)[lane])

@@ -37,7 +37,7 @@ from timing_logger.report._trace_flows import (
 from timing_logger.report._trace_host import HostTracks
 from timing_logger.report._trace_json import (
     FIRST_TID,
-    Lines,
+    TraceNumbers,
     arrival_events,
     counter_events,
     flow_texts,
@@ -47,7 +47,7 @@ from timing_logger.report._trace_json import (
 )
 from timing_logger.report._trace_rows import (
     PROCESSES,
-    Counters,
+    BytesInFlight,
     Traced,
     TraceRows,
     assign_lanes,
@@ -221,7 +221,7 @@ class _Trace:
         done, n_rows = 0, self._n_rows
         for number, (frame, recorded) in enumerate(tables):
             rows = TraceRows.of(frame, recorded, self._origin_s)
-            lanes, lines = assign_lanes(rows), Lines(self._pid(number), FIRST_TID + self._lanes)
+            lanes, lines = assign_lanes(rows), TraceNumbers(self._pid(number), FIRST_TID + self._lanes)
             self._lanes += len(lanes.names)
             yield list(name_events(lines, self._names[number], number, lanes))
             flows = self._flows.get(self._traced[number].process, NO_FLOWS)
@@ -240,10 +240,10 @@ class _Trace:
             done += len(frame)
         progress(done, n_rows)
 
-    def _counter_events(self, lines: Lines, counters: Counters) -> Iterator[list[str]]:
+    def _counter_events(self, lines: TraceNumbers, counters: BytesInFlight) -> Iterator[list[str]]:
         self._counters += len(counters.at_ns)
         for here in _chunks(np.arange(len(counters.at_ns))):
-            yield counter_events(lines, Counters(*(column[here] for column in counters)))
+            yield counter_events(lines, BytesInFlight(*(column[here] for column in counters)))
 
     def _pid(self, number: int) -> int:
         """Return the process id: the rank if every rank has one process, else the process's number."""

@@ -1,6 +1,6 @@
 """What a verdict rests on, in values: facts on ranks, on transfers, and for which a run is not judged.
 
-There is a class for each kind of fact. Reports put them into words.
+There is a class for each kind of fact. ``timing_logger.words`` has their sentences.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The policy by which a run is judged: the numbers of a verdict that a user may change, and why each is so.
 
 Each number has a default, a range and a reason, and is checked when a policy is made. What holds for every
-policy is in ``timing_logger/criteria.py``.
+policy is in ``timing_logger/results/criteria.py``.
 """
 
 from __future__ import annotations

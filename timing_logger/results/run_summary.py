@@ -62,11 +62,11 @@ class Quantity(NamedTuple):
         return self[:6]
 
 
-class Verdict(NamedTuple):
+class SummarizedVerdict(NamedTuple):
     """What ``stragglers`` said of the run, as far as comparing needs it.
 
     Attributes:
-        verdict, judged, ranks, operation: as of :class:`timing_logger.analysis.Verdict`.
+        verdict, judged, ranks, operation: as of :class:`timing_logger.analysis.SummarizedVerdict`.
         cost_ms: the cost per step, in ms.
     """
 
@@ -146,7 +146,7 @@ class RunSummary:
     step_median_ms: float
     quantities: list[Quantity]
     n_left_out: int = 0
-    verdict: Verdict | None = None
+    verdict: SummarizedVerdict | None = None
     course: Course | None = None
     batch: str = ""
 
@@ -168,7 +168,7 @@ class RunSummary:
         return replace(self, batch=batch)
 
 
-_RULES = Rules(whole=(Course, Quantity, Verdict))
+_RULES = Rules(whole=(Course, Quantity, SummarizedVerdict))
 _NEEDED = ("n_ranks", "n_steps", "steps_are", "step_mean_ms", "step_median_ms", "quantities")
 
 
@@ -202,7 +202,7 @@ def _nested(content: Mapping[str, Any]) -> dict[str, Any]:
     stated, course = content.get("verdict"), content.get("course")
     return {
         "quantities": [Quantity(*(one[name] for name in Quantity._fields)) for one in content["quantities"]],
-        "verdict": stated and Verdict(*(stated[name] for name in Verdict._fields)),
+        "verdict": stated and SummarizedVerdict(*(stated[name] for name in SummarizedVerdict._fields)),
         "course": course and Course(*(course[name] for name in Course._fields)),
     }
 

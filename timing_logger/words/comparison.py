@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from timing_logger import criteria
 from timing_logger.reading.named_ranks import capital
+from timing_logger.results import criteria
 from timing_logger.results.comparison import Comparison, PartChange, StepChange, Unlike
 from timing_logger.results.courses import Since
 from timing_logger.results.run_summary import RunSummary

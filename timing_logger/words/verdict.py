@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from timing_logger import criteria
 from timing_logger.reading.named_ranks import capital, named_ranks
+from timing_logger.results import criteria
 from timing_logger.results.facts import NoRows
 from timing_logger.results.kinds_of_cause import kind_of_cause
 from timing_logger.results.operations import UNLOGGED

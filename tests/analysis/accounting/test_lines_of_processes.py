@@ -11,7 +11,7 @@ from account_rows import row, table
 from timing_logger.analysis.accounting.lines import (
     LINE,
     PROCESS,
-    Lines,
+    AccountLines,
     Roles,
     first_numbers,
     is_kept,
@@ -25,13 +25,13 @@ from timing_logger.analysis.rows.tables import opened
 Row = dict[str, Any]
 
 
-def found(*rows: Row) -> tuple[Lines, Roles]:
+def found(*rows: Row) -> tuple[AccountLines, Roles]:
     """Find the lines of rows, of which each rank is a process."""
     frame = opened(table(*[{"incarnation": 1, **one} for one in rows]), COLUMNS_OF["account"])
     return lines_of(frame, frame["rank"].to_numpy().astype(np.int64))
 
 
-def told(lines: Lines) -> dict[str, tuple[bool, bool]]:
+def told(lines: AccountLines) -> dict[str, tuple[bool, bool]]:
     """Return of each thread whether its line is the main one, and whether it has an account."""
     each = zip(lines.is_main.tolist(), lines.has_account.tolist(), strict=True)
     return dict(zip(lines.thread, each, strict=True))

@@ -9,7 +9,7 @@ from rank_tables import aligned
 from rank_tables import quick_table as table
 
 from timing_logger.analysis.accounting.axis import OneAxis
-from timing_logger.analysis.accounting.meeting_times import message_times
+from timing_logger.analysis.accounting.meeting_times import _quick_s, message_times
 from timing_logger.analysis.collectives.messages import find_messages
 from timing_logger.analysis.rows.arrays import processes_of
 from timing_logger.analysis.rows.table_types import Floats
@@ -50,6 +50,11 @@ def test_a_late_receiver_that_waits_one_and_a_half_times_as_long_waits_for_the_w
 def test_it_is_the_quick_tenth_of_its_link_that_it_is_compared_with() -> None:
     *_, late_ms = took_ms(*[QUICK] * 2, *[(0.0, 40.0)] * 8, (50.0, 20.0))
     assert late_ms == pytest.approx(20.0)
+
+
+def test_quick_messages_take_a_tenth_quantile() -> None:
+    took_s, one_link = np.arange(101.0), np.zeros(101, np.int64)
+    assert set(_quick_s(took_s, np.ones(101, np.bool_), one_link)) == {10.0}
 
 
 # -- in the background -----------------------------------------------------------------------------------

@@ -9,26 +9,28 @@ from account_rows import barrier, row, table
 from timing_logger.analysis.accounting.blocked import NO_RANK
 from timing_logger.analysis.accounting.part import map_account
 from timing_logger.analysis.accounting.run import account_of
-from timing_logger.analysis.accounting.stretches import WHAT, Stretches, blocked_stretches
+from timing_logger.analysis.accounting.stretches import WHAT, LineStretches, blocked_stretches
 from timing_logger.analysis.rows.columns import COLUMNS_OF
 from timing_logger.analysis.rows.tables import opened
 
 
-def stretches(operations: list[str], codes: list[int], rank: int = 0) -> Stretches:
+def stretches(operations: list[str], codes: list[int], rank: int = 0) -> LineStretches:
     n = len(codes)
     number, at_s = np.full(n, rank), np.arange(n) / 2.0
-    return Stretches(number, number + 1, at_s, at_s + 0.5, number % 5, np.array(codes), number, operations)
+    return LineStretches(
+        number, number + 1, at_s, at_s + 0.5, number % 5, np.array(codes), number, operations
+    )
 
 
-def names(one: Stretches) -> list[str]:
+def names(one: LineStretches) -> list[str]:
     return [one.operations[code] if code >= 0 else "" for code in one.operation.tolist()]
 
 
 def test_put_together_each_keeps_its_operation_and_those_of_none_have_none() -> None:
-    joined = Stretches.joined(
+    joined = LineStretches.joined(
         [
             stretches(["load", "step"], [1, -1, 0], 3),
-            Stretches.none(),
+            LineStretches.none(),
             stretches(["save", "step"], [0, 1, -1], 4),
         ]
     )

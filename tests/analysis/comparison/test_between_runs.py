@@ -9,6 +9,8 @@ import pytest
 from slow import slow
 
 from timing_logger.analysis.comparison.between_runs import (
+    _power,
+    as_part,
     effect_found,
     runs_needed,
     shift_between,
@@ -156,3 +158,28 @@ def test_what_both_of_a_pair_share_is_no_part_of_the_spread_of_pairs() -> None:
     assert shift_between([1.0, 12.0, 23.0], [0.0, 10.0, 20.0], paired=True).spread == pytest.approx(
         1 / math.sqrt(2)
     )
+
+
+@pytest.mark.parametrize(
+    ("log_change", "part"),
+    [(0.0, 0.0), (math.log(1.05), 0.05), (math.log(2), 1.0), (math.log(0.5), -0.5), (-800.0, -1.0)],
+)
+def test_a_difference_of_logarithms_is_told_as_a_fraction(log_change: float, part: float) -> None:
+    assert as_part(log_change) == pytest.approx(part)
+
+
+def test_what_is_infinite_stays_so_and_what_is_finite_too() -> None:
+    assert (as_part(math.inf), as_part(-math.inf)) == (math.inf, -math.inf)
+    assert 1e300 < as_part(1e4) < math.inf
+
+
+def test_one_run_less_than_is_named_finds_the_effect_less_often_than_nine_times_in_ten() -> None:
+    n = runs_needed(1.0, 1.0, 0.99)
+    assert n is not None
+    assert _power(1.0, 1.0, n - 1, 0.99) < 0.9 <= _power(1.0, 1.0, n, 0.99) < 0.93
+
+
+def test_an_interval_holds_with_99_percent_unless_another_confidence_is_asked_for() -> None:
+    sides = [1.0, 2.0, 4.0], [2.0, 3.0, 7.0]
+    assert shift_between(*sides) == shift_between(*sides, confidence=0.99)
+    assert time_shift(*sides, 0.1) == time_shift(*sides, 0.1, confidence=0.99)

@@ -12,7 +12,7 @@ from timing_logger.analysis.comparison.causes_of_change import _explains, causes
 from timing_logger.analysis.comparison.compare import compare_runs
 from timing_logger.results.comparison import Comparison, NewCause
 from timing_logger.results.comparison_settings import MOST_OPERATIONS
-from timing_logger.results.run_summary import Quantity, RunSummary, Verdict
+from timing_logger.results.run_summary import Quantity, RunSummary, SummarizedVerdict
 
 
 def runs(seed: int, of_run: Callable[[float], RunSummary], n: int = 5) -> list[RunSummary]:
@@ -20,7 +20,9 @@ def runs(seed: int, of_run: Callable[[float], RunSummary], n: int = 5) -> list[R
     return [of_run(float(one)) for one in np.exp(drawn)]
 
 
-def longer(by_ms: float, *others: Quantity, verdict: Verdict | None = None) -> Callable[[float], RunSummary]:
+def longer(
+    by_ms: float, *others: Quantity, verdict: SummarizedVerdict | None = None
+) -> Callable[[float], RunSummary]:
     """A run whose own work takes longer, with further quantities."""
     parts_ms = {**PARTS_MS, "own work": PARTS_MS["own work"] + by_ms}
 
@@ -77,8 +79,8 @@ def test_own_work_that_takes_longer_is_named() -> None:
 
 
 def test_a_rank_that_most_runs_of_one_side_name_is_named() -> None:
-    slow = Verdict("rank", True, [1], "DATA", 9.0)
-    nobody = Verdict("healthy", True, [], "", 0.0)
+    slow = SummarizedVerdict("rank", True, [1], "DATA", 9.0)
+    nobody = SummarizedVerdict("healthy", True, [], "", 0.0)
     found = compare_runs(runs(1, longer(9.0, verdict=slow)), runs(2, longer(0.0, verdict=nobody)))
     assert (first(found).kind, first(found).ranks, first(found).operation) == ("rank", (1,), "DATA")
     assert (first(found).ms, first(found).against_ms) == (9.0, 0.0)
@@ -87,7 +89,7 @@ def test_a_rank_that_most_runs_of_one_side_name_is_named() -> None:
 
 
 def test_a_rank_that_both_sides_name_is_no_new_cause() -> None:
-    slow, slower = (Verdict("rank", True, [1], "DATA", cost_ms) for cost_ms in (9.0, 18.0))
+    slow, slower = (SummarizedVerdict("rank", True, [1], "DATA", cost_ms) for cost_ms in (9.0, 18.0))
     found = compare_runs(runs(1, longer(9.0, verdict=slower)), runs(2, longer(0.0, verdict=slow)))
     assert found.verdict == "regressed"
     assert "rank" not in [cause.kind for cause in found.causes]
@@ -147,8 +149,8 @@ def test_what_goes_the_way_of_the_step_explains_it_from_a_tenth_of_it_on(
 
 @pytest.mark.parametrize("step_ms", [-0.5, 0.5, 9.0])
 def test_a_rank_explains_a_change_however_short_steps_are(step_ms: float) -> None:
-    slow = [[summary(verdict=Verdict("rank", True, [1], "DATA", abs(step_ms)))]]
-    nobody = [[summary(verdict=Verdict("healthy", True, [], "", 0.0))]]
+    slow = [[summary(verdict=SummarizedVerdict("rank", True, [1], "DATA", abs(step_ms)))]]
+    nobody = [[summary(verdict=SummarizedVerdict("healthy", True, [], "", 0.0))]]
     sides = (slow, nobody) if step_ms > 0 else (nobody, slow)
     (found,) = causes_of(*sides, [], step_ms)
     assert (found.kind, found.ranks, found.ms - found.against_ms) == ("rank", (1,), step_ms)

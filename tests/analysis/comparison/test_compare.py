@@ -9,7 +9,9 @@ import pytest
 from compared_runs import PARTS_MS, noisy, quantity, summary
 from slow import slow
 
-from timing_logger.analysis.comparison.compare import compare_runs
+from timing_logger.analysis.comparison.between_runs import time_shift
+from timing_logger.analysis.comparison.compare import compare_runs, parts_of_step
+from timing_logger.analysis.comparison.differences import floor_of
 from timing_logger.errors import ConfigurationError
 
 
@@ -201,3 +203,12 @@ def test_pauses_are_no_operations_that_somebody_times() -> None:
         replace(run, quantities=[*run.quantities, quantity("GC", 6.0)]) for run in uneven(5, 1, not_timed=6.0)
     ]
     assert compare_runs(paused, uneven(5, 2)).basis == "account"
+
+
+def test_the_intervals_of_the_four_parts_hold_together_with_99_5_percent() -> None:
+    sides = [uneven(5, seed) for seed in (1, 2)]
+    units = [[[run] for run in runs] for runs in sides]
+    own_ms = [[run.quantities[0].mean_ms for run in runs] for runs in sides]
+    shift = time_shift(*own_ms, floor_of(*units), confidence=1 - 0.005 / 4).shift
+    part = parts_of_step(*units, paired=False)[0]
+    assert (part.low_ms, part.high_ms) == pytest.approx((shift.low, shift.high))

@@ -12,7 +12,7 @@ from compared_runs import course, noisy, summary
 from slow import slow
 
 from timing_logger.analysis.comparison.compare import compare_runs
-from timing_logger.analysis.comparison.courses import _as_likely, courses_of, since_when
+from timing_logger.analysis.comparison.courses import _as_likely, _misfits, courses_of, since_when
 from timing_logger.results.run_summary import Course, RunSummary
 
 N = 40
@@ -151,3 +151,25 @@ def test_a_place_is_not_ruled_out_where_two_levels_describe_the_sides_nearly_as_
     found = _as_likely(np.array([np.nan, hardly, nearly, 1.0, nearly, hardly]), 20)
     assert found.tolist() == [False, False, True, True, True, False]
     assert _as_likely(np.array([np.nan, 1.0, 0.0, 1e-20]), 20).tolist() == [False, False, True, True]
+
+
+@pytest.mark.parametrize(("n", "is_told"), [(8, True), (7, False)])
+def test_eight_stretches_are_enough_and_seven_are_not(n: int, is_told: bool) -> None:
+    level = [100.0] * (n // 2) + [200.0] * (n - n // 2)
+    here, there = (
+        of(*(course([ms * (1 + 1e-3 * (run + at % 2)) for at, ms in enumerate(series)]) for run in range(5)))
+        for series in (level, [100.0] * n)
+    )
+    assert (since_when(here, there, paired=False, least=0.01) is not None) is is_told
+
+
+@pytest.mark.parametrize(("later", "is_told"), [(1.013, True), (1.007, False)])
+def test_a_change_of_less_than_one_percent_is_not_told_whatever_is_asked_for(
+    later: float, is_told: bool
+) -> None:
+    small = side(1, later, noise=0.0003, apart=0.001), side(2, noise=0.0003, apart=0.001)
+    assert (since_when(*small, paired=False, least=0.0) is not None) is is_told
+
+
+def test_a_level_has_two_stretches_or_more() -> None:
+    assert np.flatnonzero(np.isfinite(_misfits(np.arange(10.0)))).tolist() == [2, 3, 4, 5, 6, 7, 8]

@@ -8,6 +8,7 @@ import pytest
 from compared_runs import quantity, summary
 
 from timing_logger.analysis.comparison.compare import compare_runs
+from timing_logger.analysis.comparison.differences import _apart
 from timing_logger.results.comparison import Comparison, Difference
 from timing_logger.results.run_summary import Quantity
 
@@ -94,3 +95,20 @@ def test_other_buckets_are_other_code_where_only_a_part_of_the_step_shows_a_chan
     )
     found = compared(divided, other)
     assert not time_the_same(found.differences, found.step)
+
+
+@pytest.mark.parametrize(("amount", "apart"), [(100.6, True), (100.4, False)])
+def test_amounts_within_half_a_percent_may_be_apart_by_where_recording_ends(
+    amount: float, apart: bool
+) -> None:
+    assert _apart([amount], [100.0]) is apart
+    assert _apart([100.0], [amount]) is apart
+
+
+@pytest.mark.parametrize(("longer_ms", "is_named"), [(0.85, True), (0.7, False)])
+def test_of_what_is_named_a_twentieth_may_be_by_chance(longer_ms: float, is_named: bool) -> None:
+    here, there = (
+        [summary(1.0, quantity("X", 10.0 + ms + more_ms)) for ms in (-0.2, 0.0, 0.2)]
+        for more_ms in (longer_ms, 0.0)
+    )
+    assert one_of(compare_runs(here, there), "X").is_named is is_named

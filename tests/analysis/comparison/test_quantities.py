@@ -12,8 +12,8 @@ import pytest
 from timing_logger.analysis.comparison.counted_steps import CountedSteps, StepLength
 from timing_logger.analysis.comparison.quantities import (
     Key,
-    Spent,
     SpentByProcess,
+    SpentOn,
     _longest,
     _median_with_zeros,
     joined_quantities,
@@ -51,24 +51,24 @@ def test_time_rows_and_bytes_are_summed_by_operation_and_by_layer() -> None:
         (0, 1, "ALLREDUCE", "a", 7.0, 50), (0, 1, "FORWARD", "", 4.0, None),
     ])  # fmt: skip
     assert found.spent == {
-        of("ALLREDUCE"): Spent(12.0, 3, 150.0, 2, 6.0),
-        of("FORWARD"): Spent(4.0, 1, 0.0, 0, 2.0),
-        of("ALLREDUCE", "layer", "a"): Spent(10.0, 2, 150.0, 2, 5.0),
-        of("ALLREDUCE", "layer", "b"): Spent(2.0, 1, 0.0, 0, 1.0),
+        of("ALLREDUCE"): SpentOn(12.0, 3, 150.0, 2, 6.0),
+        of("FORWARD"): SpentOn(4.0, 1, 0.0, 0, 2.0),
+        of("ALLREDUCE", "layer", "a"): SpentOn(10.0, 2, 150.0, 2, 5.0),
+        of("ALLREDUCE", "layer", "b"): SpentOn(2.0, 1, 0.0, 0, 1.0),
     }
     assert found.n_more == 0
 
 
 def test_each_process_has_what_it_spent_itself() -> None:
     first, second = spent_by([(0, 0, "FORWARD", "", 3.0, None), (1, 0, "FORWARD", "", 5.0, None)], n_steps=1)
-    assert first.spent == {of("FORWARD"): Spent(3.0, 1, 0.0, 0, 3.0)}
-    assert second.spent == {of("FORWARD"): Spent(5.0, 1, 0.0, 0, 5.0)}
+    assert first.spent == {of("FORWARD"): SpentOn(3.0, 1, 0.0, 0, 3.0)}
+    assert second.spent == {of("FORWARD"): SpentOn(5.0, 1, 0.0, 0, 5.0)}
 
 
 @pytest.mark.parametrize("ms", [math.nan, math.inf, -1.0])
 def test_a_row_of_unknown_duration_counts_without_time(ms: float) -> None:
     (found,) = spent_by([(0, 0, "FORWARD", "", ms, 8), (0, 0, "FORWARD", "", 2.0, 8)], n_steps=1)
-    assert found.spent == {of("FORWARD"): Spent(2.0, 2, 16.0, 2, 2.0)}
+    assert found.spent == {of("FORWARD"): SpentOn(2.0, 2, 16.0, 2, 2.0)}
 
 
 @pytest.mark.parametrize(("operation", "ms"), [("WAIT", 2.0), ("FORWARD", 4.0)])
@@ -89,8 +89,8 @@ def test_in_steps_without_it_an_operation_takes_nothing(values: list[float], n: 
     assert _median_with_zeros(np.array(values), n) == median
 
 
-def spent(ms: float, of_bytes: float = 0.0, n_sizes: float = 0.0) -> Spent:
-    return Spent(ms, 2.0, of_bytes, n_sizes, ms / 2)
+def spent(ms: float, of_bytes: float = 0.0, n_sizes: float = 0.0) -> SpentOn:
+    return SpentOn(ms, 2.0, of_bytes, n_sizes, ms / 2)
 
 
 def test_what_took_longest_is_kept_then_what_moved_most_then_by_name() -> None:
@@ -138,7 +138,7 @@ def test_of_a_process_five_times_as_many_are_kept_as_of_a_run() -> None:
 
 @pytest.mark.parametrize("kind", ["operation", "layer"])
 def test_forty_of_a_kind_are_kept_those_that_take_longest(kind: str) -> None:
-    spent = {of(f"OP{at}", kind, f"layer{at}"): Spent(1.0 + at, 1, 0.0, 0, 1.0) for at in range(42)}
+    spent = {of(f"OP{at}", kind, f"layer{at}"): SpentOn(1.0 + at, 1, 0.0, 0, 1.0) for at in range(42)}
     found, n_left_out = joined_quantities([SpentByProcess(spent, 3)], 1)
     assert [one.operation for one in found] == [f"OP{at}" for at in range(41, 1, -1)]
     assert n_left_out == 2 + 3

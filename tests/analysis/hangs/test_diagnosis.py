@@ -181,7 +181,7 @@ def test_ranks_that_wait_for_each_other_in_two_groups_are_a_circle(tmp_path: Pat
     assert end.sentences[0].startswith("Ranks 0 and 1 wait for each other in a circle (0 -> 1 -> 0)")
 
 
-@pytest.mark.slow("test_stuck_groups.py holds who is silent, test_wording_of_hangs.py what is said of it")
+@pytest.mark.slow("test_stuck_groups.py holds who is silent, test_hang_in_words.py what is said of it")
 @pytest.mark.parametrize("where", ["outside", "inside"])
 def test_a_rank_that_died_was_stopped_or_is_stuck_in_c_is_gone(tmp_path: Path, where: str) -> None:
     rows = trained() if where == "outside" else [*trained(), inflight()]
@@ -194,7 +194,7 @@ def test_a_rank_that_died_was_stopped_or_is_stuck_in_c_is_gone(tmp_path: Path, w
     assert "sidecar" in said
 
 
-@pytest.mark.slow("test_wording_of_hangs.py holds its words")
+@pytest.mark.slow("test_hang_in_words.py holds its words")
 def test_a_rank_stuck_in_python_within_a_block_of_its_own_is_told_with_it(tmp_path: Path) -> None:
     own = {"group": "", "group_size": None, "seq": None, "layer_name": ""}
     rows = [*trained(), inflight("DATA", STUCK_AT_S + 1, **own)]
@@ -204,7 +204,7 @@ def test_a_rank_stuck_in_python_within_a_block_of_its_own_is_told_with_it(tmp_pa
     assert end.sentences[1].startswith("Rank 2 has been in DATA for 117 s, at train.py:88 in load_batch;")
 
 
-@pytest.mark.slow("test_wording_of_hangs.py holds its words; who is missing is quick")
+@pytest.mark.slow("test_hang_in_words.py holds its words; who is missing is quick")
 def test_a_rank_that_closed_while_others_wait_for_it_is_told(tmp_path: Path) -> None:
     left = Rank(seen_s=STUCK_AT_S + 1, closed=True)
     end = ended(tmp_path, waiting(), waiting(), left, waiting())
@@ -400,7 +400,7 @@ def test_ranks_in_different_collectives_are_told_at_once(tmp_path: Path) -> None
     )
 
 
-@pytest.mark.slow("test_wording_of_hangs.py holds that it is told what the other side does")
+@pytest.mark.slow("test_hang_in_words.py holds that it is told what the other side does")
 def test_a_receive_whose_sender_does_something_else_tells_what(tmp_path: Path) -> None:
     receiver = Rank([*trained(), inflight("RECV", peer=1, seq=0)])
     sender = Rank(sidecar={"idle_stack": ["train.py:88 in load_batch"]})
@@ -473,7 +473,7 @@ def test_a_rank_that_fell_silent_beside_others_that_train_on_is_no_hang(tmp_path
     assert ended(tmp_path / "closed", silent, Rank(closed=True)).state == "unfinished"
 
 
-@pytest.mark.slow("test_wording_of_hangs.py holds that nobody is missing")
+@pytest.mark.slow("test_hang_in_words.py holds that nobody is missing")
 def test_where_all_are_inside_nobody_is_blamed(tmp_path: Path) -> None:
     end = ended(tmp_path, waiting(), waiting(), waiting(), waiting())
     assert (end.state, end.culprits) == ("hang", ())
@@ -614,7 +614,7 @@ def test_a_run_that_is_read_long_after_its_last_sign_of_life_did_not_end(tmp_pat
     assert hang(timings, now_unix_s=EPOCH_S + STUCK_AT_S + 625).state == "unfinished"
 
 
-@pytest.mark.slow("test_wording_of_hangs.py holds the words of both")
+@pytest.mark.slow("test_hang_in_words.py holds the words of both")
 def test_calls_that_were_open_when_sigterm_came_are_told_but_are_no_hang(tmp_path: Path) -> None:
     stopped = Rank([*trained(), inflight()], seen_s=STUCK_AT_S + 20, sidecar={"signal": "SIGTERM"})
     late = Rank(seen_s=STUCK_AT_S + 20, sidecar={"signal": "SIGTERM"})

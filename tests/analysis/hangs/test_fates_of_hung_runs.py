@@ -79,7 +79,7 @@ def ended(folder: Path, inside: Rank, stuck: Rank) -> RunEnd:
             was_inside("unresolved", signal="SIGTERM"),
             was_stuck(signal="SIGTERM"),
             "What ended it: ranks 0 to 3 got SIGTERM.",
-            marks=pytest.mark.slow("test_result_fates_by_hand.py holds how each fate is told"),
+            marks=pytest.mark.slow("test_fates_by_hand.py holds how each fate is told"),
         ),
     ],
     ids=["interrupt", "kill", "time-out", "sigterm"],
@@ -117,7 +117,7 @@ def that_went_on(**sidecar: Any) -> tuple[Rank, Rank]:
     return inside, came_late
 
 
-@pytest.mark.slow("test_stalls.py holds which standstill counts, test_wording_of_hangs.py its words")
+@pytest.mark.slow("test_stalls.py holds which standstill counts, test_hang_in_words.py its words")
 def test_of_what_ranks_stood_in_at_different_times_the_longest_is_told(tmp_path: Path) -> None:
     inside, came_late = that_went_on(last_stall=None)
     brief = stall(open_call("BARRIER", END_S + 14, seq=14), since_s=END_S + 14, until_s=END_S + 84)
@@ -126,7 +126,7 @@ def test_of_what_ranks_stood_in_at_different_times_the_longest_is_told(tmp_path:
     assert end.sentences[1].startswith(f"Before, the run stood still for 118 s, and went on: {NEVER_CAME}")
 
 
-@pytest.mark.slow("test_stalls.py holds which runs went on, test_wording_of_hangs.py the words")
+@pytest.mark.slow("test_stalls.py holds which runs went on, test_hang_in_words.py the words")
 def test_a_hang_from_which_the_run_went_on_is_told_beside_how_it_ended(tmp_path: Path) -> None:
     end = ended(tmp_path, *that_went_on())
     assert end.state == "ended"

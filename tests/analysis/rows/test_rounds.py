@@ -14,7 +14,7 @@ from slow import slow
 from timing_files import record
 
 from timing_logger.analysis import stragglers
-from timing_logger.analysis.rows.rounds import _period, _size_in_which_it_loops, rounds_of
+from timing_logger.analysis.rows.rounds import _period, _rounds, _size_in_which_it_loops, rounds_of
 from timing_logger.analysis.rows.tables import opened
 from timing_logger.analysis.verdict.verdict import map_judgement, reduce_judgement
 from timing_logger.results.rank_facts import StepsCounted
@@ -232,3 +232,10 @@ def test_a_process_loops_in_its_largest_groups_or_where_these_meet_seldom_in_sma
 )  # fmt: skip
 def test_kinds_repeat_after_a_period_from_where_on_they_do(kinds: list[int], found: tuple[int, int]) -> None:
     assert _period(np.array(kinds, np.int64)) == found
+
+
+@pytest.mark.parametrize(("n", "n_in_round"), [(60, 6), (40, 1)])
+def test_fifty_rounds_need_not_be_finer(n: int, n_in_round: int) -> None:
+    kinds = np.tile([0, 1, 1, 1, 1, 1], n)
+    _, _, period = _rounds(kinds)
+    assert period == n_in_round

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from account_rows import row, table
 
-from timing_logger.analysis.accounting.lines import Lines
+from timing_logger.analysis.accounting.lines import AccountLines
 from timing_logger.analysis.step_times.communication import wall_ms
 from timing_logger.analysis.step_times.step_times import step_times
 
 
-def lines(rank: list[int], seconds: list[float], is_main: list[bool] | None = None) -> Lines:
+def lines(rank: list[int], seconds: list[float], is_main: list[bool] | None = None) -> AccountLines:
     n, begin_s = len(rank), np.full(len(rank), 5.0)
     main = np.array(is_main if is_main is not None else [True] * n, np.bool_)
     number = np.arange(n)
-    return Lines(
+    return AccountLines(
         number, np.array(rank, np.int64), number, [""] * n, main, main, begin_s, begin_s + np.array(seconds)
     )
 

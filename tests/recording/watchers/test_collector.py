@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from timing_logger import TimingLogger
+from timing_logger.recording.watchers import collector
 from timing_logger.schema import defaults
 from timing_logger.sinks.memory import MemorySink
 
@@ -80,3 +81,15 @@ def test_a_forked_child_has_none(monkeypatch: pytest.MonkeyPatch, recording: Tim
         os._exit(len(gc.callbacks) != n_callbacks - 1)
     assert os.waitpid(child, 0)[1] == 0
     recording.close()
+
+
+@pytest.mark.parametrize(("lasts_ns", "generations"), [(250_000, ["generation 2"]), (150_000, [])])
+def test_a_pause_of_a_fifth_of_a_millisecond_or_more_has_a_row(
+    monkeypatch: pytest.MonkeyPatch, recording: TimingLogger, sink: MemorySink,
+    lasts_ns: int, generations: list[str],
+) -> None:  # fmt: skip
+    clock = iter([10**9, 10**9 + lasts_ns])
+    monkeypatch.setattr(collector, "perf_counter_ns", lambda: next(clock))
+    for phase in ("start", "stop"):
+        collector._told(phase, {"generation": 2})
+    assert [phase for _, phase, _ in rows(recording, sink)] == generations

@@ -18,7 +18,7 @@ from timing_logger.recording.mailbox import Mailbox
 from timing_logger.recording.watchers import host_sampler as sampler_module
 from timing_logger.recording.watchers.apart import Apart
 from timing_logger.recording.watchers.host_sampler import HostSampler, line
-from timing_logger.recording.watchers.kernel_files import Parsed
+from timing_logger.recording.watchers.kernel_files import ParsedSource
 from timing_logger.schema.host_counters import HEADER, NAMES
 from timing_logger.schema.sidecar import Unseen
 from timing_logger.schema.timing_files import HOST
@@ -177,7 +177,7 @@ def test_a_source_that_fails_costs_no_other_its_values(host_file: FileBeside, ti
         return {"cpu_mhz": int(b"what no kernel has written so far")}
 
     source = Counting()
-    sampler = HostSampler(lambda: [Parsed(["cpu_mhz"], [], fails), source], host_file, interval_s=0.02)
+    sampler = HostSampler(lambda: [ParsedSource(["cpu_mhz"], [], fails), source], host_file, interval_s=0.02)
     source.wait_for(3)
     sampler.close(LIMIT_S)
     assert faults(timing_file.path.parent)[0] == "1"
@@ -193,9 +193,9 @@ def test_what_cannot_be_seen_is_stated_with_its_reason(host_file: FileBeside, tm
 
     source = Counting()
     found = [
-        Parsed(["cpu_mhz"], [gone], nothing),
-        Parsed(["steal_us"], [str(silent)], nothing),
-        Parsed(["gpu_xid"], [], nothing, "there is no device"),
+        ParsedSource(["cpu_mhz"], [gone], nothing),
+        ParsedSource(["steal_us"], [str(silent)], nothing),
+        ParsedSource(["gpu_xid"], [], nothing, "there is no device"),
         source,
     ]
     sampler = HostSampler(lambda: found, host_file, interval_s=0.02)
@@ -244,7 +244,7 @@ def test_a_source_whose_files_state_nothing_at_first_is_not_read_again(
 
 def test_what_begins_to_be_stated_later_is_unseen_no_more(host_file: FileBeside) -> None:
     stated: dict[str, float] = {}
-    source = Parsed(["gpu_power_w", "gpu_xid"], [], lambda texts: dict(stated), "not in use")
+    source = ParsedSource(["gpu_power_w", "gpu_xid"], [], lambda texts: dict(stated), "not in use")
     sampler = HostSampler(lambda: [source], host_file, interval_s=LIMIT_S)
     begun(sampler)
     assert sampler.info().unseen == [Unseen(["gpu_power_w", "gpu_xid"], "not in use")]

@@ -15,7 +15,7 @@ from kernel_files import KernelFiles, read
 
 from timing_logger.recording.cores.chosen import SmallFiles
 from timing_logger.recording.watchers.kernel_files import Roots
-from timing_logger.recording.watchers.process_counters import Threads, Usage, process_sources
+from timing_logger.recording.watchers.process_counters import ThreadWaits, Usage, process_sources
 
 ME = str(os.getpid())
 
@@ -38,14 +38,14 @@ def set_waits(kernel: KernelFiles, **waits_us: int) -> None:
     kernel.write("proc/self/stat", f"{ME} (a ) name) S 1 1 1 {fields} {len(waits_us)} 0 9 9 1000 0\n")
 
 
-def waits(source: Threads) -> tuple[float, float]:
+def waits(source: ThreadWaits) -> tuple[float, float]:
     found = read(source)
     return found["main_run_queue_wait_us"], found["run_queue_wait_us"]
 
 
 def test_what_threads_wait_adds_up_while_they_come_and_go(kernel: KernelFiles) -> None:
     set_waits(kernel, main=10, _900001=100)
-    source = Threads(kernel.roots)
+    source = ThreadWaits(kernel.roots)
     first_main, first = waits(source)
     set_waits(kernel, main=15, _900001=300, _900002=7)
     waits(source)  # sees that there is another thread
@@ -56,7 +56,7 @@ def test_what_threads_wait_adds_up_while_they_come_and_go(kernel: KernelFiles) -
 
 def test_a_thread_with_the_number_of_one_that_ended_begins_anew(kernel: KernelFiles) -> None:
     set_waits(kernel, main=0, _900001=100)
-    source = Threads(kernel.roots)
+    source = ThreadWaits(kernel.roots)
     _, first = waits(source)
     set_waits(kernel, main=0, _900001=3)
     assert waits(source)[1] == first + 3
@@ -67,7 +67,7 @@ def test_of_many_threads_those_that_wait_are_looked_at_each_time_and_the_others_
 ) -> None:
     names = [f"_9{number:05}" for number in range(60)]
     set_waits(kernel, main=0, **dict.fromkeys(names, 50))
-    source = Threads(kernel.roots)
+    source = ThreadWaits(kernel.roots)
     _, first = waits(source)
     for step in range(1, 10):
         set_waits(kernel, main=0, **{**dict.fromkeys(names, 50), names[40]: 50 + step})
@@ -85,7 +85,7 @@ def test_of_many_threads_those_that_wait_are_looked_at_each_time_and_the_others_
 def test_the_memory_is_that_of_the_process_whatever_its_name(kernel: KernelFiles) -> None:
     set_waits(kernel, main=0)
     pages = 1000
-    assert read(Threads(kernel.roots))["resident_mb"] == pages * os.sysconf("SC_PAGE_SIZE") // 10**6
+    assert read(ThreadWaits(kernel.roots))["resident_mb"] == pages * os.sysconf("SC_PAGE_SIZE") // 10**6
 
 
 def test_where_the_kernel_states_nothing_nothing_is_known(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def sleeping_thread() -> Iterator[threading.Thread]:
 
 
 def test_this_process_has_a_file_for_each_of_its_threads(sleeping_thread: threading.Thread) -> None:
-    paths = Threads(Roots()).paths()
+    paths = ThreadWaits(Roots()).paths()
     for thread in (os.getpid(), sleeping_thread.native_id):
         assert f"/proc/self/task/{thread}/schedstat" in paths
 
@@ -148,7 +148,7 @@ def test_the_use_of_the_process_is_in_microseconds(monkeypatch: pytest.MonkeyPat
 
 def test_the_first_reading_looks_at_all_threads_and_a_later_one_at_ten(kernel: KernelFiles) -> None:
     set_waits(kernel, main=0, **{f"_9{number:05}": 5 for number in range(29)})
-    source = Threads(kernel.roots)
+    source = ThreadWaits(kernel.roots)
     assert len(source.paths()) == 1 + 30
     source.values(SmallFiles().read([str(kernel.roots.proc / "self" / "stat"), *[""] * 30]))
     assert len(source.paths()) in (1 + 9, 1 + 10)  # the main thread may be among the others, too
@@ -157,7 +157,7 @@ def test_the_first_reading_looks_at_all_threads_and_a_later_one_at_ten(kernel: K
 def test_the_seven_threads_that_waited_most_are_looked_at_again(kernel: KernelFiles) -> None:
     waits_us = {f"_9{number:05}": 10 + number for number in range(40)}
     set_waits(kernel, main=0, **waits_us)
-    source = Threads(kernel.roots)
+    source = ThreadWaits(kernel.roots)
     waits(source)
     again = {path.rpartition("/task/")[2].partition("/")[0] for path in source.paths()[1:9]}
     assert again == {ME, *(f"9{number:05}" for number in range(33, 40))}
@@ -165,7 +165,7 @@ def test_the_seven_threads_that_waited_most_are_looked_at_again(kernel: KernelFi
 
 def test_a_thread_that_has_not_waited_more_is_none_of_the_busy_ones(kernel: KernelFiles) -> None:
     set_waits(kernel, main=3, _900001=5)
-    source = Threads(kernel.roots)
+    source = ThreadWaits(kernel.roots)
     waits(source)
     assert source._busy == [ME, "900001"]
     set_waits(kernel, main=3, _900001=6)

@@ -8,10 +8,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from weakref import ref
 
 import pytest
 
 from timing_logger import TimingLogger
+from timing_logger.recording.watchers import slow_imports as imports
 from timing_logger.schema import defaults
 from timing_logger.sinks.memory import MemorySink
 
@@ -125,3 +127,16 @@ def test_no_import_is_seen_once_all_loggers_are_closed(recording: TimingLogger) 
     assert sys.meta_path == during
     recording.close()
     assert sys.meta_path == during[1:]
+
+
+@pytest.mark.parametrize(("lasts_ms", "names"), [(60, ["module"]), (40, [])])
+def test_an_import_of_50_ms_or_more_has_a_row(
+    monkeypatch: pytest.MonkeyPatch,
+    recording: TimingLogger,
+    sink: MemorySink,
+    lasts_ms: int,
+    names: list[str],
+) -> None:
+    monkeypatch.setattr(imports, "perf_counter_ns", lambda: 10**9 + lasts_ms * 10**6)
+    imports._Watch()._ended("module", 10**9, ref(recording))
+    assert imported(recording, sink) == names

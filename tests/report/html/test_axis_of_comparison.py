@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from timing_logger.report.html._axis import Axis
+from timing_logger.report.html._axis import ChartAxis
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from timing_logger.report.html._axis import Axis
     ],
 )
 def test_some_space_is_left_free_at_both_ends(values: list[float], ends: tuple[float, float]) -> None:
-    axis = Axis.around(values)
+    axis = ChartAxis.around(values)
     assert (axis.low, axis.high) == pytest.approx(ends)
 
 
@@ -25,11 +25,11 @@ def test_some_space_is_left_free_at_both_ends(values: list[float], ends: tuple[f
     ("value", "place"), [(2.0, 10.0), (4.0, 20.0), (3.0, 15.0), (1.0, 10.0), (9.0, 20.0), (8 / 3, 13.333)]
 )
 def test_a_value_has_its_place_and_what_is_beyond_an_end_is_there(value: float, place: float) -> None:
-    assert Axis(2.0, 4.0, 10.0, 20.0).at(value) == place
+    assert ChartAxis(2.0, 4.0, 10.0, 20.0).at(value) == place
 
 
 def test_an_axis_without_length_begins_with_its_value() -> None:
-    assert Axis(2.0, 2.0).at(2.0) == 0.0
+    assert ChartAxis(2.0, 2.0).at(2.0) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -43,10 +43,16 @@ def test_an_axis_without_length_begins_with_its_value() -> None:
     ],
 )
 def test_labels_are_round_numbers_and_few(low: float, high: float, labels: list[str]) -> None:
-    ticks = Axis(low, high).ticks()
+    ticks = ChartAxis(low, high).ticks()
     assert [tick.label for tick in ticks] == labels
     assert [tick.at for tick in ticks] == sorted(tick.at for tick in ticks)
 
 
 def test_labels_of_differences_have_a_sign_but_for_zero() -> None:
-    assert [tick.label for tick in Axis(-1.0, 1.0).ticks(signed=True)] == ["-1", "-0.5", "0", "+0.5", "+1"]
+    assert [tick.label for tick in ChartAxis(-1.0, 1.0).ticks(signed=True)] == [
+        "-1",
+        "-0.5",
+        "0",
+        "+0.5",
+        "+1",
+    ]

@@ -15,7 +15,7 @@ from simulated_runs import data_parallel, factors
 from timing_logger.report._host_rates import host_tables
 from timing_logger.report.html import _heatmap_grid
 from timing_logger.report.html._cause_kinds import COUNTED, KINDS
-from timing_logger.report.html._causes import LEAST_SHARE, MOST_CAUSES, Causes
+from timing_logger.report.html._causes import LEAST_SHARE, MOST_CAUSES, CausesStrip
 from timing_logger.report.html._findings import Findings, joined_begins, step_begins
 from timing_logger.report.html._heatmap import heatmap
 from timing_logger.report.html.page import host_parts
@@ -26,11 +26,11 @@ N_STEPS, N_RANKS = 60, 4
 STEP_S = 0.0365  # of the simulated run where nobody is slow
 
 
-def causes_in(found: Findings, host: pd.DataFrame | None = None) -> Causes:
+def causes_in(found: Findings, host: pd.DataFrame | None = None) -> CausesStrip:
     return host_parts(found, heatmap(found).grid, host_tables(host)).causes
 
 
-def causes_of(found: Findings, timings: pd.DataFrame, host: pd.DataFrame | None = None) -> Causes:
+def causes_of(found: Findings, timings: pd.DataFrame, host: pd.DataFrame | None = None) -> CausesStrip:
     """Of a run as the found one, with pauses."""
     return causes_in(replace(found, step_begins=joined_begins([step_begins(timings)])), host)
 
@@ -54,7 +54,7 @@ def found(run: pd.DataFrame) -> Findings:
 
 
 @pytest.fixture(scope="module")
-def collected(run: pd.DataFrame, found: Findings) -> Causes:
+def collected(run: pd.DataFrame, found: Findings) -> CausesStrip:
     """Of the run in which a collector paused one rank once."""
     return causes_of(found, paused(run, "GC", rank=2, iteration=7, ms=7.3))
 
@@ -153,7 +153,7 @@ def test_what_took_next_to_nothing_of_every_step_is_not_shown(run: pd.DataFrame,
     assert names(1.1 * LEAST_SHARE) == ["Processor wait"]
 
 
-def test_the_page_has_the_shares_and_whose_they_are(collected: Causes) -> None:
+def test_the_page_has_the_shares_and_whose_they_are(collected: CausesStrip) -> None:
     data: Any = collected.data
     (cause,) = data["causes"]
     assert unpacked(cause["most"])[7] == 2000
@@ -161,7 +161,7 @@ def test_the_page_has_the_shares_and_whose_they_are(collected: Causes) -> None:
     assert data["processes"][unpacked(cause["whose"])[7]] == "rank 2"
 
 
-def test_the_table_says_how_much_it_was_and_where_most(collected: Causes) -> None:
+def test_the_table_says_how_much_it_was_and_where_most(collected: CausesStrip) -> None:
     assert collected.table.rows == [["Collector", "0.1%", "iteration 7", "rank 2", "20.0%"]]
 
 

@@ -10,7 +10,7 @@ from compared_runs import comparison, noisy, summary
 from timing_logger.report.html import _comparison_runs as _runs
 from timing_logger.report.html._comparison_runs import RunsChart, runs_chart
 from timing_logger.results.comparison import Side
-from timing_logger.results.run_summary import RunSummary, Verdict
+from timing_logger.results.run_summary import RunSummary, SummarizedVerdict
 
 
 def chart(here: list[RunSummary], against: list[RunSummary], **options: Any) -> RunsChart:
@@ -64,7 +64,7 @@ def test_a_point_says_what_is_known_of_its_run() -> None:
 def test_the_table_has_a_row_for_each_run_and_says_what_is_not_known() -> None:
     known = summary(
         began_unix_ns=0, run_id="7", commit="a" * 40, hosts=["x", "y"], n_steps=2000, n_lost=1500,
-        verdict=Verdict("straggler", True, [1, 3], "load", 5.0),
+        verdict=SummarizedVerdict("straggler", True, [1, 3], "load", 5.0),
     )  # fmt: skip
     first, second = chart([known], [summary()]).table.rows
     assert first == [
@@ -77,9 +77,10 @@ def test_the_table_has_a_row_for_each_run_and_says_what_is_not_known() -> None:
 @pytest.mark.parametrize(
     ("verdict", "text"),
     [
-        (Verdict("healthy", True, [], "", 0.0), "healthy"), (Verdict("healthy", False, [], "", 0.0), "-"),
-        (Verdict("straggler", True, [0], "", 0.0), "straggler 0"),
+        (SummarizedVerdict("healthy", True, [], "", 0.0), "healthy"),
+        (SummarizedVerdict("healthy", False, [], "", 0.0), "-"),
+        (SummarizedVerdict("straggler", True, [0], "", 0.0), "straggler 0"),
     ],
 )  # fmt: skip
-def test_who_is_slow_is_told_of_a_run_that_could_be_judged(verdict: Verdict, text: str) -> None:
+def test_who_is_slow_is_told_of_a_run_that_could_be_judged(verdict: SummarizedVerdict, text: str) -> None:
     assert chart([summary(verdict=verdict)], [summary()]).table.rows[0][9] == text

@@ -8,7 +8,7 @@ import pytest
 from compared_runs import differing, quantity, summary
 
 from timing_logger.analysis.comparison.compare import compare_runs
-from timing_logger.report.html._axis import Axis
+from timing_logger.report.html._axis import ChartAxis
 from timing_logger.report.html._forest import Forest, ForestRow, forest
 
 
@@ -59,7 +59,7 @@ def test_an_interval_that_is_all_noise_is_cut_and_leaves_room_for_the_others() -
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 5.0), (-3.0, 0.1), (1e-7, 2e-7), (-1e9, 1e9), (0.0, 0.0)])
 def test_an_axis_has_a_few_round_labels_in_order(low: float, high: float) -> None:
-    axis = Axis.around([low, high])
+    axis = ChartAxis.around([low, high])
     ticks = axis.ticks()
     assert 1 <= len(ticks) <= 7
     assert [tick.at for tick in ticks] == sorted({tick.at for tick in ticks})
@@ -69,6 +69,6 @@ def test_an_axis_has_a_few_round_labels_in_order(low: float, high: float) -> Non
 
 
 def test_what_lies_beyond_an_end_is_at_that_end() -> None:
-    axis = Axis(0.0, 10.0)
+    axis = ChartAxis(0.0, 10.0)
     assert (axis.at(-1.0), axis.at(5.0), axis.at(99.0)) == (0.0, 50.0, 100.0)
-    assert Axis(0.0, 10.0, 240.0, 12.0).at(10.0) == 12.0
+    assert ChartAxis(0.0, 10.0, 240.0, 12.0).at(10.0) == 12.0

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from timing_logger.report.html import _tables
-from timing_logger.report.html._tables import Column, Shown, table, table_of
+from timing_logger.report.html._tables import PageColumn, Shown, table, table_of
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_value_is_written_with_its_digits_and_an_unknown_one_as_such(
 
 def test_columns_are_written_in_their_order_and_rows_up_to_the_most() -> None:
     frame = pd.DataFrame({"ms": [1.0, 2.0, 3.0], "rank": [0, 1, 2]})
-    columns = {"rank": Column("Rank", _tables.integer), "ms": Column("ms", _tables.decimals(1))}
+    columns = {"rank": PageColumn("Rank", _tables.integer), "ms": PageColumn("ms", _tables.decimals(1))}
     made = table_of(frame, "Times", columns, Shown(2, "", ""))
     assert made == ("Times", ["Rank", "ms"], [["0", "1.0"], ["1", "2.0"]], "The first 2 of 3 rows.")
     assert table("Times", ["Rank"], [["0"], ["1"], ["2"]], Shown(2, "", "")).rows == [["0"], ["1"]]

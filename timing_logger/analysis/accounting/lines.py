@@ -31,7 +31,7 @@ PROCESS, LINE = "process", "line"
 """Columns with the number of a row's process and line."""
 
 
-class Lines(NamedTuple):
+class AccountLines(NamedTuple):
     """The lines of some processes; one entry per line.
 
     Attributes:
@@ -77,7 +77,7 @@ class Roles(NamedTuple):
     blocks: Bools
 
 
-def lines_of(frame: Frame, process: Ints) -> tuple[Lines, Roles]:
+def lines_of(frame: Frame, process: Ints) -> tuple[AccountLines, Roles]:
     """Find the lines of a table that ``opened`` returned, and what each row is for its line.
 
     Args:
@@ -106,7 +106,7 @@ def _holds(name: str) -> bool:
     return (is_communication(name) and not goes_on(name)) or is_wait(name) or base in PROBES | SET_UP
 
 
-def _described(frame: Frame, process: Ints, roles: Roles) -> Lines:
+def _described(frame: Frame, process: Ints, roles: Roles) -> AccountLines:
     line, any_row = roles.line, any_row_of(roles.line)
     its_process, n_lines = process[any_row], len(any_row)
     told = each_text(coded_text(frame, "operation"), lambda name: base_operation(name) != BACKEND)
@@ -119,7 +119,7 @@ def _described(frame: Frame, process: Ints, roles: Roles) -> Lines:
     is_main = _main(its_process, is_blocked, length_s)
     thread, threads = coded_text(frame, "thread")
     n = int(process.max(initial=-1)) + 1
-    return Lines(
+    return AccountLines(
         process=its_process,
         rank=frame["rank"].to_numpy()[any_row].astype(np.int64),
         incarnation=frame["incarnation"].to_numpy()[any_row].astype(np.int64),
@@ -141,21 +141,21 @@ def _main(process: Ints, is_blocked: Bools, length_s: Floats) -> Bools:
 # -- of several parts ------------------------------------------------------------------------------------
 
 
-def first_numbers(parts: Sequence[Lines]) -> dict[str, Ints]:
+def first_numbers(parts: Sequence[AccountLines]) -> dict[str, Ints]:
     """Return the number of the first process and the first line of each part, by the names of the columns."""
     n_processes = [int(lines.process.max(initial=-1)) + 1 for lines in parts]
     n_lines = [len(lines.process) for lines in parts]
     return {name: np.cumsum([0, *counts[:-1]]) for name, counts in ((PROCESS, n_processes), (LINE, n_lines))}
 
 
-def joined_lines(parts: Sequence[Lines]) -> Lines:
+def joined_lines(parts: Sequence[AccountLines]) -> AccountLines:
     """Join the lines of all parts, and number their processes throughout."""
     first = first_numbers(parts)[PROCESS]
     moved = [lines._replace(process=lines.process + begin) for lines, begin in zip(parts, first, strict=True)]
     thread = [name for lines in parts for name in lines.thread]
     columns = {
         name: np.concatenate([getattr(lines, name) for lines in moved])
-        for name in Lines._fields
+        for name in AccountLines._fields
         if name != "thread"
     }
-    return Lines(thread=thread, **columns)
+    return AccountLines(thread=thread, **columns)

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger import criteria
 from timing_logger.analysis.accounting.axis import OneAxis
 from timing_logger.analysis.accounting.lines import PROCESS
 from timing_logger.analysis.accounting.nodes import Lists
@@ -20,6 +19,7 @@ from timing_logger.analysis.rows.grouping import least_of_each, quantiles
 from timing_logger.analysis.rows.intervals import instants
 from timing_logger.analysis.rows.operations import base_operation, goes_on
 from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
+from timing_logger.results import criteria
 
 
 class Done(NamedTuple):

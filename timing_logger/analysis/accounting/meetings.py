@@ -9,7 +9,7 @@ import narwhals as nw
 import numpy as np
 import pandas as pd
 
-from timing_logger.analysis.accounting.lines import PROCESS, Lines, first_numbers, joined_lines
+from timing_logger.analysis.accounting.lines import PROCESS, AccountLines, first_numbers, joined_lines
 from timing_logger.analysis.accounting.part import PLACE, CommunicationPart
 from timing_logger.analysis.collectives.matching import Instances, find_instances
 from timing_logger.analysis.collectives.messages import Messages, find_messages
@@ -40,7 +40,7 @@ class Meetings(NamedTuple):
     messages: Messages
 
 
-def joined_rows(parts: Sequence[CommunicationPart]) -> tuple[Frame, Lines]:
+def joined_rows(parts: Sequence[CommunicationPart]) -> tuple[Frame, AccountLines]:
     """Join the rows and lines of all parts, and number their processes and lines throughout.
 
     Args:
@@ -60,7 +60,7 @@ def joined_rows(parts: Sequence[CommunicationPart]) -> tuple[Frame, Lines]:
     return nw.from_native(joined(moved, list(moved[0])), eager_only=True), lines
 
 
-def met(rows: Frame, lines: Lines, step: Floats | None, world_size: int | None) -> Meetings:
+def met(rows: Frame, lines: AccountLines, step: Floats | None, world_size: int | None) -> Meetings:
     """Match the rows of communication.
 
     Args:

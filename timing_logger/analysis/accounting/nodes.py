@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger import criteria
 from timing_logger.analysis.accounting.blocked import apart
-from timing_logger.analysis.accounting.lines import LINE, PROCESS, Lines
+from timing_logger.analysis.accounting.lines import LINE, PROCESS, AccountLines
 from timing_logger.analysis.accounting.loops import Ragged
 from timing_logger.analysis.accounting.part import BLOCKS
 from timing_logger.analysis.accounting.run import TiedRows
@@ -18,6 +17,7 @@ from timing_logger.analysis.rows.grouping import first_above
 from timing_logger.analysis.rows.intervals import instants
 from timing_logger.analysis.rows.operations import is_communication
 from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
+from timing_logger.results import criteria
 
 ISSUE, WAIT, END, JOIN = range(4)
 """The kinds of nodes: a line begins something, waits, comes to its end, or joins the run."""
@@ -56,7 +56,7 @@ class Nodes(NamedTuple):
     end_s: Floats
 
 
-def nodes_of(run: TiedRows, lines: Lines) -> tuple[Nodes, Floats]:
+def nodes_of(run: TiedRows, lines: AccountLines) -> tuple[Nodes, Floats]:
     """Return the nodes of a run, line by line in the order of time, and when each line began.
 
     Args:
@@ -134,7 +134,7 @@ def _before_any_wait(line: Ints, at_s: Floats, waits: Nodes) -> Floats:
     return found
 
 
-def _ends(run: TiedRows, lines: Lines) -> tuple[Floats, Nodes]:
+def _ends(run: TiedRows, lines: AccountLines) -> tuple[Floats, Nodes]:
     """Return when each line began, and a node for the end of each process."""
     start_s, _, _ = instants(run.axis.frame)
     process = run.axis.frame[PROCESS].to_numpy().astype(np.int64)

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from narwhals.typing import IntoDataFrame
 
-from timing_logger.analysis.accounting.lines import LINE, PROCESS, Lines, Roles, is_kept, lines_of
+from timing_logger.analysis.accounting.lines import LINE, PROCESS, AccountLines, Roles, is_kept, lines_of
 from timing_logger.analysis.accounting.rest import Rest, rest_of
-from timing_logger.analysis.accounting.stretches import Stretches, own_stretches
+from timing_logger.analysis.accounting.stretches import LineStretches, own_stretches
 from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, processes_of
 from timing_logger.analysis.rows.blocking import MAIN_THREAD
 from timing_logger.analysis.rows.columns import EPOCH_OF_STEP, MEANING_OF_EPOCHS, PROCESS_RESTARTS
@@ -61,7 +61,7 @@ class CommunicationPart(NamedTuple):
             twice.
     """
 
-    lines: Lines
+    lines: AccountLines
     rows: list[IntoDataFrame]
 
 
@@ -90,13 +90,13 @@ def map_account(frame: Frame, place: Ints | None = None) -> AccountPart:
     return AccountPart(communication, _spent(frame, rest_of(frame, lines, roles)))
 
 
-def map_own_stretches(frame: Frame) -> Stretches:
+def map_own_stretches(frame: Frame) -> LineStretches:
     """Return how whole processes spent the time in which they were not blocked, stretch by stretch."""
     lines, roles = lines_of(frame, processes_of(frame))
     return own_stretches(frame, lines, rest_of(frame, lines, roles))
 
 
-def map_stretches_of_main_thread(frame: Frame) -> Stretches:
+def map_stretches_of_main_thread(frame: Frame) -> LineStretches:
     """Return the same of the processes of which the main thread tells what they did."""
     lines, roles = lines_of(frame, processes_of(frame))
     is_main_thread = np.array([thread == MAIN_THREAD for thread in lines.thread], np.bool_)
@@ -116,7 +116,7 @@ def map_communication(frame: Frame, process: Ints, place: Ints) -> Communication
 
 
 def _communication(
-    frame: Frame, process: Ints, place: Ints, lines_and_roles: tuple[Lines, Roles]
+    frame: Frame, process: Ints, place: Ints, lines_and_roles: tuple[AccountLines, Roles]
 ) -> CommunicationPart:
     lines, roles = lines_and_roles
     row = np.flatnonzero(each_text(coded_text(frame, "operation"), is_kept))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.accounting.lines import Lines, is_set_up
+from timing_logger.analysis.accounting.lines import AccountLines, is_set_up
 from timing_logger.analysis.accounting.meeting_times import Done, meeting_times
 from timing_logger.analysis.accounting.nodes import JOIN, WAIT, Lists, Nodes, meetings_of, nodes_of
 from timing_logger.analysis.accounting.run import TiedRows
@@ -53,7 +53,7 @@ class Program(NamedTuple):
     n_steps: int
 
 
-def program_of(run: TiedRows, lines: Lines, step: Floats, n_steps: int) -> Program:
+def program_of(run: TiedRows, lines: AccountLines, step: Floats, n_steps: int) -> Program:
     """Return the program of a run.
 
     Args:

@@ -9,7 +9,6 @@ from itertools import islice
 
 import numpy as np
 
-from timing_logger import criteria
 from timing_logger.analysis.accounting.loops import ranked as ranked_one_by_one
 from timing_logger.analysis.accounting.nodes import Lists
 from timing_logger.analysis.accounting.playing import InWaves, OneByOne
@@ -17,6 +16,7 @@ from timing_logger.analysis.accounting.program import Program
 from timing_logger.analysis.accounting.segments import Segments, segments_of
 from timing_logger.analysis.rows.arrays import dense_codes, in_few_bytes
 from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
+from timing_logger.results import criteria
 
 _AT_ONCE = 2**24
 """How many instants are held at once: the nodes of a program, for each time that it is played."""

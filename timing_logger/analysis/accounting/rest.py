@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.accounting.blocked import Holds, holds_of
-from timing_logger.analysis.accounting.lines import Lines, Roles
+from timing_logger.analysis.accounting.lines import AccountLines, Roles
 from timing_logger.analysis.accounting.loops import innermost
 from timing_logger.analysis.rows.arrays import numbers
 from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
@@ -36,7 +36,7 @@ class Rest(NamedTuple):
     is_timed: Bools
 
 
-def rest_of(frame: Frame, lines: Lines, roles: Roles) -> Rest:
+def rest_of(frame: Frame, lines: AccountLines, roles: Roles) -> Rest:
     """Return how all lines that have an account spent the time in which they were not blocked.
 
     Args:
@@ -59,7 +59,7 @@ def rest_of(frame: Frame, lines: Lines, roles: Roles) -> Rest:
     return Rest._make(np.concatenate(column) for column in zip(*found, strict=True))
 
 
-def _by_line(lines: Lines, works: Holds, holds: Holds) -> Iterator[tuple[int, Holds, Holds]]:
+def _by_line(lines: AccountLines, works: Holds, holds: Holds) -> Iterator[tuple[int, Holds, Holds]]:
     own, blocked = (_split(intervals, len(lines.process)) for intervals in (works, holds))
     yield from zip(range(len(lines.process)), own, blocked, strict=True)
 
@@ -72,7 +72,7 @@ def _split(intervals: Holds, n_lines: int) -> Iterator[Holds]:
 
 
 def _of_line(
-    line: int, lines: Lines, works: Holds, holds: Holds
+    line: int, lines: AccountLines, works: Holds, holds: Holds
 ) -> tuple[Ints, Floats, Floats, Ints, Ints, Bools]:
     row = np.concatenate([works.row, holds.row])
     start_s, end_s = (

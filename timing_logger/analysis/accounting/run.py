@@ -9,7 +9,7 @@ import numpy as np
 
 from timing_logger.analysis.accounting.axis import OneAxis, on_one_axis
 from timing_logger.analysis.accounting.blocked import Blocked, blocked_times
-from timing_logger.analysis.accounting.lines import LINE, PROCESS, Lines, first_numbers
+from timing_logger.analysis.accounting.lines import LINE, PROCESS, AccountLines, first_numbers
 from timing_logger.analysis.accounting.meetings import Meetings, joined_rows, met
 from timing_logger.analysis.accounting.part import BLOCKS, HOLDS, AccountPart, Spent
 from timing_logger.analysis.accounting.ties import Needs, Ties, needs_of, ties_of
@@ -46,7 +46,7 @@ class AccountOfRun(NamedTuple):
         blocked: what the lines did in them.
     """
 
-    lines: Lines
+    lines: AccountLines
     spent: list[tuple[Spent, int]]
     rows: TiedRows
     blocked: Blocked

@@ -9,7 +9,7 @@ import pandas as pd
 from narwhals.typing import IntoDataFrame
 
 from timing_logger.analysis.accounting.part import map_stretches_of_main_thread
-from timing_logger.analysis.accounting.stretches import Stretches
+from timing_logger.analysis.accounting.stretches import LineStretches
 from timing_logger.analysis.rows.columns import COLUMNS_OF
 from timing_logger.analysis.rows.table_types import Ints
 from timing_logger.analysis.rows.tables import opened
@@ -54,14 +54,14 @@ def sampled_code(timings: IntoDataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     return code_table([map_stretches_of_main_thread(opened(timings, COLUMNS_OF["account"]))], samples)
 
 
-def code_table(own: Sequence[Stretches], samples: pd.DataFrame) -> pd.DataFrame:
+def code_table(own: Sequence[LineStretches], samples: pd.DataFrame) -> pd.DataFrame:
     """Return what :func:`sampled_code` returns.
 
     Args:
         own: how processes spent the time in which they were not blocked.
         samples: those of the processes.
     """
-    stretches = Stretches.joined(list(own)) if own else Stretches.none()
+    stretches = LineStretches.joined(list(own)) if own else LineStretches.none()
     operation = _operation_of_each(stretches, samples)
     names = np.array([*stretches.operations, ""], dtype=object)
     inside = np.flatnonzero(operation != _OUTSIDE)
@@ -83,7 +83,7 @@ def _most(values: pd.Series) -> object:
     return values.value_counts(sort=True).index[0]
 
 
-def _operation_of_each(stretches: Stretches, samples: pd.DataFrame) -> Ints:
+def _operation_of_each(stretches: LineStretches, samples: pd.DataFrame) -> Ints:
     """Return for each sample the position of its operation among the names; -1 where no row is."""
     found = np.full(len(samples), _OUTSIDE)
     at_s = samples["counter"].to_numpy(np.float64)

@@ -9,7 +9,7 @@ import numpy as np
 
 from timing_logger.analysis.accounting.axis import OneAxis
 from timing_logger.analysis.accounting.blocked import NO_RANK, Blocked
-from timing_logger.analysis.accounting.lines import LINE, Lines
+from timing_logger.analysis.accounting.lines import LINE, AccountLines
 from timing_logger.analysis.accounting.rest import Rest
 from timing_logger.analysis.rows.arrays import coded_text, in_few_bytes, numbers
 from timing_logger.analysis.rows.intervals import instants
@@ -21,7 +21,7 @@ WHAT = ["own work", "not timed", "transfer", "waiting", "not matched"]
 ``Blocked.what``."""
 
 
-class Stretches(NamedTuple):
+class LineStretches(NamedTuple):
     """Stretches of time of the lines that tell what their processes did.
 
     Attributes:
@@ -43,18 +43,18 @@ class Stretches(NamedTuple):
     waited_for: Ints
     operations: list[str]
 
-    def only(self, wanted: Bools | Ints) -> Stretches:
+    def only(self, wanted: Bools | Ints) -> LineStretches:
         """Return the stretches that are ``wanted``, by a mask or by their positions."""
         return self._replace(**{name: getattr(self, name)[wanted] for name in _ARRAYS})
 
     @classmethod
-    def none(cls) -> Stretches:
+    def none(cls) -> LineStretches:
         """Return no stretch."""
         none, nothing = np.zeros(0, np.int64), np.zeros(0)
         return cls(none, none, nothing, nothing, none, none, none, [])
 
     @classmethod
-    def joined(cls, several: Sequence[Stretches]) -> Stretches:
+    def joined(cls, several: Sequence[LineStretches]) -> LineStretches:
         """Put stretches one after the other."""
         names = list(dict.fromkeys(name for one in several for name in one.operations))
         code_of = {name: code for code, name in enumerate(names)}
@@ -66,7 +66,7 @@ class Stretches(NamedTuple):
         return cls.none()._replace(operations=names, **columns)
 
 
-_ARRAYS = tuple(name for name in Stretches._fields if name != "operations")
+_ARRAYS = tuple(name for name in LineStretches._fields if name != "operations")
 
 
 class BlockedStretches(NamedTuple):
@@ -78,12 +78,12 @@ class BlockedStretches(NamedTuple):
         axis: which of several axes that is, where some clocks could not be compared with others.
     """
 
-    stretches: Stretches
+    stretches: LineStretches
     ahead_s: Floats
     axis: Ints
 
 
-def own_stretches(frame: Frame, lines: Lines, rest: Rest) -> Stretches:
+def own_stretches(frame: Frame, lines: AccountLines, rest: Rest) -> LineStretches:
     """Return the stretches in which processes were not blocked: their own work, and what no row covers.
 
     Args:
@@ -94,7 +94,7 @@ def own_stretches(frame: Frame, lines: Lines, rest: Rest) -> Stretches:
     code, names = coded_text(frame, "operation")
     operation = np.full(len(rest.row), -1)
     operation[rest.is_timed] = code[rest.row[rest.is_timed]]
-    return Stretches(
+    return LineStretches(
         *_whose(lines, rest.line), rest.start_s, rest.end_s,
         what=np.where(rest.is_timed, OWN, NOT_TIMED).astype(np.int8),
         operation=in_few_bytes(operation), waited_for=np.full(len(rest.row), NO_RANK, np.int8),
@@ -102,7 +102,7 @@ def own_stretches(frame: Frame, lines: Lines, rest: Rest) -> Stretches:
     )  # fmt: skip
 
 
-def blocked_stretches(lines: Lines, axis: OneAxis, blocked: Blocked) -> BlockedStretches:
+def blocked_stretches(lines: AccountLines, axis: OneAxis, blocked: Blocked) -> BlockedStretches:
     """Return the stretches in which processes were blocked.
 
     Args:
@@ -115,7 +115,7 @@ def blocked_stretches(lines: Lines, axis: OneAxis, blocked: Blocked) -> BlockedS
     line, row = line[told], blocked.row[told]
     ahead_s = (instants(axis.frame)[0] - numbers(axis.frame, "start_counter"))[row]
     code, names = coded_text(axis.frame, "operation")
-    found = Stretches(
+    found = LineStretches(
         *_whose(lines, line), blocked.start_s[told] - ahead_s, blocked.end_s[told] - ahead_s,
         what=(blocked.what[told] + BLOCKED).astype(np.int8), operation=in_few_bytes(code)[row],
         waited_for=blocked.rank[told], operations=names,
@@ -123,5 +123,5 @@ def blocked_stretches(lines: Lines, axis: OneAxis, blocked: Blocked) -> BlockedS
     return BlockedStretches(found, ahead_s, in_few_bytes(axis.clocks)[row])
 
 
-def _whose(lines: Lines, line: Ints) -> tuple[Ints, Ints]:
+def _whose(lines: AccountLines, line: Ints) -> tuple[Ints, Ints]:
     return in_few_bytes(lines.rank)[line], in_few_bytes(lines.incarnation)[line]

@@ -9,7 +9,7 @@ import numpy as np
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.accounting.blocked import NO_RANK
-from timing_logger.analysis.accounting.lines import LINE, Lines
+from timing_logger.analysis.accounting.lines import LINE, AccountLines
 from timing_logger.analysis.accounting.part import Spent
 from timing_logger.analysis.accounting.run import AccountOfRun
 from timing_logger.analysis.accounting.stretches import BLOCKED, NOT_TIMED, OWN, WHAT
@@ -68,7 +68,7 @@ def account_table(run: AccountOfRun, frame: nw.DataFrame[IntoDataFrameT]) -> Int
     return table.with_columns(nullable_integers(table, "waited_for", for_whom)).select(*_COLUMNS).to_native()
 
 
-def _columns(lines: Lines, each: _Times, names: list[str]) -> list[list[object]]:
+def _columns(lines: AccountLines, each: _Times, names: list[str]) -> list[list[object]]:
     """Return the columns of the table, as ``_SCHEMA`` names them.
 
     Args:

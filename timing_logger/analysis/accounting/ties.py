@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger import criteria
 from timing_logger.analysis.collectives.matching import Instances
 from timing_logger.analysis.collectives.messages import Messages
 from timing_logger.analysis.collectives.waits import is_root, with_bytes
@@ -30,6 +29,7 @@ from timing_logger.analysis.rows.operations import (
     is_wait,
 )
 from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
+from timing_logger.results import criteria
 
 NOBODY = -1
 """In place of a row: none was needed, or it is unknown which."""

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger import criteria
 from timing_logger.analysis.collectives.compressed_rows import WORK, CompressedRows, measured_with_work
 from timing_logger.analysis.collectives.dense_times import DenseTimes, dense_times
 from timing_logger.analysis.collectives.transfer_samples import MOVES, Measured
@@ -21,6 +20,7 @@ from timing_logger.analysis.rows.grouping import any_row_of, ordered_sums, quant
 from timing_logger.analysis.rows.operations import base_operation
 from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
 from timing_logger.analysis.rows.tables import new_columns, nullable, opened, text_column
+from timing_logger.results import criteria
 
 
 def compression(timings: IntoDataFrameT, dense_timings: IntoDataFrameT | None = None) -> IntoDataFrameT:

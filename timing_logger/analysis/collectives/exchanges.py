@@ -41,7 +41,7 @@ class Sent(NamedTuple):
     seq: Floats
 
 
-class Calls(NamedTuple):
+class MessageCalls(NamedTuple):
     """The calls that send and receive; one entry per call.
 
     Attributes:
@@ -57,7 +57,7 @@ class Calls(NamedTuple):
     sends: Bools
 
 
-def received_in_calls(frame: Frame, sent: Sent, calls: Calls) -> tuple[Ints, Ints]:
+def received_in_calls(frame: Frame, sent: Sent, calls: MessageCalls) -> tuple[Ints, Ints]:
     """Return the rows of the messages that calls received, and for each the row of the call.
 
     Args:
@@ -67,12 +67,12 @@ def received_in_calls(frame: Frame, sent: Sent, calls: Calls) -> tuple[Ints, Int
     """
     send, receive = _in_pairs(frame, sent, calls)
     left, free = ~np.isin(sent.row, send), ~np.isin(calls.row, receive)
-    others = Calls._make(column[free] for column in calls)
+    others = MessageCalls._make(column[free] for column in calls)
     more = _in_order(frame, Sent._make(column[left] for column in sent), others)
     return np.concatenate([send, more[0]]), np.concatenate([receive, more[1]])
 
 
-def _in_pairs(frame: Frame, sent: Sent, calls: Calls) -> tuple[Ints, Ints]:
+def _in_pairs(frame: Frame, sent: Sent, calls: MessageCalls) -> tuple[Ints, Ints]:
     """Match the messages of two calls of a pair with the same number, in groups where nothing contradicts."""
     of_call = np.flatnonzero(np.isin(sent.row, calls.row) & (sent.sender != sent.receiver))
     group, sender, receiver, seq = (column[of_call] for column in sent[1:])
@@ -95,7 +95,7 @@ def _in_pairs(frame: Frame, sent: Sent, calls: Calls) -> tuple[Ints, Ints]:
     return np.concatenate([one, other]), np.concatenate([other, one])
 
 
-def _in_order(frame: Frame, sent: Sent, calls: Calls) -> tuple[Ints, Ints]:
+def _in_order(frame: Frame, sent: Sent, calls: MessageCalls) -> tuple[Ints, Ints]:
     """Match the messages of the only sender of a rank with that rank's calls, in their order."""
     start_s, _, _ = instants(frame)
     key = dense_codes(

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from timing_logger import criteria
 from timing_logger.analysis.rows.arrays import dense_codes
 from timing_logger.analysis.rows.grouping import any_row_of, order_by
 from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
+from timing_logger.results import criteria
 
 
 def generations(earlier: Ints, group_of_rank: Ints, starts: Floats) -> Ints:

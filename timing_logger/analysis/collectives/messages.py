@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.collectives.exchanges import Calls, Sent, received_in_calls
+from timing_logger.analysis.collectives.exchanges import MessageCalls, Sent, received_in_calls
 from timing_logger.analysis.collectives.matching import communicators
 from timing_logger.analysis.rows.analysis import ByProcess
 from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers, processes_of
@@ -239,7 +239,7 @@ def find_messages(frame: Frame, world_size: int | None, *, exchanges: bool = Fal
     alone = ((n_sends == 1) & (n_receives == 0))[message]
     sent = Sent(*(column[alone] for column in (row, group[row], sender, receiver, seq[row])))
     call = np.flatnonzero(is_exchange)
-    calls = Calls(call, group[call], rank[call], np.isin(call, row))
+    calls = MessageCalls(call, group[call], rank[call], np.isin(call, row))
     return Messages(*map(np.concatenate, zip(found, received_in_calls(frame, sent, calls), strict=True)))
 
 

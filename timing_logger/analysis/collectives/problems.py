@@ -7,7 +7,6 @@ from enum import IntFlag
 
 import numpy as np
 
-from timing_logger import criteria
 from timing_logger.analysis.collectives.matching import Instances
 from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers
 from timing_logger.analysis.rows.epochs import Meaning, epochs_of
@@ -15,6 +14,7 @@ from timing_logger.analysis.rows.grouping import any_row_of, greatest_of_each, l
 from timing_logger.analysis.rows.operations import FROM_ROOT, TO_ROOT
 from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
 from timing_logger.reading.named_ranks import named_ranks
+from timing_logger.results import criteria
 from timing_logger.schema.record import INCONSISTENT_COUNTERS, INVALID_VALUE, NOT_ENTERED, OK, UNRESOLVED
 
 STATES = ["complete", "incomplete", "mismatched"]

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from timing_logger import criteria
 from timing_logger.errors import ConfigurationError
+from timing_logger.results import criteria
 from timing_logger.results.comparison import Shift
 from timing_logger.results.comparison_settings import MOST_RUNS_NAMED
 

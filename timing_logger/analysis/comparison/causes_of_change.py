@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from timing_logger import criteria
 from timing_logger.analysis.comparison.between_runs import shift_between, shown_beyond_chance
 from timing_logger.analysis.comparison.differences import Members
 from timing_logger.analysis.rows.operations import PAUSES, is_communication, is_own_work, is_wait
+from timing_logger.results import criteria
 from timing_logger.results.comparison import CauseKind, Difference, NewCause
 from timing_logger.results.operations import UNLOGGED
 from timing_logger.results.run_summary import OF_RANK, RunSummary

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger import criteria
 from timing_logger.analysis.comparison.between_runs import (
     as_part,
     effect_found,
@@ -23,6 +22,7 @@ from timing_logger.analysis.comparison.courses import courses_of, since_when
 from timing_logger.analysis.comparison.differences import Members, differences_of, floor_of
 from timing_logger.analysis.rows.operations import PAUSES
 from timing_logger.errors import ConfigurationError
+from timing_logger.results import criteria
 from timing_logger.results.comparison import (
     Basis,
     Comparison,

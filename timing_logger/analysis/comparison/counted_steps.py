@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger import criteria
 from timing_logger.analysis.rows.arrays import dense_codes, known, numbers, processes_of
 from timing_logger.analysis.rows.epochs import epochs_of
 from timing_logger.analysis.rows.grouping import any_row_of, least_of_each
@@ -14,6 +13,7 @@ from timing_logger.analysis.rows.intervals import wall_times_s
 from timing_logger.analysis.rows.rounds import rounds_of
 from timing_logger.analysis.rows.steps import iterations_since, numbered
 from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
+from timing_logger.results import criteria
 from timing_logger.results.run_summary import StepKind
 
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger import criteria
 from timing_logger.analysis.comparison.between_runs import shift_between
 from timing_logger.analysis.rows.table_types import Bools, Floats
+from timing_logger.results import criteria
 from timing_logger.results.courses import CourseOfSide, Courses, Since
 from timing_logger.results.run_summary import Course, RunSummary
 

@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from timing_logger import criteria
 from timing_logger.analysis.comparison.between_runs import shown_beyond_chance, time_shift
 from timing_logger.analysis.rows.operations import is_communication, is_wait
+from timing_logger.results import criteria
 from timing_logger.results.comparison import Difference, Does, Shift
 from timing_logger.results.comparison_settings import MOST_LAYERS, MOST_OPERATIONS
 from timing_logger.results.run_summary import Quantity, RunSummary

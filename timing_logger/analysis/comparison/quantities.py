@@ -28,7 +28,7 @@ Key = tuple[str, str, str, str, str]
 """Kind, operation, phase, group and layer."""
 
 
-class Spent(NamedTuple):
+class SpentOn(NamedTuple):
     """What a process spent on one thing.
 
     Attributes:
@@ -52,7 +52,7 @@ class SpentByProcess(NamedTuple):
         n_more: how many more things there are, which take less.
     """
 
-    spent: dict[Key, Spent]
+    spent: dict[Key, SpentOn]
     n_more: int
 
 
@@ -77,7 +77,7 @@ _MOST = {"operation": MOST_OPERATIONS, "layer": MOST_LAYERS}
 
 def _spent(
     frame: Frame, steps: CountedSteps, kind: str, texts: Mapping[str, tuple[Ints, list[str]]]
-) -> dict[int, dict[Key, Spent]]:
+) -> dict[int, dict[Key, SpentOn]]:
     """Return what each process spent on things of a kind."""
     key = dense_codes(steps.process, *(codes for codes, _ in texts.values()))
     one, n_keys = any_row_of(key), int(key.max(initial=-1)) + 1
@@ -88,11 +88,11 @@ def _spent(
         _medians_ms(ms, key, steps, n_keys),
     )  # fmt: skip
     rows = list(zip(*(column.tolist() for column in columns), strict=True))
-    found: dict[int, dict[Key, Spent]] = {}
+    found: dict[int, dict[Key, SpentOn]] = {}
     for at, row in enumerate(one.tolist()):
         of = _key(kind, {name: values[codes[row]] for name, (codes, values) in texts.items()})
         if kind != "layer" or of[-1]:
-            found.setdefault(int(steps.process[row]), {})[of] = Spent._make(rows[at])
+            found.setdefault(int(steps.process[row]), {})[of] = SpentOn._make(rows[at])
     return found
 
 
@@ -129,7 +129,7 @@ def _median_with_zeros(values: Floats, n: int) -> float:
     return float(np.where(places < 0, 0.0, ordered[np.maximum(places, 0)]).mean())
 
 
-def _longest(spent: dict[Key, Spent], most: int) -> tuple[dict[Key, Spent], int]:
+def _longest(spent: dict[Key, SpentOn], most: int) -> tuple[dict[Key, SpentOn], int]:
     """Return what took longest, or most bytes, and how many others there are."""
     in_order = sorted(spent.items(), key=lambda one: (-one[1].ms, -one[1].bytes, one[0]))
     return dict(in_order[:most]), max(0, len(in_order) - most)
@@ -142,11 +142,11 @@ def joined_quantities(processes: Sequence[SpentByProcess], n_steps: int) -> tupl
         processes: those that have steps that count.
         n_steps: how many of these all of them have together.
     """
-    by_key: dict[Key, list[Spent]] = {}
+    by_key: dict[Key, list[SpentOn]] = {}
     for key, one in (item for process in processes for item in process.spent.items()):
         by_key.setdefault(key, []).append(one)
     # Exact sums, which are the same in any order of processes.
-    together = {key: Spent._make(map(math.fsum, zip(*every, strict=True))) for key, every in by_key.items()}
+    together = {key: SpentOn._make(map(math.fsum, zip(*every, strict=True))) for key, every in by_key.items()}
     found: list[Quantity] = []
     n_more = max((process.n_more for process in processes), default=0)
     for kind, most in _MOST.items():
@@ -156,7 +156,7 @@ def joined_quantities(processes: Sequence[SpentByProcess], n_steps: int) -> tupl
     return found, n_more
 
 
-def _quantity(key: Key, one: Spent, n_steps: int, n_processes: int) -> Quantity:
+def _quantity(key: Key, one: SpentOn, n_steps: int, n_processes: int) -> Quantity:
     return Quantity(
         *key, None, one.ms / n_steps, one.median_ms / n_processes, one.n_rows / n_steps,
         one.bytes / n_steps if one.n_sizes else None,

@@ -29,7 +29,7 @@ from timing_logger.results.run_summary import (
     CourseKind,
     Quantity,
     RunSummary,
-    Verdict,
+    SummarizedVerdict,
 )
 
 _OPTIONS = (
@@ -123,7 +123,7 @@ def _reduce(parts: Sequence[_Part]) -> RunSummary:
         quantities=sorted([*quantities, *account], key=lambda one: -one.mean_ms),
         n_left_out=n_left_out,
         course=course_of([one for part in parts for one in part.sums]),
-        verdict=Verdict(said.verdict, said.judged, [*said.ranks], said.operation, cost_ms),
+        verdict=SummarizedVerdict(said.verdict, said.judged, [*said.ranks], said.operation, cost_ms),
     )
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrame
 
-from timing_logger import criteria
 from timing_logger.analysis.counterfactual.transfer_costs import longer_with
 from timing_logger.analysis.counterfactual.usual_times import operations_of, with_usual, without
 from timing_logger.analysis.rows.table_types import Floats, Ints
@@ -28,6 +27,7 @@ from timing_logger.analysis.verdict.who.prices import Repair, Slowed
 from timing_logger.analysis.verdict.who.pricing import Pricing, pricing_of
 from timing_logger.analysis.verdict.whole_run.slow_links import as_usual, slow_links
 from timing_logger.errors import FixError
+from timing_logger.results import criteria
 from timing_logger.results.fix import Fix
 from timing_logger.results.policy import Policy
 

@@ -9,7 +9,6 @@ import narwhals as nw
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger import criteria
 from timing_logger.analysis.collectives.bandwidth import size_classes
 from timing_logger.analysis.rows.columns import COLUMNS_OF
 from timing_logger.analysis.rows.table_types import Floats, Ints, Schema
@@ -18,6 +17,7 @@ from timing_logger.analysis.step_times.transfers import MESSAGE, Link
 from timing_logger.analysis.verdict.case import Case
 from timing_logger.analysis.verdict.verdict import judgement_of
 from timing_logger.errors import FixError
+from timing_logger.results import criteria
 from timing_logger.results.fix import Fix
 
 _OF_COSTS: Schema = {

@@ -15,7 +15,6 @@ from typing import NamedTuple
 import pandas as pd
 from narwhals.typing import IntoDataFrame
 
-from timing_logger import criteria
 from timing_logger.analysis.hangs import stalls
 from timing_logger.analysis.hangs.fates import fates_of
 from timing_logger.analysis.hangs.last_rows import last_rows
@@ -31,6 +30,7 @@ from timing_logger.analysis.rows.operations import is_own_work
 from timing_logger.analysis.rows.runs import different_runs
 from timing_logger.analysis.rows.table_types import Record
 from timing_logger.reading.lacking import lacking, lacking_in_words, stated_world_size
+from timing_logger.results import criteria
 from timing_logger.results.operations import SET_UP
 from timing_logger.results.run_end import RankEnd, RunEnd, RunState, StuckGroup
 from timing_logger.schema.defaults import HANG_AFTER_S

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from timing_logger import criteria
 from timing_logger.analysis.hangs.last_rows import INTERRUPTED, has_failed
 from timing_logger.analysis.hangs.sidecar_state import LastWords
 from timing_logger.analysis.hangs.stalls import Moment, rows_then
@@ -23,6 +22,7 @@ from timing_logger.analysis.rows.columns import EARLIER_IN_STEP
 from timing_logger.analysis.rows.grouping import greatest_of_each, n_earlier_alike
 from timing_logger.analysis.rows.operations import is_collective
 from timing_logger.analysis.rows.table_types import Bools
+from timing_logger.results import criteria
 from timing_logger.schema.record import HOST_CLOCK, INFLIGHT, NS_PER_S, UNRESOLVED
 from timing_logger.schema.sidecar import OpenCallInfo
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from timing_logger import criteria
 from timing_logger.analysis.hangs.sidecar_state import LastWords, Standstill
 from timing_logger.analysis.rows.operations import is_communication
+from timing_logger.results import criteria
 from timing_logger.schema.record import INFLIGHT, NS_PER_S, OK
 from timing_logger.schema.sidecar import OpenCallInfo
 

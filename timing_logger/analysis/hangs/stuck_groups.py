@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from timing_logger import criteria
 from timing_logger.analysis.collectives.matching import find_instances
 from timing_logger.analysis.collectives.problems import Problem, find_problems
 from timing_logger.analysis.hangs.open_calls import ADDED_COLUMNS, Ending, integer_or_none
@@ -25,6 +24,7 @@ from timing_logger.analysis.rows.operations import base_operation, goes_on, is_c
 from timing_logger.analysis.rows.table_types import Floats
 from timing_logger.analysis.rows.tables import opened
 from timing_logger.reading.named_ranks import named_ranks
+from timing_logger.results import criteria
 from timing_logger.results.run_end import StuckGroup
 from timing_logger.schema.record import DEVICE_CLOCK
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers, renamed
 from timing_logger.analysis.rows.grouping import greatest_of_each, least_of_each
-from timing_logger.analysis.rows.intervals import Stretches, stretches
+from timing_logger.analysis.rows.intervals import OpenPieces, stretches
 from timing_logger.analysis.rows.operations import PROBES, base_operation, goes_on, is_communication, is_wait
 from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
 from timing_logger.schema.record import DEVICE_CLOCK
@@ -26,7 +26,7 @@ The thread that called backward is blocked as long as they are. Such names are i
 not name the blocked thread."""
 
 
-class Lanes(NamedTuple):
+class RowLanes(NamedTuple):
     """The lane (thread or stream) of each row, and whether the row blocks it; one entry per row.
 
     Attributes:
@@ -42,13 +42,13 @@ class Lanes(NamedTuple):
     blocks: Bools
 
 
-def lanes_of(frame: Frame) -> Lanes:
+def lanes_of(frame: Frame) -> RowLanes:
     """Find the lane of each row, and whether the row blocks it, for a table that ``opened`` returned."""
     named = coded_text(frame, "operation")
     lane = thread_or_stream(frame)
     in_background = each_text(named, goes_on) | _waited_for_elsewhere(frame, named, lane)
     blocks = each_text(named, is_wait) | (each_text(named, _needs_others) & ~in_background)
-    return Lanes(lane, in_background, blocks)
+    return RowLanes(lane, in_background, blocks)
 
 
 def thread_or_stream(frame: Frame) -> Ints:
@@ -138,7 +138,7 @@ def waited_for(frame: Frame, operations: Ints, waits: Ints) -> Ints:
     return np.where(is_only[key[n:]], only[key[n:]], begun)
 
 
-def unblocked_work(owner: Ints, starts: Floats, ends: Floats, blocks: Bools) -> Stretches:
+def unblocked_work(owner: Ints, starts: Floats, ends: Floats, blocks: Bools) -> OpenPieces:
     """Return the stretches of each owner's own work in which it was not blocked.
 
     Args:
@@ -148,4 +148,4 @@ def unblocked_work(owner: Ints, starts: Floats, ends: Floats, blocks: Bools) -> 
     """
     pieces = stretches(owner, starts, ends, blocks.astype(np.int64), 2)
     works = pieces.is_open[0] & ~pieces.is_open[1]
-    return Stretches(pieces.owner[works], pieces.start_s[works], pieces.end_s[works], [])
+    return OpenPieces(pieces.owner[works], pieces.start_s[works], pieces.end_s[works], [])

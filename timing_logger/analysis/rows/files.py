@@ -19,7 +19,7 @@ class Anchor(TypedDict, total=False):
     uncertainty_ns: int
 
 
-class DeviceClock(TypedDict, total=False):
+class FileDeviceClock(TypedDict, total=False):
     """The clock of a device; see ``sidecar.DeviceClockInfo``."""
 
     worst_uncertainty_ns: int
@@ -39,7 +39,7 @@ class SidecarContent(TypedDict, total=False):
     updated_unix_ns: int
     closed: bool
     clock_anchors: Sequence[Anchor]
-    device_clocks: Sequence[DeviceClock]
+    device_clocks: Sequence[FileDeviceClock]
     counters: Mapping[str, int]
     untimed: Mapping[str, int]
     logger_cpu_ns: int
@@ -52,7 +52,7 @@ class SidecarContent(TypedDict, total=False):
     versions: Mapping[str, str]
 
 
-class Clock(TypedDict, total=False):
+class FileClock(TypedDict, total=False):
     """How the instants of a file were mapped to the common axis."""
 
     alignment: str
@@ -78,7 +78,7 @@ class File(_OfRank, total=False):
     second_run: str
     wall_minus_counter_s: float | None
     numbers: Mapping[str, tuple[int, int]]
-    clock: Clock
+    clock: FileClock
 
 
 class FileCounters(TypedDict):

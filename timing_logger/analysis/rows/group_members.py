@@ -13,10 +13,10 @@ import re
 
 import numpy as np
 
-from timing_logger import criteria
 from timing_logger.analysis.rows.arrays import coded_text, numbers
 from timing_logger.analysis.rows.grouping import rows_of_each
 from timing_logger.analysis.rows.table_types import Floats, Frame, Ints
+from timing_logger.results import criteria
 
 NONE = -1
 

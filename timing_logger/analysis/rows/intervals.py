@@ -15,7 +15,7 @@ from timing_logger.analysis.rows.operations import goes_on
 from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
 
 
-class Stretches(NamedTuple):
+class OpenPieces(NamedTuple):
     """Pieces of time in which the open intervals of one owner stay the same; one entry per piece.
 
     Attributes:
@@ -35,7 +35,7 @@ class Stretches(NamedTuple):
         return np.bincount(self.owner[wanted], lengths, minlength=n_owners).astype(np.float64)
 
 
-def stretches(owner: Ints, starts: Floats, ends: Floats, kind: Ints, n_kinds: int) -> Stretches:
+def stretches(owner: Ints, starts: Floats, ends: Floats, kind: Ints, n_kinds: int) -> OpenPieces:
     """Return the stretches between all starts and ends of each owner.
 
     Stretches in which nothing is open may be missing. Intervals that do not end after they start, or whose
@@ -51,7 +51,7 @@ def stretches(owner: Ints, starts: Floats, ends: Floats, kind: Ints, n_kinds: in
     order = whole[order_by(owner[whole], starts[whole])]
     owner, starts, ends, kind = owner[order], starts[order], ends[order], kind[order]
     if not _overlapping(owner, starts, ends).any():  # the intervals are the stretches
-        return Stretches(owner, starts, ends, [kind == k for k in range(n_kinds)])
+        return OpenPieces(owner, starts, ends, [kind == k for k in range(n_kinds)])
     owner, kind = np.tile(owner, 2), np.tile(kind, 2)
     instants = np.concatenate([starts, ends])
     change = np.repeat([1, -1], len(instants) // 2)
@@ -59,7 +59,7 @@ def stretches(owner: Ints, starts: Floats, ends: Floats, kind: Ints, n_kinds: in
     owner, instants, kind, change = owner[order], instants[order], kind[order], change[order]
     # The last instant of an owner closes all that is open, so none reaches into the next one's.
     is_open = [np.cumsum(np.where(kind == k, change, 0))[:-1] > 0 for k in range(n_kinds)]
-    return Stretches(owner[:-1], instants[:-1], instants[1:], is_open)
+    return OpenPieces(owner[:-1], instants[:-1], instants[1:], is_open)
 
 
 def union_lengths(owner: Ints, starts: Floats, ends: Floats, n_owners: int) -> Floats:

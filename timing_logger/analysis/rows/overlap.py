@@ -17,7 +17,7 @@ from timing_logger.analysis.rows.blocking import lanes_of, unblocked_work
 from timing_logger.analysis.rows.columns import COLUMNS_OF
 from timing_logger.analysis.rows.epochs import epochs_of
 from timing_logger.analysis.rows.grouping import any_row_of, greatest_of_each, least_of_each, quantiles, sums
-from timing_logger.analysis.rows.intervals import Stretches, stretches, union_lengths
+from timing_logger.analysis.rows.intervals import OpenPieces, stretches, union_lengths
 from timing_logger.analysis.rows.operations import (
     BACKEND,
     COPIES,
@@ -224,7 +224,7 @@ def _of_one_rank(rows: _Rows, n_steps: int) -> Floats:
     return np.stack([pieces.length_s(those, n_steps) for those in wanted])
 
 
-def _own_work(rows: _Rows) -> Stretches:
+def _own_work(rows: _Rows) -> OpenPieces:
     """Return the stretches of own work in which its thread was not blocked; their owners are steps."""
     work = rows.only((rows.kind == _COMPUTE) | rows.blocks)
     owner = dense_codes(work.step, work.lane)
@@ -233,7 +233,7 @@ def _own_work(rows: _Rows) -> Stretches:
     return pieces._replace(owner=step_of[pieces.owner] if len(pieces.owner) else pieces.owner)
 
 
-def _pieces(rows: _Rows, own_work: Stretches) -> Stretches:
+def _pieces(rows: _Rows, own_work: OpenPieces) -> OpenPieces:
     others = rows.only((rows.kind >= 0) & (rows.kind != _COMPUTE))
     blocked = others.only(others.blocks)
     kinds = others.kind, np.full(len(own_work.owner), _COMPUTE), np.full(len(blocked.kind), _BLOCKED)

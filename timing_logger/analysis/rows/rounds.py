@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from timing_logger import criteria
 from timing_logger.analysis.rows import operations
 from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers
 from timing_logger.analysis.rows.grouping import rows_of_each
 from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
+from timing_logger.results import criteria
 
 _LONGEST = 256  # collectives in a round
 _LOOKED_AT = 8192  # collectives at the beginning of a process

@@ -9,11 +9,11 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from timing_logger import criteria
 from timing_logger.analysis.rows.arrays import dense_codes
 from timing_logger.analysis.rows.files import File, SidecarContent, sidecar_of
 from timing_logger.analysis.rows.table_types import Ints
 from timing_logger.reading.named_ranks import named_ranks
+from timing_logger.results import criteria
 from timing_logger.schema.record import NS_PER_S
 
 

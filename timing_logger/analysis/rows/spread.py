@@ -18,7 +18,6 @@ import narwhals as nw
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger import criteria
 from timing_logger.analysis.rows.arrays import (
     coded_text,
     dense_codes,
@@ -36,6 +35,7 @@ from timing_logger.analysis.rows.operations import synchronises_all_ranks
 from timing_logger.analysis.rows.steps import numbered
 from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints, Schema
 from timing_logger.analysis.rows.tables import like, opened
+from timing_logger.results import criteria
 from timing_logger.schema.record import OK
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.accounting.blocked import Blocked
-from timing_logger.analysis.accounting.lines import PROCESS, Lines
+from timing_logger.analysis.accounting.lines import PROCESS, AccountLines
 from timing_logger.analysis.accounting.meetings import joined_rows, met, steps_by_place
 from timing_logger.analysis.accounting.part import CommunicationPart
 from timing_logger.analysis.accounting.program import Program, calls_of, program_of
@@ -83,7 +83,7 @@ class Played(NamedTuple):
 
 def placed(
     parts: Sequence[CommunicationPart], at: Places, world_size: int | None, *, by_step: bool
-) -> tuple[Communication, Lines]:
+) -> tuple[Communication, AccountLines]:
     """Match the rows of communication, and tell what ranks did in them; also return their lines of control.
 
     Args:
@@ -100,14 +100,14 @@ def placed(
     return Communication(tied, blocked, step, column, at.ranks, at.shape), lines
 
 
-def played_of(rows: TiedRows, step: Floats, lines: Lines, at: Places) -> Played:
+def played_of(rows: TiedRows, step: Floats, lines: AccountLines, at: Places) -> Played:
     """Make a program of the rows of communication and their lines, ``step`` being that of each row."""
     program = program_of(rows, lines, step, max(1, at.shape.steps))
     restarts = len(at.column) > len(at.ranks)
     return Played(program, calls_of(program, rows), at.column[lines.process], rows.ties, restarts)
 
 
-def wall_ms(lines: Lines) -> float:
+def wall_ms(lines: AccountLines) -> float:
     """Return how long the run lasted on the rank that was there longest, in ms; 0 if unknown."""
     of_rank = dense_codes(lines.rank[lines.is_main])
     return float(np.bincount(of_rank, lines.wall_ms[lines.is_main]).max(initial=0.0))

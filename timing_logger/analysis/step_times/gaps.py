@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger import criteria
 from timing_logger.analysis.rows.arrays import dense_codes
 from timing_logger.analysis.rows.blocking import unblocked_work
 from timing_logger.analysis.rows.grouping import any_row_of, first_above, greatest_of_each, order_by
 from timing_logger.analysis.rows.intervals import Union
 from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
 from timing_logger.analysis.step_times.work_rows import WorkRows
+from timing_logger.results import criteria
 
 
 class Ends(NamedTuple):

@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger import criteria
-from timing_logger.analysis.accounting.lines import Lines
+from timing_logger.analysis.accounting.lines import AccountLines
 from timing_logger.analysis.accounting.part import AccountPart
 from timing_logger.analysis.accounting.run import AccountOfRun, spent_of
 from timing_logger.analysis.accounting.stretches import BlockedStretches, blocked_stretches
@@ -35,6 +34,7 @@ from timing_logger.analysis.step_times.transfers import Transfers, transfers_by_
 from timing_logger.analysis.step_times.waiting import Waits, waits_by_step
 from timing_logger.analysis.step_times.workload import NOTHING_STATED, Workload, workload_of
 from timing_logger.reading.lacking import stated_world_size
+from timing_logger.results import criteria
 from timing_logger.results.operations import UNLOGGED
 from timing_logger.results.step_range import StepRange
 
@@ -274,7 +274,7 @@ def _assembled(
 
 
 def _account(
-    parts: Sequence[StepTimesPart], lines: Lines, communication: Communication
+    parts: Sequence[StepTimesPart], lines: AccountLines, communication: Communication
 ) -> pd.DataFrame | None:
     with_spent = [AccountPart(part.communication, part.spent) for part in parts if part.spent is not None]
     if len(with_spent) < len(parts):
@@ -283,7 +283,7 @@ def _account(
     return cast("pd.DataFrame", account_table(run, of_pandas()))
 
 
-def _blocked(lines: Lines, communication: Communication) -> BlockedStretches:
+def _blocked(lines: AccountLines, communication: Communication) -> BlockedStretches:
     return blocked_stretches(lines, communication.rows.axis, communication.blocked)
 
 

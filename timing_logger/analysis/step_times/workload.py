@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger import criteria
 from timing_logger.analysis.rows.operations import DATA, is_copy, needs_no_other_rank
 from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
 from timing_logger.analysis.step_times.work_rows import WorkRows, joined_columns
+from timing_logger.results import criteria
 
 
 class StepsWorkload(NamedTuple):

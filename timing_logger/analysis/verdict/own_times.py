@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger import criteria
 from timing_logger.analysis.step_times.peers import column_medians, n_known_steps
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Case, Judgement
@@ -19,7 +18,7 @@ from timing_logger.analysis.verdict.who.lockstep import Party
 from timing_logger.analysis.verdict.who.pricing import Pricing, waited_for_ms
 from timing_logger.analysis.verdict.whole_run.all_slower import all_slower
 from timing_logger.analysis.verdict.whole_run.systemic import diffuse, whole_role
-from timing_logger.results import rank_facts
+from timing_logger.results import criteria, rank_facts
 from timing_logger.results.facts import Fact, OneRank
 from timing_logger.results.operations import UNLOGGED
 from timing_logger.results.verdict import Verdict, VerdictKind

@@ -10,16 +10,16 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger import criteria
 from timing_logger.analysis.accounting.blocked import NO_RANK
 from timing_logger.analysis.accounting.part import map_own_stretches
-from timing_logger.analysis.accounting.stretches import WHAT, BlockedStretches, Stretches
+from timing_logger.analysis.accounting.stretches import WHAT, BlockedStretches, LineStretches
 from timing_logger.analysis.rows.columns import COLUMNS_OF
 from timing_logger.analysis.rows.table_types import Floats, Ints, Schema
 from timing_logger.analysis.rows.tables import like, nullable_integers, of_pandas, opened, taken
 from timing_logger.analysis.step_times.peers import peer_medians, row_medians
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Judgement
+from timing_logger.results import criteria
 from timing_logger.results.shown_step import ShownStep
 
 _WAITING = WHAT.index("waiting")
@@ -42,7 +42,7 @@ class Windows(NamedTuple):
     begin_s: Floats
     end_s: Floats
 
-    def cut(self, stretches: Stretches) -> tuple[Stretches, Ints]:
+    def cut(self, stretches: LineStretches) -> tuple[LineStretches, Ints]:
         """Return what lies in the step, cut where it begins and ends, and the positions of its stretches."""
         column = np.minimum(np.searchsorted(self.rank, stretches.rank), len(self.rank) - 1)
         begin_s, end_s = self.begin_s[column], self.end_s[column]
@@ -71,7 +71,7 @@ class StepOfRanks(NamedTuple):
     loses_time: bool
     windows: Windows
     ahead_s: Floats
-    blocked: Stretches
+    blocked: LineStretches
 
     @property
     def ranks(self) -> list[int]:
@@ -89,7 +89,7 @@ class StepOfRanks(NamedTuple):
         summed: pd.DataFrame = each.groupby(["rank", "waited_for"], as_index=False)["ms"].sum()
         return summed
 
-    def shown(self, ranks: Sequence[int], own: Sequence[Stretches]) -> ShownStep:
+    def shown(self, ranks: Sequence[int], own: Sequence[LineStretches]) -> ShownStep:
         """Return what is shown of the step.
 
         Args:
@@ -104,7 +104,7 @@ class StepOfRanks(NamedTuple):
     def table(
         self,
         frame: nw.DataFrame[IntoDataFrameT],
-        own: Sequence[Stretches],
+        own: Sequence[LineStretches],
         ranks: Collection[int] | None = None,
     ) -> IntoDataFrameT:
         """Return what ranks did, as :func:`account_of_step` does.
@@ -114,7 +114,7 @@ class StepOfRanks(NamedTuple):
             own: how their processes spent the time in which they were not blocked, of all steps.
             ranks: those that are asked for; None for all.
         """
-        its = Stretches.joined([*(self.windows.cut(one)[0] for one in own), self.blocked])
+        its = LineStretches.joined([*(self.windows.cut(one)[0] for one in own), self.blocked])
         its = its.only(np.isin(its.rank, self.ranks if ranks is None else list(ranks)))
         its = its.only(np.lexsort((its.start_s, its.rank)))
         first_s = (self.windows.begin_s + self.ahead_s).min(initial=np.inf)
@@ -253,5 +253,5 @@ def _of_ranks(
 
 
 _NOBODY = Windows(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
-NO_STEP = StepOfRanks(0, float("nan"), False, _NOBODY, np.zeros(0), Stretches.none())
+NO_STEP = StepOfRanks(0, float("nan"), False, _NOBODY, np.zeros(0), LineStretches.none())
 """In place of a step where none can be told."""

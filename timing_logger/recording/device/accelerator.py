@@ -25,7 +25,7 @@ _FIRST_HIP_WITH_MODES = (7, 2)  # earlier, a query broke a capture in any mode o
 _OF_THE_ALLOCATOR = ("num_alloc_retries", "num_ooms")
 
 
-class Event(Protocol):
+class DeviceEvent(Protocol):
     """A mark that a stream passes, such as ``torch.Event(enable_timing=True)``."""
 
     def record(self, stream: _torch.Stream | None = None) -> None:
@@ -61,7 +61,7 @@ class Accelerator:
         self._torch = torch
         self._module = getattr(torch, kind)
         self._device_errors = getattr(torch, "AcceleratorError", ())  # since torch 2.8
-        self.new_event: Callable[[], Event] = partial(torch.Event, kind, enable_timing=True)
+        self.new_event: Callable[[], DeviceEvent] = partial(torch.Event, kind, enable_timing=True)
         self.current_index: Callable[[], int] = torch.accelerator.current_device_index
         self.current_stream: Callable[[int], _torch.Stream] = torch.accelerator.current_stream
         self._set_current_stream: Callable[[_torch.Stream], None] = torch.accelerator.set_stream
@@ -116,7 +116,7 @@ class Accelerator:
         finally:
             self._set_current_stream(before)
 
-    def mark(self, event: Event, stream: _torch.Stream, index: int) -> None:
+    def mark(self, event: DeviceEvent, stream: _torch.Stream, index: int) -> None:
         """Record ``event`` in ``stream``, of device ``index``, whichever device is current."""
         if self.current_index() == index:
             event.record(stream)

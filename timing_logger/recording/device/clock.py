@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from timing_logger.recording.clock import perf_counter_ns
-from timing_logger.recording.device.accelerator import Event, is_about_capture
+from timing_logger.recording.device.accelerator import DeviceEvent, is_about_capture
 from timing_logger.recording.device.devices import Device
 from timing_logger.recording.device.intervals import TORCH_ERRORS, DeviceInterval
 from timing_logger.schema.sidecar import DeviceAnchor, DeviceClockInfo
@@ -44,7 +44,7 @@ class DeviceClock:
     def __init__(self, device: Device) -> None:
         self._device = device
         self._stream: torch.Stream | None = None
-        self._issued: tuple[Event, int] | None = None
+        self._issued: tuple[DeviceEvent, int] | None = None
         self._refused = ""
         self._line = AnchorLine()
         self._first_ones: list[Mark] = []  # candidates for the first anchor, none good enough so far
@@ -140,7 +140,7 @@ class DeviceClock:
                 return Mark(event, (before_ns + now_ns) // 2, (now_ns - before_ns + 1) // 2)
         return None
 
-    def _issue(self) -> tuple[Event | None, int]:
+    def _issue(self) -> tuple[DeviceEvent | None, int]:
         accelerator, index = self._device.accelerator, self._device.index
         if self._stream is None:
             self._stream = accelerator.new_stream(index)
@@ -198,7 +198,7 @@ class Mark(NamedTuple):
         device_ns: the same moment on the device's axis, on which the first anchor is at 0.
     """
 
-    event: Event
+    event: DeviceEvent
     at_ns: int
     uncertainty_ns: int
     device_ns: int = 0
@@ -222,7 +222,7 @@ class AnchorLine:
         self._rate = _best_rate(self.marks)
         return missed_by_ns
 
-    def place(self, event: Event, issued_ns: int) -> tuple[int, int]:
+    def place(self, event: DeviceEvent, issued_ns: int) -> tuple[int, int]:
         """Return when ``event`` passed, in ``perf_counter_ns``, and its distance in ns from the anchor used.
 
         Args:
@@ -246,7 +246,7 @@ class AnchorLine:
         return last.at_ns + round((device_ns - last.device_ns) * rate)
 
 
-def ns_between(first: Event, second: Event) -> int:
+def ns_between(first: DeviceEvent, second: DeviceEvent) -> int:
     """Return the time in ns from one event to another, on the device's clock."""
     elapsed_ms: float = first.elapsed_time(second)
     return round(elapsed_ms * NS_PER_MS)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from timing_logger.recording.cores.channel import AtomicCounter
-from timing_logger.recording.device.accelerator import Accelerator, Event
+from timing_logger.recording.device.accelerator import Accelerator, DeviceEvent
 
 if TYPE_CHECKING:
     import torch
@@ -29,8 +29,8 @@ when_events_are_low: list[Callable[[], object]] = []
 class EventPair(NamedTuple):
     """The two events at the start and the end of an interval."""
 
-    start: Event
-    end: Event
+    start: DeviceEvent
+    end: DeviceEvent
 
 
 class EventPool:
@@ -43,7 +43,7 @@ class EventPool:
         exhausted: counts the intervals that found no pair.
     """
 
-    def __init__(self, new_event: Callable[[], Event], capacity: int) -> None:
+    def __init__(self, new_event: Callable[[], DeviceEvent], capacity: int) -> None:
         self.free: deque[EventPair] = deque()
         self.made = 0
         self.exhausted = AtomicCounter()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import timing_logger.recording.device.accelerator as _accelerator
 from timing_logger.recording.clock import perf_counter_ns
-from timing_logger.recording.device.accelerator import Accelerator, Event
+from timing_logger.recording.device.accelerator import Accelerator, DeviceEvent
 from timing_logger.recording.device.devices import Device, device, is_in_use
 from timing_logger.schema.defaults import MAX_BACKWARDS_NS
 from timing_logger.schema.record import DEVICE_CLOCK, HOST_CLOCK, NS_PER_MS
@@ -97,9 +97,9 @@ class DeviceInterval:
         return "" if number is None else f"{self.device.name}/{number}"
 
     @property
-    def start_event(self) -> Event:
+    def start_event(self) -> DeviceEvent:
         """The event that marks the start; a lost interval may have none."""
-        event: Event = self._events.start
+        event: DeviceEvent = self._events.start
         return event
 
     def has_begun(self) -> bool:
@@ -184,7 +184,7 @@ class DeviceInterval:
             self.lose(error)
         return True
 
-    def _measure(self, start: Event, end: Event) -> None:
+    def _measure(self, start: DeviceEvent, end: DeviceEvent) -> None:
         elapsed_ns = round(start.elapsed_time(end) * NS_PER_MS)
         if elapsed_ns < -MAX_BACKWARDS_NS:
             self.lost = True

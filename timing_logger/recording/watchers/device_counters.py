@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from timing_logger.process.launchers import local_rank
 from timing_logger.recording.device.accelerator import allocator_counters, find_accelerator
 from timing_logger.recording.watchers.apart import Apart, UnavailableError, Values
-from timing_logger.recording.watchers.kernel_files import Parsed, Source
+from timing_logger.recording.watchers.kernel_files import CounterSource, ParsedSource
 
 _OF_DEVICES = (
     "gpu_sm_mhz", "gpu_throttle_bits", "gpu_temperature_c", "gpu_power_w", "gpu_ecc_corrected",
@@ -22,23 +22,23 @@ _OF_ALLOCATOR = {"gpu_alloc_retries": "num_alloc_retries", "gpu_alloc_failures":
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 
 
-def device_sources() -> list[Source]:
+def device_sources() -> list[CounterSource]:
     """Return what states the counters of devices, each in a thread of its own, where it is installed."""
     return [_of_devices(), _of_allocator()]
 
 
-def _of_devices() -> Source:
+def _of_devices() -> CounterSource:
     readers = {"pynvml": _nvidia, "amdsmi": _amd}
     installed = [readers[module] for module in readers if find_spec(module) is not None]
     if not installed:
-        return Parsed(_OF_DEVICES, [], lambda texts: {}, "neither nvidia-ml-py nor amdsmi is installed")
+        return ParsedSource(_OF_DEVICES, [], lambda texts: {}, "neither nvidia-ml-py nor amdsmi is installed")
     return Apart(_OF_DEVICES, lambda: _first_that_works(installed))
 
 
-def _of_allocator() -> Source:
+def _of_allocator() -> CounterSource:
     names = tuple(_OF_ALLOCATOR)
     if find_spec("torch") is None:
-        return Parsed(names, [], lambda texts: {}, "torch is not installed")
+        return ParsedSource(names, [], lambda texts: {}, "torch is not installed")
     # The allocator may hold the lock of its counts while it waits for a device.
     return Apart(names, lambda: _allocator, is_to_begin=lambda: "torch" in sys.modules)
 

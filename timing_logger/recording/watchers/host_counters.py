@@ -12,7 +12,7 @@ from timing_logger.recording.watchers.apart import Apart
 from timing_logger.recording.watchers.control_groups import Quotas, group_folders
 from timing_logger.recording.watchers.device_counters import device_sources
 from timing_logger.recording.watchers.host_sampler import HostSampler
-from timing_logger.recording.watchers.kernel_files import Parsed, Roots, Source
+from timing_logger.recording.watchers.kernel_files import CounterSource, ParsedSource, Roots
 from timing_logger.recording.watchers.machine_counters import machine_sources
 from timing_logger.recording.watchers.process_counters import process_sources
 from timing_logger.schema.host_counters import HEADER
@@ -35,7 +35,7 @@ def start_counting(timing_file: CsvSink, started_unix_ns: int, mode: int) -> Hos
 # -- all that states counters of the host ----------------------------------------------------------------
 
 
-def sources(roots: Roots | None = None) -> list[Source]:
+def sources(roots: Roots | None = None) -> list[CounterSource]:
     """Return what states the counters, whether this host has it or not."""
     roots = roots or Roots()
     return [
@@ -64,11 +64,11 @@ _FILES = {
 _IN_WORDS = ("ib_received_kb", "ib_sent_kb")
 
 
-def infiniband_source(roots: Roots) -> Source:
+def infiniband_source(roots: Roots) -> CounterSource:
     """Return what states the counters of all ports of the host."""
     ports = sorted((roots.sys / "class" / "infiniband").glob("*/ports/*/counters"))
     if not ports:
-        return Parsed(tuple(_FILES), [], lambda texts: {}, "the host has no InfiniBand port")
+        return ParsedSource(tuple(_FILES), [], lambda texts: {}, "the host has no InfiniBand port")
     return Apart(tuple(_FILES), lambda: _reader([str(port) for port in ports]))
 
 
@@ -99,14 +99,14 @@ _RESOURCES = ("cpu", "io", "memory")
 _KINDS = ("some", "full")
 
 
-def pressure_sources(roots: Roots) -> list[Source]:
+def pressure_sources(roots: Roots) -> list[CounterSource]:
     """Return what states the pressure on the host, and on the process's own control group."""
     of_host = [_source("", resource, roots.proc / "pressure" / resource) for resource in _RESOURCES]
     own = next(iter(group_folders(roots, "")), None)
     if own is None or not (own / "cgroup.type").exists():  # the group of all processes has no such file
         names = [name for resource in _RESOURCES for name in _names("cgroup_", resource)]
         why = "the process is in no control group (cgroup v2) of its own"
-        return [*of_host, Parsed(names, [], lambda texts: {}, why)]
+        return [*of_host, ParsedSource(names, [], lambda texts: {}, why)]
     of_group = [_source("cgroup_", resource, own / f"{resource}.pressure") for resource in _RESOURCES]
     return [*of_host, *of_group]
 
@@ -115,9 +115,9 @@ def _names(of: str, resource: str) -> list[str]:
     return [f"{of}{resource}_pressure_{kind}_us" for kind in _KINDS]
 
 
-def _source(of: str, resource: str, file: Path) -> Parsed:
+def _source(of: str, resource: str, file: Path) -> ParsedSource:
     names = _names(of, resource)
-    return Parsed(names, [str(file)], partial(_totals, dict(zip(_KINDS, names, strict=True))))
+    return ParsedSource(names, [str(file)], partial(_totals, dict(zip(_KINDS, names, strict=True))))
 
 
 def _totals(names: Mapping[str, str], texts: Sequence[bytes]) -> Mapping[str, float]:

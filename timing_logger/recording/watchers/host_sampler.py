@@ -16,7 +16,7 @@ from timing_logger.recording.cores.chosen import SmallFiles
 from timing_logger.recording.file_beside import FileBeside
 from timing_logger.recording.repeating_thread import RepeatingThread
 from timing_logger.recording.watchers.apart import Apart
-from timing_logger.recording.watchers.kernel_files import Source, why_unreadable
+from timing_logger.recording.watchers.kernel_files import CounterSource, why_unreadable
 from timing_logger.schema.defaults import HOST_INTERVAL_S, SHORTEST_HOST_INTERVAL_S
 from timing_logger.schema.host_counters import COUNTERS
 from timing_logger.schema.record import NS_PER_S
@@ -42,12 +42,16 @@ class HostSampler:
     """
 
     def __init__(
-        self, find: Callable[[], Sequence[Source]], file: FileBeside, *, interval_s: float = HOST_INTERVAL_S
+        self,
+        find: Callable[[], Sequence[CounterSource]],
+        file: FileBeside,
+        *,
+        interval_s: float = HOST_INTERVAL_S,
     ) -> None:
         self._find = find
         self._files = SmallFiles()
-        self._found: Sequence[Source] = ()
-        self._sources: Sequence[Source] = ()
+        self._found: Sequence[CounterSource] = ()
+        self._sources: Sequence[CounterSource] = ()
         self._file = file
         self._since_ns = perf_counter_ns()
         self._before: Values = {}
@@ -99,7 +103,7 @@ class HostSampler:
         for message in found:
             self._thread.report(f"the file of host counters was changed: {message}")
 
-    def _told_by(self, source: Source, ask: Callable[[], T], nothing: T) -> T:
+    def _told_by(self, source: CounterSource, ask: Callable[[], T], nothing: T) -> T:
         """Return what a source tells. Its error, such as where a kernel writes otherwise, costs no other."""
         try:
             return ask()
@@ -147,12 +151,12 @@ def _cell(value: float) -> str:
     return f"{round(value / 10**zeros)}e{zeros}"
 
 
-def _is_in_vain(source: Source, values: Values) -> bool:
+def _is_in_vain(source: CounterSource, values: Values) -> bool:
     """Tell whether a source has files and states nothing: reading what is not there takes time, too."""
     return bool(source.paths()) and not any(name in values for name in source.counters)
 
 
-def unseen(sources: Sequence[Source], values: Values) -> list[Unseen]:
+def unseen(sources: Sequence[CounterSource], values: Values) -> list[Unseen]:
     """Return the counters that no source states here, and why, those with one reason together."""
     by_reason: dict[str, list[str]] = {}
     for source in sources:

@@ -16,7 +16,7 @@ class Roots:
     sys: Path = Path("/sys")
 
 
-class Source(Protocol):
+class CounterSource(Protocol):
     """What states some of the counters."""
 
     @property
@@ -40,7 +40,7 @@ class Source(Protocol):
 
 
 @dataclass(slots=True)
-class Parsed:
+class ParsedSource:
     """A source whose files are always the same, and a function that gets the counters out of them."""
 
     counters: Sequence[str]

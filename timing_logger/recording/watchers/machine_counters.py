@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from timing_logger.recording.cores.python.small_files import read_file
-from timing_logger.recording.watchers.kernel_files import Parsed, Roots, Source
+from timing_logger.recording.watchers.kernel_files import CounterSource, ParsedSource, Roots
 
 _BYTES_PER_KB, _BYTES_PER_MB, _BYTES_PER_KIB = 10**3, 10**6, 1024
 _US_PER_S = 10**6
@@ -21,17 +21,17 @@ _AVAILABLE = re.compile(rb"^MemAvailable: +(\d+) kB$", re.MULTILINE)
 _TCP = re.compile(rb"^Tcp: (.*)\nTcp: (.*)$", re.MULTILINE)
 
 
-def machine_sources(roots: Roots) -> list[Source]:
+def machine_sources(roots: Roots) -> list[CounterSource]:
     """Return what states the counters of the host."""
     proc = roots.proc
     return [
-        Parsed(("runnable_tasks",), [f"{proc}/loadavg"], _runnable),
+        ParsedSource(("runnable_tasks",), [f"{proc}/loadavg"], _runnable),
         _steal(roots),
         _frequency(roots),
-        Parsed(("memory_available_mb",), [f"{proc}/meminfo"], _available),
-        Parsed(tuple(_PAGES), [f"{proc}/vmstat"], _pages),
+        ParsedSource(("memory_available_mb",), [f"{proc}/meminfo"], _available),
+        ParsedSource(tuple(_PAGES), [f"{proc}/vmstat"], _pages),
         _network(roots),
-        Parsed(("tcp_retransmits",), [f"{proc}/net/snmp"], _retransmits),
+        ParsedSource(("tcp_retransmits",), [f"{proc}/net/snmp"], _retransmits),
     ]
 
 
@@ -46,14 +46,14 @@ def _runnable(texts: Sequence[bytes]) -> Mapping[str, float]:
 # -- processors ------------------------------------------------------------------------------------------
 
 
-def _steal(roots: Roots) -> Source:
+def _steal(roots: Roots) -> CounterSource:
     path = str(roots.proc / "stat")
     why = ""
     if b" hypervisor" not in read_file(str(roots.proc / "cpuinfo")):
         why = "the processor does not say that it is a virtual one"
     elif _takes_long(path):
         why = f"reading {path} takes too long on this host"
-    return Parsed(("steal_us",), [] if why else [path], _stolen, why)
+    return ParsedSource(("steal_us",), [] if why else [path], _stolen, why)
 
 
 def _takes_long(path: str) -> bool:
@@ -69,11 +69,11 @@ def _stolen(texts: Sequence[bytes]) -> Mapping[str, float]:
     return {"steal_us": int(of_all[8]) * _US_PER_S // os.sysconf("SC_CLK_TCK")}
 
 
-def _frequency(roots: Roots) -> Source:
+def _frequency(roots: Roots) -> CounterSource:
     cores = sorted(os.sched_getaffinity(os.getpid())) if hasattr(os, "sched_getaffinity") else [0]
     some = cores[:: -(-len(cores) // _MOST_CORES)]
     of_cores = roots.sys / "devices" / "system" / "cpu"
-    return Parsed(
+    return ParsedSource(
         ("cpu_mhz",), [f"{of_cores}/cpu{core}/cpufreq/scaling_cur_freq" for core in some], _mean_mhz
     )
 
@@ -120,7 +120,7 @@ def _pages(texts: Sequence[bytes]) -> Mapping[str, float]:
 # -- the network -----------------------------------------------------------------------------------------
 
 
-def _network(roots: Roots) -> Source:
+def _network(roots: Roots) -> CounterSource:
     """Count the adapters; where the process sees none, as in a container, all interfaces but the loopback.
 
     A packet that goes through a bridge or a bond counts once in the adapter, and again in each of those.
@@ -139,7 +139,7 @@ def _network(roots: Roots) -> Source:
             "network_sent_kb": sent // _BYTES_PER_KB,
         }
 
-    return Parsed(("network_received_kb", "network_sent_kb"), [f"{roots.proc}/net/dev"], parse)
+    return ParsedSource(("network_received_kb", "network_sent_kb"), [f"{roots.proc}/net/dev"], parse)
 
 
 def _retransmits(texts: Sequence[bytes]) -> Mapping[str, float]:

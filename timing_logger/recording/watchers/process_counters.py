@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from timing_logger.recording.watchers.kernel_files import Parsed, Roots, Source
+from timing_logger.recording.watchers.kernel_files import CounterSource, ParsedSource, Roots
 
 _NS_PER_US = 1000
 _BYTES_PER_KB, _BYTES_PER_MB = 10**3, 10**6
@@ -18,17 +18,17 @@ _MOST_THREADS, _MOST_BUSY = 10, 7  # each file takes microseconds, and some prog
 _N_THREADS, _RESIDENT = 17, 21  # of the fields in /proc/self/stat behind the name
 
 
-def process_sources(roots: Roots) -> list[Source]:
+def process_sources(roots: Roots) -> list[CounterSource]:
     """Return what states the counters of this process."""
     of_self = roots.proc / "self"
     return [
-        Threads(roots),
+        ThreadWaits(roots),
         Usage(),
-        Parsed(("process_read_kb", "process_written_kb"), [f"{of_self}/io"], _disk_bytes),
+        ParsedSource(("process_read_kb", "process_written_kb"), [f"{of_self}/io"], _disk_bytes),
     ]
 
 
-class Threads:
+class ThreadWaits:
     """For how long threads were ready to run and had no processor, and the memory that they share.
 
     The first reading looks at all threads, and each later one at 10 at most: the main thread, those that had

@@ -15,7 +15,7 @@ from timing_logger.report.account import largest_waits, on_parts, on_whom, waiti
 from timing_logger.report.html._cause_kinds import TimeKinds
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._step import StepChart, step_chart
-from timing_logger.report.html._tables import Column, Table, decimals, integer, table, table_of
+from timing_logger.report.html._tables import PageColumn, Table, decimals, integer, table, table_of
 from timing_logger.results.rank_facts import StepsCounted
 from timing_logger.results.verdict import Verdict
 from timing_logger.words.units import UNKNOWN, process_name
@@ -168,12 +168,12 @@ def _ranks_table(findings: Findings, figures: AccountFigures) -> Table:
         ranks,
         "Totals of each rank",
         {
-            "rank": Column("rank", integer),
-            "incarnation": Column("run", integer),
-            "rows": Column("rows", integer),
-            "iterations": Column("iterations", integer),
-            "wall_s": Column("wall s", decimals(2)),
-            **{what: Column(what, _or_unknown) for what in PARTS},
+            "rank": PageColumn("rank", integer),
+            "incarnation": PageColumn("run", integer),
+            "rows": PageColumn("rows", integer),
+            "iterations": PageColumn("iterations", integer),
+            "wall_s": PageColumn("wall s", decimals(2)),
+            **{what: PageColumn(what, _or_unknown) for what in PARTS},
         },
         crowd.shown("that others waited for longest, after those that the verdict names", "summary --all"),
     )

@@ -17,7 +17,7 @@ class Tick(NamedTuple):
     label: str
 
 
-class Axis(NamedTuple):
+class ChartAxis(NamedTuple):
     """A linear axis.
 
     Attributes:
@@ -33,7 +33,7 @@ class Axis(NamedTuple):
     @classmethod
     def around(
         cls, values: Sequence[float], start: float = 0.0, end: float = 100.0, part: float = 0.05
-    ) -> Axis:
+    ) -> ChartAxis:
         """Return the axis of some values, with a part of their span left free at both ends.
 
         Values that are all alike stand in the middle.

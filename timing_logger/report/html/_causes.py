@@ -46,7 +46,7 @@ class CauseRow(NamedTuple):
     of_all: float
 
 
-class Causes(NamedTuple):
+class CausesStrip(NamedTuple):
     """The input of the template, and the data for causes.js.
 
     Attributes:
@@ -66,7 +66,7 @@ class Causes(NamedTuple):
     data: Mapping[str, object] | None
 
 
-NO_CAUSES = Causes([], False, False, [], table("", [], []), None)
+NO_CAUSES = CausesStrip([], False, False, [], table("", [], []), None)
 
 
 class CauseSums:
@@ -133,7 +133,7 @@ class CauseSums:
         )  # fmt: skip
 
 
-def causes_of(sums: CauseSums, grid: Grid, named: str = "") -> Causes:
+def causes_of(sums: CauseSums, grid: Grid, named: str = "") -> CausesStrip:
     """Return the strip of what was summed; none if nothing took a noticeable part of a step.
 
     Args:
@@ -145,7 +145,7 @@ def causes_of(sums: CauseSums, grid: Grid, named: str = "") -> Causes:
     shown, others = rows[:MOST_CAUSES], rows[MOST_CAUSES:]
     if not shown:
         return NO_CAUSES
-    return Causes(
+    return CausesStrip(
         shown, _is(shown[0], named), any(isinstance(row.kind, Counted) for row in shown),
         [row.kind.name for row in others], _table(rows, grid), _data(shown, grid, named),
     )  # fmt: skip
@@ -179,7 +179,7 @@ def _packed_shares(shares: Floats) -> Packed:
 
 def _table(rows: list[CauseRow], grid: Grid) -> Table:
     heads = ["cause", "of all steps", "most in", "on", "there"]
-    return table("Causes", heads, [_line(row, grid) for row in rows])
+    return table("CausesStrip", heads, [_line(row, grid) for row in rows])
 
 
 def _line(row: CauseRow, grid: Grid) -> list[str]:

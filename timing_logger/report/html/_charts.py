@@ -15,7 +15,7 @@ from timing_logger.report._limits import FEW_PROCESSES, at_distances
 from timing_logger.report.html._crowd import Crowd
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._tables import (
-    Column,
+    PageColumn,
     Table,
     byte_size,
     decimals,
@@ -81,16 +81,16 @@ def operation_charts(findings: Findings) -> OperationCharts:
         if rows["wall_share"].notna().any()
     ]
     columns = {
-        "operation": Column("operation", escape_text),
-        "rank": Column("rank", integer),
-        "incarnation": Column("run", integer),
-        "count": Column("count", integer),
-        "bytes": Column("bytes", byte_size),
-        "p50_ms": Column("p50 ms", decimals(3)),
-        "p99_ms": Column("p99 ms", decimals(3)),
-        "max_ms": Column("max ms", decimals(3)),
-        "total_ms": Column("total ms", decimals(1)),
-        "wall_share": Column("of wall", share),
+        "operation": PageColumn("operation", escape_text),
+        "rank": PageColumn("rank", integer),
+        "incarnation": PageColumn("run", integer),
+        "count": PageColumn("count", integer),
+        "bytes": PageColumn("bytes", byte_size),
+        "p50_ms": PageColumn("p50 ms", decimals(3)),
+        "p99_ms": PageColumn("p99 ms", decimals(3)),
+        "max_ms": PageColumn("max ms", decimals(3)),
+        "total_ms": PageColumn("total ms", decimals(1)),
+        "wall_share": PageColumn("of wall", share),
     }
     has_backend = any(base_operation(chart.operation) == BACKEND for chart in charts)
     which = crowd.shown("that are farthest above the median of their operation, by total", "summary --all")
@@ -160,15 +160,15 @@ def overlap_chart(overlap: pd.DataFrame, crowd: Crowd) -> OverlapChart:
         for row in totals[totals["communication_ms"] > 0].head(which.most).to_dict("records")
     ]
     columns = {
-        "rank": Column("rank", integer),
-        "incarnation": Column("run", integer),
-        "step_ms": Column("step ms", decimals(1)),
-        "compute_ms": Column("own work ms", decimals(1)),
-        "communication_ms": Column("communication ms", decimals(1)),
-        "exposed_ms": Column("exposed ms", decimals(1)),
-        "hidden_ms": Column("hidden ms", decimals(1)),
-        "overlap": Column("hidden", share),
-        "waited_ms": Column("WAIT ms", decimals(1)),
+        "rank": PageColumn("rank", integer),
+        "incarnation": PageColumn("run", integer),
+        "step_ms": PageColumn("step ms", decimals(1)),
+        "compute_ms": PageColumn("own work ms", decimals(1)),
+        "communication_ms": PageColumn("communication ms", decimals(1)),
+        "exposed_ms": PageColumn("exposed ms", decimals(1)),
+        "hidden_ms": PageColumn("hidden ms", decimals(1)),
+        "overlap": PageColumn("hidden", share),
+        "waited_ms": PageColumn("WAIT ms", decimals(1)),
     }
     drawn = table_of(totals, "Sums over the steps of each rank", columns, which)
     left_out = drawn.note if crowd.is_many else ""
@@ -227,19 +227,19 @@ def compression_chart(compression: pd.DataFrame) -> Chart:
         if not math.isnan(row["break_even"])
     ]
     columns = {
-        "layer_name": Column("layer", text),
-        "phase": Column("phase", text),
-        "count": Column("reductions", integer),
-        "compress_ms": Column("compress ms", decimals(3)),
-        "transfer_ms": Column("transfer ms", decimals(3)),
-        "decompress_ms": Column("decompress ms", decimals(3)),
-        "achieved_ms": Column("achieved ms", decimals(3)),
-        "dense_estimate_ms": Column("dense estimate ms", decimals(3)),
-        "extrapolated_by": Column("extrapolated by", decimals(1)),
-        "break_even": Column("break-even", decimals(2)),
-        "dense_bytes": Column("dense", byte_size),
-        "sent_bytes": Column("sent", byte_size),
-        "saved_bytes": Column("saved", byte_size),
+        "layer_name": PageColumn("layer", text),
+        "phase": PageColumn("phase", text),
+        "count": PageColumn("reductions", integer),
+        "compress_ms": PageColumn("compress ms", decimals(3)),
+        "transfer_ms": PageColumn("transfer ms", decimals(3)),
+        "decompress_ms": PageColumn("decompress ms", decimals(3)),
+        "achieved_ms": PageColumn("achieved ms", decimals(3)),
+        "dense_estimate_ms": PageColumn("dense estimate ms", decimals(3)),
+        "extrapolated_by": PageColumn("extrapolated by", decimals(1)),
+        "break_even": PageColumn("break-even", decimals(2)),
+        "dense_bytes": PageColumn("dense", byte_size),
+        "sent_bytes": PageColumn("sent", byte_size),
+        "saved_bytes": PageColumn("saved", byte_size),
     }
     return Chart(bars, table_of(compression, "Compressed layers", columns))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from timing_logger.report.html._axis import Axis, Tick
+from timing_logger.report.html._axis import ChartAxis, Tick
 from timing_logger.report.html._tables import Table, table
 from timing_logger.results.comparison import Comparison
 from timing_logger.results.run_summary import RunSummary
@@ -68,7 +68,7 @@ def runs_chart(found: Comparison, names: tuple[str, str]) -> RunsChart:
     """
     sides = [side.runs[-MOST_POINTS:] for side in (found.here, found.against)]
     left_out = sum(len(side.runs) for side in (found.here, found.against)) - sum(map(len, sides))
-    axis = Axis.around([run.step_mean_ms for side in sides for run in side])
+    axis = ChartAxis.around([run.step_mean_ms for side in sides for run in side])
     means = found.step.ms, found.step.against_ms
     drawn = [
         _side(name, runs, mean, number, axis)
@@ -80,7 +80,7 @@ def runs_chart(found: Comparison, names: tuple[str, str]) -> RunsChart:
     return RunsChart(drawn, pairs, axis.ticks(), height, _table(found, names), note)
 
 
-def _side(name: str, runs: Sequence[RunSummary], mean_ms: float, number: int, axis: Axis) -> RunsOfSide:
+def _side(name: str, runs: Sequence[RunSummary], mean_ms: float, number: int, axis: ChartAxis) -> RunsOfSide:
     top = _TOP + number * _OF_SIDE
     points = [
         RunPoint(axis.at(run.step_mean_ms), top + _HIGH * (1 + place % _ROWS), _says(run))

@@ -46,7 +46,7 @@ from timing_logger.schema.record import COLUMNS
 
 
 @dataclass(frozen=True)
-class Processes:
+class ProcessFindings:
     """The findings about ranks on their own.
 
     Attributes:
@@ -93,7 +93,7 @@ class WithoutRows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Findings(Collectives, Processes):
+class Findings(Collectives, ProcessFindings):
     """All findings that a page is drawn from.
 
     Attributes:
@@ -164,7 +164,7 @@ def _began(timings: pd.DataFrame) -> pd.Timestamp:
     return first
 
 
-def _reduce(parts: Sequence[_Part], *, with_spans: bool, host: HostCounters | None) -> Processes:
+def _reduce(parts: Sequence[_Part], *, with_spans: bool, host: HostCounters | None) -> ProcessFindings:
     n_rows, began, overview, stragglers, overlap, begins, spans = map(list, zip(*parts, strict=True))
     del parts
     files = [file for part in stragglers for file in part.files]
@@ -179,7 +179,7 @@ def _reduce(parts: Sequence[_Part], *, with_spans: bool, host: HostCounters | No
     del judgement  # of its times the page needs one array
     summary = reduce_summary(overview, end, account)
     crowd = Crowd.of(summary, verdict, own)
-    return Processes(
+    return ProcessFindings(
         n_rows=sum(n_rows),
         began=min((one for one in began if one == one), default=began[0]),
         summary=summary,
@@ -201,7 +201,7 @@ def _timeline(spans: list[Spans], world_size: int | None, whose: InTimeline | No
     return found
 
 
-def _processes(*, with_spans: bool, host: HostCounters | None) -> ByProcess[_Part, Processes]:
+def _processes(*, with_spans: bool, host: HostCounters | None) -> ByProcess[_Part, ProcessFindings]:
     """Return the analysis for the findings about ranks on their own."""
     return ByProcess(
         COLUMNS, partial(_map, with_spans=with_spans), partial(_reduce, with_spans=with_spans, host=host),
@@ -244,7 +244,7 @@ def findings_in_files(
     return Findings(**processes, **collectives, timeline=timeline, shown=shown, code=code), result
 
 
-def _told(processes: Processes, code: pd.DataFrame) -> list[str]:
+def _told(processes: ProcessFindings, code: pd.DataFrame) -> list[str]:
     return code_sentences(processes.verdict, ranks_out_of_rows(processes.summary.account), code)
 
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from timing_logger import criteria
-from timing_logger.report.html._axis import Axis, Tick
+from timing_logger.report.html._axis import ChartAxis, Tick
+from timing_logger.results import criteria
 from timing_logger.results.comparison import Comparison, Difference
 from timing_logger.words.comparison import a_step
 from timing_logger.words.comparison_causes import is_sure, of_what, signed, what_differs
@@ -111,16 +111,16 @@ def _of_difference(one: Difference) -> _Shown:
     )
 
 
-def _axis(shown: Sequence[_Shown]) -> Axis:
+def _axis(shown: Sequence[_Shown]) -> ChartAxis:
     """Return an axis that has 0, all points and all intervals that are sure, and of the others what fits."""
     sure = [end for one in shown if one.is_sure for end in (one.low_ms, one.high_ms)]
     must = [0.0, *(one.ms for one in shown), *filter(math.isfinite, sure)]
     farthest = _FAR * max(map(abs, must))
     others = [end for one in shown if one.has_interval for end in (one.low_ms, one.high_ms)]
-    return Axis.around([*must, *(min(max(end, -farthest), farthest) for end in others)])
+    return ChartAxis.around([*must, *(min(max(end, -farthest), farthest) for end in others)])
 
 
-def _row(one: _Shown, axis: Axis) -> ForestRow:
+def _row(one: _Shown, axis: ChartAxis) -> ForestRow:
     begin = width = 0.0
     if one.has_interval:
         begin = axis.at(one.low_ms)

@@ -15,7 +15,7 @@ from timing_logger.analysis.rows.table_types import Record
 from timing_logger.report._limits import POINTS_OF_MANY
 from timing_logger.report.html._crowd import Crowd
 from timing_logger.report.html._tables import (
-    Column,
+    PageColumn,
     Table,
     byte_size,
     decimals,
@@ -37,12 +37,12 @@ N_SHAPES = 6
 """The number of markers in the template."""
 
 
-class Tick(NamedTuple):
+class ScatterTick(NamedTuple):
     at: float
     label: str
 
 
-class Point(NamedTuple):
+class Marker(NamedTuple):
     """One marker of the chart.
 
     ``shape`` is the number of its operation; the marker is filled if the time is without waiting
@@ -65,10 +65,10 @@ class Scatter(NamedTuple):
     """
 
     operations: list[str]
-    points: list[Point]
+    points: list[Marker]
     ceiling: list[tuple[float, float]]
-    x_ticks: list[Tick]
-    y_ticks: list[Tick]
+    x_ticks: list[ScatterTick]
+    y_ticks: list[ScatterTick]
     table: Table
     brief: str = ""
     left_out: str = ""
@@ -118,7 +118,7 @@ def bandwidth_chart(bandwidth: pd.DataFrame, crowd: Crowd, benchmark: str = "") 
     y_axis = _Axis.over([speed for _, speed, _ in speeds], BOTTOM, TOP)
     operations = list(dict.fromkeys(row["operation"] for row, _, _ in speeds))
     points = [
-        Point(
+        Marker(
             x_axis.at(row["message_size_bytes"]), y_axis.at(speed),
             operations.index(row["operation"]) % N_SHAPES, is_transfer,
             _says(row, speed, is_transfer) + _of_expected(row, speed, benchmark),
@@ -129,8 +129,8 @@ def bandwidth_chart(bandwidth: pd.DataFrame, crowd: Crowd, benchmark: str = "") 
         list(map(escape_text, operations)),
         points,
         _ceiling([row["size_class_bytes"] for row, _, _ in speeds], points),
-        [Tick(x_axis.at(value), size(value)) for value in x_axis.decades],
-        [Tick(y_axis.at(value), _plain(value)) for value in y_axis.decades],
+        [ScatterTick(x_axis.at(value), size(value)) for value in x_axis.decades],
+        [ScatterTick(y_axis.at(value), _plain(value)) for value in y_axis.decades],
         drawn_table,
         left_out=left_out,
         expected=expected,
@@ -196,9 +196,9 @@ def _of_expected(row: Record, speed: float, benchmark: str) -> str:
     return "" if math.isnan(expected) else f", {speed / expected:.0%} of what {benchmark} reached"
 
 
-def _ceiling(size_classes: Sequence[float], points: Sequence[Point]) -> list[tuple[float, float]]:
+def _ceiling(size_classes: Sequence[float], points: Sequence[Marker]) -> list[tuple[float, float]]:
     """Return the fastest point of each size class, of any operation and group."""
-    fastest: dict[float, Point] = {}
+    fastest: dict[float, Marker] = {}
     for size_class, point in zip(size_classes, points, strict=True):
         if size_class not in fastest or point.y < fastest[size_class].y:
             fastest[size_class] = point
@@ -206,8 +206,8 @@ def _ceiling(size_classes: Sequence[float], points: Sequence[Point]) -> list[tup
 
 
 _EXPECTED = {
-    "share_of_expected": Column("of expected", percent),
-    "expected_busbw_gb_per_s": Column("expected busbw GB/s", significant),
+    "share_of_expected": PageColumn("of expected", percent),
+    "expected_busbw_gb_per_s": PageColumn("expected busbw GB/s", significant),
 }
 
 
@@ -215,18 +215,18 @@ def _table(bandwidth: pd.DataFrame, crowd: Crowd) -> Table:
     if crowd.is_many:
         bandwidth = bandwidth.iloc[of_the_fastest(bandwidth).argsort(kind="stable")]
     columns = {
-        "operation": Column("operation", text),
-        "group": Column("group", text),
-        "group_size": Column("ranks", integer),
-        "count": Column("rows", integer),
-        "message_size_bytes": Column("bytes", byte_size),
+        "operation": PageColumn("operation", text),
+        "group": PageColumn("group", text),
+        "group_size": PageColumn("ranks", integer),
+        "count": PageColumn("rows", integer),
+        "message_size_bytes": PageColumn("bytes", byte_size),
         **(_EXPECTED if "share_of_expected" in bandwidth else {}),
-        "time_ms": Column("time ms", decimals(3)),
-        "algbw_gb_per_s": Column("algbw GB/s", significant),
-        "busbw_gb_per_s": Column("busbw GB/s", significant),
-        "transfer_ms": Column("transfer ms", decimals(3)),
-        "transfer_algbw_gb_per_s": Column("its algbw GB/s", significant),
-        "transfer_busbw_gb_per_s": Column("its busbw GB/s", significant),
+        "time_ms": PageColumn("time ms", decimals(3)),
+        "algbw_gb_per_s": PageColumn("algbw GB/s", significant),
+        "busbw_gb_per_s": PageColumn("busbw GB/s", significant),
+        "transfer_ms": PageColumn("transfer ms", decimals(3)),
+        "transfer_algbw_gb_per_s": PageColumn("its algbw GB/s", significant),
+        "transfer_busbw_gb_per_s": PageColumn("its busbw GB/s", significant),
     }
     which = crowd.shown(SLOWEST_FOR_THEIR_SIZE, "bandwidth --all")
     return table_of(bandwidth, "Bandwidth by operation, group and class of sizes", columns, which)

@@ -51,14 +51,16 @@ class Table(NamedTuple):
     note: str
 
 
-class Column(NamedTuple):
+class PageColumn(NamedTuple):
     """One column of a table: its head, and how its values are formatted."""
 
     head: str
     written: Callable[[Any], str]
 
 
-def table_of(frame: pd.DataFrame, caption: str, columns: Mapping[str, Column], which: Shown = FIRST) -> Table:
+def table_of(
+    frame: pd.DataFrame, caption: str, columns: Mapping[str, PageColumn], which: Shown = FIRST
+) -> Table:
     """Return the first rows of ``frame``, with a column for each name in ``columns``."""
     shown = frame.head(which.most)
     written = [map(column.written, shown[name].tolist()) for name, column in columns.items()]

@@ -7,14 +7,23 @@ from typing import NamedTuple
 
 from timing_logger.reading.named_ranks import listed_ranks
 from timing_logger.report.html._findings import Findings
-from timing_logger.report.html._tables import Column, Shown, Table, decimals, integer, table, table_of, text
+from timing_logger.report.html._tables import (
+    PageColumn,
+    Shown,
+    Table,
+    decimals,
+    integer,
+    table,
+    table_of,
+    text,
+)
 from timing_logger.results.verdict import Verdict
 from timing_logger.words.evidence import evidence_beside_the_end
 from timing_logger.words.units import UNKNOWN, percent
 from timing_logger.words.verdict import headline, particulars, side_of_limit, what_next
 
 
-class Judgement(NamedTuple):
+class VerdictSection(NamedTuple):
     """The content of the verdict section of the page.
 
     Attributes:
@@ -42,9 +51,9 @@ class Judgement(NamedTuple):
     windows: Table
 
 
-def judgement(findings: Findings) -> Judgement:
+def judgement(findings: Findings) -> VerdictSection:
     verdict = findings.verdict
-    return Judgement(
+    return VerdictSection(
         end=verdict.end.sentences if verdict.end.warning else (),
         ended_badly=verdict.end.state in ("hang", "failed"),
         kind=verdict.verdict if verdict.judged else "unjudged",
@@ -93,16 +102,16 @@ def _windows(findings: Findings) -> Table:
         findings.windows,
         "Stretches in which a rank was slower than its peers, including those too short for a verdict",
         {
-            "operation": Column("operation", text),
-            "rank": Column("rank", integer),
-            "labels": Column("role", text),
-            "kind": Column("window", text),
-            "first_iteration": Column("from", integer),
-            "last_iteration": Column("to", integer),
-            "iterations": Column("slow steps", integer),
-            "ratio": Column("ratio", decimals(2)),
-            "score": Column("score", decimals(2)),
-            "excess_ms": Column("excess ms", decimals(1)),
+            "operation": PageColumn("operation", text),
+            "rank": PageColumn("rank", integer),
+            "labels": PageColumn("role", text),
+            "kind": PageColumn("window", text),
+            "first_iteration": PageColumn("from", integer),
+            "last_iteration": PageColumn("to", integer),
+            "iterations": PageColumn("slow steps", integer),
+            "ratio": PageColumn("ratio", decimals(2)),
+            "score": PageColumn("score", decimals(2)),
+            "excess_ms": PageColumn("excess ms", decimals(1)),
         },
         findings.crowd.shown("of the greatest excess", "stragglers --all"),
     )

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 from timing_logger.process.shared_files import write
 from timing_logger.reading.atomic_files import draft_of
 from timing_logger.report.html._account import AccountBar, Segment
-from timing_logger.report.html._axis import Axis, Tick
+from timing_logger.report.html._axis import ChartAxis, Tick
 from timing_logger.report.html._comparison_runs import runs_chart
 from timing_logger.report.html._forest import forest
 from timing_logger.report.html._tables import Table, table
@@ -148,9 +148,9 @@ def course_chart(found: Comparison, names: tuple[str, str]) -> CourseChart:
     if courses is None:
         return CourseChart([], [], [], None, "", 0, table("", [], []))
     middles = [first + (courses.width - 1) / 2 for first in courses.first]
-    x = Axis.around([courses.first[0], courses.first[-1] + courses.width - 1], part=0.0)
+    x = ChartAxis.around([courses.first[0], courses.first[-1] + courses.width - 1], part=0.0)
     sides = courses.here, courses.against
-    y = Axis.around([ms for side in sides for ms in (*side.least_ms, *side.most_ms)], _BOTTOM, _TOP)
+    y = ChartAxis.around([ms for side in sides for ms in (*side.least_ms, *side.most_ms)], _BOTTOM, _TOP)
     lines = [_line(name, side, middles, x, y) for name, side in zip(names, sides, strict=True)]
     since = x.at(found.since.first) if found.since else None
     unit = what_is_counted(found)
@@ -159,7 +159,7 @@ def course_chart(found: Comparison, names: tuple[str, str]) -> CourseChart:
     )
 
 
-def _line(name: str, side: CourseOfSide, middles: list[float], x: Axis, y: Axis) -> CourseLine:
+def _line(name: str, side: CourseOfSide, middles: list[float], x: ChartAxis, y: ChartAxis) -> CourseLine:
     across = [x.at(middle) for middle in middles]
     upper, lower = (
         [f"{at:g},{y.at(value):g}" for at, value in zip(across, ms, strict=True)]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import jinja2
 from typing import NamedTuple
 
-from timing_logger.report.html._causes import NO_CAUSES, Causes, CauseSums, causes_of
+from timing_logger.report.html._causes import NO_CAUSES, CausesStrip, CauseSums, causes_of
 from timing_logger.report.html._counter_lines import NO_LINES, CounterLines, LineValues, counter_lines_of
 from timing_logger.report.html._heatmap_grid import Grid
 from timing_logger.schema.record import escape_text
@@ -229,7 +229,7 @@ def _environment() -> jinja2.Environment:
 class HostParts(NamedTuple):
     """Both parts, either of which may have nothing to show."""
 
-    causes: Causes
+    causes: CausesStrip
     lines: CounterLines
 
 

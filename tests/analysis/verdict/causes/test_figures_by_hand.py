@@ -11,7 +11,7 @@ import pytest
 
 from timing_logger.analysis.verdict.causes.coincidence import Coincidence
 from timing_logger.analysis.verdict.causes.figures import (
-    Course,
+    CounterCourse,
     Delay,
     cause_from,
     least_slow,
@@ -40,7 +40,7 @@ def cause_of(
     """Return the cause of a delay whose first three stretches of five are slow, and last 100 ms each."""
     length_ms = np.full(5, 100.0)
     delay = Delay((3,), np.array(share), np.arange(5) < 3, length_ms)
-    course = Course(np.array(shown), np.array(shown if beyond is None else beyond))
+    course = CounterCourse(np.array(shown), np.array(shown if beyond is None else beyond))
     return cause_from(seen_of(name), 0, delay, course, how="coincides", covered=0.7, chance=0.01)
 
 
@@ -63,7 +63,7 @@ def test_events_are_stated_by_second_and_cover_no_share() -> None:
 def test_a_stretch_of_unknown_length_counts_neither_as_slow_nor_as_another() -> None:
     length_ms = np.array([100.0, NAN, 100.0, NAN, 100.0])
     delay = Delay((3,), np.full(5, 0.5), np.arange(5) < 3, length_ms)
-    course = Course(np.full(5, 0.5), np.full(5, 0.5))
+    course = CounterCourse(np.full(5, 0.5), np.full(5, 0.5))
     found = cause_from(seen_of(WAIT), 0, delay, course, how="coincides", covered=0.7, chance=0.01)
     assert (found.slow, found.slow_with, found.other, found.other_with) == (2, 2, 1, 1)
 

@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from timing_logger import criteria
 from timing_logger.analysis.rows.table_types import Floats, Ints
+from timing_logger.results import criteria
 
 Transforms: TypeAlias = npt.NDArray[np.complex128]
 """Fourier transforms of series: their products are sums over every move at once."""

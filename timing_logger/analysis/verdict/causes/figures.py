@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger import criteria
 from timing_logger.analysis.rows.table_types import Bools, Floats
 from timing_logger.analysis.verdict.causes.coincidence import Coincidence
 from timing_logger.analysis.verdict.causes.seen import Seen
+from timing_logger.results import criteria
 from timing_logger.results.cause import Cause, How
 
 
@@ -29,7 +29,7 @@ class Delay(NamedTuple):
     length_ms: Floats
 
 
-class Course(NamedTuple):
+class CounterCourse(NamedTuple):
     """A counter of the ranks with the delay; arrays have one entry per stretch, NaN where unknown.
 
     Attributes:
@@ -42,7 +42,7 @@ class Course(NamedTuple):
 
 
 def cause_from(
-    seen: Seen, number: int, delay: Delay, course: Course, *, how: How, covered: float, chance: float
+    seen: Seen, number: int, delay: Delay, course: CounterCourse, *, how: How, covered: float, chance: float
 ) -> Cause:
     """Put together what is stated of a counter.
 

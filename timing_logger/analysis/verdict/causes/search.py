@@ -16,14 +16,14 @@ from timing_logger.analysis.verdict.causes.shared import (
     cause_of_transfers,
     cause_together,
 )
-from timing_logger.analysis.verdict.causes.slow_rank import Answer, cause_of_rank
+from timing_logger.analysis.verdict.causes.slow_rank import FoundCause, cause_of_rank
 
 HostCounters: TypeAlias = Callable[[], pd.DataFrame | None]
 """Reads the table of host counters; it is called only where a cause is looked for."""
 
 _OF_ALL = ("communication", "group-wide", "diffuse")
 
-_NOTHING = Answer(None, None)
+_NOTHING = FoundCause(None, None)
 
 
 def given(table: pd.DataFrame | None) -> HostCounters | None:
@@ -55,7 +55,7 @@ def _is_asked(found: Judgement) -> bool:
     return of_ranks or verdict.verdict in _OF_ALL or waited >= visible
 
 
-def _answer(found: Judgement, table: pd.DataFrame) -> Answer:
+def _answer(found: Judgement, table: pd.DataFrame) -> FoundCause:
     case, verdict = found.case, found.verdict
     if verdict.verdict in ("rank", "suspect"):
         looked_at = [rank for rank in verdict.ranks_to_look_at if rank in found.slow]

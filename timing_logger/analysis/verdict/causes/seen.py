@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from timing_logger import criteria
 from timing_logger.analysis.rows.table_types import Floats, Ints
 from timing_logger.analysis.verdict.causes.stretches import (
     Intervals,
@@ -17,6 +16,7 @@ from timing_logger.analysis.verdict.causes.stretches import (
     intervals_by_rank,
     stretches_of,
 )
+from timing_logger.results import criteria
 from timing_logger.results.cause import Sought
 from timing_logger.results.kinds_of_cause import COUNTERS, KindOfCause
 from timing_logger.schema.host_counters import BY_NAME, Counter

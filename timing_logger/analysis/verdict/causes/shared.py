@@ -12,14 +12,14 @@ from timing_logger.analysis.step_times.peers import column_means, column_medians
 from timing_logger.analysis.verdict.case import Case
 from timing_logger.analysis.verdict.causes.coincidence import Bounds, Coincidence, coincidences
 from timing_logger.analysis.verdict.causes.figures import (
-    Course,
+    CounterCourse,
     Delay,
     cause_from,
     least_slow,
     preferred,
 )
 from timing_logger.analysis.verdict.causes.seen import Seen, seen
-from timing_logger.analysis.verdict.causes.slow_rank import MOST_RANKS, Answer
+from timing_logger.analysis.verdict.causes.slow_rank import MOST_RANKS, FoundCause
 from timing_logger.analysis.verdict.whole_run.slow_links import blocked_at_most
 from timing_logger.results.cause import Cause
 
@@ -30,7 +30,7 @@ _STOPPED = "throttled_us"
 """The counter of time for which a quota stopped a rank: its threads wait for a processor then."""
 
 
-def cause_in_turn(case: Case, lost_ms: float, host: pd.DataFrame) -> Answer:
+def cause_in_turn(case: Case, lost_ms: float, host: pd.DataFrame) -> FoundCause:
     """Find what all ranks did while time is lost to late ranks, to one after the other.
 
     Args:
@@ -41,7 +41,7 @@ def cause_in_turn(case: Case, lost_ms: float, host: pd.DataFrame) -> Answer:
     columns = _some(len(case.times.ranks))
     what = _seen(case, columns, host)
     if what is None:
-        return Answer(None, None)
+        return FoundCause(None, None)
     late = _lateness(case, what, columns)
     beyond = np.stack([one - peer_medians(one) for one in what.compared])
     bounds = Bounds(case.policy.min_covered_share, case.policy.min_cause_correlation)
@@ -51,15 +51,15 @@ def cause_in_turn(case: Case, lost_ms: float, host: pd.DataFrame) -> Answer:
     chosen = preferred(what, certain, found)
     chosen = chosen or _most_of_the_time(case, what, lost_ms)
     if chosen is None:
-        return Answer(None, what.sought(chance))
-    return Answer(_stated(case, what, chosen, lost_ms), what.sought(chance))
+        return FoundCause(None, what.sought(chance))
+    return FoundCause(_stated(case, what, chosen, lost_ms), what.sought(chance))
 
 
-def cause_together(case: Case, slow: Ints, host: pd.DataFrame) -> Answer:
+def cause_together(case: Case, slow: Ints, host: pd.DataFrame) -> FoundCause:
     """Find what coincides with all ranks having been slower in some steps, given by their positions."""
     what = _seen(case, _some(len(case.times.ranks)), host)
     if what is None:
-        return Answer(None, None)
+        return FoundCause(None, None)
     typical_ms = row_medians(case.times.self_ms)
     usual = np.setdiff1d(np.arange(len(typical_ms)), slow)
     usual_ms = column_medians(typical_ms[usual if len(usual) else slow][:, None])[0]
@@ -67,12 +67,12 @@ def cause_together(case: Case, slow: Ints, host: pd.DataFrame) -> Answer:
     return _with_all(case, what, Delay((), share, what.stretches.have(slow), length_ms), row_medians)
 
 
-def cause_of_transfers(case: Case, host: pd.DataFrame) -> Answer:
+def cause_of_transfers(case: Case, host: pd.DataFrame) -> FoundCause:
     """Find what coincides with slow transfers: on any rank, as one that is late makes the others wait."""
     columns = _some(len(case.times.ranks))
     what = _seen(case, columns, host)
     if what is None:
-        return Answer(None, None)
+        return FoundCause(None, None)
     times = case.times
     blocked_ms = blocked_at_most(times, np.nan_to_num(times.transfers.mean_ms) * times.transfers.n)
     share, length_ms = _share(case, what, blocked_ms - np.median(blocked_ms))
@@ -94,7 +94,7 @@ def _share(case: Case, what: Seen, slower_ms: Floats) -> tuple[Floats, Floats]:
     return sums_ms / length_ms, length_ms
 
 
-def _with_all(case: Case, what: Seen, delay: Delay, of_all: Callable[[Floats], Floats]) -> Answer:
+def _with_all(case: Case, what: Seen, delay: Delay, of_all: Callable[[Floats], Floats]) -> FoundCause:
     """Find which counter goes with a delay that all ranks share.
 
     Args:
@@ -110,13 +110,13 @@ def _with_all(case: Case, what: Seen, delay: Delay, of_all: Callable[[Floats], F
     certain = [one for one in found if one.chance <= case.policy.max_cause_chance]
     chosen = preferred(what, certain, found)
     if chosen is None:
-        return Answer(None, what.sought(chance))
+        return FoundCause(None, what.sought(chance))
     shown = of_all(what.shown[chosen.counter])
-    course = Course(shown, shown - _usual(shown, delay))
+    course = CounterCourse(shown, shown - _usual(shown, delay))
     cause = cause_from(
         what, chosen.counter, delay, course, how="shared", covered=chosen.covered, chance=chosen.chance
     )
-    return Answer(cause, what.sought(chance))
+    return FoundCause(cause, what.sought(chance))
 
 
 def _usual(shown: Floats, delay: Delay) -> float:
@@ -174,6 +174,6 @@ def _stated(case: Case, what: Seen, chosen: Coincidence, lost_ms: float) -> Caus
     delay = Delay((), lost, np.ones(stretches.n, np.bool_), length_ms)
     typical = row_medians(what.shown[chosen.counter])
     return cause_from(
-        what, chosen.counter, delay, Course(typical, typical),
+        what, chosen.counter, delay, CounterCourse(typical, typical),
         how="shared", covered=chosen.covered, chance=chosen.chance,
     )  # fmt: skip

@@ -8,19 +8,19 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from timing_logger import criteria
 from timing_logger.analysis.rows.table_types import Floats, Ints
 from timing_logger.analysis.step_times.peers import column_means, column_medians, peer_medians
 from timing_logger.analysis.verdict.case import Case
 from timing_logger.analysis.verdict.causes.coincidence import Bounds, Coincidence, coincidences
 from timing_logger.analysis.verdict.causes.figures import (
-    Course,
+    CounterCourse,
     Delay,
     cause_from,
     least_slow,
     preferred,
 )
 from timing_logger.analysis.verdict.causes.seen import Seen, seen
+from timing_logger.results import criteria
 from timing_logger.results.cause import Cause, How, Sought
 from timing_logger.results.policy import Policy
 
@@ -28,14 +28,16 @@ MOST_RANKS = 16
 """The most ranks whose counters are compared: more peers do not make a rank stand out more."""
 
 
-class Answer(NamedTuple):
+class FoundCause(NamedTuple):
     """The cause, if any is stated, and what was looked at; None if nothing is known of these ranks."""
 
     cause: Cause | None
     sought: Sought | None
 
 
-def cause_of_rank(case: Case, rank: int, named: Collection[int], slow: Ints, host: pd.DataFrame) -> Answer:
+def cause_of_rank(
+    case: Case, rank: int, named: Collection[int], slow: Ints, host: pd.DataFrame
+) -> FoundCause:
     """Find what coincides with the slowness of a rank.
 
     Args:
@@ -49,7 +51,7 @@ def cause_of_rank(case: Case, rank: int, named: Collection[int], slow: Ints, hos
     columns = _compared(case, times.ranks.index(rank), [times.ranks.index(one) for one in named])
     what = seen(host, times.ranks_of(columns), times.ends_s[:, columns], times.self_ms[:, columns])
     if what is None or not len(what.shown) or not what.stretches.n:
-        return Answer(None, None)
+        return FoundCause(None, None)
     return _explained(what, _delay_of(case, what, rank, slow), case.policy)
 
 
@@ -80,7 +82,7 @@ def _has_usual(delay: Delay, policy: Policy) -> bool:
     return n_usual >= max(policy.min_level_steps, policy.edge_steps_share * len(delay.share))
 
 
-def _explained(what: Seen, delay: Delay, policy: Policy) -> Answer:
+def _explained(what: Seen, delay: Delay, policy: Policy) -> FoundCause:
     beyond = np.stack([one - peer_medians(one) for one in what.compared])
     bounds = Bounds(policy.min_covered_share, policy.min_cause_correlation)
     found = coincidences(delay.share[:, None], np.zeros(1, np.int64), beyond, what.of_time, bounds)
@@ -91,13 +93,13 @@ def _explained(what: Seen, delay: Delay, policy: Policy) -> Answer:
         chosen, how = chosen or _throughout(what, delay, policy), "throughout"
     sought = what.sought(min(one.chance for one in found))
     if chosen is None:
-        return Answer(None, sought)
+        return FoundCause(None, sought)
     shown = what.shown[chosen.counter]
-    course = Course(shown[:, 0], (shown - peer_medians(shown))[:, 0])
+    course = CounterCourse(shown[:, 0], (shown - peer_medians(shown))[:, 0])
     cause = cause_from(
         what, chosen.counter, delay, course, how=how, covered=chosen.covered, chance=chosen.chance
     )
-    return Answer(cause, sought)
+    return FoundCause(cause, sought)
 
 
 def _is_its_own(what: Seen, delay: Delay, found: Coincidence, policy: Policy) -> bool:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from timing_logger import criteria
 from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
+from timing_logger.results import criteria
 from timing_logger.results.kinds_of_cause import IDLE_BIT
 from timing_logger.schema.host_counters import Counter
 

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger import criteria
 from timing_logger.analysis.rows.arrays import known
 from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
 from timing_logger.analysis.step_times.noise import robust_sigma
@@ -23,6 +22,7 @@ from timing_logger.analysis.step_times.peers import (
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Case
 from timing_logger.analysis.verdict.who.slow_steps import SlowSteps, least_z, slow_together
+from timing_logger.results import criteria
 from timing_logger.results.policy import Policy
 from timing_logger.results.rank_facts import Gate
 

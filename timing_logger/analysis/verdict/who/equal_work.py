@@ -14,12 +14,12 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from timing_logger import criteria
 from timing_logger.analysis.rows.table_types import Floats
 from timing_logger.analysis.step_times.noise import error_of_median
 from timing_logger.analysis.step_times.peers import column_medians, peer_medians
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Case
+from timing_logger.results import criteria
 from timing_logger.results.operations import UNLOGGED
 from timing_logger.results.policy import Policy
 from timing_logger.results.verdict import Owner

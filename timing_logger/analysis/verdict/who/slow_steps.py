@@ -11,7 +11,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from timing_logger import criteria
 from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
 from timing_logger.analysis.step_times.chance import chances, z_of_chance
 from timing_logger.analysis.step_times.change_points import change_points_of_each
@@ -24,6 +23,7 @@ from timing_logger.analysis.step_times.noise import (
     usual_sigmas_of,
 )
 from timing_logger.analysis.step_times.peers import column_medians, peer_medians
+from timing_logger.results import criteria
 from timing_logger.results.policy import Policy
 
 Kind = Literal["persistent", "ongoing", "bounded", "intermittent"]

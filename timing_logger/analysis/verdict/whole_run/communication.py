@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger import criteria
 from timing_logger.analysis.rows.table_types import Floats, Ints
 from timing_logger.analysis.step_times.peers import column_medians
 from timing_logger.analysis.step_times.step_times import StepTimes
@@ -31,7 +30,7 @@ from timing_logger.analysis.verdict.whole_run.slow_links import (
     saved_ms,
     slow_links,
 )
-from timing_logger.results import facts
+from timing_logger.results import criteria, facts
 from timing_logger.results.policy import Policy
 from timing_logger.results.rank_facts import Gate
 from timing_logger.results.verdict import Verdict
