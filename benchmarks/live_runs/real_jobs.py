@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from live_runs.program import HAPPENED
-from timing_logger.schema.sidecar import HANG_AFTER_S
+from timing_logger.schema.defaults import HANG_AFTER_S
 
 ROOT = Path(__file__).parents[2]
 RANKS = 4
