@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from timing_logger.results.operations import UNLOGGED
+from timing_logger.results.plain import UNLOGGED
 from verdict_accuracy import architectures, faults, noise
 from verdict_accuracy.architectures import LOGGED
 from verdict_accuracy.faults import Fault, Place, Truth

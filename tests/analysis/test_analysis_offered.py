@@ -37,7 +37,7 @@ PARTS_OF_OTHERS = {
 
 def test_the_columns_of_each_analysis_are_stated() -> None:
     unstated = OFFERED - {*COLUMNS_OF} - WITH_COLUMNS_OF_OTHERS
-    assert unstated == set(), "COLUMNS_OF in analysis/rows/columns.py lacks it"
+    assert unstated == set(), "COLUMNS_OF in analysis/rows/analysis.py lacks it"
 
 
 def test_a_page_explains_each_analysis() -> None:

@@ -11,7 +11,7 @@ from timing_files import record, write_timing_file
 
 from timing_logger import read_stack_samples, read_timings
 from timing_logger.analysis import sampled_code
-from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.analysis import COLUMNS_OF
 from timing_logger.engine.code import code_in_files
 from timing_logger.engine.rows import Query
 from timing_logger.reading.timings import timing_files

@@ -34,7 +34,7 @@ from timing_logger.engine.run import KeptRows, Wanted, answers_in_batches, in_on
 from timing_logger.engine.workers import Processes
 from timing_logger.errors import TooLargeError
 from timing_logger.reading.batches import batches_of
-from timing_logger.reading.lacking import stated_world_size
+from timing_logger.reading.named_ranks import stated_world_size
 from timing_logger.reading.timings import TimingFiles, timing_files
 from timing_logger.report._trace_flows import (
     FLOWS_OF_COLLECTIVES,

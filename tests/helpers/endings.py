@@ -13,7 +13,7 @@ import pandas as pd
 
 from timing_logger.analysis.hangs.open_calls import Ending, ending_of
 from timing_logger.analysis.hangs.sidecar_state import LastWords, Progress
-from timing_logger.analysis.rows.columns import EARLIER_IN_STEP
+from timing_logger.analysis.rows.analysis import EARLIER_IN_STEP
 from timing_logger.schema.record import NS_PER_S
 from timing_logger.schema.sidecar import OpenCallInfo
 

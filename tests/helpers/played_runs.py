@@ -15,8 +15,8 @@ from timing_logger.analysis.accounting.part import map_communication
 from timing_logger.analysis.accounting.program import Program, program_of
 from timing_logger.analysis.accounting.replay import Replay
 from timing_logger.analysis.accounting.run import tied_rows
+from timing_logger.analysis.rows.analysis import COLUMNS_OF
 from timing_logger.analysis.rows.arrays import numbers, processes_of
-from timing_logger.analysis.rows.columns import COLUMNS_OF
 from timing_logger.analysis.rows.table_types import Floats
 from timing_logger.analysis.rows.tables import opened
 

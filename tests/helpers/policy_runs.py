@@ -13,7 +13,7 @@ from coinciding_counters.hosts import host_table
 from coinciding_counters.runs import simulated
 from simulated_runs import Floats, data_parallel, factors, misplaced, of_groups, of_operations, with_work
 
-from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.analysis import COLUMNS_OF
 from timing_logger.analysis.rows.files import hosts_of
 from timing_logger.analysis.rows.roles import roles_of
 from timing_logger.analysis.rows.tables import opened

@@ -26,7 +26,7 @@ from timing_logger.analysis import (
 )
 from timing_logger.analysis.rows.operations import SYNCHRONISING, goes_on, is_own_work
 from timing_logger.reading.timings import read_timings
-from timing_logger.results.operations import ONE_SIDED
+from timing_logger.results.plain import ONE_SIDED
 from timing_logger.words.why import reason
 
 Row = tuple[str, ...]

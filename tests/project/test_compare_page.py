@@ -10,8 +10,8 @@ import pytest
 from places import ROOT
 
 from timing_logger.cli.parser import build_parser
-from timing_logger.results import comparison_settings as settings
 from timing_logger.results import criteria
+from timing_logger.results import run_summary as settings
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (pip install '.[test]')")
 

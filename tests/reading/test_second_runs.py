@@ -17,8 +17,8 @@ from timing_logger import read_timings
 from timing_logger.analysis import stragglers
 from timing_logger.analysis.rows.runs import different_runs
 from timing_logger.cli import main
+from timing_logger.reading.content import RowsOfFiles
 from timing_logger.reading.csv_lines import parse_timings
-from timing_logger.reading.rows_of_files import RowsOfFiles
 from timing_logger.reading.second_runs import have_recurring_numbers, second_run
 from timing_logger.schema.record import HEADER, Record
 from timing_logger.words.why import reason

@@ -14,7 +14,7 @@ from timing_logger.report.code import (
     ranks_out_of_rows,
     ranks_to_ask_about,
 )
-from timing_logger.results.operations import UNLOGGED
+from timing_logger.results.plain import UNLOGGED
 
 
 def code(*functions: tuple[int, str, str, int], call: str = "") -> pd.DataFrame:

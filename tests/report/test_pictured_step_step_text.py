@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from timing_logger.report.pictured_step import PicturedStep, step_text
-from timing_logger.results.shown_step import ShownStep
+from timing_logger.results.plain import ShownStep
 
 NO_WAITS = pd.DataFrame({"rank": [], "waited_for": [], "ms": []}, dtype=float)
 

@@ -11,7 +11,7 @@ from timing_logger.analysis import Fix, WhatIf
 from timing_logger.report import what_if_text
 from timing_logger.report.what_if import answer_sentence
 from timing_logger.results import facts
-from timing_logger.results.operations import UNLOGGED
+from timing_logger.results.plain import UNLOGGED
 from timing_logger.results.what_if import Slowest
 
 NO_TABLE = pd.DataFrame()

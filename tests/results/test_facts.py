@@ -48,6 +48,7 @@ from timing_logger.results.facts import (
     code_of,
     plain_fact,
 )
+from timing_logger.results.plain import StepRange
 from timing_logger.results.policy import STANDARD
 from timing_logger.results.rank_facts import (
     ActAsOne,
@@ -78,7 +79,6 @@ from timing_logger.results.rank_facts import (
     VaryAlone,
     WorkOfRank,
 )
-from timing_logger.results.step_range import StepRange
 from timing_logger.results.verdict import Verdict
 from timing_logger.words.evidence import sentence
 from timing_logger.words.why import reason

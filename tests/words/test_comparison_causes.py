@@ -8,7 +8,7 @@ import pytest
 from compared_runs import comparison
 
 from timing_logger.results.comparison import CauseKind, NewCause
-from timing_logger.results.operations import UNLOGGED
+from timing_logger.results.plain import UNLOGGED
 from timing_logger.schema.record import COMPILE, GC
 from timing_logger.words.comparison_causes import _part, cause_sentences
 

@@ -8,7 +8,7 @@ import pytest
 
 from timing_logger.analysis import Gate
 from timing_logger.results.facts import Fact, MostlyTransfers, SlowTransfers, Transfer
-from timing_logger.results.operations import UNLOGGED
+from timing_logger.results.plain import UNLOGGED, StepRange
 from timing_logger.results.rank_facts import (
     ActAsOne,
     AllSlower,
@@ -25,7 +25,6 @@ from timing_logger.results.rank_facts import (
     VaryAlone,
     WorkOfRank,
 )
-from timing_logger.results.step_range import StepRange
 from timing_logger.words.evidence import sentence
 
 LINK = Transfer("ALLREDUCE", "world", None, None, None)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from timing_logger.analysis.counterfactual.transfer_costs import transfer_costs
     from timing_logger.analysis.counterfactual.what_if import repairs, what_if
     from timing_logger.analysis.hangs.diagnosis import hang
-    from timing_logger.analysis.rows.columns import COLUMNS_OF
+    from timing_logger.analysis.rows.analysis import COLUMNS_OF
     from timing_logger.analysis.rows.operations import (
         base_operation,
         bus_bytes,
@@ -124,7 +124,7 @@ _NAMES_OF = {
     "results.what_if": ["Slowest", "WhatIf"],
     "analysis.hangs.diagnosis": ["hang"],
     "results.run_end": ["RankEnd", "RunEnd"],
-    "analysis.rows.columns": ["COLUMNS_OF"],
+    "analysis.rows.analysis": ["COLUMNS_OF"],
     "analysis.rows.operations": [
         "base_operation",
         "bus_bytes",

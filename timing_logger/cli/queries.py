@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from timing_logger.engine.run import Result
     from timing_logger.reading.runs_of_job import Incarnations
     from timing_logger.reading.timings import TimingFiles
-    from timing_logger.results.shown_step import ShownStep
+    from timing_logger.results.plain import ShownStep
 
 AnswerT = TypeVar("AnswerT")
 

@@ -10,8 +10,7 @@ import pandas as pd
 from timing_logger.analysis.accounting.part import map_stretches_of_main_thread
 from timing_logger.analysis.accounting.stack_code import code_table
 from timing_logger.analysis.accounting.stretches import LineStretches
-from timing_logger.analysis.rows.analysis import ByProcess
-from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.analysis import COLUMNS_OF, ByProcess
 from timing_logger.analysis.rows.tables import opened
 from timing_logger.engine.cluster import Cluster
 from timing_logger.engine.rows import Query

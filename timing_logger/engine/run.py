@@ -8,16 +8,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from timing_logger.analysis.rows.analysis import Analysis, ByProcess, OfCommunication, answers_from
-from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, processes_of
-from timing_logger.analysis.rows.columns import (
+from timing_logger.analysis.rows.analysis import (
     COLUMNS_OF_COLLECTIVES,
     EPOCH_OF_STEP,
     MEANING_OF_EPOCHS,
     PROCESS_RESTARTS,
     ROW_OF_PROCESS,
     RUN_OF_RANK,
+    Analysis,
+    ByProcess,
+    OfCommunication,
+    answers_from,
 )
+from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, processes_of
 from timing_logger.analysis.rows.epochs import Meaning, epochs_of
 from timing_logger.analysis.rows.operations import is_collective, is_communication, is_wait
 from timing_logger.analysis.rows.runs import runs_of

@@ -9,14 +9,13 @@ import pandas as pd
 
 from timing_logger.analysis.accounting.part import map_own_stretches
 from timing_logger.analysis.accounting.stretches import LineStretches
-from timing_logger.analysis.rows.analysis import ByProcess
-from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.analysis import COLUMNS_OF, ByProcess
 from timing_logger.analysis.rows.tables import opened
 from timing_logger.analysis.verdict.typical_step import StepOfRanks, ranks_to_show
 from timing_logger.engine.cluster import Cluster
 from timing_logger.engine.rows import Query
 from timing_logger.engine.run import run
-from timing_logger.results.shown_step import ShownStep
+from timing_logger.results.plain import ShownStep
 
 
 def shown_in_files(

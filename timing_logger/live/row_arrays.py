@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from timing_logger.analysis.rows.analysis import COLUMNS_OF
 from timing_logger.analysis.rows.arrays import dense_codes
-from timing_logger.analysis.rows.columns import COLUMNS_OF
 from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
 from timing_logger.schema.record import FIELDS
 

@@ -16,7 +16,7 @@ from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.verdict import map_judgement, reduce_judgement
 from timing_logger.live.digest import ProcessPlace
 from timing_logger.live.window import Window
-from timing_logger.reading.lacking import lacking
+from timing_logger.reading.named_ranks import lacking
 from timing_logger.results.run_end import RunEnd
 from timing_logger.results.verdict import Verdict
 

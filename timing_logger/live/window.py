@@ -21,7 +21,7 @@ from timing_logger.live.digest import Digest, ProcessPlace
 from timing_logger.live.row_arrays import ADDED, RowArrays, joined_numbers
 from timing_logger.live.sampled_steps import of_fewer_steps
 from timing_logger.reading.alignment import Alignment, alignments
-from timing_logger.reading.shared_facts import SharedFacts
+from timing_logger.reading.content import SharedFacts
 from timing_logger.results import criteria
 from timing_logger.schema.timing_files import TimingFile
 

@@ -11,8 +11,8 @@ import pandas as pd
 
 from timing_logger.reading import second_runs
 from timing_logger.reading.alignment import Alignment
+from timing_logger.reading.content import RowsOfFiles
 from timing_logger.reading.joined_files import Piece, pieces_of
-from timing_logger.reading.rows_of_files import RowsOfFiles
 from timing_logger.reading.second_runs import have_recurring_numbers, second_run
 from timing_logger.reading.sources import Source, joined
 from timing_logger.schema.record import FIELDS, LARGEST

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from timing_logger.reading.rows_of_files import Bools, RowsOfFiles
+from timing_logger.reading.content import Bools, RowsOfFiles
 from timing_logger.results import criteria
 from timing_logger.schema.record import HOST_CLOCK, NS_PER_S, WAIT, is_message
 

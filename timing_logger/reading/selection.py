@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 
 import pandas as pd
 
-from timing_logger.reading.shared_facts import SharedFacts
+from timing_logger.reading.content import SharedFacts
 
 SELECTED = "selected_ranks"
 """The key under which a file's description lists the ranks that were asked for, if not all were."""

@@ -18,14 +18,13 @@ from timing_logger.errors import ConfigurationError, NotATimingFileError, NoTimi
 from timing_logger.process.shared_files import entries_in, matching, names_in
 from timing_logger.reading.alignment import Alignment, alignments
 from timing_logger.reading.batches import batches_of, read_batch
+from timing_logger.reading.content import SharedFacts
 from timing_logger.reading.file_problems import missing_parts, parts_trouble, problems_of, schema_trouble
-from timing_logger.reading.lacking import lacking, lacking_in_words
-from timing_logger.reading.named_ranks import capital
+from timing_logger.reading.named_ranks import capital, lacking, lacking_in_words
 from timing_logger.reading.parquet import SUFFIX as PARQUET
 from timing_logger.reading.parquet import NotConverted, is_parquet_name, parts_of
 from timing_logger.reading.recovery import recovered, timing_files_at
 from timing_logger.reading.runs_of_job import Incarnations, check_incarnations, of_run
-from timing_logger.reading.shared_facts import SharedFacts
 from timing_logger.reading.sources import ADDED_COLUMNS, Engine, ParquetSource, Source, chosen_engine, joined
 from timing_logger.schema.record import COLUMNS
 from timing_logger.schema.timing_files import TimingFile, sidecar_path

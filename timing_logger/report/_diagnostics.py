@@ -12,8 +12,7 @@ import pandas as pd
 from timing_logger.analysis.rows.files import File, FileCounters, not_told, sidecar_of
 from timing_logger.analysis.verdict.overview import Summary
 from timing_logger.reading.file_problems import parts_trouble, problems_of, schema_trouble, uncounted
-from timing_logger.reading.lacking import lacking, lacking_in_words
-from timing_logger.reading.named_ranks import capital, named_ranks
+from timing_logger.reading.named_ranks import capital, lacking, lacking_in_words, named_ranks
 from timing_logger.report._limits import MOST_LINES
 from timing_logger.schema.record import escape_text
 from timing_logger.words.not_told import not_told_sentences

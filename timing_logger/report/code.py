@@ -10,7 +10,7 @@ import pandas as pd
 
 from timing_logger.reading.named_ranks import named_ranks
 from timing_logger.report._account_figures import AccountFigures
-from timing_logger.results.operations import UNLOGGED
+from timing_logger.results.plain import UNLOGGED
 from timing_logger.results.verdict import Verdict
 from timing_logger.schema.record import escape_text
 from timing_logger.words.units import count

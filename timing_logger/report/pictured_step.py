@@ -9,7 +9,7 @@ import pandas as pd
 
 from timing_logger.analysis.accounting.blocked import NO_RANK
 from timing_logger.reading.named_ranks import capital, named_ranks
-from timing_logger.results.shown_step import ShownStep
+from timing_logger.results.plain import ShownStep
 from timing_logger.schema.record import escape_text
 from timing_logger.words.units import UNKNOWN, as_tenths, wrapped
 

@@ -26,7 +26,7 @@ from timing_logger.report.account import (
     part_columns,
 )
 from timing_logger.report.pictured_step import step_text
-from timing_logger.results.shown_step import ShownStep
+from timing_logger.results.plain import ShownStep
 from timing_logger.schema.record import escape_text
 from timing_logger.words.units import (
     as_hundredths,

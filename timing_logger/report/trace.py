@@ -24,7 +24,7 @@ from timing_logger.engine.rows import Query
 from timing_logger.engine.run import run
 from timing_logger.process.shared_files import created
 from timing_logger.reading.atomic_files import draft_of
-from timing_logger.reading.lacking import stated_world_size
+from timing_logger.reading.named_ranks import stated_world_size
 from timing_logger.report._trace_flows import (
     FLOWS_OF_COLLECTIVES,
     FLOWS_OF_MESSAGES,

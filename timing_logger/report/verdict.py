@@ -10,8 +10,8 @@ from timing_logger.reading.named_ranks import listed_ranks
 from timing_logger.report._limits import MOST_LINES, on_left_out
 from timing_logger.report._text_tables import Column, table_text
 from timing_logger.report.pictured_step import step_text
+from timing_logger.results.plain import ShownStep
 from timing_logger.results.policy import Number, Policy
-from timing_logger.results.shown_step import ShownStep
 from timing_logger.results.verdict import Verdict
 from timing_logger.words.cause import what_was_sought
 from timing_logger.words.evidence import evidence_beside_the_end

@@ -9,7 +9,7 @@ import pandas as pd
 
 from timing_logger.report._text_tables import Column, table_text
 from timing_logger.results.fix import Fix
-from timing_logger.results.operations import UNLOGGED
+from timing_logger.results.plain import UNLOGGED
 from timing_logger.results.what_if import WhatIf
 from timing_logger.schema.record import escape_text
 from timing_logger.words.units import as_tenths, as_word, fixed, page, paragraph, percent, seconds, size

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from timing_logger.results.step_range import StepRange
+from timing_logger.results.plain import StepRange
 
 BondKind = Literal["", "host", "part of host", "waiting", "something"]
 

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from timing_logger.errors import RunSummaryError
-from timing_logger.results.comparison_settings import MOST_STRETCHES
 from timing_logger.schema.typed_json import Rules, checked
 
 SCHEMA_VERSION = 1
@@ -66,7 +65,7 @@ class SummarizedVerdict(NamedTuple):
     """What ``stragglers`` said of the run, as far as comparing needs it.
 
     Attributes:
-        verdict, judged, ranks, operation: as of :class:`timing_logger.analysis.SummarizedVerdict`.
+        verdict, judged, ranks, operation: as of :class:`timing_logger.analysis.Verdict`.
         cost_ms: the cost per step, in ms.
     """
 
@@ -228,3 +227,19 @@ def _is_sound(course: Course | None) -> bool:
         and 0 < min(ms) <= max(ms) <= _MOST
         and min(n_steps) > 0
     )
+
+
+# -- how much of a run its summary keeps, and of how many runs is told: bounds, which decide nothing -----
+
+
+MOST_RUNS_NAMED = 1000
+"""Where more runs than that would be needed, the number is not told: nobody makes them."""
+
+MOST_RANKS = 16
+"""In runs of more ranks, own time is not kept for each."""
+
+MOST_OPERATIONS, MOST_LAYERS = 40, 40
+"""How many operations and layers are kept of a run, those that take longest: some ten kilobytes."""
+
+MOST_STRETCHES = 64
+"""Of how many stretches the course of a run is kept: as many as a chart shows, in two kilobytes."""

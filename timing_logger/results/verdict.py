@@ -9,12 +9,10 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from timing_logger.results.cause import Cause, Sought
 from timing_logger.results.facts import Fact, Reason, plain_fact
-from timing_logger.results.plain import plain_fields
+from timing_logger.results.plain import ShownStep, StepRange, plain_fields
 from timing_logger.results.policy import STANDARD, Policy
 from timing_logger.results.rank_facts import BondKind, Gate
 from timing_logger.results.run_end import RunEnd
-from timing_logger.results.shown_step import ShownStep
-from timing_logger.results.step_range import StepRange
 
 VerdictKind = Literal["healthy", "rank", "suspect", "role", "group-wide", "communication", "diffuse", "hang"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.results.comparison import Comparison, Difference, NewCause
-from timing_logger.results.operations import UNLOGGED
+from timing_logger.results.plain import UNLOGGED
 from timing_logger.schema.record import COMPILE, GC, GRAPH_CAPTURE, IMPORT, escape_text
 from timing_logger.words.comparison import PARTS
 from timing_logger.words.units import as_duration, quoted, size

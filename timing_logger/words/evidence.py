@@ -7,7 +7,7 @@ from functools import singledispatch
 
 from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.results import facts, rank_facts
-from timing_logger.results.operations import UNLOGGED
+from timing_logger.results.plain import UNLOGGED
 from timing_logger.results.rank_facts import Gate
 from timing_logger.results.verdict import Verdict
 from timing_logger.schema.record import COMPILE, GC, GRAPH_CAPTURE, IMPORT

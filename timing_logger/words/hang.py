@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from timing_logger.reading.named_ranks import capital, named_ranks
-from timing_logger.results.operations import ONE_SIDED, SET_UP
+from timing_logger.results.plain import ONE_SIDED, SET_UP
 from timing_logger.results.run_end import Fate, RankEnd, RunEnd, StuckGroup, StuckMessage, by_signals
 from timing_logger.schema.record import escape_text
 

@@ -9,7 +9,7 @@ from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.results import criteria
 from timing_logger.results.facts import NoRows
 from timing_logger.results.kinds_of_cause import kind_of_cause
-from timing_logger.results.operations import UNLOGGED
+from timing_logger.results.plain import UNLOGGED
 from timing_logger.results.rank_facts import Gate, Pauses, UnevenWork
 from timing_logger.results.verdict import Verdict
 from timing_logger.schema.record import COMPILE, GC, GRAPH_CAPTURE, IMPORT, escape_text

@@ -13,8 +13,8 @@ from timing_logger.analysis.accounting.meetings import joined_rows, met
 from timing_logger.analysis.accounting.part import map_communication
 from timing_logger.analysis.accounting.run import tied_rows
 from timing_logger.analysis.collectives.messages import Messages
+from timing_logger.analysis.rows.analysis import COLUMNS_OF
 from timing_logger.analysis.rows.arrays import processes_of
-from timing_logger.analysis.rows.columns import COLUMNS_OF
 from timing_logger.analysis.rows.tables import opened
 
 Way = tuple[int, int, float, float]

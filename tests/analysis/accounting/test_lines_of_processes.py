@@ -19,7 +19,7 @@ from timing_logger.analysis.accounting.lines import (
     joined_lines,
     lines_of,
 )
-from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.analysis import COLUMNS_OF
 from timing_logger.analysis.rows.tables import opened
 
 Row = dict[str, Any]

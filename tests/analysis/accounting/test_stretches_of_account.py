@@ -10,7 +10,7 @@ from timing_logger.analysis.accounting.blocked import NO_RANK
 from timing_logger.analysis.accounting.part import map_account
 from timing_logger.analysis.accounting.run import account_of
 from timing_logger.analysis.accounting.stretches import WHAT, LineStretches, blocked_stretches
-from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.analysis import COLUMNS_OF
 from timing_logger.analysis.rows.tables import opened
 
 

@@ -9,7 +9,7 @@ from account_rows import row, table
 from timing_logger.analysis.accounting.ties import NOBODY, Ties, needs_of, senders_are_held, ties_of
 from timing_logger.analysis.collectives.matching import find_instances
 from timing_logger.analysis.collectives.messages import Messages
-from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.analysis import COLUMNS_OF
 from timing_logger.analysis.rows.tables import opened
 
 Tie = tuple[int, int, bool, bool]

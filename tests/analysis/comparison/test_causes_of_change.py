@@ -11,8 +11,7 @@ from compared_runs import PARTS_MS, quantity, summary
 from timing_logger.analysis.comparison.causes_of_change import _explains, causes_of
 from timing_logger.analysis.comparison.compare import compare_runs
 from timing_logger.results.comparison import Comparison, NewCause
-from timing_logger.results.comparison_settings import MOST_OPERATIONS
-from timing_logger.results.run_summary import Quantity, RunSummary, SummarizedVerdict
+from timing_logger.results.run_summary import MOST_OPERATIONS, Quantity, RunSummary, SummarizedVerdict
 
 
 def runs(seed: int, of_run: Callable[[float], RunSummary], n: int = 5) -> list[RunSummary]:

@@ -18,11 +18,10 @@ from timing_logger import read_timings
 from timing_logger.analysis.comparison.counted_steps import CountedSteps, StepLength, counted_steps
 from timing_logger.analysis.comparison.quantities import joined_quantities, spent_in
 from timing_logger.analysis.comparison.summarize_run import RUN_SUMMARY, _facts, summarize_run
-from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.analysis import COLUMNS_OF
 from timing_logger.analysis.rows.tables import opened
 from timing_logger.errors import TableError
-from timing_logger.results.comparison_settings import MOST_LAYERS, MOST_OPERATIONS
-from timing_logger.results.run_summary import Quantity, RunSummary
+from timing_logger.results.run_summary import MOST_LAYERS, MOST_OPERATIONS, Quantity, RunSummary
 
 STEP_MS = sum(OPERATIONS_MS.values()) + TRANSFER_MS
 

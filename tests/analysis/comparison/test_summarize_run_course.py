@@ -10,10 +10,9 @@ from simulated_runs import OPERATIONS_MS, TRANSFER_MS, data_parallel, factors
 
 from timing_logger.analysis.comparison.counted_steps import counted_steps
 from timing_logger.analysis.comparison.summarize_run import RUN_SUMMARY, course_of, step_sums, summarize_run
-from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.analysis import COLUMNS_OF
 from timing_logger.analysis.rows.tables import opened
-from timing_logger.results.comparison_settings import MOST_STRETCHES
-from timing_logger.results.run_summary import Course
+from timing_logger.results.run_summary import MOST_STRETCHES, Course
 
 STEP_MS = sum(OPERATIONS_MS.values()) + TRANSFER_MS
 

@@ -13,7 +13,7 @@ from timing_logger.analysis.counterfactual.repaired import Repairing
 from timing_logger.analysis.counterfactual.what_if import _answered, _slowest, parsed
 from timing_logger.analysis.rows.table_types import Floats
 from timing_logger.errors import FixError
-from timing_logger.results.operations import UNLOGGED
+from timing_logger.results.plain import UNLOGGED
 from timing_logger.results.what_if import Slowest
 
 EVEN_MS = np.full((6, 4), 10.0)

@@ -16,7 +16,7 @@ from timing_logger.analysis.counterfactual.usual_times import (
     without,
 )
 from timing_logger.analysis.rows.table_types import Floats
-from timing_logger.results.operations import UNLOGGED
+from timing_logger.results.plain import UNLOGGED
 
 NAN = math.nan
 DATA_MS = np.array([[2.0, 4.0], [1.0, NAN]])

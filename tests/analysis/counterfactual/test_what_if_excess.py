@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from timing_logger.analysis.counterfactual.what_if import by_excess, operation_of
-from timing_logger.results.operations import UNLOGGED
+from timing_logger.results.plain import UNLOGGED
 
 
 def worth_a_repair(*of_ranks_ms: float, quicker: float = 1.0) -> list[int]:

@@ -11,7 +11,7 @@ from slow import slow
 
 from timing_logger.analysis.hangs.open_calls import Ending, integer_or_none, rows_by_rank
 from timing_logger.analysis.hangs.sidecar_state import LastWords
-from timing_logger.analysis.rows.columns import EARLIER_IN_STEP
+from timing_logger.analysis.rows.analysis import EARLIER_IN_STEP
 
 
 def hangs(*of: dict[str, Any], **of_rank: Any) -> list[bool]:

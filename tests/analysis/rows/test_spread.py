@@ -13,7 +13,7 @@ from rank_tables import quick_table as table
 from timing_files import record
 
 from timing_logger.analysis import spread_between_ranks
-from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.analysis import COLUMNS_OF
 from timing_logger.analysis.rows.spread import joined_steps, spread_of_steps, synchronised_steps
 from timing_logger.analysis.rows.tables import opened
 from timing_logger.schema.record import Record

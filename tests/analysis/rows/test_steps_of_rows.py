@@ -11,7 +11,7 @@ import pytest
 from timing_logger.analysis.rows.epochs import Epochs, Meaning
 from timing_logger.analysis.rows.steps import Numbering, Steps, numbered, numbered_by_epoch, with_epoch
 from timing_logger.analysis.rows.tables import opened
-from timing_logger.results.step_range import StepRange
+from timing_logger.results.plain import StepRange
 from timing_logger.schema.record import LARGEST
 
 NAN = math.nan

@@ -11,8 +11,8 @@ from rank_tables import quick_table as table
 from timing_files import record
 
 from timing_logger.analysis.accounting.part import PLACE
+from timing_logger.analysis.rows.analysis import COLUMNS_OF
 from timing_logger.analysis.rows.arrays import processes_of
-from timing_logger.analysis.rows.columns import COLUMNS_OF
 from timing_logger.analysis.rows.tables import opened
 from timing_logger.analysis.step_times.part import _counted, _entries, map_step_times
 from timing_logger.schema.record import Record

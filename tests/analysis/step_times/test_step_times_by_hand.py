@@ -22,8 +22,7 @@ from timing_logger.analysis.step_times.step_times import (
     reduce_step_times,
     step_times,
 )
-from timing_logger.results.operations import UNLOGGED
-from timing_logger.results.step_range import StepRange
+from timing_logger.results.plain import UNLOGGED, StepRange
 from timing_logger.schema.record import Record
 
 NAN = math.nan

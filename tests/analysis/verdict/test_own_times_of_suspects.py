@@ -20,7 +20,7 @@ from slow import slow
 from timing_files import write_table
 
 from timing_logger.analysis import Verdict, stragglers
-from timing_logger.analysis.step_times.chance import likelihood_above_0
+from timing_logger.analysis.step_times.noise import likelihood_above_0
 from timing_logger.cli import main
 from timing_logger.report import evidence_sentences, verdict_json, verdict_sentence
 from timing_logger.report.html._findings import Findings

@@ -17,7 +17,7 @@ from timing_logger.analysis.verdict.verdict import (
     _rather_communication,
 )
 from timing_logger.analysis.verdict.who.pricing import BySteps
-from timing_logger.reading.lacking import Lack
+from timing_logger.reading.named_ranks import Lack
 from timing_logger.results.facts import EndedBadly, NoRows, RanksLacking, UntimedCalls
 from timing_logger.results.policy import Policy
 from timing_logger.results.verdict import Suspect, Verdict

@@ -16,7 +16,7 @@ from timing_logger.analysis.verdict.verdict import map_judgement, reduce_judgeme
 from timing_logger.report.html import report_html
 from timing_logger.report.html._cause_kinds import TimeKinds
 from timing_logger.report.html._step import StepChart, step_chart
-from timing_logger.results.shown_step import ShownStep
+from timing_logger.results.plain import ShownStep
 
 SLOW = 2
 

@@ -19,9 +19,8 @@ from timing_logger.analysis.accounting.part import AccountPart, map_account
 from timing_logger.analysis.accounting.run import account_of
 from timing_logger.analysis.accounting.stretches import WHAT
 from timing_logger.analysis.accounting.summed import account_table
-from timing_logger.analysis.rows.analysis import ByProcess
+from timing_logger.analysis.rows.analysis import COLUMNS_OF, ByProcess
 from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers, processes_of
-from timing_logger.analysis.rows.columns import COLUMNS_OF
 from timing_logger.analysis.rows.files import File
 from timing_logger.analysis.rows.grouping import any_row_of, ordered_sums
 from timing_logger.analysis.rows.table_types import Frame, Schema

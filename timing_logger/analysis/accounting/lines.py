@@ -25,7 +25,7 @@ from timing_logger.analysis.rows.operations import (
     needs_no_other_rank,
 )
 from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
-from timing_logger.results.operations import SET_UP
+from timing_logger.results.plain import SET_UP
 
 PROCESS, LINE = "process", "line"
 """Columns with the number of a row's process and line."""

@@ -14,8 +14,8 @@ from timing_logger.analysis.accounting.part import PLACE, CommunicationPart
 from timing_logger.analysis.collectives.matching import Instances, find_instances
 from timing_logger.analysis.collectives.messages import Messages, find_messages
 from timing_logger.analysis.collectives.problems import Problem, find_problems
+from timing_logger.analysis.rows.analysis import RUN_OF_RANK
 from timing_logger.analysis.rows.arrays import in_few_bytes
-from timing_logger.analysis.rows.columns import RUN_OF_RANK
 from timing_logger.analysis.rows.grouping import any_row_of
 from timing_logger.analysis.rows.runs import runs_of
 from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints

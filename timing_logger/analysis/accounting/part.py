@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from narwhals.typing import IntoDataFrame
 
+from timing_logger.analysis.accounting.blocked import Rest, rest_of
 from timing_logger.analysis.accounting.lines import LINE, PROCESS, AccountLines, Roles, is_kept, lines_of
-from timing_logger.analysis.accounting.rest import Rest, rest_of
 from timing_logger.analysis.accounting.stretches import LineStretches, own_stretches
+from timing_logger.analysis.rows.analysis import EPOCH_OF_STEP, MEANING_OF_EPOCHS, PROCESS_RESTARTS
 from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, processes_of
 from timing_logger.analysis.rows.blocking import MAIN_THREAD
-from timing_logger.analysis.rows.columns import EPOCH_OF_STEP, MEANING_OF_EPOCHS, PROCESS_RESTARTS
 from timing_logger.analysis.rows.epochs import epochs_of
 from timing_logger.analysis.rows.grouping import any_row_of, sums
 from timing_logger.analysis.rows.table_types import Floats, Frame, Ints

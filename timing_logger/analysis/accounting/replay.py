@@ -11,9 +11,8 @@ import numpy as np
 
 from timing_logger.analysis.accounting.loops import ranked as ranked_one_by_one
 from timing_logger.analysis.accounting.nodes import Lists
-from timing_logger.analysis.accounting.playing import InWaves, OneByOne
+from timing_logger.analysis.accounting.playing import InWaves, OneByOne, Segments, segments_of
 from timing_logger.analysis.accounting.program import Program
-from timing_logger.analysis.accounting.segments import Segments, segments_of
 from timing_logger.analysis.rows.arrays import dense_codes, in_few_bytes
 from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
 from timing_logger.results import criteria

@@ -16,7 +16,7 @@ from timing_logger.analysis.accounting.ties import Needs, Ties, needs_of, ties_o
 from timing_logger.analysis.rows.files import File
 from timing_logger.analysis.rows.intervals import instants
 from timing_logger.analysis.rows.table_types import Bools, Ints
-from timing_logger.reading.lacking import stated_world_size
+from timing_logger.reading.named_ranks import stated_world_size
 
 
 class TiedRows(NamedTuple):

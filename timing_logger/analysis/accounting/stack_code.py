@@ -10,7 +10,7 @@ from narwhals.typing import IntoDataFrame
 
 from timing_logger.analysis.accounting.part import map_stretches_of_main_thread
 from timing_logger.analysis.accounting.stretches import LineStretches
-from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.analysis import COLUMNS_OF
 from timing_logger.analysis.rows.table_types import Ints
 from timing_logger.analysis.rows.tables import opened
 

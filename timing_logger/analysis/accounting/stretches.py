@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.accounting.axis import OneAxis
-from timing_logger.analysis.accounting.blocked import NO_RANK, Blocked
+from timing_logger.analysis.accounting.blocked import NO_RANK, Blocked, Rest
 from timing_logger.analysis.accounting.lines import LINE, AccountLines
-from timing_logger.analysis.accounting.rest import Rest
 from timing_logger.analysis.rows.arrays import coded_text, in_few_bytes, numbers
 from timing_logger.analysis.rows.intervals import instants
 from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints

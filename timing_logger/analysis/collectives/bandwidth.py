@@ -11,9 +11,8 @@ from narwhals.typing import IntoDataFrameT
 from timing_logger.analysis.collectives.transfer_samples import MOVES, Measured
 from timing_logger.analysis.collectives.waits import complete_instances
 from timing_logger.analysis.rows import tables
-from timing_logger.analysis.rows.analysis import OfCommunication
+from timing_logger.analysis.rows.analysis import COLUMNS_OF, OfCommunication
 from timing_logger.analysis.rows.arrays import coded_text, dense_codes
-from timing_logger.analysis.rows.columns import COLUMNS_OF
 from timing_logger.analysis.rows.grouping import any_row_of, counted_quantiles, greatest_of_each, quantiles
 from timing_logger.analysis.rows.operations import base_operation, bus_factor
 from timing_logger.analysis.rows.table_types import Floats, Frame, Ints

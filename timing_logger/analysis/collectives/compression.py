@@ -13,9 +13,8 @@ from timing_logger.analysis.collectives.compressed_rows import WORK, CompressedR
 from timing_logger.analysis.collectives.dense_times import DenseTimes, dense_times
 from timing_logger.analysis.collectives.transfer_samples import MOVES, Measured
 from timing_logger.analysis.collectives.waits import complete_instances
-from timing_logger.analysis.rows.analysis import OfCommunication
+from timing_logger.analysis.rows.analysis import COLUMNS_OF, OfCommunication
 from timing_logger.analysis.rows.arrays import dense_codes
-from timing_logger.analysis.rows.columns import COLUMNS_OF
 from timing_logger.analysis.rows.grouping import any_row_of, ordered_sums, quantiles, sums
 from timing_logger.analysis.rows.operations import base_operation
 from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints

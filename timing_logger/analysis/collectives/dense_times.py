@@ -10,9 +10,8 @@ from narwhals.typing import IntoDataFrame
 from timing_logger.analysis.collectives.bandwidth import size_classes
 from timing_logger.analysis.collectives.transfer_samples import Measured
 from timing_logger.analysis.collectives.waits import complete_instances
-from timing_logger.analysis.rows.analysis import OfCommunication
+from timing_logger.analysis.rows.analysis import COLUMNS_OF, OfCommunication
 from timing_logger.analysis.rows.arrays import dense_codes
-from timing_logger.analysis.rows.columns import COLUMNS_OF
 from timing_logger.analysis.rows.grouping import any_row_of, counts_known, ordered_sums
 from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
 from timing_logger.analysis.rows.tables import opened

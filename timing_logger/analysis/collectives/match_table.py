@@ -9,7 +9,7 @@ from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.collectives.matching import Instances, find_instances
 from timing_logger.analysis.collectives.problems import STATES, find_problems, reasons_for, states
-from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.analysis import COLUMNS_OF
 from timing_logger.analysis.rows.intervals import instants
 from timing_logger.analysis.rows.steps import steps_of, with_epoch
 from timing_logger.analysis.rows.table_types import Frame

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from timing_logger.analysis.collectives.generations import generations, generations_by_iteration
+from timing_logger.analysis.rows.analysis import EARLIER_IN_STEP, RUN_OF_RANK
 from timing_logger.analysis.rows.arrays import (
     coded_text,
     dense_codes,
@@ -21,7 +22,6 @@ from timing_logger.analysis.rows.arrays import (
     processes_of,
     renamed,
 )
-from timing_logger.analysis.rows.columns import EARLIER_IN_STEP, RUN_OF_RANK
 from timing_logger.analysis.rows.epochs import Meaning, epochs_of
 from timing_logger.analysis.rows.grouping import any_row_of, n_earlier_alike
 from timing_logger.analysis.rows.operations import base_operation, is_collective

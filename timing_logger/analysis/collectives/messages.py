@@ -11,9 +11,8 @@ from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.collectives.exchanges import MessageCalls, Sent, received_in_calls
 from timing_logger.analysis.collectives.matching import communicators
-from timing_logger.analysis.rows.analysis import ByProcess
+from timing_logger.analysis.rows.analysis import COLUMNS_OF, ByProcess
 from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers, processes_of
-from timing_logger.analysis.rows.columns import COLUMNS_OF
 from timing_logger.analysis.rows.group_members import NONE, ranks_by_number
 from timing_logger.analysis.rows.grouping import any_row_of, known_sums, quantiles, sums
 from timing_logger.analysis.rows.intervals import instants
@@ -21,7 +20,7 @@ from timing_logger.analysis.rows.operations import base_operation, goes_on, is_w
 from timing_logger.analysis.rows.steps import steps_of, with_epoch
 from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
 from timing_logger.analysis.rows.tables import in_one_table, new_column, new_columns, opened, taken
-from timing_logger.reading.lacking import stated_world_size
+from timing_logger.reading.named_ranks import stated_world_size
 
 _OF_THE_SEND = "group", "seq", "iteration", "layer_name", "phase", "incarnation", "message_size_bytes"
 

@@ -10,9 +10,9 @@ from narwhals.typing import IntoDataFrameT
 from timing_logger.analysis.collectives.match_table import identified
 from timing_logger.analysis.collectives.matching import Instances, find_instances
 from timing_logger.analysis.collectives.problems import find_problems
+from timing_logger.analysis.rows.analysis import COLUMNS_OF
 from timing_logger.analysis.rows.arrays import coded_text, each_text, numbers
 from timing_logger.analysis.rows.blocking import lanes_of, waited_for
-from timing_logger.analysis.rows.columns import COLUMNS_OF
 from timing_logger.analysis.rows.group_members import own_numbers
 from timing_logger.analysis.rows.intervals import durations_ms, instants
 from timing_logger.analysis.rows.operations import (

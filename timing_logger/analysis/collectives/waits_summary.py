@@ -10,9 +10,8 @@ from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.collectives.match_table import match_collectives
 from timing_logger.analysis.collectives.waits import waits
-from timing_logger.analysis.rows.analysis import OfCommunication
+from timing_logger.analysis.rows.analysis import COLUMNS_OF, OfCommunication
 from timing_logger.analysis.rows.arrays import coded_text, dense_codes, numbers
-from timing_logger.analysis.rows.columns import COLUMNS_OF
 from timing_logger.analysis.rows.grouping import any_row_of, known_sums, quantiles, sums
 from timing_logger.analysis.rows.table_types import Floats, Frame, Ints
 from timing_logger.analysis.rows.tables import new_columns, opened, taken

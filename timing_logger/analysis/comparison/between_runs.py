@@ -18,7 +18,7 @@ import numpy as np
 from timing_logger.errors import ConfigurationError
 from timing_logger.results import criteria
 from timing_logger.results.comparison import Shift
-from timing_logger.results.comparison_settings import MOST_RUNS_NAMED
+from timing_logger.results.run_summary import MOST_RUNS_NAMED
 
 
 def shift_between(

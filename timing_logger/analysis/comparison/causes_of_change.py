@@ -12,7 +12,7 @@ from timing_logger.analysis.comparison.differences import Members
 from timing_logger.analysis.rows.operations import PAUSES, is_communication, is_own_work, is_wait
 from timing_logger.results import criteria
 from timing_logger.results.comparison import CauseKind, Difference, NewCause
-from timing_logger.results.operations import UNLOGGED
+from timing_logger.results.plain import UNLOGGED
 from timing_logger.results.run_summary import OF_RANK, RunSummary
 
 _SAYS_MOST: tuple[CauseKind, ...] = (

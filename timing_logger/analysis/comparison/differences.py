@@ -12,8 +12,7 @@ from timing_logger.analysis.comparison.between_runs import shown_beyond_chance, 
 from timing_logger.analysis.rows.operations import is_communication, is_wait
 from timing_logger.results import criteria
 from timing_logger.results.comparison import Difference, Does, Shift
-from timing_logger.results.comparison_settings import MOST_LAYERS, MOST_OPERATIONS
-from timing_logger.results.run_summary import Quantity, RunSummary
+from timing_logger.results.run_summary import MOST_LAYERS, MOST_OPERATIONS, Quantity, RunSummary
 
 Members: TypeAlias = Sequence[Sequence[RunSummary]]
 """The runs of each unit of a side."""

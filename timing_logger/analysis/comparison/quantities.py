@@ -15,8 +15,7 @@ from timing_logger.analysis.rows.operations import is_wait
 from timing_logger.analysis.rows.summarize import seen_before
 from timing_logger.analysis.rows.table_types import Floats, Frame, Ints
 from timing_logger.analysis.rows.tables import taken
-from timing_logger.results.comparison_settings import MOST_LAYERS, MOST_OPERATIONS
-from timing_logger.results.run_summary import Quantity
+from timing_logger.results.run_summary import MOST_LAYERS, MOST_OPERATIONS, Quantity
 
 _KEPT_OF_PROCESS = 5
 """Of each process, so many times what is kept of the run: what takes long on all is among it."""

@@ -13,17 +13,17 @@ from narwhals.typing import IntoDataFrame
 from timing_logger.analysis.accounting.account import PARTS, summarize_account
 from timing_logger.analysis.comparison.counted_steps import CountedSteps, StepLength, counted_steps
 from timing_logger.analysis.comparison.quantities import SpentByProcess, joined_quantities, spent_in
-from timing_logger.analysis.rows.analysis import ByProcess
-from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.analysis import COLUMNS_OF, ByProcess
 from timing_logger.analysis.rows.files import File, SidecarContent, not_told, sidecar_of
 from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
 from timing_logger.analysis.rows.tables import opened, taken
 from timing_logger.analysis.verdict.verdict import JudgementPart, map_judgement, reduce_judgement
 from timing_logger.analysis.verdict.windows import STRAGGLERS
 from timing_logger.errors import TableError
-from timing_logger.reading.lacking import stated_world_size
-from timing_logger.results.comparison_settings import MOST_RANKS, MOST_STRETCHES
+from timing_logger.reading.named_ranks import stated_world_size
 from timing_logger.results.run_summary import (
+    MOST_RANKS,
+    MOST_STRETCHES,
     OF_RANK,
     Course,
     CourseKind,

@@ -10,7 +10,7 @@ import numpy as np
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.collectives.bandwidth import size_classes
-from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.analysis import COLUMNS_OF
 from timing_logger.analysis.rows.table_types import Floats, Ints, Schema
 from timing_logger.analysis.rows.tables import like, opened
 from timing_logger.analysis.step_times.transfers import MESSAGE, Link

@@ -16,7 +16,7 @@ from timing_logger.analysis.step_times.peers import log_ratios, peer_medians, ro
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Case
 from timing_logger.analysis.verdict.who.slow_steps import slow_steps
-from timing_logger.results.operations import UNLOGGED
+from timing_logger.results.plain import UNLOGGED
 from timing_logger.results.policy import Policy
 
 _LEAST_LEFT = 1e-6

@@ -23,15 +23,14 @@ from timing_logger.analysis.hangs.sidecar_state import LastWords, last_words
 from timing_logger.analysis.hangs.stuck_groups import stuck_groups
 from timing_logger.analysis.hangs.stuck_messages import stuck_messages
 from timing_logger.analysis.hangs.who_waits import Causes, why_it_hangs
-from timing_logger.analysis.rows.analysis import ByProcess
-from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.analysis import COLUMNS_OF, ByProcess
 from timing_logger.analysis.rows.files import File
 from timing_logger.analysis.rows.operations import is_own_work
 from timing_logger.analysis.rows.runs import different_runs
 from timing_logger.analysis.rows.table_types import Record
-from timing_logger.reading.lacking import lacking, lacking_in_words, stated_world_size
+from timing_logger.reading.named_ranks import lacking, lacking_in_words, stated_world_size
 from timing_logger.results import criteria
-from timing_logger.results.operations import SET_UP
+from timing_logger.results.plain import SET_UP
 from timing_logger.results.run_end import RankEnd, RunEnd, RunState, StuckGroup
 from timing_logger.schema.defaults import HANG_AFTER_S
 from timing_logger.schema.record import INFLIGHT

@@ -13,8 +13,8 @@ import pandas as pd
 from narwhals.typing import IntoDataFrame
 
 from timing_logger.analysis.collectives.matching import communicators, earlier_in_step
+from timing_logger.analysis.rows.analysis import COLUMNS_OF, EARLIER_IN_STEP
 from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers, processes_of
-from timing_logger.analysis.rows.columns import COLUMNS_OF, EARLIER_IN_STEP
 from timing_logger.analysis.rows.grouping import rows_of_each
 from timing_logger.analysis.rows.operations import is_collective, is_communication
 from timing_logger.analysis.rows.table_types import Array, Bools, Frame, Ints

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.rows.analysis import EPOCH_OF_STEP, MEANING_OF_EPOCHS, PROCESS_RESTARTS
 from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers, processes_of
 from timing_logger.analysis.rows.blocking import thread_or_stream
-from timing_logger.analysis.rows.columns import EPOCH_OF_STEP, MEANING_OF_EPOCHS, PROCESS_RESTARTS
 from timing_logger.analysis.rows.grouping import any_row_of, greatest_of_each, least_of_each
 from timing_logger.analysis.rows.operations import BACKEND, WAIT, base_operation
 from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints

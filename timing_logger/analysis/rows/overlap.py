@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.rows.analysis import ByProcess
+from timing_logger.analysis.rows.analysis import COLUMNS_OF, ByProcess
 from timing_logger.analysis.rows.arrays import coded_text, dense_codes, numbers, processes_of
 from timing_logger.analysis.rows.blocking import lanes_of, unblocked_work
-from timing_logger.analysis.rows.columns import COLUMNS_OF
 from timing_logger.analysis.rows.epochs import epochs_of
 from timing_logger.analysis.rows.grouping import any_row_of, greatest_of_each, least_of_each, quantiles, sums
 from timing_logger.analysis.rows.intervals import OpenPieces, stretches, union_lengths

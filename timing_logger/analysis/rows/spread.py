@@ -18,6 +18,7 @@ import narwhals as nw
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
+from timing_logger.analysis.rows.analysis import COLUMNS_OF
 from timing_logger.analysis.rows.arrays import (
     coded_text,
     dense_codes,
@@ -27,7 +28,6 @@ from timing_logger.analysis.rows.arrays import (
     numbers,
     processes_of,
 )
-from timing_logger.analysis.rows.columns import COLUMNS_OF
 from timing_logger.analysis.rows.epochs import Epochs, Meaning, epochs_of, processes_that_restart
 from timing_logger.analysis.rows.grouping import any_row_of, greatest_of_each, sums
 from timing_logger.analysis.rows.intervals import wall_times_s

@@ -16,7 +16,7 @@ from timing_logger.analysis.rows.epochs import Epochs, Meaning, epochs_of
 from timing_logger.analysis.rows.grouping import greatest_of_each, least_of_each
 from timing_logger.analysis.rows.table_types import Column, Floats, Frame, Ints
 from timing_logger.analysis.rows.tables import nullable_integers
-from timing_logger.results.step_range import StepRange
+from timing_logger.results.plain import StepRange
 from timing_logger.schema.record import LARGEST
 
 

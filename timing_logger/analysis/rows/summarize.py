@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrame, IntoDataFrameT
 
-from timing_logger.analysis.rows.analysis import ByProcess
+from timing_logger.analysis.rows.analysis import COLUMNS_OF, ByProcess
 from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers, processes_of
-from timing_logger.analysis.rows.columns import COLUMNS_OF
 from timing_logger.analysis.rows.grouping import (
     any_row_of,
     counts_known,

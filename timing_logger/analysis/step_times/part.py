@@ -8,8 +8,8 @@ import numpy as np
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.accounting.part import CommunicationPart, Spent, map_account, map_communication
+from timing_logger.analysis.rows.analysis import COLUMNS_OF
 from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, processes_of
-from timing_logger.analysis.rows.columns import COLUMNS_OF
 from timing_logger.analysis.rows.epochs import epochs_of
 from timing_logger.analysis.rows.grouping import any_row_of, n_earlier_alike
 from timing_logger.analysis.rows.operations import needs_no_other_rank

@@ -13,13 +13,14 @@ from timing_logger.analysis.rows.intervals import has_overlaps, union_lengths
 from timing_logger.analysis.rows.operations import PAUSES, exchanges, needs_no_other_rank
 from timing_logger.analysis.rows.steps import iterations_since
 from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
-from timing_logger.analysis.step_times.gaps import (
+from timing_logger.analysis.step_times.work_rows import (
+    WorkRows,
     ends_of_communication,
     gap_ms,
     in_gaps_ms,
+    joined_columns,
     unlogged_ms,
 )
-from timing_logger.analysis.step_times.work_rows import WorkRows, joined_columns
 from timing_logger.analysis.step_times.workload import (
     StepsWorkload,
     joined_workload,

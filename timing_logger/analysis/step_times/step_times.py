@@ -33,10 +33,9 @@ from timing_logger.analysis.step_times.process_steps import ProcessSteps, joined
 from timing_logger.analysis.step_times.transfers import Transfers, transfers_by_step
 from timing_logger.analysis.step_times.waiting import Waits, waits_by_step
 from timing_logger.analysis.step_times.workload import NOTHING_STATED, Workload, workload_of
-from timing_logger.reading.lacking import stated_world_size
+from timing_logger.reading.named_ranks import stated_world_size
 from timing_logger.results import criteria
-from timing_logger.results.operations import UNLOGGED
-from timing_logger.results.step_range import StepRange
+from timing_logger.results.plain import UNLOGGED, StepRange
 
 
 @dataclass(frozen=True, eq=False)

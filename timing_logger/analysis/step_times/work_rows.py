@@ -8,9 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers
-from timing_logger.analysis.rows.blocking import lanes_of
+from timing_logger.analysis.rows.blocking import lanes_of, unblocked_work
+from timing_logger.analysis.rows.grouping import any_row_of, first_above, greatest_of_each, order_by
+from timing_logger.analysis.rows.intervals import Union
 from timing_logger.analysis.rows.operations import is_collective, is_copy
 from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints, Rows
+from timing_logger.results import criteria
 from timing_logger.schema.record import DEVICE_CLOCK, OK
 
 
@@ -114,3 +117,165 @@ def joined_columns(
         )
         for name, dtype in names.items()
     }
+
+
+# -- compute the time between the communication of processes, what it was spent in, and what no row covers
+
+
+class Ends(NamedTuple):
+    """The ends of the last communication of steps.
+
+    Attributes:
+        of_all: for each step of each process; NaN where none is known.
+        entries: the steps in which one is known, ascending.
+        end_s: when it ended in each of these.
+        process: the process of each of these.
+        begin: where those of each process begin among these, and at last their number.
+    """
+
+    of_all: Floats
+    entries: Ints
+    end_s: Floats
+    process: Ints
+    begin: Ints
+
+
+def ends_of_communication(rows: WorkRows, process: Ints) -> Ends:
+    """Find when the last communication of each step ended.
+
+    Args:
+        rows: the rows.
+        process: for each step the number of its process.
+    """
+    blocked = rows.blocks & ~np.isnan(rows.start_s) & ~np.isnan(rows.end_s)
+    last_s = greatest_of_each(rows.end_s[blocked], rows.entry[blocked], len(process))
+    entries = np.flatnonzero(~np.isnan(last_s))
+    n_processes = int(process.max(initial=-1)) + 1
+    return Ends(last_s, entries, last_s[entries], process[entries], _begins(process[entries], n_processes))
+
+
+def in_gaps_ms(
+    rows: WorkRows, alone_ms: Floats, ends: Ends, is_wanted: Callable[[str], bool]
+) -> dict[str, Floats]:
+    """Sum operations of own work by the gap in which they begin, which may be that of the next step."""
+    wanted = np.flatnonzero(rows.operations_are(is_wanted) & ~np.isnan(alone_ms))
+    process = rows.process[wanted]
+    gap = first_above(ends.begin, ends.end_s, process, rows.start_s[wanted] + criteria.SAME_INSTANT_S)
+    within = gap < ends.begin[process + 1]
+    wanted, entry = wanted[within], ends.entries[gap[within]]
+    return {
+        name: np.bincount(entry[here], alone_ms[wanted[here]], minlength=len(ends.of_all)).astype(np.float64)
+        for code, name in enumerate(rows.operations)
+        if (here := rows.operation[wanted] == code).any()
+    }
+
+
+def gap_ms(rows: WorkRows, own: Bools, ends: Ends, stands_for: Floats) -> Floats:
+    """Compute ``ProcessSteps.gap_ms``.
+
+    It is NaN for the first step of a process, also of an epoch, and wherever an instant is unknown.
+    """
+    gaps = np.full(len(stands_for), np.nan)
+    later = 1 + np.flatnonzero(np.diff(ends.process) == 0)
+    process, since_s, until_s = ends.process[later], ends.end_s[later - 1], ends.end_s[later]
+    held_s = _held_s(rows, own, (process, since_s, until_s))
+    means = _means_between(stands_for, ends.entries[later - 1], ends.entries[later])
+    gaps[ends.entries[later]] = 1000 * np.maximum((until_s - since_s) / means - held_s, 0.0)
+    return gaps
+
+
+def _held_s(rows: WorkRows, own: Bools, spans: tuple[Ints, Floats, Floats]) -> Floats:
+    """Return for how long communication held a process up in each span: process, begin and end, in s.
+
+    Communication beside own work delays nothing, so only its time outside of the work counts. A thread that
+    is blocked does not work, even if a row of work encloses the call.
+    """
+    placed = ~np.isnan(rows.start_s) & ~np.isnan(rows.end_s)
+    blocked = np.flatnonzero(placed & rows.blocks)
+    of_lane = rows.process[any_row_of(rows.lane)] if len(rows.lane) else rows.process
+    at = np.flatnonzero(placed & (own | rows.blocks))
+    work = unblocked_work(rows.lane[at], rows.start_s[at], rows.end_s[at], rows.blocks[at])
+    n_processes = int(rows.process.max(initial=-1)) + 1
+    works = Union.of(of_lane[work.owner], work.start_s, work.end_s, n_processes)
+    with_blocked = Union.of(
+        np.concatenate([of_lane[work.owner], rows.process[blocked]]),
+        np.concatenate([work.start_s, rows.start_s[blocked]]),
+        np.concatenate([work.end_s, rows.end_s[blocked]]),
+        n_processes,
+    )
+    return with_blocked.within_s(*spans) - works.within_s(*spans)
+
+
+def _means_between(values: Floats, after: Ints, up_to: Ints) -> Floats:
+    """Return the means of values after one place up to another; NaN where one of them is NaN."""
+    sums = np.cumsum(np.append(0.0, np.nan_to_num(values)))
+    unknown = np.cumsum(np.append(0, np.isnan(values)))
+    begin, end = after + 1, up_to + 1
+    return np.where(unknown[end] > unknown[begin], np.nan, (sums[end] - sums[begin]) / (end - begin))
+
+
+class _Spans(NamedTuple):
+    """Rows of threads and streams, in the order of their processes; one entry per row."""
+
+    process: Ints
+    operation: Ints
+    start_s: Floats
+    end_s: Floats
+    on_device: Bools
+
+    def only(self, wanted: Bools | Ints) -> _Spans:
+        return _Spans._make(values[wanted] for values in self)
+
+    @property
+    def latest_end_s(self) -> Floats:
+        """The latest end of each row and those before it in its process."""
+        by_end = order_by(self.process, self.end_s)
+        place = np.empty(len(by_end), np.int64)
+        place[by_end] = np.arange(len(by_end))
+        return self.end_s[by_end[np.maximum.accumulate(place)]]  # places of later processes are greater
+
+
+def unlogged_ms(rows: WorkRows, counts: Bools, n_processes: int) -> list[dict[tuple[str, str], float]]:
+    """Sum for each process the time between rows of any thread, by the operations before and after it.
+
+    A host is ahead of its device: where there are rows of the device, these are the ones before and after.
+
+    Args:
+        rows: the rows.
+        counts: which of them count.
+        n_processes: the number of processes.
+    """
+    at = np.flatnonzero(counts & (rows.start_s <= rows.end_s))
+    at = at[order_by(rows.process[at], rows.start_s[at])]
+    of_all = _Spans(rows.process, rows.operation, rows.start_s, rows.end_s, rows.on_device).only(at)
+    until_s = of_all.latest_end_s
+    later = 1 + np.flatnonzero((of_all.start_s[1:] > until_s[:-1]) & (np.diff(of_all.process) == 0))
+    begin_s, end_s, process = until_s[later - 1], of_all.start_s[later], of_all.process[later]
+    has_device = np.bincount(of_all.process, of_all.on_device, minlength=n_processes) > 0
+    around = of_all.only(of_all.on_device | ~has_device[of_all.process]) if has_device.any() else of_all
+    by_end = order_by(around.process, around.end_s)
+    first = _begins(around.process, n_processes)
+    before = first_above(first, around.end_s[by_end], process, begin_s) - 1
+    after = first_above(first, around.start_s, process, np.nextafter(end_s, -np.inf))
+    known = (before >= first[process]) & (after < first[process + 1])
+    operation, n = around.operation, len(rows.operations)
+    pair = (process[known] * n + operation[by_end[before[known]]]) * n + operation[after[known]]
+    return _by_names(pair, 1000 * (end_s - begin_s)[known], rows.operations, n_processes)
+
+
+def _begins(process: Ints, n_processes: int) -> Ints:
+    """Return where each process begins in an ascending array of their numbers, and at last its length."""
+    return np.searchsorted(process, np.arange(n_processes + 1))
+
+
+def _by_names(
+    pair: Ints, ms: Floats, names: list[str], n_processes: int
+) -> list[dict[tuple[str, str], float]]:
+    """Sum times by process and two names: those of the codes that ``pair`` is made of."""
+    sums_ms: list[dict[tuple[str, str], float]] = [{} for _ in range(n_processes)]
+    code = dense_codes(pair)
+    one = any_row_of(code)
+    for key, total_ms in zip(pair[one].tolist(), np.bincount(code, ms).tolist(), strict=True):
+        process, before, after = key // len(names) ** 2, key // len(names) % len(names), key % len(names)
+        sums_ms[process][names[before], names[after]] = total_ms
+    return sums_ms

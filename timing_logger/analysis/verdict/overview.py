@@ -14,9 +14,8 @@ from narwhals.typing import IntoDataFrameT
 from timing_logger.analysis.accounting.account import ACCOUNT, PartOfAccount
 from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.hangs.last_rows import last_rows
-from timing_logger.analysis.rows.analysis import ByProcess
+from timing_logger.analysis.rows.analysis import COLUMNS_OF, ByProcess
 from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers, processes_of
-from timing_logger.analysis.rows.columns import COLUMNS_OF
 from timing_logger.analysis.rows.files import File, FileCounters, sidecar_of
 from timing_logger.analysis.rows.grouping import any_row_of, counts_known, sums
 from timing_logger.analysis.rows.intervals import union_lengths, wall_times_s

@@ -20,7 +20,7 @@ from timing_logger.analysis.verdict.whole_run.all_slower import all_slower
 from timing_logger.analysis.verdict.whole_run.systemic import diffuse, whole_role
 from timing_logger.results import criteria, rank_facts
 from timing_logger.results.facts import Fact, OneRank
-from timing_logger.results.operations import UNLOGGED
+from timing_logger.results.plain import UNLOGGED
 from timing_logger.results.verdict import Verdict, VerdictKind
 
 _MOST_OTHERS = 3  # are said why they are not named

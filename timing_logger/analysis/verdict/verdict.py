@@ -38,7 +38,7 @@ from timing_logger.analysis.verdict.whole_run.coverage import (
     why_untimed,
 )
 from timing_logger.analysis.verdict.whole_run.systemic import late_ms, with_unexplained_waits
-from timing_logger.reading.lacking import Lack, lacking, lacking_in_words, stated_world_size
+from timing_logger.reading.named_ranks import Lack, lacking, lacking_in_words, stated_world_size
 from timing_logger.results.facts import (
     CommunicationNotTold,
     DifferentRuns,

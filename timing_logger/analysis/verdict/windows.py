@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.rows.analysis import ByProcess
-from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.analysis import COLUMNS_OF, ByProcess
 from timing_logger.analysis.rows.table_types import Floats, Frame, Ints, Schema
 from timing_logger.analysis.rows.tables import like, nullable_integers, of_pandas, opened
 from timing_logger.analysis.step_times.peers import column_medians, log_ratios, peer_medians, relative_scores
@@ -27,8 +26,8 @@ from timing_logger.analysis.verdict.verdict import (
     reduce_judgement,
 )
 from timing_logger.analysis.verdict.who.slow_steps import slow_steps
+from timing_logger.results.plain import StepRange
 from timing_logger.results.policy import STANDARD, Policy
-from timing_logger.results.step_range import StepRange
 from timing_logger.results.verdict import Verdict
 
 SELF_TIME = "SELF_TIME"

@@ -11,8 +11,7 @@ from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.accounting.part import map_own_stretches
 from timing_logger.analysis.hangs.diagnosis import run_end_of
-from timing_logger.analysis.rows.analysis import ByProcess
-from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.analysis import COLUMNS_OF, ByProcess
 from timing_logger.analysis.rows.tables import of_pandas, opened
 from timing_logger.analysis.verdict.causes.search import HostCounters
 from timing_logger.analysis.verdict.overview import (

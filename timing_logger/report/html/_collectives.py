@@ -18,8 +18,7 @@ from timing_logger.analysis.collectives.waits import (
     clock_violations,
     complete_among,
 )
-from timing_logger.analysis.rows.analysis import OfCommunication
-from timing_logger.analysis.rows.columns import COLUMNS_OF
+from timing_logger.analysis.rows.analysis import COLUMNS_OF, OfCommunication
 from timing_logger.analysis.rows.epochs import epochs_of
 from timing_logger.analysis.rows.table_types import Frame, Ints
 from timing_logger.analysis.rows.tables import new_column, nullable_integers, opened, taken

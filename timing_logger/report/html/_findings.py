@@ -33,14 +33,14 @@ from timing_logger.engine.code import code_in_files
 from timing_logger.engine.rows import Query
 from timing_logger.engine.run import Result, run
 from timing_logger.engine.step import shown_in_files
-from timing_logger.reading.lacking import stated_world_size
+from timing_logger.reading.named_ranks import stated_world_size
 from timing_logger.report._limits import FEW_PROCESSES
 from timing_logger.report.code import code_sentences, ranks_out_of_rows, ranks_to_ask_about
 from timing_logger.report.html._collectives import COLLECTIVES, Collectives
 from timing_logger.report.html._crowd import Crowd, InTimeline
 from timing_logger.report.html._own_times import OwnTimes
 from timing_logger.report.html._timeline import Spans, Timeline, spans_of, timeline_of
-from timing_logger.results.shown_step import ShownStep
+from timing_logger.results.plain import ShownStep
 from timing_logger.results.verdict import Verdict
 from timing_logger.schema.record import COLUMNS
 

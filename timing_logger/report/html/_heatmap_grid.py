@@ -12,7 +12,7 @@ from timing_logger.analysis.rows.grouping import any_row_of
 from timing_logger.analysis.rows.table_types import Floats, Ints
 from timing_logger.report.html._own_times import OwnTimes
 from timing_logger.report.html._packing import Packed, packed
-from timing_logger.results.step_range import StepRange
+from timing_logger.results.plain import StepRange
 from timing_logger.results.verdict import Verdict
 
 MAX_COLUMNS = 1000

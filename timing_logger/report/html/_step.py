@@ -10,7 +10,7 @@ import pandas as pd
 
 from timing_logger.report.html._cause_kinds import TimeKinds
 from timing_logger.report.pictured_step import PicturedStep
-from timing_logger.results.shown_step import ShownStep
+from timing_logger.results.plain import ShownStep
 from timing_logger.schema.record import escape_text
 from timing_logger.words.units import as_tenths
 

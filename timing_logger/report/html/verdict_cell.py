@@ -9,7 +9,7 @@ from timing_logger.report.html._step import StepChart, step_chart
 from timing_logger.report.html._tables import FIRST
 from timing_logger.report.html._verdict import suspects_table
 from timing_logger.report.html.page import rendered, style
-from timing_logger.results.shown_step import ShownStep
+from timing_logger.results.plain import ShownStep
 from timing_logger.results.verdict import Verdict
 from timing_logger.words.verdict import headline, particulars, what_next
 

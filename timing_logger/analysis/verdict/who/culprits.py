@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
-from timing_logger.analysis.step_times.chance import likelihood_above_0
+from timing_logger.analysis.step_times.noise import likelihood_above_0
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Case
 from timing_logger.analysis.verdict.who.candidates import Candidate, candidates, operation_of

@@ -20,7 +20,7 @@ from timing_logger.analysis.step_times.peers import column_medians, peer_medians
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Case
 from timing_logger.results import criteria
-from timing_logger.results.operations import UNLOGGED
+from timing_logger.results.plain import UNLOGGED
 from timing_logger.results.policy import Policy
 from timing_logger.results.verdict import Owner
 

@@ -12,15 +12,16 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
-from timing_logger.analysis.step_times.chance import chances, z_of_chance
 from timing_logger.analysis.step_times.change_points import change_points_of_each
 from timing_logger.analysis.step_times.noise import (
     Noise,
+    chances,
     known_rows,
     noise_of,
     robust_sigma,
     sigma_of,
     usual_sigmas_of,
+    z_of_chance,
 )
 from timing_logger.analysis.step_times.peers import column_medians, peer_medians
 from timing_logger.results import criteria

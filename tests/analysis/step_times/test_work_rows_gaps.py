@@ -9,7 +9,7 @@ import pytest
 from step_rows import StepRow, work_rows
 
 from timing_logger.analysis.rows.operations import needs_no_other_rank
-from timing_logger.analysis.step_times.gaps import (
+from timing_logger.analysis.step_times.work_rows import (
     Ends,
     _means_between,
     ends_of_communication,

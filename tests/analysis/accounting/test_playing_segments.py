@@ -12,9 +12,9 @@ from seeds import few_examples
 from simulated_runs import data_parallel, factors, pipeline
 
 from timing_logger.analysis.accounting.nodes import Lists
+from timing_logger.analysis.accounting.playing import Segments, segments_of
 from timing_logger.analysis.accounting.program import Program
 from timing_logger.analysis.accounting.replay import Replay
-from timing_logger.analysis.accounting.segments import Segments, segments_of
 from timing_logger.analysis.rows.table_types import Floats
 
 

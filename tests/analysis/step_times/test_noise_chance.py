@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from timing_logger.analysis.step_times import chance
+from timing_logger.analysis.step_times import noise as chance
 
 
 def chances(events: Bools) -> npt.NDArray[np.float64]:
