@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -24,16 +24,18 @@ from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_tex
 from timing_logger.analysis.rows.epochs import Meaning, epochs_of
 from timing_logger.analysis.rows.operations import is_collective, is_communication, is_wait
 from timing_logger.analysis.rows.runs import runs_of
-from timing_logger.analysis.rows.table_types import Ints
 from timing_logger.analysis.rows.tables import opened
-from timing_logger.engine.cluster import Cluster
 from timing_logger.engine.rows import TIMES_THE_TABLE, Query, RowsOf, require_room
 from timing_logger.engine.workers import LocalWorkers, Processes, Threads, Workers
 from timing_logger.errors import TooLargeError
 from timing_logger.process.progress import begin, each, steps
-from timing_logger.reading.batches import File
 from timing_logger.reading.machine import free_memory_bytes, keep_freed_memory, usable_cores
 from timing_logger.reading.sources import compact, joined
+
+if TYPE_CHECKING:
+    from timing_logger.engine.cluster import Cluster
+    from timing_logger.reading.batches import File
+    from timing_logger.analysis.rows.table_types import Ints
 
 MAX_THREADS = 4
 """The most files that are read at a time by threads; more are read by processes."""

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import TypeAlias, cast, TYPE_CHECKING
 
 import pandas as pd
 
 from timing_logger.analysis.rows.files import File, FileCounters, not_told, sidecar_of
-from timing_logger.analysis.verdict.overview import Summary
 from timing_logger.reading.file_problems import parts_trouble, problems_of, schema_trouble, uncounted
 from timing_logger.reading.named_ranks import capital, lacking, lacking_in_words, named_ranks
 from timing_logger.report._limits import MOST_LINES
 from timing_logger.schema.record import escape_text
 from timing_logger.words.not_told import not_told_sentences
 from timing_logger.words.units import count, quoted
+
+if TYPE_CHECKING:
+    from timing_logger.analysis.verdict.overview import Summary
 
 _MOST_REASONS = 5
 

@@ -6,22 +6,24 @@ import json
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TypeAlias
+from typing import TypeAlias, TYPE_CHECKING
 
 import pandas as pd
 
 from timing_logger.analysis.rows.files import not_told as not_told_by
-from timing_logger.analysis.verdict.overview import Summary
-from timing_logger.results.comparison import Comparison
 from timing_logger.results.facts import plain_fact
-from timing_logger.results.run_end import RunEnd
-from timing_logger.results.verdict import Verdict
-from timing_logger.results.what_if import WhatIf
 from timing_logger.words.comparison import verdict_of_comparison, what_is_compared
 from timing_logger.words.comparison_causes import cause_sentences
 from timing_logger.words.evidence import sentence
 from timing_logger.words.not_told import not_told_values
 from timing_logger.words.why import reason
+
+if TYPE_CHECKING:
+    from timing_logger.results.comparison import Comparison
+    from timing_logger.analysis.verdict.overview import Summary
+    from timing_logger.results.run_end import RunEnd
+    from timing_logger.results.what_if import WhatIf
+    from timing_logger.results.verdict import Verdict
 
 NotToldValues: TypeAlias = "list[dict[str, str]]"
 

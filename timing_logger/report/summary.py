@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import pandas as pd
 
-from timing_logger.analysis.rows.files import File, FileCounters
 from timing_logger.analysis.rows.operations import BACKEND, WAIT, base_operation
-from timing_logger.analysis.rows.table_types import Record
-from timing_logger.analysis.verdict.overview import Summary
 from timing_logger.report._account_figures import NOT_TIMED, AccountFigures, operations_and_not_timed
 from timing_logger.report._diagnostics import diagnostics, is_complete
 from timing_logger.report._limits import MOST_LINES, MOST_SETS, ends_and_middle, on_left_out
@@ -26,7 +23,6 @@ from timing_logger.report.account import (
     part_columns,
 )
 from timing_logger.report.pictured_step import step_text
-from timing_logger.results.plain import ShownStep
 from timing_logger.schema.record import escape_text
 from timing_logger.words.units import (
     as_hundredths,
@@ -41,6 +37,10 @@ from timing_logger.words.units import (
 )
 
 if TYPE_CHECKING:
+    from timing_logger.analysis.rows.files import File, FileCounters
+    from timing_logger.results.plain import ShownStep
+    from timing_logger.analysis.verdict.overview import Summary
+    from timing_logger.analysis.rows.table_types import Record
     from rich.table import Table
 
 
