@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,8 @@ from places import ROOT, TESTS
 PACKAGES = ("timing_logger", "allreduce_instrumentation")
 ELSEWHERE = ("project", "faults", "gpu")
 """Folders for what no module does alone: the repository itself, the promises, what only a real GPU shows."""
+
+EMPTY = {"__init__.py", "__pycache__"}
 
 EVERYWHERE = sorted(TESTS.rglob("test_*.py"))
 MIRRORING = [file for file in EVERYWHERE if file.relative_to(TESTS).parts[0] not in ELSEWHERE]
@@ -60,3 +63,15 @@ def test_no_two_test_files_have_one_name_as_pytest_imports_them_without_their_fo
 
 def test_folders_of_tests_are_no_packages() -> None:
     assert [file.parent for file in EVERYWHERE if (file.parent / "__init__.py").exists()] == []
+
+
+def test_scripts_that_name_test_files_name_such_as_are_there() -> None:
+    scripts = [TESTS / "sanitize" / "run.sh", TESTS / "matrix" / "environments.py"]
+    named = {name for script in scripts for name in re.findall(r"[\w/]*\btest_\w+\.py", script.read_text())}
+    assert len(named) > 40
+    assert {name for name in named if not (TESTS / name).is_file()} == set()
+
+
+def test_no_package_is_without_a_module() -> None:
+    inits = [file for package in PACKAGES for file in (ROOT / package).rglob("__init__.py")]
+    assert [init for init in inits if {entry.name for entry in init.parent.iterdir()} <= EMPTY] == []

@@ -1,1 +1,0 @@
-"""The page of a comparison: both sides, what differs first."""
