@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -33,9 +33,9 @@ from timing_logger.reading.machine import free_memory_bytes, keep_freed_memory, 
 from timing_logger.reading.sources import compact, joined
 
 if TYPE_CHECKING:
+    from timing_logger.analysis.rows.table_types import Ints
     from timing_logger.engine.cluster import Cluster
     from timing_logger.reading.batches import File
-    from timing_logger.analysis.rows.table_types import Ints
 
 MAX_THREADS = 4
 """The most files that are read at a time by threads; more are read by processes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias, cast, TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import pandas as pd
 

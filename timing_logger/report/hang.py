@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pandas as pd
 
 from timing_logger.report._limits import MOST_LINES, on_left_out
 from timing_logger.report._text_tables import Column, table_text
 from timing_logger.schema.record import escape_text
 from timing_logger.words.units import as_tenths, as_word, page, paragraph
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from timing_logger.results.run_end import RankEnd, RunEnd

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TypeAlias, TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pandas as pd
 
@@ -19,11 +19,11 @@ from timing_logger.words.not_told import not_told_values
 from timing_logger.words.why import reason
 
 if TYPE_CHECKING:
-    from timing_logger.results.comparison import Comparison
     from timing_logger.analysis.verdict.overview import Summary
+    from timing_logger.results.comparison import Comparison
     from timing_logger.results.run_end import RunEnd
-    from timing_logger.results.what_if import WhatIf
     from timing_logger.results.verdict import Verdict
+    from timing_logger.results.what_if import WhatIf
 
 NotToldValues: TypeAlias = "list[dict[str, str]]"
 

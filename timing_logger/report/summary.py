@@ -37,11 +37,12 @@ from timing_logger.words.units import (
 )
 
 if TYPE_CHECKING:
-    from timing_logger.analysis.rows.files import File, FileCounters
-    from timing_logger.results.plain import ShownStep
-    from timing_logger.analysis.verdict.overview import Summary
-    from timing_logger.analysis.rows.table_types import Record
     from rich.table import Table
+
+    from timing_logger.analysis.rows.files import File, FileCounters
+    from timing_logger.analysis.rows.table_types import Record
+    from timing_logger.analysis.verdict.overview import Summary
+    from timing_logger.results.plain import ShownStep
 
 
 def summary_text(

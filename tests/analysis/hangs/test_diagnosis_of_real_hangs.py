@@ -18,7 +18,9 @@ pytestmark = [
 
 def answer(command: str, *arguments: object) -> str:
     run = run_python("import sys; from timing_logger.cli import main; main()", command, *arguments)
-    assert all("added that its process had not written" in line for line in run.stderr.splitlines()), run.stderr
+    assert all("added that its process had not written" in line for line in run.stderr.splitlines()), (
+        run.stderr
+    )
     return run.stdout
 
 
