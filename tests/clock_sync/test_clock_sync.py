@@ -239,13 +239,13 @@ def test_an_open_receive_from_anybody_gets_no_ping(over_mpi: Results) -> None:
     assert [rank["open_receive"] for rank in over_mpi] == [True] * 4
 
 
-def test_one_rank_alone_is_its_own_reference(tmp_path: Path) -> None:
-    (alone,) = run_on_ranks(1, "clocks.py", str(tmp_path)).results
+def test_one_rank_alone_is_its_own_reference_and_needs_no_torch(tmp_path: Path) -> None:
+    (alone,) = run_on_ranks(1, "clocks.py", str(tmp_path), cold=True).results
     assert alone["repeated"]["returned"][0]["offset_ns"] == 0
+    assert not alone["torch"]
 
 
-def test_neither_library_needs_the_other(over_mpi: Results, over_gloo: Results) -> None:
-    assert not any(rank["torch"] for rank in over_mpi)
+def test_torch_needs_no_mpi4py(over_gloo: Results) -> None:
     assert not any(rank["mpi4py"] for rank in over_gloo)
 
 

