@@ -63,13 +63,13 @@ def write_made() -> None:
     """
     package = sys.modules["timing_logger"] = ModuleType("timing_logger")  # without what importing it loads
     package.__path__ = ["timing_logger"]
-    from timing_logger.process import built_from
+    from timing_logger.process import which_core
     from timing_logger.schema.columns_in_c import CYTHON_FILE, HEADER_FILE, columns_cython, columns_header
 
     for name, text in (
         (HEADER_FILE, columns_header()),
         (CYTHON_FILE, columns_cython()),
-        (built_from.HEADER_FILE, built_from.header()),
+        (which_core.HEADER_FILE, which_core.header()),
     ):
         path = Path(NATIVE, name)
         if not path.exists() or path.read_text() != text:
@@ -93,7 +93,7 @@ setup(
             depends=[
                 *glob(f"{NATIVE}/*.pxi"),
                 f"{NATIVE}/columns.h",
-                f"{NATIVE}/built_from.h",
+                f"{NATIVE}/which_core.h",
                 *glob(f"{NATIVE}/csrc/*.h"),
                 *glob(f"{SHARED}/*.h"),
             ],

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from timing_logger.errors import ConfigurationError
-from timing_logger.recording.device.host_or_device import has_streams, timed_block
+from timing_logger.recording.device.span import has_streams, timed_block
 from timing_logger.recording.global_logger import get_timing_logger
 from timing_logger.recording.logger import TimingLogger
 

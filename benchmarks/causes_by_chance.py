@@ -21,7 +21,7 @@ from coinciding_counters.hosts import host_table
 from coinciding_counters.runs import COURSES, Run, all_slower, late_in_turn, simulated, slow_transfers
 
 from timing_logger.analysis import stragglers
-from timing_logger.results.kinds_of_cause import COUNTERS
+from timing_logger.results.cause import COUNTERS
 
 STEPS_MS = (40.0, 250.0, 2000.0)
 RUNS_S = (60.0, 120.0, 400.0)

@@ -20,7 +20,7 @@ from allreduce_instrumentation.sparse import _timed_compressor
 from timing_logger import TimingLogger
 from timing_logger.errors import ConfigurationError
 from timing_logger.recording.device import accelerator
-from timing_logger.recording.device.host_or_device import timed_block
+from timing_logger.recording.device.span import timed_block
 from timing_logger.schema.record import Record
 from timing_logger.sinks.memory import MemorySink
 

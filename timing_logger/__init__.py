@@ -49,7 +49,7 @@ _HOME = {
     "autolog": "timing_logger.autologging.start",
     "convert": "timing_logger.reading.converting",
     "read_host_counters": "timing_logger.reading.host_rows",
-    "read_stack_samples": "timing_logger.reading.stack_rows",
+    "read_stack_samples": "timing_logger.reading.beside",
     "read_timings": "timing_logger.reading.timings",
 }
 

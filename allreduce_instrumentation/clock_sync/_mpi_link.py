@@ -9,7 +9,7 @@ from typing import TypeGuard
 
 from mpi4py import MPI
 
-from allreduce_instrumentation.clock_sync._links import LinkChannel, PeerConnection
+from allreduce_instrumentation.clock_sync._group_link import LinkChannel, PeerConnection
 
 _POLL_S = 0.0005
 

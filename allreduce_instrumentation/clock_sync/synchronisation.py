@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from allreduce_instrumentation._communicators import Communicator
-from allreduce_instrumentation.clock_sync._links import MessageLink, receive_json, send_json
+from allreduce_instrumentation.clock_sync._group_link import MessageLink, receive_json, send_json
 from timing_logger.errors import ConfigurationError
 from timing_logger.process.this_process import boot_id, host_name
 from timing_logger.recording.clock import perf_counter_ns

@@ -9,10 +9,8 @@ from typing import Any
 
 from mpi4py import MPI
 
-from allreduce_instrumentation.mpi._buffer_size import spec_bytes
-from allreduce_instrumentation.mpi._comm_identity import CommIdentity
-from allreduce_instrumentation.mpi._operations import SEND_FIRST_BUFFER, Arguments, Size
-from allreduce_instrumentation.mpi._pending import (
+from allreduce_instrumentation.mpi._comm_identity import (
+    CommIdentity,
     Learn,
     Timing,
     as_rank,
@@ -20,6 +18,7 @@ from allreduce_instrumentation.mpi._pending import (
     learn_sender_and_size,
     learn_size,
 )
+from allreduce_instrumentation.mpi._operations import SEND_FIRST_BUFFER, Arguments, Size, spec_bytes
 from timing_logger.recording.cores.chosen import BackgroundSpan
 
 MpiMethod = Callable[..., Any]

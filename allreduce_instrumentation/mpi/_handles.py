@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 from mpi4py import MPI
 
 from allreduce_instrumentation.mpi._calls import MpiMethod, Parameters, with_status
-from allreduce_instrumentation.mpi._comm_identity import HandleIdentity
+from allreduce_instrumentation.mpi._comm_identity import HandleIdentity, Timing, as_rank, bytes_of, failure
 from allreduce_instrumentation.mpi._operations import (
     COLLECTIVES_OF_FILES,
     MAKE_WINDOWS,
@@ -22,7 +22,6 @@ from allreduce_instrumentation.mpi._operations import (
     Arguments,
     Size,
 )
-from allreduce_instrumentation.mpi._pending import Timing, as_rank, bytes_of, failure
 from allreduce_instrumentation.mpi._stand_ins import StandIn
 from allreduce_instrumentation.mpi._timed_methods import counted
 from timing_logger.recording.cores.protocols import NeverWaitedFor

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mpi4py import MPI
 
 from allreduce_instrumentation.mpi._calls import MpiMethod, Parameters, operation_name, with_status
-from allreduce_instrumentation.mpi._pending import TimedComm, Timing, bytes_of, failure, sender_of
+from allreduce_instrumentation.mpi._comm_identity import TimedComm, Timing, bytes_of, failure, sender_of
 from allreduce_instrumentation.mpi._requests import TimedRequest
 from timing_logger.schema.record import OK
 

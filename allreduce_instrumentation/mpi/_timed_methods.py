@@ -12,13 +12,18 @@ from typing import TypeVar
 from mpi4py import MPI
 
 from allreduce_instrumentation.mpi import _operations as table
-from allreduce_instrumentation.mpi._buffer_size import plain_bytes
 from allreduce_instrumentation.mpi._calls import Collective, Message, MpiMethod, Parameters, with_status
-from allreduce_instrumentation.mpi._issued import issued, prepared, refused
+from allreduce_instrumentation.mpi._comm_identity import (
+    TimedComm,
+    Timing,
+    as_rank,
+    bytes_of,
+    failure,
+    sender_of,
+)
 from allreduce_instrumentation.mpi._matched_messages import probe
-from allreduce_instrumentation.mpi._operations import Arguments, Size, nonblocking, persistent
-from allreduce_instrumentation.mpi._pending import TimedComm, Timing, as_rank, bytes_of, failure, sender_of
-from allreduce_instrumentation.mpi._requests import TimedRequest
+from allreduce_instrumentation.mpi._operations import Arguments, Size, nonblocking, persistent, plain_bytes
+from allreduce_instrumentation.mpi._requests import TimedRequest, issued, prepared, refused
 from timing_logger.recording.cores.chosen import Span
 from timing_logger.recording.cores.protocols import NeverWaitedFor
 from timing_logger.schema.record import OK

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from mpi4py import MPI
 
-from allreduce_instrumentation.mpi._comm_identity import CommIdentity
+from allreduce_instrumentation.mpi._comm_identity import CommIdentity, Timing
 from allreduce_instrumentation.mpi._handles import STAND_IN_OF_FILES, STAND_IN_OF_WINDOWS
-from allreduce_instrumentation.mpi._pending import Timing
 from allreduce_instrumentation.mpi._requests import STAND_INS
 from allreduce_instrumentation.mpi._stand_ins import put_in_place
 from allreduce_instrumentation.mpi._timed_methods import timed_methods_of_subclass, with_timed_methods_of

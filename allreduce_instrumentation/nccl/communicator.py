@@ -13,8 +13,7 @@ from nccl.core import Communicator
 from nccl.core.cuda import get_stream_ptr
 
 from allreduce_instrumentation._operation_counts import OperationCounts
-from allreduce_instrumentation.nccl._calls import NcclCalls, watch_groups
-from allreduce_instrumentation.nccl._methods import METHODS, NcclMethod
+from allreduce_instrumentation.nccl._calls import METHODS, NcclCalls, NcclMethod, watch_groups
 from timing_logger.recording.global_logger import get_timing_logger
 from timing_logger.recording.logger import TimingLogger
 

@@ -11,7 +11,7 @@ import torch
 
 from allreduce_instrumentation.sparse._bucket_means import BucketMeans
 from allreduce_instrumentation.sparse._buckets import Bucket
-from allreduce_instrumentation.sparse._ranks import Ranks
+from allreduce_instrumentation.sparse._transport import Ranks
 from timing_logger.errors import ReductionError
 from timing_logger.recording.cores.chosen import Span
 from timing_logger.recording.logger import TimingLogger

@@ -17,7 +17,7 @@ from torch import Tensor
 from allreduce_instrumentation._communicators import Communicator
 from allreduce_instrumentation.compressors import Compressor, NoCompression
 from allreduce_instrumentation.sparse._buckets import Bucket
-from allreduce_instrumentation.sparse._ranks import Ranks
+from allreduce_instrumentation.sparse._transport import Ranks
 from allreduce_instrumentation.sparse.by_name import ALL_REDUCERS
 from timing_logger.errors import TimingLoggerError
 from timing_logger.recording.logger import TimingLogger

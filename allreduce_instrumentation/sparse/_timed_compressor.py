@@ -18,9 +18,8 @@ from allreduce_instrumentation._payloads import (
 )
 from allreduce_instrumentation.compressors import NoCompression
 from allreduce_instrumentation.copies import copy_to_device, copy_to_host
-from timing_logger.recording.cores.no_span import NO_SPAN
-from timing_logger.recording.cores.protocols import Timer
-from timing_logger.recording.device.host_or_device import timed_block
+from timing_logger.recording.cores.protocols import NO_SPAN, Timer
+from timing_logger.recording.device.span import timed_block
 from timing_logger.recording.logger import TimingLogger
 
 _P = TypeVar("_P", bound=Payload)

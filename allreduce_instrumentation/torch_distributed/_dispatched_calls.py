@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d_in_c
 
-from allreduce_instrumentation.torch_distributed._compilation import leave_uncompiled
 from allreduce_instrumentation.torch_distributed._group_timing import GroupTiming
 from allreduce_instrumentation.torch_distributed._issue import (
     Begun,
@@ -29,6 +28,7 @@ from allreduce_instrumentation.torch_distributed._methods import METHODS
 from allreduce_instrumentation.torch_distributed._operations import Nccl2Operation
 from allreduce_instrumentation.torch_distributed._python_calls import in_timed_call
 from allreduce_instrumentation.torch_distributed._timed_work import note_use_in_backward
+from allreduce_instrumentation.torch_distributed._torch_versions import leave_uncompiled
 from timing_logger.recording.autograd_threads import called_by_the_engine
 
 AVAILABLE = hasattr(dist.ProcessGroup, "register_pre_hook")

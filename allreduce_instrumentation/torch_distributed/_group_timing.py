@@ -11,16 +11,15 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from allreduce_instrumentation._operation_counts import OperationCounts
-from allreduce_instrumentation.torch_distributed._backend_durations import BackendDurations
+from allreduce_instrumentation.torch_distributed._backend_durations import BackendDurations, WorkDurations
 from allreduce_instrumentation.torch_distributed._backends import has_nccl2, runs_in_streams
-from allreduce_instrumentation.torch_distributed._future_callbacks import let_end
 from allreduce_instrumentation.torch_distributed._layer_names import DdpModels
 from allreduce_instrumentation.torch_distributed._operations import (
     DeviceOperation,
     HostOperation,
     Nccl2Operation,
+    let_end,
 )
-from allreduce_instrumentation.torch_distributed._work_durations import WorkDurations
 from timing_logger.recording.logger import TimingLogger
 
 

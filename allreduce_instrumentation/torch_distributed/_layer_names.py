@@ -19,8 +19,7 @@ from weakref import ref
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from timing_logger.recording.autograd_threads import NO_PASS
-from timing_logger.recording.thread_frames import from_innermost
+from timing_logger.recording.autograd_threads import NO_PASS, from_innermost
 
 FSDP_MODULE = "torch.distributed.fsdp._fully_shard._fsdp_param_group"
 """The module of torch that is loaded wherever FSDP2 is used."""

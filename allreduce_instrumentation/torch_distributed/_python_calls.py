@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 
 import torch.distributed as dist
 
-from allreduce_instrumentation.torch_distributed._compilation import not_compiled
 from allreduce_instrumentation.torch_distributed._group_timing import GroupTiming
 from allreduce_instrumentation.torch_distributed._issue import (
     end_coalescing,
@@ -24,6 +23,7 @@ from allreduce_instrumentation.torch_distributed._issue import (
 )
 from allreduce_instrumentation.torch_distributed._methods import METHODS, Untimed
 from allreduce_instrumentation.torch_distributed._timed_group import TimedProcessGroup
+from allreduce_instrumentation.torch_distributed._torch_versions import not_compiled
 
 TimingOf: TypeAlias = "Callable[[dist.ProcessGroup], GroupTiming | None]"
 """Returns how a group is timed; None if it is not."""

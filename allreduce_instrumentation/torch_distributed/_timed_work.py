@@ -11,13 +11,13 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from allreduce_instrumentation.torch_distributed._compilation import leave_uncompiled
 from allreduce_instrumentation.torch_distributed._operations import (
     DeviceOperation,
     GroupOperation,
     HostOperation,
     Nccl2Operation,
 )
+from allreduce_instrumentation.torch_distributed._torch_versions import leave_uncompiled
 from timing_logger.recording.autograd_threads import NO_PASS
 
 

@@ -17,12 +17,11 @@ from torch.distributed import distributed_c10d as c10d
 from torch.nn.parallel import DistributedDataParallel
 
 from allreduce_instrumentation.torch_distributed import _dispatched_calls as dispatched_calls
-from allreduce_instrumentation.torch_distributed import _torch_patches
+from allreduce_instrumentation.torch_distributed import initialization
 from allreduce_instrumentation.torch_distributed._backends import backends_of
-from allreduce_instrumentation.torch_distributed._future_callbacks import let_end
 from allreduce_instrumentation.torch_distributed._group_timing import GroupTiming
 from allreduce_instrumentation.torch_distributed._layer_names import is_fsdp_module
-from allreduce_instrumentation.torch_distributed._operations import finish_with
+from allreduce_instrumentation.torch_distributed._operations import finish_with, let_end
 from allreduce_instrumentation.torch_distributed._python_calls import TimedMethods
 from allreduce_instrumentation.torch_distributed._timed_group import TimedProcessGroup
 from allreduce_instrumentation.torch_distributed._torch_versions import warn_of_an_untried_torch
@@ -116,8 +115,8 @@ class _Instrumentation:
         self._methods.replace(dist.ProcessGroup)
         for group in list(c10d._world.pg_map):
             self._cover(group)
-        _torch_patches.time_new_groups(self._cover)
-        _torch_patches.broadcast_buffers_over(lambda group: self._view_of(group) or group)
+        initialization.time_new_groups(self._cover)
+        initialization.broadcast_buffers_over(lambda group: self._view_of(group) or group)
         finish_with(logger)
         if dispatched_calls.AVAILABLE:
             for model in _ddp_models():
@@ -162,8 +161,8 @@ class _Instrumentation:
             return
         let_end(lambda _: True)
         self._methods.restore()
-        _torch_patches.leave_new_groups_untimed()
-        _torch_patches.broadcast_buffers_over(None)
+        initialization.leave_new_groups_untimed()
+        initialization.broadcast_buffers_over(None)
         for group in self._hooked:
             dispatched_calls.forget(group)
         for model, view in self._views.items():

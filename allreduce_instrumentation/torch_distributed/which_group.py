@@ -22,7 +22,7 @@ from allreduce_instrumentation.torch_distributed._torch_versions import is_tried
 from allreduce_instrumentation.torch_distributed.group_library import CannotBuildError, library
 from timing_logger.errors import ConfigurationError
 from timing_logger.process import which_core
-from timing_logger.recording.device.reserved import reserve
+from timing_logger.recording.device.intervals import reserve
 
 VARIABLE = "TIMING_LOGGER_GROUP"
 log = logging.getLogger("timing_logger")

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from coinciding_counters.runs import Floats, Run
-from timing_logger.results.kinds_of_cause import COUNTERS
+from timing_logger.results.cause import COUNTERS
 from timing_logger.schema.host_counters import Counter
 
 INTERVAL_S = 1.0

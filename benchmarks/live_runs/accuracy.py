@@ -18,8 +18,8 @@ from live_runs.growing_files import BEGAN_UNIX_S, GrowingFile, begin_file
 from live_runs.hosts import RANKS_PER_HOST
 from live_runs.watching import LOOKS_EVERY_S
 from timing_logger.engine.changes import Change, Changes
-from timing_logger.live.change_text import what_is_found
 from timing_logger.live.collector import Collector
+from timing_logger.live.events import what_is_found
 from timing_logger.live.looking import MOST_BYTES_PER_S
 from timing_logger.live.packed import packed_within, unpacked
 from timing_logger.live.snapshot import snapshot_of

@@ -9,7 +9,7 @@ from scipy.stats import chi2
 
 from live_runs.job import Job, played
 from live_runs.watching import looks
-from timing_logger.live.change_text import what_is_found
+from timing_logger.live.events import what_is_found
 
 JOB_S = 300.0
 _CONFIDENCE = 0.95

@@ -22,8 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import allreduce_instrumentation
 from timing_logger import TimingLogger
-from timing_logger.process.monitor import Monitor
-from timing_logger.process.monitor_process import MonitorProcess
+from timing_logger.process.monitor import Monitor, MonitorProcess
 
 RANKS = 2
 TURN_S = 10.0

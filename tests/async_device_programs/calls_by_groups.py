@@ -25,7 +25,7 @@ from allreduce_instrumentation.torch_distributed import TimedProcessGroup
 from timing_logger import TimingLogger
 from timing_logger.recording import flusher
 from timing_logger.recording.device.devices import devices_in_use
-from timing_logger.recording.device.reserved import AT_ONCE
+from timing_logger.recording.device.intervals import AT_ONCE
 from timing_logger.schema.record import Record
 from timing_logger.sinks.memory import MemorySink
 

@@ -11,8 +11,7 @@ import pytest
 from timing_logger import TimingLogger
 from timing_logger.autologging import session as module
 from timing_logger.autologging.session import Session
-from timing_logger.autologging.settings import HANG_AFTER, Settings
-from timing_logger.autologging.this_rank import Rank
+from timing_logger.autologging.settings import HANG_AFTER, Rank, Settings
 from timing_logger.process.launchers import LAUNCHERS
 
 

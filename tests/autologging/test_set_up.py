@@ -14,7 +14,7 @@ from timed_jobs import said_by_the_command, timed_warm
 
 from timing_logger import read_timings
 from timing_logger.analysis import hang
-from timing_logger.autologging.this_rank import rank_of_mpi
+from timing_logger.autologging.settings import rank_of_mpi
 from timing_logger.schema.record import Record
 
 STUCK = {"idle_stack": ["train.py:7 in load_first"]}

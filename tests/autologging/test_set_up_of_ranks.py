@@ -16,7 +16,7 @@ from known_logger import KnownLogger
 from timing_logger import TimingLogger
 from timing_logger.autologging import set_up
 from timing_logger.autologging.set_up import RANK_PROCESS, appear_soon, time_mpi_init, time_rendezvous
-from timing_logger.autologging.this_rank import Rank
+from timing_logger.autologging.settings import Rank
 from timing_logger.process.launchers import LAUNCHERS
 from timing_logger.sinks.memory import MemorySink
 

@@ -14,9 +14,8 @@ from allreduce_instrumentation.torch_distributed import initialization
 from timing_logger import TimingLogger
 from timing_logger.autologging import start as communication
 from timing_logger.autologging.session import Session
-from timing_logger.autologging.settings import Settings
+from timing_logger.autologging.settings import Rank, Settings
 from timing_logger.autologging.start import time_process_groups, time_world
-from timing_logger.autologging.this_rank import Rank
 
 
 @pytest.fixture

@@ -25,9 +25,9 @@ from step_logs import RANKS, STEPS, step_records, write_json_lines
 from timing_logger.cli import main
 from timing_logger.cli.questions import QUESTIONS as COMMANDS
 from timing_logger.importing import import_inspector
-from timing_logger.importing.until import Until
-from timing_logger.live.live_page import head_html, head_of
+from timing_logger.importing.following import Until
 from timing_logger.live.now import snapshot_text
+from timing_logger.live.run_page import head_html, head_of
 from timing_logger.live.watcher import Watcher
 from timing_logger.schema.sidecar import NOT_TOLD
 from timing_logger.words.not_told import NEEDED_BY
@@ -355,7 +355,7 @@ def test_a_log_is_followed_until_a_signal_comes_and_its_rows_are_there_meanwhile
 def test_a_log_is_followed_until_nothing_is_added(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timing_logger.importing.until.Until", partial(Until, interval_s=0.05))
+    monkeypatch.setattr("timing_logger.importing.following.Until", partial(Until, interval_s=0.05))
     assert main(steps(tmp_path, "--follow", "--until-idle", "0.1")) == 0
     assert f"{RANKS * STEPS} rows of 4 ranks, from steps." in plain(capsys.readouterr().out)
 

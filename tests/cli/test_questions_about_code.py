@@ -12,7 +12,7 @@ from places import SAMPLE
 
 from timing_logger import read_timings
 from timing_logger.cli import main
-from timing_logger.schema.stack_samples import HEADER
+from timing_logger.schema.timing_files import HEADER
 
 IN_DATA = "Of 33 stack samples of rank 2 in DATA, all are in augment (project/data.py:34)."
 
@@ -61,7 +61,7 @@ def test_the_page_says_it_below_the_verdict(logs: Path, tmp_path: Path) -> None:
     assert IN_DATA in page.read_text()
 
 
-@pytest.mark.slow("tests/report/test_code.py has samples of whom a verdict tells")
+@pytest.mark.slow("tests/report/test_run_code.py has samples of whom a verdict tells")
 def test_a_rank_that_has_no_part_in_the_verdict_is_not_told_of(
     logs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

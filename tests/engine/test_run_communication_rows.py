@@ -20,12 +20,11 @@ from timing_logger import analysis, read_timings
 from timing_logger.analysis import COLUMNS_OF
 from timing_logger.analysis.accounting.account import ACCOUNT
 from timing_logger.analysis.collectives.bandwidth import BANDWIDTH
-from timing_logger.analysis.collectives.compression import compression_against
-from timing_logger.analysis.collectives.dense_times import DENSE_TIMES
+from timing_logger.analysis.collectives.compression import DENSE_TIMES, compression_against
 from timing_logger.analysis.collectives.messages import MESSAGES
-from timing_logger.analysis.collectives.waits_summary import WAITS
+from timing_logger.analysis.collectives.waits import WAITS
 from timing_logger.analysis.rows.analysis import Analysis, OfCommunication
-from timing_logger.analysis.rows.epochs import Meaning
+from timing_logger.analysis.rows.steps import Meaning
 from timing_logger.analysis.rows.tables import opened
 from timing_logger.analysis.verdict.overview import OVERVIEW
 from timing_logger.analysis.verdict.windows import STRAGGLERS

@@ -25,12 +25,11 @@ from timing_logger.analysis import COLUMNS_OF
 from timing_logger.analysis.rows.overlap import EFFICIENCIES, OVERLAP
 from timing_logger.analysis.verdict.overview import OVERVIEW
 from timing_logger.cli import main
-from timing_logger.engine.cluster import cluster
 from timing_logger.engine.rows import TIMES_THE_TABLE, Query, RowsOf
 from timing_logger.engine.run import answers_in_batches, run
-from timing_logger.engine.workers import Processes
+from timing_logger.engine.workers import Processes, cluster
 from timing_logger.errors import ConfigurationError
-from timing_logger.reading.selection import select
+from timing_logger.reading.named_ranks import select
 from timing_logger.reading.timings import TimingFiles, timing_files
 from timing_logger.report import write_trace
 from timing_logger.schema.record import Record
@@ -249,7 +248,7 @@ def with_flows_numbered(trace: Path) -> str:
 @pytest.mark.parametrize(
     "processes", [False, slow(True, "workers in processes of their own, which take seconds to start")]
 )
-@pytest.mark.slow("starts a cluster for one answer; test_cluster.py asks one for others")
+@pytest.mark.slow("starts a cluster for one answer; test_workers_cluster.py asks one for others")
 def test_workers_of_a_cluster_make_the_same_summary(tmp_path: Path, *, processes: bool) -> None:
     reason = "Dask is not installed (pip install 'timing_logger[cluster]')"
     distributed = pytest.importorskip("distributed", reason=reason)

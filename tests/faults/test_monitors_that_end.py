@@ -102,11 +102,11 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, str]:
         slow("killed", "tests/recording/test_run_monitor.py kills one"),
         slow(
             "its files cannot be written",
-            "test_receivers.py of tests/live has the full disk, test_looking.py what is no folder",
+            "test_delivery_receivers.py of tests/live has the full disk, test_looking.py what is no folder",
         ),
         slow("terminated", "as one that is killed"),
         slow("its folder is no folder", "test_looking.py of tests/live has it"),
-        slow("what it writes to is full", "test_receivers.py of tests/live has it"),
+        slow("what it writes to is full", "test_delivery_receivers.py of tests/live has it"),
     ],
 )
 def test_the_training_ends_as_without_a_monitor(tmp_path: Path, plain: tuple[int, str], fault: str) -> None:

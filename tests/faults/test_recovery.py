@@ -324,7 +324,7 @@ def test_a_file_that_cannot_be_written_keeps_its_ring_and_says_so(
     def refuse(path: Path, owner: int, lines: list[bytes]) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("timing_logger.reading.missing_rows._append", refuse)
+    monkeypatch.setattr("timing_logger.reading.recovery._append", refuse)
     (recovery,) = recover(logs)
     assert "No space left" in recovery.trouble
     assert rings(tmp_path)
@@ -467,7 +467,9 @@ def test_while_a_job_hangs_the_rank_that_others_wait_for_is_told_before_any_row_
         assert not any("inflight" in file.read_text() for file in tmp_path.glob("timing-rank*.csv"))
 
 
-@pytest.mark.slow("while a job hangs the same is told; of killed ranks test_fates_of_hung_runs.py tells it")
+@pytest.mark.slow(
+    "while a job hangs the same is told; of killed ranks test_diagnosis_fates_of_hung_runs.py tells it"
+)
 def test_of_a_job_killed_one_second_after_it_hung_the_rank_that_others_wait_for_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,7 +13,7 @@ from limits import LIMIT_S
 from processes import run_python
 
 from timing_logger import read_stack_samples
-from timing_logger.schema.stack_samples import HEADER
+from timing_logger.schema.timing_files import HEADER
 
 SAMPLING = """
 import os, signal, sys, time

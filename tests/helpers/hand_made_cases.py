@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from timing_logger.analysis.rows.roles import NO_ROLE
+from timing_logger.analysis.rows.arrays import Floats, Ints
+from timing_logger.analysis.rows.files import NO_ROLE
 from timing_logger.analysis.rows.steps import Numbering
-from timing_logger.analysis.rows.table_types import Floats, Ints
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.step_times.transfers import Link, Transfers
 from timing_logger.analysis.step_times.waiting import Waits

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from timing_logger import TimingLogger
 from timing_logger.autologging.session import Session
-from timing_logger.autologging.settings import Settings
-from timing_logger.autologging.this_rank import Rank
+from timing_logger.autologging.settings import Rank, Settings
 
 
 class KnownLogger(Session):

@@ -21,8 +21,7 @@ from timing_files import write_table
 
 from timing_logger.live import looking
 from timing_logger.live.looking import Looking
-from timing_logger.process.monitor import MonitorSettings
-from timing_logger.process.monitor_process import MonitorProcess
+from timing_logger.process.monitor import MonitorProcess, MonitorSettings
 from timing_logger.process.this_process import boot_id, host_name
 from timing_logger.schema.timing_files import sidecar_path
 

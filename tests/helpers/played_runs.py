@@ -10,14 +10,12 @@ import pandas as pd
 from account_rows import Row, row
 
 from timing_logger.analysis.accounting.lines import AccountLines
-from timing_logger.analysis.accounting.meetings import joined_rows, met
 from timing_logger.analysis.accounting.part import map_communication
 from timing_logger.analysis.accounting.program import Program, program_of
 from timing_logger.analysis.accounting.replay import Replay
-from timing_logger.analysis.accounting.run import tied_rows
+from timing_logger.analysis.accounting.run import joined_rows, met, tied_rows
 from timing_logger.analysis.rows.analysis import COLUMNS_OF
-from timing_logger.analysis.rows.arrays import numbers, processes_of
-from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.analysis.rows.arrays import Floats, numbers, processes_of
 from timing_logger.analysis.rows.tables import opened
 
 

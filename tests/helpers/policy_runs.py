@@ -14,8 +14,7 @@ from coinciding_counters.runs import simulated
 from simulated_runs import Floats, data_parallel, factors, misplaced, of_groups, of_operations, with_work
 
 from timing_logger.analysis.rows.analysis import COLUMNS_OF
-from timing_logger.analysis.rows.files import hosts_of
-from timing_logger.analysis.rows.roles import roles_of
+from timing_logger.analysis.rows.files import hosts_of, roles_of
 from timing_logger.analysis.rows.tables import opened
 from timing_logger.analysis.step_times.step_times import step_times
 from timing_logger.analysis.verdict.case import Case

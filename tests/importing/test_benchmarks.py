@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from benchmark_outputs import IMB, NCCL_TESTS, OSU
 
-from timing_logger.analysis.collectives.expected import Benchmark
+from timing_logger.analysis.collectives.bandwidth import Benchmark
 from timing_logger.errors import NotImportableError
 from timing_logger.importing import benchmarks
 from timing_logger.importing.benchmarks import read_benchmark

@@ -7,8 +7,14 @@ from typing import Any
 import pytest
 
 from timing_logger.errors import NotImportableError
-from timing_logger.importing.inspector_facts import Facts, Naming
-from timing_logger.importing.inspector_records import OPERATIONS, Communicator, Operation, Process
+from timing_logger.importing.inspector_records import (
+    OPERATIONS,
+    Communicator,
+    Facts,
+    Naming,
+    Operation,
+    Process,
+)
 
 WORLD, PAIR = Communicator("0xab", "", 4), Communicator("0xcd", "", 2)
 A, B, C = Process("node1", 10), Process("node1", 11), Process("node2", 5)

@@ -7,8 +7,14 @@ from typing import Any
 import pytest
 
 from timing_logger.importing.inspector import RowsOfRun
-from timing_logger.importing.inspector_facts import BEFORE_S, Naming
-from timing_logger.importing.inspector_records import OPERATIONS, Communicator, Operation, Process
+from timing_logger.importing.inspector_records import (
+    BEFORE_S,
+    OPERATIONS,
+    Communicator,
+    Naming,
+    Operation,
+    Process,
+)
 from timing_logger.schema.record import END, START, Record
 
 ALLREDUCE, SEND = list(OPERATIONS).index("AllReduce"), list(OPERATIONS).index("Send")

@@ -7,8 +7,18 @@ from array import array
 import pytest
 
 from timing_logger.importing.imported import LeftOut
-from timing_logger.importing.kineto_axis import Axis, LaunchTimes, first_instant_us
-from timing_logger.importing.kineto_events import Annotation, Kept, Kernels, Launches, Ran, Span, Thread
+from timing_logger.importing.kineto_events import (
+    Annotation,
+    Axis,
+    Kept,
+    Kernels,
+    Launches,
+    LaunchTimes,
+    Ran,
+    Span,
+    Thread,
+    first_instant_us,
+)
 
 STEPS = {7: Span(20.0, 30.0), 3: Span(0.0, 10.0)}
 

@@ -10,10 +10,9 @@ import msgspec
 import pytest
 
 from timing_logger.importing.imported import LeftOut
-from timing_logger.importing.kineto_axis import Axis
 from timing_logger.importing.kineto_communication import Numbers, communication_rows
-from timing_logger.importing.kineto_events import COMMUNICATION, WORK, Call, Kept, Ran, Span, Thread
-from timing_logger.importing.kineto_groups import Group
+from timing_logger.importing.kineto_events import COMMUNICATION, WORK, Axis, Call, Kept, Ran, Span, Thread
+from timing_logger.importing.kineto_names import Group
 from timing_logger.importing.kineto_work import Lanes
 from timing_logger.importing.trace_events import Args
 from timing_logger.schema.record import Record

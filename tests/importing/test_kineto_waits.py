@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from timing_logger.importing.kineto_communication import Calls, waits_in_gaps
 from timing_logger.importing.kineto_events import Span
-from timing_logger.importing.kineto_waits import Calls, waits_in_gaps
 
 WORK, ISSUE = False, True
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from timing_logger.importing.imported import LeftOut
-from timing_logger.importing.kineto_axis import Axis
 from timing_logger.importing.kineto_events import (
     BACKWARD_WORK,
     COMMUNICATION,
     WORK,
     Annotation,
+    Axis,
     Copy,
     Kept,
     Kernels,

@@ -13,8 +13,8 @@ from processes import rows, run_python, run_warm
 
 from timing_logger import TimingLogger, get_timing_logger, init_timing_logger, shutdown_timing_logger
 from timing_logger.errors import ConfigurationError
+from timing_logger.integrations._callback import RunLogger
 from timing_logger.integrations._operations import OpenOperations
-from timing_logger.integrations._run_logger import RunLogger
 from timing_logger.schema.timing_files import sidecar_path
 from timing_logger.sinks.memory import MemorySink
 

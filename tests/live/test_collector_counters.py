@@ -11,7 +11,7 @@ from runs_with_counters import WAIT, write_run_with_counters
 
 from timing_logger import read_host_counters
 from timing_logger.live.collector import Collector, CounterTail
-from timing_logger.live.counter_rows import CounterRows
+from timing_logger.live.digest import CounterRows
 from timing_logger.live.packed import packed, packed_counters, unpacked, unpacked_counters
 from timing_logger.live.snapshot import snapshot_of
 from timing_logger.live.window import Window

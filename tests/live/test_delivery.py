@@ -11,13 +11,13 @@ from http_receivers import LIMIT_S, closed_port, holds, in_turn, receiving, stat
 from timing_logger.live.delivery import (
     LONGEST_PAUSE_S,
     MOST_WAITING,
+    Callback,
     EventDelivery,
     NotDelivered,
     Receiver,
     pause_s,
 )
 from timing_logger.live.events import Event
-from timing_logger.live.receivers import Callback
 from timing_logger.live.webhook import Webhook
 
 NO_PAUSE_S = 0.001

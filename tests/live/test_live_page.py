@@ -12,7 +12,7 @@ from small_run import visible_text
 from snapshots import BEGINS, ENDS, HEALTHY, SLOW, snapshot_of
 
 from timing_logger.analysis import RunEnd, Verdict, stragglers
-from timing_logger.live.live_page import Head, figures_of, head_html, head_of, live_page
+from timing_logger.live.run_page import Head, figures_of, head_html, head_of, live_page
 
 HOSTILE = "<script>alert(1)</script>"
 

@@ -12,7 +12,7 @@ from json_lines import json_rows
 from monitored_runs import EVERY_S, Voice, is_of_host, monitor_on, write_run_of_this_host
 from sidecars import states
 
-from timing_logger.live import sidecars
+from timing_logger.live import newest_files
 from timing_logger.live.digest_folder import DigestFolder
 from timing_logger.live.looking import MOST_BYTES_PER_S, Looking
 from timing_logger.process.monitor import MonitorSettings
@@ -177,7 +177,7 @@ def test_the_sidecars_of_other_hosts_are_read_once(
         parsed.append(path.name)
         return read_sidecar(path)
 
-    monkeypatch.setattr(sidecars, "read_sidecar", noted)
+    monkeypatch.setattr(newest_files, "read_sidecar", noted)
     monitor, _ = monitor_on("node1", run_of_two_hosts, monkeypatch)
     for _ in range(3):
         monitor.look()

@@ -13,13 +13,13 @@ from snapshots import BEGINS, ENDS, SLOW, snapshot_of
 
 from timing_logger.engine.changes import Change
 from timing_logger.live import looking
+from timing_logger.live.delivery import VerdictsFile
 from timing_logger.live.destinations import TensorBoard
 from timing_logger.live.digest import Digest
 from timing_logger.live.digest_folder import DigestFolder
 from timing_logger.live.events import event_of
 from timing_logger.live.looking import Looking, Telling
 from timing_logger.live.newest_files import FoundFile
-from timing_logger.live.receivers import VerdictsFile
 from timing_logger.live.snapshot import Snapshot
 from timing_logger.live.watched_run import WatchedRun
 from timing_logger.process.monitor import MonitorSettings

@@ -10,9 +10,9 @@ import pytest
 from snapshots import BEGINS, ENDS
 
 from timing_logger.engine.changes import Change
+from timing_logger.live.delivery import VerdictsFile
 from timing_logger.live.events import Event, event_of
 from timing_logger.live.looking import OtherMonitor
-from timing_logger.live.receivers import VerdictsFile
 from timing_logger.live.watched_run import WatchedRun
 
 

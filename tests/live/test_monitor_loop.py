@@ -23,13 +23,13 @@ from processes import run_warm
 
 from timing_logger.live import looking
 from timing_logger.live import monitor_loop as process
-from timing_logger.process import monitor_process
+from timing_logger.process import monitor
 from timing_logger.process.monitor import MonitorSettings
 
 STARTS_ONE = """
 import sys, time
 from timing_logger.process.monitor import Settings
-from timing_logger.process.monitor_process import MonitorProcess
+from timing_logger.process.monitor import MonitorProcess
 monitor = MonitorProcess(Settings(log_dir=sys.argv[1]), print)
 print(monitor.pid, flush=True)
 time.sleep(600)
@@ -193,7 +193,7 @@ def test_it_is_started_as_no_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIMING_LOGGER_AUTOLOG", "{}")
     monkeypatch.setenv("LD_PRELOAD", "none.so")
     monkeypatch.syspath_prepend(site)
-    environment = monitor_process._environment()
+    environment = monitor._environment()
     assert not environment.keys() & {"TIMING_LOGGER_AUTOLOG", "LD_PRELOAD"}
     assert site not in environment["PYTHONPATH"].split(os.pathsep)
 

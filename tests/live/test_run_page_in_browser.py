@@ -16,9 +16,8 @@ from timing_files import write_sidecar, write_table
 
 from timing_logger.analysis import Verdict
 from timing_logger.live import run_page
-from timing_logger.live.live_page import figures_of
 from timing_logger.live.page_server import LOOPBACK, PageServer
-from timing_logger.live.run_page import RunPage
+from timing_logger.live.run_page import RunPage, figures_of
 from timing_logger.live.watcher import Watcher
 from timing_logger.report.html._findings import Findings
 

@@ -8,7 +8,7 @@ import pytest
 from timing_files import content, record
 
 from timing_logger.live import tails
-from timing_logger.live.sidecars import Sidecars
+from timing_logger.live.newest_files import Sidecars
 from timing_logger.live.tails import Tail
 from timing_logger.schema.timing_files import TimingFile
 

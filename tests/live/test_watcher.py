@@ -44,7 +44,7 @@ def test_rows_that_the_sidecar_has_not_counted_yet_are_counted(tmp_path: Path) -
     assert (rank.written, rank.iteration) == (30, 29)
 
 
-@pytest.mark.slow("test_growing_file.py has lines that are completed later")
+@pytest.mark.slow("test_tails_growing_file.py has lines that are completed later")
 def test_a_line_that_is_not_finished_is_read_when_it_is(tmp_path: Path) -> None:
     path = write_timing_file(tmp_path, 0, [record(iteration=0)])
     watcher = Watcher(tmp_path, ENDLESS_S)

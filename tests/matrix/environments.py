@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 RECORDING = (
     "schema/test_record.py", "recording/test_logger.py", "recording/test_sampling.py",
-    "reading/test_inflight.py",
+    "reading/test_content_inflight.py",
     "sinks/test_jsonl.py", "recording/cores/test_native_core.py", "recording/cores/test_core_many_threads.py",
     "recording/cores/test_cores_agree.py", "recording/test_open_calls.py", "faults/test_accounting.py",
     "faults/test_flush.py", "faults/test_fork.py", "faults/test_recovery.py", "faults/test_living.py",
@@ -24,10 +24,11 @@ TORCH = (
     "torch_distributed/test_torch_distributed.py", "torch_distributed/test_existing_groups.py",
     "torch_distributed/test_torch_distributed_faults.py",
     "torch_distributed/test_torch_distributed_oracles.py",
-    "torch_distributed/test_common_calls.py", "torch_distributed/test_backend_durations.py",
+    "torch_distributed/test_timed_group_common_calls.py", "torch_distributed/test_backend_durations.py",
     "torch_distributed/test_torch_versions.py", "project/test_torch_examples.py",
     "torch_distributed/test_dispatched_calls.py", "torch_distributed/test_torch_distributed_in_training.py",
-    "torch_distributed/test_timed_group_hooks.py", "torch_distributed/test_work_durations.py",
+    "torch_distributed/test_timed_group_hooks.py",
+    "torch_distributed/test_backend_durations_work_durations.py",
     "torch_distributed/test_group_library.py", "torch_distributed/test_which_group.py",
     "torch_distributed/test_torch_distributed_on_devices.py", "torch_distributed/test_group_timing.py",
 )  # fmt: skip

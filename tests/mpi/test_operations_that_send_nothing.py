@@ -27,7 +27,7 @@ from timing_logger.analysis import (
 from timing_logger.analysis.rows.operations import SYNCHRONISING, goes_on, is_own_work
 from timing_logger.reading.timings import read_timings
 from timing_logger.results.plain import ONE_SIDED
-from timing_logger.words.why import reason
+from timing_logger.words.not_told import reason
 
 Row = tuple[str, ...]
 

@@ -9,7 +9,7 @@ import numpy as np
 from _ranks import recording, report
 from mpi4py import MPI
 
-from allreduce_instrumentation.mpi import _buffer_size, _calls, _handles, _operations, _pending, _requests
+from allreduce_instrumentation.mpi import _calls, _comm_identity, _handles, _operations, _requests
 from allreduce_instrumentation.mpi._comm_identity import CommIdentity, HandleIdentity, _ranges, _unique
 from allreduce_instrumentation.mpi._timed_methods import _takes_as_much, timed_methods_of_subclass
 
@@ -86,11 +86,11 @@ def arguments() -> Pairs:
         ),
         "places of requests": ([*map(_requests._place, (None, MPI.UNDEFINED, 0, 3))], [(), (), (0,), (3,)]),
         "ranks": (
-            [*map(_pending.as_rank, (2, MPI.PROC_NULL, MPI.ANY_SOURCE, "2"))],  # type: ignore[arg-type]
+            [*map(_comm_identity.as_rank, (2, MPI.PROC_NULL, MPI.ANY_SOURCE, "2"))],  # type: ignore[arg-type]
             [2, None, MPI.ANY_SOURCE, None],
         ),
         "what MPI saw": (
-            [_pending.failure(ValueError()), _pending.failure(MPI.Exception(1))],
+            [_comm_identity.failure(ValueError()), _comm_identity.failure(MPI.Exception(1))],
             [("error:ValueError", False), ("error:Exception", True)],
         ),
     }
@@ -129,7 +129,7 @@ def subclasses() -> Pairs:
 
 
 def sizes() -> Pairs:
-    block, scattered = _buffer_size.block_bytes, _operations._scattered
+    block, scattered = _operations.block_bytes, _operations._scattered
     of_three, between = CommIdentity("three", 3, 1), CommIdentity("between", 5, 1, 3)
     return {
         "a block": (block(ints, 3, 1), 8),
@@ -137,8 +137,8 @@ def sizes() -> Pairs:
         "the block of a rank": (block([ints, [1, 3, 2]], 3, 1), 12),
         "a block of what is left": (block([ints, MPI.INT], 3, 1), 8),
         "no block": (block(3, 3, 1), None),  # type: ignore[arg-type]
-        "in place": ([*map(_buffer_size.is_in_place, (None, MPI.IN_PLACE, ints))], [True, True, False]),
-        "an attribute that raises": (_buffer_size.plain_bytes(Raising()), None),
+        "in place": ([*map(_operations.is_in_place, (None, MPI.IN_PLACE, ints))], [True, True, False]),
+        "an attribute that raises": (_operations.plain_bytes(Raising()), None),
         "scattered by this rank": (scattered((ints, None, 1), of_three), 24),
         "scattered by another": (scattered((ints, ints[:2], 0), of_three), 24),
         "scattered to unknown": (scattered((None, 3, 0), of_three), None),
@@ -184,7 +184,7 @@ def rows_of(call: Callable[[Any], object], timed: Any, **options: Any) -> tuple[
     with recording(**options) as (logger, records):
         logger.set_current_iteration(0)
         handle: Any = Handle()
-        handle._timing = _pending.Timing(CommIdentity("handle", 1), logger)
+        handle._timing = _comm_identity.Timing(CommIdentity("handle", 1), logger)
         result = outcome(lambda: call(lambda *args: timed(handle, *args)))
         after = handle._timing.identity.collectives
     return (result, after), [(row.operation, row.seq, row.peer, row.status) for row in records]
@@ -238,7 +238,7 @@ def counted() -> dict[str, int]:
     """Return how often an untimed call is counted that is over in two of three calls."""
     with recording() as (logger, _):
         handle: Any = Handle()
-        handle._timing = _pending.Timing(CommIdentity("counted", 1), logger)
+        handle._timing = _comm_identity.Timing(CommIdentity("counted", 1), logger)
         call = _handles.counting(Handle.call, "Thing", bool)
         for result in (0, 1, 2):
             call(handle, result)
@@ -253,7 +253,7 @@ def ended() -> list[bool]:
     with recording() as (logger, _):
         handle: Any = Handle()
         identity = HandleIdentity.taken(MPI.COMM_SELF, "ended")
-        handle._timing = _pending.Timing(identity, logger)
+        handle._timing = _comm_identity.Timing(identity, logger)
         free(handle)
     return [hasattr(handle, "_timing"), HandleIdentity.taken(MPI.COMM_SELF, "ended") is identity]
 

@@ -13,7 +13,7 @@ import stub_nccl
 from scripted_device import ScriptedAccelerator
 from stub_nccl import asked, nccl
 
-from allreduce_instrumentation.nccl._methods import METHODS, bytes_of
+from allreduce_instrumentation.nccl._calls import METHODS, bytes_of
 from timing_logger import TimingLogger
 from timing_logger.errors import ConfigurationError
 from timing_logger.schema.record import DEVICE_CLOCK, HOST_CLOCK, Record

@@ -12,7 +12,7 @@ from limits import PROCESS_S
 from places import ROOT
 
 from timing_logger.autologging import set_up
-from timing_logger.autologging.this_rank import Rank, rank_of_mpi, stated_rank
+from timing_logger.autologging.settings import Rank, rank_of_mpi, stated_rank
 from timing_logger.native_mpi.build import launchers_header
 from timing_logger.process import launchers
 from timing_logger.process.launchers import LAUNCHERS, Launcher

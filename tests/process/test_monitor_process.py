@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from timing_logger.process import monitor_process
+from timing_logger.process import monitor
 
 
 @pytest.fixture
@@ -18,8 +18,8 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         "PYTHONPATH": "/other",
     }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(sys, "path", ["", "/program", monitor_process._SITE, "/packages"])
-    return monitor_process._environment()
+    monkeypatch.setattr(sys, "path", ["", "/program", monitor._SITE, "/packages"])
+    return monitor._environment()
 
 
 def test_it_is_not_timed_itself(environment: dict[str, str]) -> None:

@@ -27,4 +27,4 @@ def imported(file: Path) -> Iterator[str]:
 
 def test_no_module_imports_itself_through_others() -> None:
     imports = {name: {*imported(file)} & FILES.keys() - {name} for name, file in FILES.items()}
-    assert len([*TopologicalSorter(imports).static_order()]) > 400  # a circle is an error that names it
+    assert len([*TopologicalSorter(imports).static_order()]) > 300  # a circle is an error that names it

@@ -13,7 +13,7 @@ from limits import PROCESS_S
 from places import ROOT
 
 from timing_logger.autologging import settings
-from timing_logger.autologging.this_rank import stated_rank
+from timing_logger.autologging.settings import stated_rank
 from timing_logger.cli.parser import build_parser
 from timing_logger.process import this_process as run_identity
 from timing_logger.process.launchers import LAUNCHERS, VARIABLE_IN_TEXT

@@ -21,7 +21,7 @@ TRIED_ELSEWHERE = {
     "clocks": "../clock_sync/test_clock_sync.py",
     "clusters": "test_clusters_page.py",
     "frameworks": "test_frameworks.py",
-    "large-runs": "../engine/test_cluster.py",
+    "large-runs": "../engine/test_workers_cluster.py",
     "metrics": "test_metrics_page.py",
     "torch-distributed": "test_torch_distributed_page.py",
 }

@@ -40,7 +40,7 @@ from timing_logger.recording import logger as logger_module
 from timing_logger.recording.cores.protocols import NeverWaitedFor
 from timing_logger.recording.device.intervals import open_interval
 from timing_logger.recording.options import Options
-from timing_logger.recording.watchers import host_counters, host_sampler
+from timing_logger.recording.watchers import host_sampler
 from timing_logger.recording.watchers.kernel_files import ParsedSource
 from timing_logger.report import rows_json
 from timing_logger.results.policy import Policy, positive
@@ -176,8 +176,8 @@ def test_a_counter_is_a_row_and_a_source(tmp_path: Path, monkeypatch: pytest.Mon
     source = ParsedSource((invented.name,), [str(file)], lambda texts: {invented.name: int(texts[0])})
     monkeypatch.setattr(host_sampler, "COUNTERS", (*COUNTERS, invented))
     monkeypatch.setattr(host_sampler, "SHORTEST_HOST_INTERVAL_S", 0)  # the only line is that of the end
-    monkeypatch.setattr(host_counters, "HEADER", HEADER.replace("\n", f",{invented.name}\n"))
-    monkeypatch.setattr(host_counters, "sources", lambda: [source])
+    monkeypatch.setattr(host_sampler, "HEADER", HEADER.replace("\n", f",{invented.name}\n"))
+    monkeypatch.setattr(host_sampler, "sources", lambda: [source])
     monkeypatch.setattr(host_rows, "NAMES", (*NAMES, invented.name))
     TimingLogger(0, tmp_path / "logs", host_counters=True).close()
     with (tmp_path / "logs" / "host-rank0.csv").open() as lines:

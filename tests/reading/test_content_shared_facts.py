@@ -11,7 +11,7 @@ from timing_files import record, write_sidecar, write_timing_file
 
 from timing_logger import read_timings
 from timing_logger.analysis import stragglers
-from timing_logger.reading.selection import select
+from timing_logger.reading.named_ranks import select
 
 
 def test_copies_of_a_table_share_what_is_known_of_its_files(tmp_path: Path) -> None:

@@ -16,8 +16,7 @@ from timing_files import record, write_sidecar, write_timing_file
 from timing_logger import analysis, read_timings
 from timing_logger.cli import main
 from timing_logger.reading.converting import convert
-from timing_logger.reading.named_ranks import lacking, stated_world_size
-from timing_logger.reading.selection import select
+from timing_logger.reading.named_ranks import lacking, select, stated_world_size
 from timing_logger.report import evidence_sentences
 from timing_logger.report._diagnostics import diagnostics, is_complete
 from timing_logger.results import criteria

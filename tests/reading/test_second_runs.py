@@ -15,13 +15,13 @@ from timing_files import content, record, write_sidecar, write_timing_file
 
 from timing_logger import read_timings
 from timing_logger.analysis import stragglers
-from timing_logger.analysis.rows.runs import different_runs
+from timing_logger.analysis.rows.files import different_runs
 from timing_logger.cli import main
 from timing_logger.reading.content import RowsOfFiles
 from timing_logger.reading.csv_lines import parse_timings
 from timing_logger.reading.second_runs import have_recurring_numbers, second_run
 from timing_logger.schema.record import HEADER, Record
-from timing_logger.words.why import reason
+from timing_logger.words.not_told import reason
 
 HOUR_S = 3600.0
 QUESTIONS = ("bandwidth", "overlap", "summary", "waits", "stragglers")

@@ -291,7 +291,7 @@ def test_files_beside_the_timing_file_are_begun_if_they_are_asked_for(
 
         return start
 
-    monkeypatch.setattr("timing_logger.recording.watchers.host_counters.start_counting", sampler("host"))
+    monkeypatch.setattr("timing_logger.recording.watchers.host_sampler.start_counting", sampler("host"))
     monkeypatch.setattr("timing_logger.recording.watchers.stack_sampler.start_sampling", sampler("stacks"))
     TimingLogger(0, tmp_path, host_counters=counters, stack_samples=stacks).close()
     begun = ["host"] * counters + ["stacks"] * stacks

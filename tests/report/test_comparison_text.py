@@ -15,7 +15,7 @@ from timing_logger.analysis.comparison.compare import compare_runs
 from timing_logger.report import comparison_text
 from timing_logger.report.comparison import _note
 from timing_logger.results.comparison import Comparison
-from timing_logger.words.comparison_causes import DIVIDED
+from timing_logger.words.comparison import DIVIDED
 
 
 def told(found: Comparison, width: int = 200, *, everything: bool = False) -> str:

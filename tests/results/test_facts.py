@@ -81,7 +81,7 @@ from timing_logger.results.rank_facts import (
 )
 from timing_logger.results.verdict import Verdict
 from timing_logger.words.evidence import sentence
-from timing_logger.words.why import reason
+from timing_logger.words.not_told import reason
 
 SLOWNESS = Slowness(1.5, "ongoing", StepRange(10, 39), 30)
 MESSAGES = Transfer("SEND", "world", 0, 1, 4096)

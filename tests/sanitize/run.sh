@@ -16,7 +16,7 @@ built=$PWD/build/sanitize
 left_out="not job and not forks_under_load and not dataloader and not memory_the_system_refuses and not made_ready"
 left_out+=" and not memory_of_the_next_ones_ready"
 recording=(recording/cores/test_native_core.py schema/test_record.py recording/test_logger.py recording/test_sampling.py
-    recording/test_open_calls.py reading/test_inflight.py faults/test_recovery.py faults/test_living.py
+    recording/test_open_calls.py reading/test_content_inflight.py faults/test_recovery.py faults/test_living.py
     faults/test_accounting.py faults/test_flush.py faults/test_fork.py faults/test_exit.py
     faults/test_fork_early.py recording/cores/test_calls_misused.py recording/cores/test_cores_agree.py)
 threads=(recording/cores/test_native_core.py recording/test_open_calls.py faults/test_accounting.py faults/test_flush.py)

@@ -7,7 +7,7 @@ import re
 import pytest
 from places import ROOT
 
-from timing_logger.recording.watchers.host_counters import sources
+from timing_logger.recording.watchers.host_sampler import sources
 from timing_logger.schema.host_counters import BY_NAME, COUNTERS, HEADER, NAMES, OF_PRESSURE
 
 

@@ -24,9 +24,9 @@ from allreduce_instrumentation.sparse._call import (  # noqa: E402
     _wrong_with,
     reduce_over_ranks,
 )
-from allreduce_instrumentation.sparse._regions import fits, kth_largest  # noqa: E402
 from allreduce_instrumentation.sparse._transport import _is_instance, transport_for  # noqa: E402
 from allreduce_instrumentation.sparse.gtopk import rounds  # noqa: E402
+from allreduce_instrumentation.sparse.oktopk import fits, kth_largest  # noqa: E402
 from timing_logger import TimingLogger  # noqa: E402
 from timing_logger.errors import ConfigurationError, ReductionError  # noqa: E402
 

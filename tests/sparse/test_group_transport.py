@@ -14,7 +14,7 @@ import torch.distributed as dist  # noqa: E402
 from allreduce_instrumentation import init_process_group  # noqa: E402
 from allreduce_instrumentation.sparse import _group_transport  # noqa: E402
 from allreduce_instrumentation.sparse._group_transport import GroupTransport  # noqa: E402
-from allreduce_instrumentation.torch_distributed._torch_patches import leave_new_groups_untimed  # noqa: E402
+from allreduce_instrumentation.torch_distributed.initialization import leave_new_groups_untimed  # noqa: E402
 from timing_logger import TimingLogger  # noqa: E402
 from timing_logger.errors import ConfigurationError  # noqa: E402
 from timing_logger.sinks.memory import MemorySink  # noqa: E402

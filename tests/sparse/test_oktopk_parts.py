@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allreduce_instrumentation.sparse._regions import (
+from allreduce_instrumentation.sparse.oktopk import (
     count_per_region,
     cut_to,
     equal_regions,

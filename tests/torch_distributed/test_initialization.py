@@ -14,8 +14,10 @@ from torch.distributed import distributed_c10d as c10d  # noqa: E402
 
 from allreduce_instrumentation import init_process_group  # noqa: E402
 from allreduce_instrumentation.torch_distributed import TimedProcessGroup, initialization  # noqa: E402
-from allreduce_instrumentation.torch_distributed._torch_patches import leave_new_groups_untimed  # noqa: E402
-from allreduce_instrumentation.torch_distributed.initialization import time_all_groups  # noqa: E402
+from allreduce_instrumentation.torch_distributed.initialization import (  # noqa: E402
+    leave_new_groups_untimed,
+    time_all_groups,
+)
 from timing_logger import TimingLogger  # noqa: E402
 from timing_logger.errors import ConfigurationError  # noqa: E402
 

@@ -13,7 +13,7 @@ from torch.distributed import distributed_c10d as c10d
 from allreduce_instrumentation import init_process_group
 from allreduce_instrumentation.torch_distributed import TimedProcessGroup
 from allreduce_instrumentation.torch_distributed._dispatched_calls import AVAILABLE as HAS_HOOKS
-from allreduce_instrumentation.torch_distributed._torch_patches import leave_new_groups_untimed
+from allreduce_instrumentation.torch_distributed.initialization import leave_new_groups_untimed
 from timing_logger import TimingLogger
 from timing_logger.sinks.memory import MemorySink
 

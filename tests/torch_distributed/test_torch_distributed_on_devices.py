@@ -15,7 +15,7 @@ from device_runner import on_device
 from packaging.version import Version
 
 from timing_logger.recording.device.devices import MOST_INTERVALS
-from timing_logger.recording.device.reserved import AT_ONCE
+from timing_logger.recording.device.intervals import AT_ONCE
 
 REASON = "calls on a device are quick over both kinds of groups in test_rows_on_async_device.py"
 new_torch = pytest.mark.skipif(

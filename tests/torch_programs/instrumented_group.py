@@ -26,7 +26,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import allreduce_instrumentation
-from allreduce_instrumentation.torch_distributed._future_callbacks import let_end
+from allreduce_instrumentation.torch_distributed._operations import let_end
 from timing_logger.recording.logger import TimingLogger
 from timing_logger.schema.record import Record
 from timing_logger.sinks.memory import MemorySink

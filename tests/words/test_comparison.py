@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from compared_runs import comparison, side, summary
 
-from timing_logger.results.comparison import PartChange, Side, Unlike
-from timing_logger.results.courses import Courses, Since
+from timing_logger.results.comparison import Courses, PartChange, Side, Since, Unlike
 from timing_logger.words.comparison import (
     _between,
     _percent,

@@ -10,7 +10,7 @@ from compared_runs import comparison
 from timing_logger.results.comparison import CauseKind, NewCause
 from timing_logger.results.plain import UNLOGGED
 from timing_logger.schema.record import COMPILE, GC
-from timing_logger.words.comparison_causes import _part, cause_sentences
+from timing_logger.words.comparison import _part, cause_sentences
 
 TOOK = "3.000 ms in each step against 2.000 ms"
 OFTEN = {"amount": 4.0, "against_amount": 0.5}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from timing_logger.words.comparison_causes import is_sure, of_what, signed, what_differs
+from timing_logger.words.comparison import is_sure, of_what, signed, what_differs
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,9 @@ if TYPE_CHECKING:
     from timing_logger.analysis.accounting.stack_code import sampled_code
     from timing_logger.analysis.collectives.bandwidth import bandwidth
     from timing_logger.analysis.collectives.compression import compression
-    from timing_logger.analysis.collectives.match_table import match_collectives
     from timing_logger.analysis.collectives.messages import message_waits, summarize_messages
-    from timing_logger.analysis.collectives.waits import waits
-    from timing_logger.analysis.collectives.waits_summary import summarize_waits
+    from timing_logger.analysis.collectives.problems import match_collectives
+    from timing_logger.analysis.collectives.waits import summarize_waits, waits
     from timing_logger.analysis.comparison.compare import compare_runs
     from timing_logger.analysis.comparison.summarize_run import summarize_run
     from timing_logger.analysis.counterfactual.transfer_costs import transfer_costs
@@ -41,16 +40,19 @@ if TYPE_CHECKING:
         summarize_statuses,
     )
     from timing_logger.analysis.verdict.verdict import stragglers
-    from timing_logger.analysis.verdict.windows import scores, stragglers_and_windows, windows
-    from timing_logger.analysis.verdict.with_step import account_of_step
+    from timing_logger.analysis.verdict.windows import (
+        account_of_step,
+        scores,
+        stragglers_and_windows,
+        windows,
+    )
     from timing_logger.results.comparison import Comparison
-    from timing_logger.results.fix import Fix
     from timing_logger.results.policy import Policy
     from timing_logger.results.rank_facts import Gate
     from timing_logger.results.run_end import RankEnd, RunEnd
     from timing_logger.results.run_summary import RunSummary
     from timing_logger.results.verdict import Suspect, Verdict
-    from timing_logger.results.what_if import Slowest, WhatIf
+    from timing_logger.results.what_if import Fix, Slowest, WhatIf
 
 __all__ = [
     "COLUMNS_OF",
@@ -110,18 +112,16 @@ _NAMES_OF = {
     "analysis.accounting.stack_code": ["sampled_code"],
     "analysis.collectives.bandwidth": ["bandwidth"],
     "analysis.collectives.compression": ["compression"],
-    "analysis.collectives.match_table": ["match_collectives"],
+    "analysis.collectives.problems": ["match_collectives"],
     "analysis.collectives.messages": ["message_waits", "summarize_messages"],
-    "analysis.collectives.waits": ["waits"],
-    "analysis.collectives.waits_summary": ["summarize_waits"],
+    "analysis.collectives.waits": ["summarize_waits", "waits"],
     "analysis.comparison.compare": ["compare_runs"],
     "results.comparison": ["Comparison"],
     "results.run_summary": ["RunSummary"],
     "analysis.comparison.summarize_run": ["summarize_run"],
-    "results.fix": ["Fix"],
     "analysis.counterfactual.transfer_costs": ["transfer_costs"],
     "analysis.counterfactual.what_if": ["repairs", "what_if"],
-    "results.what_if": ["Slowest", "WhatIf"],
+    "results.what_if": ["Fix", "Slowest", "WhatIf"],
     "analysis.hangs.diagnosis": ["hang"],
     "results.run_end": ["RankEnd", "RunEnd"],
     "analysis.rows.analysis": ["COLUMNS_OF"],
@@ -146,8 +146,7 @@ _NAMES_OF = {
     "results.rank_facts": ["Gate"],
     "results.verdict": ["Suspect", "Verdict"],
     "analysis.verdict.verdict": ["stragglers"],
-    "analysis.verdict.windows": ["scores", "stragglers_and_windows", "windows"],
-    "analysis.verdict.with_step": ["account_of_step"],
+    "analysis.verdict.windows": ["account_of_step", "scores", "stragglers_and_windows", "windows"],
 }
 _DRAWS = "timing_logger.report.notebook"  # hands in how a notebook shows a verdict
 _HOME = {name: f"timing_logger.{module}" for module, names in _NAMES_OF.items() for name in names}

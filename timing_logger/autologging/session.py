@@ -7,8 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from timing_logger.autologging.settings import Settings, hang_after_s, note_problem
-from timing_logger.autologging.this_rank import Rank, stated_rank
+from timing_logger.autologging.settings import Rank, Settings, hang_after_s, note_problem, stated_rank
 from timing_logger.recording.global_logger import get_timing_logger, lend_timing_logger
 from timing_logger.recording.logger import TimingLogger
 

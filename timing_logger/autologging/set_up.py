@@ -15,11 +15,11 @@ from types import ModuleType
 from typing import Any
 
 from timing_logger.autologging.session import Session
-from timing_logger.autologging.this_rank import Rank, rank_of_mpi, stated_rank
+from timing_logger.autologging.settings import Rank, rank_of_mpi, stated_rank
 from timing_logger.process import launchers
+from timing_logger.recording.autograd_threads import frame_of_main_thread, from_innermost
 from timing_logger.recording.cores.protocols import NeverWaitedFor
 from timing_logger.recording.logger import TimingLogger
-from timing_logger.recording.thread_frames import frame_of_main_thread, from_innermost
 from timing_logger.schema.defaults import APPEARS_AFTER_S
 
 RANK_PROCESS = "TIMING_LOGGER_RANK_PROCESS"

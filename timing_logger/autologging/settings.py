@@ -5,14 +5,61 @@ from __future__ import annotations
 import json
 import os
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from timing_logger.errors import ConfigurationError
+from timing_logger.process import launchers
+from timing_logger.process.launchers import Launcher
 from timing_logger.process.shared_files import make_folder, replace
 from timing_logger.process.this_process import identity
 from timing_logger.schema.defaults import HANG_AFTER_S
+
+
+class Rank(NamedTuple):
+    """A process's place in its job.
+
+    Attributes:
+        rank: from 0.
+        world_size: the number of ranks; None if it is not known.
+    """
+
+    rank: int
+    world_size: int | None
+
+
+def stated_rank(environment: Mapping[str, str] = os.environ) -> Rank | None:
+    """Return what the launcher states of this process; None without a launcher.
+
+    Args:
+        environment: the environment variables.
+    """
+    return _first_of(launchers.LAUNCHERS, environment)
+
+
+def rank_of_mpi(environment: Mapping[str, str] = os.environ) -> Rank | None:
+    """Return what a launcher of MPI states of this process; None without one, or if it is another's rank.
+
+    Args:
+        environment: the environment variables.
+    """
+    rank = _first_of([one for one in launchers.LAUNCHERS if one.is_mpi], environment)
+    return rank if rank == stated_rank(environment) else None
+
+
+def _first_of(among: Sequence[Launcher], environment: Mapping[str, str]) -> Rank | None:
+    for one in among:
+        rank, size = _number(environment.get(one.rank)), _number(environment.get(one.size))
+        if rank is not None and (size is None or rank < size):
+            return Rank(rank, size)
+    return None
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() else None
+
 
 VARIABLE = "TIMING_LOGGER_AUTOLOG"
 

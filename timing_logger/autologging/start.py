@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from timing_logger.autologging.session import Session
 from timing_logger.autologging.set_up import appear_soon, time_mpi_init, time_rendezvous
-from timing_logger.autologging.settings import MESSAGES, Settings, from_environment
-from timing_logger.autologging.this_rank import Rank, stated_rank
+from timing_logger.autologging.settings import MESSAGES, Rank, Settings, from_environment, stated_rank
 from timing_logger.process.shared_files import opened_to_append
 from timing_logger.recording.import_hooks import after_import
 from timing_logger.recording.logger import TimingLogger

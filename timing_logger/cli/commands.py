@@ -165,8 +165,7 @@ def _draw(watcher: Watcher, arguments: Namespace) -> Answer:
 def _tell_changes(watcher: Watcher, arguments: Namespace) -> Answer:
     """Print a line when something is found, when it changes and when it is over."""
     from timing_logger.engine.changes import Changes
-    from timing_logger.live.change_text import change_text
-    from timing_logger.live.events import event_line, event_of
+    from timing_logger.live.events import change_text, event_line, event_of
     from timing_logger.live.watched_run import run_of
 
     changes = Changes()

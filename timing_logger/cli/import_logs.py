@@ -15,14 +15,13 @@ from timing_logger.cli.stderr import say
 from timing_logger.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from timing_logger.importing.following import Until
     from timing_logger.importing.imported import Imported
-    from timing_logger.importing.until import Until
 
 
 def _steps(arguments: Namespace) -> Imported:
-    from timing_logger.importing.followed_steps import follow_steps
     from timing_logger.importing.step_columns import StepColumns
-    from timing_logger.importing.steps import import_steps
+    from timing_logger.importing.steps import follow_steps, import_steps
 
     given = {name: value for name in _OF_STEPS if (value := getattr(arguments, name)) not in (None, False)}
     if "phases" in given:
@@ -35,7 +34,7 @@ def _steps(arguments: Namespace) -> Imported:
 
 def _followed(arguments: Namespace, follow: Callable[[Until, Callable[[str], None]], Imported]) -> Imported:
     """Follow sources until they are idle, or Ctrl-C or SIGTERM comes."""
-    from timing_logger.importing.until import Until
+    from timing_logger.importing.following import Until
 
     until_idle = f", or until nothing is added for {arguments.until_idle:g} s" if arguments.until_idle else ""
     say(
@@ -53,8 +52,7 @@ def _kineto(arguments: Namespace) -> Imported:
 
 
 def _inspector(arguments: Namespace) -> Imported:
-    from timing_logger.importing.followed_inspector import follow_inspector
-    from timing_logger.importing.inspector import import_inspector
+    from timing_logger.importing.inspector import follow_inspector, import_inspector
 
     if not arguments.follow:
         return import_inspector(arguments.paths, arguments.output)

@@ -14,8 +14,7 @@ from typing import Any
 from timing_logger.cli.stderr import say
 from timing_logger.errors import ConfigurationError
 from timing_logger.process.launchers import local_rank
-from timing_logger.process.monitor import Monitor
-from timing_logger.process.monitor_process import MonitorProcess
+from timing_logger.process.monitor import Monitor, MonitorProcess
 
 _GRACE_S = 15.0
 """Seconds that the end of a job waits for what is still to be told; it is mostly one look."""

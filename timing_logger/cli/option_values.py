@@ -17,7 +17,7 @@ from timing_logger.process.shared_files import matching
 from timing_logger.schema.timing_files import CALLED, KEYS, TimingFile
 
 if TYPE_CHECKING:
-    from timing_logger.results.fix import Fix
+    from timing_logger.results.what_if import Fix
 
 
 HANG, UNFINISHED = "hang", "unfinished"
@@ -53,7 +53,7 @@ def ends(text: str) -> list[str]:
 def fix(text: str) -> Fix:
     """Return a repair such as ``rank=2``."""
     from timing_logger.errors import FixError
-    from timing_logger.results.fix import Fix
+    from timing_logger.results.what_if import Fix
 
     try:
         return Fix.parse(text)

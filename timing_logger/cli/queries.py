@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from timing_logger.analysis.rows.files import File
     from timing_logger.analysis.verdict.causes.search import HostCounters
     from timing_logger.analysis.verdict.typical_step import StepOfRanks
-    from timing_logger.engine.cluster import Cluster
     from timing_logger.engine.rows import Query
     from timing_logger.engine.run import Result
+    from timing_logger.engine.workers import Cluster
     from timing_logger.reading.runs_of_job import Incarnations
     from timing_logger.reading.timings import TimingFiles
     from timing_logger.results.plain import ShownStep
@@ -75,7 +75,7 @@ class QueryResult(NamedTuple):
 
         It is based on their sidecars: no rows are read again.
         """
-        from timing_logger.analysis.rows.runs import different_runs
+        from timing_logger.analysis.rows.files import different_runs
         from timing_logger.report import different_runs_text
 
         said = different_runs_text(different_runs(self.files), terminal_width())
@@ -145,7 +145,7 @@ def shown_of(
     arguments: argparse.Namespace, step: StepOfRanks, named: Sequence[int], query: Query
 ) -> ShownStep:
     """Return what is shown of a step of rows that were asked, of which some are read again."""
-    from timing_logger.engine.step import shown_in_files
+    from timing_logger.engine.run import shown_in_files
 
     with cluster_of(arguments) as workers:
         return shown_in_files(step, named, query, workers)
@@ -153,7 +153,7 @@ def shown_of(
 
 def code_of(arguments: argparse.Namespace, ranks: Collection[int], query: Query) -> pd.DataFrame:
     """Return in which functions ranks were, as far as it was sampled; some of the rows are read again."""
-    from timing_logger.engine.code import code_in_files
+    from timing_logger.engine.run import code_in_files
 
     with cluster_of(arguments) as workers:
         return code_in_files(ranks, query, workers)
@@ -173,7 +173,7 @@ def run_query_on(logdir: str, arguments: argparse.Namespace, analysis: Analysis[
 @contextlib.contextmanager
 def cluster_of(arguments: argparse.Namespace) -> Iterator[Cluster | None]:
     """Yield the cluster that the options name, or None."""
-    from timing_logger.engine.cluster import cluster
+    from timing_logger.engine.workers import cluster
 
     if arguments.scheduler is None:
         yield None

@@ -79,7 +79,7 @@ EXPECTED = option(
 
 def _summary(arguments: Namespace) -> Answer:
     from timing_logger.analysis.verdict.overview import OVERVIEW
-    from timing_logger.analysis.verdict.with_step import SUMMARY_AND_STEP
+    from timing_logger.analysis.verdict.windows import SUMMARY_AND_STEP
     from timing_logger.report import summary_json, summary_text
     from timing_logger.report.code import code_out_of_rows, ranks_out_of_rows
 
@@ -111,7 +111,7 @@ def _totals(arguments: Namespace) -> Answer:
 
 
 def _stragglers(arguments: Namespace) -> Answer:
-    from timing_logger.analysis.verdict.with_step import stragglers_and_step
+    from timing_logger.analysis.verdict.windows import stragglers_and_step
     from timing_logger.report import stragglers_text, verdict_json
     from timing_logger.report.code import code_of_verdict, ranks_to_ask_about
 
@@ -147,7 +147,7 @@ def _hang(arguments: Namespace) -> Answer:
 def _waits(arguments: Namespace) -> Answer:
     from timing_logger.analysis.accounting.account import ACCOUNT
     from timing_logger.analysis.collectives.messages import MESSAGES
-    from timing_logger.analysis.collectives.waits_summary import WAITS
+    from timing_logger.analysis.collectives.waits import WAITS
     from timing_logger.report import account_text, rows_json, waits_text
 
     result = run_query(arguments, ACCOUNT, WAITS, MESSAGES)
@@ -167,8 +167,7 @@ def _waits(arguments: Namespace) -> Answer:
 
 
 def _bandwidth(arguments: Namespace) -> Answer:
-    from timing_logger.analysis.collectives.bandwidth import BANDWIDTH
-    from timing_logger.analysis.collectives.expected import with_expectation
+    from timing_logger.analysis.collectives.bandwidth import BANDWIDTH, with_expectation
     from timing_logger.importing.benchmarks import read_benchmark
     from timing_logger.report import bandwidth_text, rows_json
 
@@ -197,8 +196,7 @@ def _overlap(arguments: Namespace) -> Answer:
 
 
 def _compression(arguments: Namespace) -> Answer:
-    from timing_logger.analysis.collectives.compression import compression_against
-    from timing_logger.analysis.collectives.dense_times import DENSE_TIMES
+    from timing_logger.analysis.collectives.compression import DENSE_TIMES, compression_against
     from timing_logger.report import compression_text, rows_json
 
     dense = run_query_on(arguments.dense, arguments, DENSE_TIMES) if arguments.dense else None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from timing_logger.compat._intervals import TimedBlock, check_logger, check_switches
 from timing_logger.errors import ConfigurationError
-from timing_logger.recording.cores.no_span import NO_SPAN
+from timing_logger.recording.cores.protocols import NO_SPAN
 from timing_logger.recording.device.intervals import Columns
 from timing_logger.recording.lifecycle import Closable
 from timing_logger.recording.logger import TimingLogger

@@ -14,7 +14,7 @@ from timing_logger.process.progress import each
 from timing_logger.reading.batches import File, batches_of, read_batch
 from timing_logger.reading.content import SharedFacts
 from timing_logger.reading.machine import free_memory_bytes
-from timing_logger.reading.selection import as_given, in_ranges, select
+from timing_logger.reading.named_ranks import as_given, in_ranges, select
 from timing_logger.reading.sources import joined
 from timing_logger.reading.timings import TimingFiles
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from timing_logger.analysis.accounting.part import (
+    LineStretches,
+    map_own_stretches,
+    map_stretches_of_main_thread,
+)
+from timing_logger.analysis.accounting.stack_code import code_table
 from timing_logger.analysis.rows.analysis import (
+    COLUMNS_OF,
     COLUMNS_OF_COLLECTIVES,
     EPOCH_OF_STEP,
     MEANING_OF_EPOCHS,
@@ -21,20 +29,22 @@ from timing_logger.analysis.rows.analysis import (
     answers_from,
 )
 from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, processes_of
-from timing_logger.analysis.rows.epochs import Meaning, epochs_of
+from timing_logger.analysis.rows.files import runs_of
 from timing_logger.analysis.rows.operations import is_collective, is_communication, is_wait
-from timing_logger.analysis.rows.runs import runs_of
+from timing_logger.analysis.rows.steps import Meaning, epochs_of
 from timing_logger.analysis.rows.tables import opened
+from timing_logger.analysis.verdict.typical_step import StepOfRanks, ranks_to_show
 from timing_logger.engine.rows import TIMES_THE_TABLE, Query, RowsOf, require_room
-from timing_logger.engine.workers import LocalWorkers, Processes, Threads, Workers
+from timing_logger.engine.workers import Cluster, LocalWorkers, Processes, Threads, Workers
 from timing_logger.errors import TooLargeError
 from timing_logger.process.progress import begin, each, steps
+from timing_logger.reading.beside import stack_samples_of
 from timing_logger.reading.machine import free_memory_bytes, keep_freed_memory, usable_cores
 from timing_logger.reading.sources import compact, joined
+from timing_logger.results.plain import ShownStep
 
 if TYPE_CHECKING:
-    from timing_logger.analysis.rows.table_types import Ints
-    from timing_logger.engine.cluster import Cluster
+    from timing_logger.analysis.rows.arrays import Ints
     from timing_logger.reading.batches import File
 
 MAX_THREADS = 4
@@ -256,3 +266,49 @@ def in_one_table(kept: Sequence[KeptRows]) -> pd.DataFrame:
     rows[RUN_OF_RANK] = run_of[place[len(rank) :]]
     rows[MEANING_OF_EPOCHS] = np.full(len(rows), max(int(one.meaning) for one in kept), np.int8)
     return rows
+
+
+def code_in_files(ranks: Collection[int], query: Query, cluster: Cluster | None = None) -> pd.DataFrame:
+    """Return what ``sampled_code`` returns of some ranks; no row where they have no stack samples.
+
+    Args:
+        ranks: those that are asked for, each with a file.
+        query: which rows were asked.
+        cluster: who reads; None for this machine's cores.
+    """
+    theirs = replace(query, ranks=sorted(ranks))
+    samples = stack_samples_of(theirs.files) if ranks else pd.DataFrame()
+    if samples.empty:
+        return code_table([], stack_samples_of([]))
+    own: list[LineStretches] = run(theirs, _OF_MAIN_THREAD, cluster=cluster).answer
+    return code_table(own, samples)
+
+
+def _of_main_thread(timings: pd.DataFrame) -> LineStretches:
+    return map_stretches_of_main_thread(opened(timings, COLUMNS_OF["account"]))
+
+
+_OF_MAIN_THREAD = ByProcess(COLUMNS_OF["account"], _of_main_thread, list)
+
+
+def shown_in_files(
+    step: StepOfRanks, named: Sequence[int], query: Query, cluster: Cluster | None = None
+) -> ShownStep:
+    """Return what is shown of a step.
+
+    Args:
+        step: the step.
+        named: the ranks that the verdict names.
+        query: which rows were asked.
+        cluster: who reads; None for this machine's cores.
+    """
+    ranks = ranks_to_show(step, named)
+    own: list[LineStretches] = run(replace(query, ranks=ranks), _OWN, cluster=cluster).answer
+    return step.shown(ranks, own)
+
+
+def _own(timings: pd.DataFrame) -> LineStretches:
+    return map_own_stretches(opened(timings, COLUMNS_OF["account"]))
+
+
+_OWN = ByProcess(COLUMNS_OF["account"], _own, list)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from timing_logger.analysis.comparison.summarize_run import RUN_SUMMARY
-from timing_logger.engine.cluster import Cluster
 from timing_logger.engine.rows import Query
 from timing_logger.engine.run import run
+from timing_logger.engine.workers import Cluster
 from timing_logger.errors import LogPathError, RunSummaryError
 from timing_logger.process.shared_files import (
     UntrustedFileError,

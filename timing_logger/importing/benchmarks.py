@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from timing_logger.analysis.collectives.expected import Benchmark, Point
+from timing_logger.analysis.collectives.bandwidth import Benchmark, Point
 from timing_logger.errors import NotImportableError
 from timing_logger.importing.imported import LeftOut
 from timing_logger.importing.source_files import AnyPath, lines_of

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 from timing_logger.errors import NotImportableError
 from timing_logger.importing.imported import Imported, LeftOut
-from timing_logger.importing.kineto_axis import Axis, first_instant_us
 from timing_logger.importing.kineto_communication import communication_rows
-from timing_logger.importing.kineto_events import Kept
-from timing_logger.importing.kineto_groups import Group, integer, only_group, rank_of
+from timing_logger.importing.kineto_events import Axis, Kept, first_instant_us
+from timing_logger.importing.kineto_names import Group, integer, only_group, rank_of
 from timing_logger.importing.kineto_work import Lanes, work_rows
 from timing_logger.importing.log_folder import LogFolder, Process, new_log_folder
 from timing_logger.importing.source_files import AnyPath, files_at

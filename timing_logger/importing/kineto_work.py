@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from timing_logger.importing.kineto_axis import Axis, Floats, LaunchTimes
 from timing_logger.importing.kineto_events import (
     BACKWARD_WORK,
     WORK,
     Annotation,
+    Axis,
+    Floats,
     Kept,
     Kernels,
+    LaunchTimes,
     Span,
     Thread,
     correlation_of,

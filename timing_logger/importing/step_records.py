@@ -12,8 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from timing_logger.errors import NotImportableError
 from timing_logger.importing.imported import LeftOut
-from timing_logger.importing.lines import MOST_LINE_BYTES
-from timing_logger.importing.source_files import lines_of, plain_name
+from timing_logger.importing.source_files import MOST_LINE_BYTES, lines_of, plain_name
 
 Cells: TypeAlias = Mapping[str, Any]
 

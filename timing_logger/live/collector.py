@@ -11,15 +11,13 @@ import numpy as np
 import pandas as pd
 
 from timing_logger.analysis.hangs.last_rows import last_rows
-from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.errors import NotATimingFileError
-from timing_logger.live.counter_rows import CounterRows
-from timing_logger.live.digest import Digest, ProcessPlace
-from timing_logger.live.growing_file import FollowedFile
+from timing_logger.live.digest import CounterRows, Digest, ProcessPlace
 from timing_logger.live.newest_files import FoundFile, NewestFiles, Parts
 from timing_logger.live.row_arrays import RowArrays
 from timing_logger.live.sampled_steps import most_rows, of_fewer_rows
-from timing_logger.live.tails import Tail, no_rows
+from timing_logger.live.tails import FollowedFile, Tail, no_rows
 from timing_logger.reading.host_rows import COUNTED, counters_in
 from timing_logger.schema.timing_files import HOST, TimingFile
 

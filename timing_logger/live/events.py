@@ -7,17 +7,47 @@ a test compares them.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any, NamedTuple, TypeAlias, get_args
 
 from timing_logger.engine.changes import Change, FoundVerdict, Kind
-from timing_logger.live.change_text import what_is_found
 from timing_logger.live.watched_run import WatchedRun
 from timing_logger.report.json import strict_json
-from timing_logger.results.verdict import Owner, VerdictKind
+from timing_logger.results.verdict import Owner, Verdict, VerdictKind
 from timing_logger.words.not_told import not_told_values
-from timing_logger.words.verdict import what_next
+from timing_logger.words.verdict import verdict_sentence, what_next
+
+_AS_IT_IS = {"begins": "", "changes": "now: ", "ends": "over: "}
+
+
+def change_text(change: Change) -> str:
+    """Return a change in a line, which begins with the local time."""
+    return f"{clock_time(change.unix_s)} {what_changes(change)}"
+
+
+def what_changes(change: Change) -> str:
+    """Return a change in a line, without its time."""
+    return f"{_AS_IT_IS[change.kind]}{what_is_found(change.verdict)}"
+
+
+def clock_time(unix_s: float) -> str:
+    """Return the local time of day of an instant that is given in seconds since 1970."""
+    return time.strftime("%H:%M:%S", time.localtime(unix_s))
+
+
+def iso_time(unix_s: float) -> str:
+    """Return such an instant for programs, with the offset of the local time from UTC."""
+    return datetime.fromtimestamp(unix_s).astimezone().isoformat()
+
+
+def what_is_found(verdict: Verdict) -> str:
+    """Return in sentences what a verdict says of a run in progress, or the hang that came after it."""
+    if verdict.end.hangs:
+        return " ".join(verdict.end.sentences[:2])
+    return verdict_sentence(verdict).removeprefix("Verdict: ")
+
 
 VERSION = 1
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from timing_logger.engine.changes import Change, Changes
 from timing_logger.errors import NoTimingFilesError
 from timing_logger.live.collector import Collector
-from timing_logger.live.delivery import EventDelivery
+from timing_logger.live.delivery import FILE_NAME, EventDelivery, VerdictsFile
 from timing_logger.live.destinations import from_json, started
 from timing_logger.live.digest import Digest
 from timing_logger.live.digest_folder import DigestFolder
@@ -21,7 +21,6 @@ from timing_logger.live.elsewhere import Elsewhere
 from timing_logger.live.events import KEYS, Event, end_of, event_of, found_in, is_standing
 from timing_logger.live.newest_files import FoundFile, NewestFiles
 from timing_logger.live.packed import packed_within
-from timing_logger.live.receivers import FILE_NAME, VerdictsFile
 from timing_logger.live.standstill import stands_still
 from timing_logger.live.watched_run import run_of
 from timing_logger.live.watcher import Watcher

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from timing_logger.analysis.rows.files import not_told
-from timing_logger.live.change_text import change_text
+from timing_logger.live.events import change_text
 from timing_logger.report._limits import MOST_LINES, on_left_out
 from timing_logger.report._text_tables import drawn, new_table
 from timing_logger.results import criteria

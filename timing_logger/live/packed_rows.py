@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from timing_logger.analysis.rows.table_types import Array, Floats, Ints
+from timing_logger.analysis.rows.arrays import Array, Floats, Ints
 from timing_logger.live.row_arrays import NUMBERS, TEXTS, WHOLE, RowArrays, Texts
 
 _Numbers = TypeVar("_Numbers", Floats, Ints)

@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 
 from timing_logger.analysis.rows.analysis import COLUMNS_OF
-from timing_logger.analysis.rows.arrays import dense_codes
-from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
+from timing_logger.analysis.rows.arrays import Bools, Floats, Ints, dense_codes
 from timing_logger.schema.record import FIELDS
 
 ADDED = ("start_s", "end_s", "clock_uncertainty_s")

@@ -3,23 +3,79 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from timing_logger.analysis.hangs.last_rows import only_last_rows
-from timing_logger.analysis.rows.table_types import Bools
+from timing_logger.analysis.rows.arrays import Bools
 from timing_logger.errors import NotATimingFileError
-from timing_logger.live.growing_file import FollowedFile
-from timing_logger.live.newest_files import Parts
+from timing_logger.live.newest_files import Parts, Sidecars
 from timing_logger.live.row_arrays import RowArrays
 from timing_logger.live.sampled_steps import counted_steps
-from timing_logger.live.sidecars import Sidecars
-from timing_logger.reading.inflight import without_replaced
+from timing_logger.process.shared_files import opened
+from timing_logger.process.sidecar_files import check_is_file
+from timing_logger.reading.content import without_replaced
 from timing_logger.reading.living import as_it_stands
 from timing_logger.schema.record import INFLIGHT
 from timing_logger.schema.timing_files import TimingFile
+
+_LOOK_BYTES = 2**26
+_BEGIN_BYTES = 4096  # the header, and the time stamps of the first rows
+
+
+@dataclass
+class FollowedFile:
+    """A file of lines, from the position up to which it was read.
+
+    Attributes:
+        path: of the file.
+        first_look_bytes: how much of its end is read at first.
+        header: its first line, once that is there.
+        offset: the position up to which it was read.
+        begin: how it begins, which tells it from another file of this name.
+    """
+
+    path: Path
+    first_look_bytes: int
+    header: bytes = b""
+    offset: int = 0
+    begin: bytes = b""
+
+    def is_replaced(self) -> bool:
+        """Tell whether another file now has this name: a folder may be emptied for another run."""
+        begin = self._begin_now()
+        replaced = not begin.startswith(self.begin)
+        self.begin = begin
+        return replaced
+
+    def _begin_now(self) -> bytes:
+        check_is_file("folder", self.path)
+        with opened(self.path) as file:
+            return file.read(_BEGIN_BYTES)
+
+    def added(self) -> bytes:
+        """Read the whole lines that were added since the last call; b"" if there are none."""
+        self.begin = self.begin or self._begin_now()
+        with opened(self.path) as file:
+            if not self.header:
+                self.header = file.readline()
+                if not self.header.endswith(b"\n"):
+                    self.header = b""
+                    return b""
+                size = self.path.stat().st_size
+                self.offset = max(len(self.header), size - self.first_look_bytes)
+                if self.offset > len(self.header):
+                    file.seek(self.offset)
+                    self.offset += len(file.readline())
+            file.seek(self.offset)
+            data = file.read(_LOOK_BYTES)
+        whole = data[: data.rfind(b"\n") + 1]
+        self.offset += len(whole)
+        return whole
+
 
 _FIRST_LOOK_BYTES = 2**22
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from timing_logger.live.change_text import change_text
+from timing_logger.live.events import change_text
 from timing_logger.live.figures import Figure, Figures
 from timing_logger.live.series import PREFIX
 

@@ -12,12 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from timing_logger.analysis.rows.arrays import dense_codes
+from timing_logger.analysis.rows.arrays import Floats, Ints, dense_codes
 from timing_logger.analysis.rows.grouping import greatest_of_each, least_of_each, rows_of_each, sums
-from timing_logger.analysis.rows.table_types import Floats, Ints
 from timing_logger.analysis.verdict.causes.search import HostCounters
-from timing_logger.live.counter_rows import CounterRows
-from timing_logger.live.digest import Digest, ProcessPlace
+from timing_logger.live.digest import CounterRows, Digest, ProcessPlace
 from timing_logger.live.row_arrays import ADDED, RowArrays, joined_numbers
 from timing_logger.live.sampled_steps import of_fewer_steps
 from timing_logger.reading.alignment import Alignment, alignments

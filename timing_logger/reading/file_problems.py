@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from timing_logger.reading.clock_course import clock_trouble
+from timing_logger.reading.alignment import clock_trouble
 from timing_logger.schema.record import LARGEST
 from timing_logger.schema.sidecar import SCHEMA_VERSION, UNUSABLE
 from timing_logger.schema.timing_files import TimingFile

@@ -15,9 +15,8 @@ import pandas as pd
 from timing_logger.errors import ConfigurationError, NotATimingFileError
 from timing_logger.process.shared_files import content_of
 from timing_logger.process.sidecar_files import check_is_file, read_sidecar
-from timing_logger.reading.content import Content
+from timing_logger.reading.content import KEY_COLUMNS, Content, has_inflight, without_replaced
 from timing_logger.reading.csv_lines import MAX_EXAMPLES, Parsed, UnknownHeader, parse_timings
-from timing_logger.reading.inflight import KEY_COLUMNS, has_inflight, without_replaced
 from timing_logger.reading.living import as_it_stands
 from timing_logger.reading.machine import give_back_freed_memory
 from timing_logger.reading.parquet import Part

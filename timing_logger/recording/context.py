@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from timing_logger.recording.cores.channel import Channel
 from timing_logger.recording.cores.core import Core
-from timing_logger.recording.cores.no_span import ignore, no_span
+from timing_logger.recording.cores.protocols import ignore, no_span
 from timing_logger.recording.cores.python.core import Caller
 from timing_logger.recording.open_calls import Callers, OpenCalls
 from timing_logger.recording.sampling import StepPolicy

@@ -206,7 +206,7 @@ class Logger(Context, lifecycle.Closable):
         self, file: CsvSink, sidecar: SidecarWriter, started_unix_ns: int, options: Options
     ) -> None:
         if options.host_counters:
-            from timing_logger.recording.watchers.host_counters import start_counting
+            from timing_logger.recording.watchers.host_sampler import start_counting
 
             host = start_counting(file, started_unix_ns, options.file_mode)
             sidecar.host_counters = host.info

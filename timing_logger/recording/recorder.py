@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.cores.core import Core, over
-from timing_logger.recording.cores.no_span import NO_SPAN
-from timing_logger.recording.cores.protocols import Timer
+from timing_logger.recording.cores.protocols import NO_SPAN, Timer
 from timing_logger.recording.cores.python import core as python
 from timing_logger.recording.cores.python.core import Span
-from timing_logger.recording.device.host_or_device import timed_block
 from timing_logger.recording.device.intervals import DeviceInterval
-from timing_logger.recording.device.span import DeviceBlock
+from timing_logger.recording.device.span import DeviceBlock, timed_block
 from timing_logger.recording.instrumented_calls import InstrumentedCalls
 from timing_logger.recording.spellings import one_value
 from timing_logger.schema.record import HOST_CLOCK, OK, stated_interval

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from timing_logger.process.launchers import local_rank
-from timing_logger.process.monitor import Monitor
-from timing_logger.process.monitor_process import MonitorProcess
+from timing_logger.process.monitor import Monitor, MonitorProcess
 
 log = logging.getLogger("timing_logger")
 

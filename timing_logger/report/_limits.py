@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 import pandas as pd
 
-from timing_logger.analysis.rows.table_types import Record
+from timing_logger.analysis.rows.arrays import Record
 
 _RowT = TypeVar("_RowT", bound="Record")
 _AT_EACH_END = 2

@@ -13,11 +13,10 @@ from timing_logger.analysis.collectives.messages import find_messages, messages_
 from timing_logger.analysis.collectives.problems import STATES, find_problems, states
 from timing_logger.analysis.collectives.waits import is_root, with_bytes
 from timing_logger.analysis.rows.analysis import COLUMNS_OF, ROW_OF_PROCESS, ByProcess, OfCommunication
-from timing_logger.analysis.rows.arrays import coded_text, each_text
+from timing_logger.analysis.rows.arrays import Bools, Frame, Ints, coded_text, each_text
 from timing_logger.analysis.rows.group_members import NONE
 from timing_logger.analysis.rows.intervals import instants
 from timing_logger.analysis.rows.operations import ALL_TO_ALL, FROM_ROOT, TO_ROOT
-from timing_logger.analysis.rows.table_types import Bools, Frame, Ints
 from timing_logger.analysis.rows.tables import in_one_table, opened
 from timing_logger.reading.named_ranks import stated_world_size
 from timing_logger.report._trace_rows import TraceProcess, rows_by_process

@@ -14,12 +14,21 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.rows.analysis import ByProcess
-from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers
+from timing_logger.analysis.rows.arrays import (
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    Rows,
+    coded_text,
+    dense_codes,
+    each_text,
+    numbers,
+)
 from timing_logger.analysis.rows.files import File, SidecarContent, sidecar_of
 from timing_logger.analysis.rows.grouping import any_row_of, rows_of_each
 from timing_logger.analysis.rows.intervals import covers_issue_alone, instants
 from timing_logger.analysis.rows.operations import goes_on, is_communication
-from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints, Rows
 from timing_logger.analysis.rows.tables import opened
 from timing_logger.schema.record import COLUMNS, DEVICE_CLOCK, NS_PER_S
 

@@ -12,14 +12,15 @@ from timing_logger.report._text_tables import Column, table_text
 from timing_logger.report.json import strict_json
 from timing_logger.results.comparison import Comparison, Difference
 from timing_logger.schema.record import escape_text
-from timing_logger.words.comparison import verdict_of_comparison, what_is_compared
-from timing_logger.words.comparison_causes import (
+from timing_logger.words.comparison import (
     DIVIDED,
     cause_sentences,
     is_sure,
     of_what,
     signed,
+    verdict_of_comparison,
     what_differs,
+    what_is_compared,
 )
 from timing_logger.words.units import as_hundredths, as_word, count, page, paragraph, size
 

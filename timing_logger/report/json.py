@@ -12,11 +12,9 @@ import pandas as pd
 
 from timing_logger.analysis.rows.files import not_told as not_told_by
 from timing_logger.results.facts import plain_fact
-from timing_logger.words.comparison import verdict_of_comparison, what_is_compared
-from timing_logger.words.comparison_causes import cause_sentences
+from timing_logger.words.comparison import cause_sentences, verdict_of_comparison, what_is_compared
 from timing_logger.words.evidence import sentence
-from timing_logger.words.not_told import not_told_values
-from timing_logger.words.why import reason
+from timing_logger.words.not_told import not_told_values, reason
 
 if TYPE_CHECKING:
     from timing_logger.analysis.verdict.overview import Summary

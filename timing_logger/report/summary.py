@@ -39,8 +39,8 @@ from timing_logger.words.units import (
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from timing_logger.analysis.rows.arrays import Record
     from timing_logger.analysis.rows.files import File, FileCounters
-    from timing_logger.analysis.rows.table_types import Record
     from timing_logger.analysis.verdict.overview import Summary
     from timing_logger.results.plain import ShownStep
 

@@ -17,8 +17,8 @@ from typing import IO, TYPE_CHECKING, BinaryIO, NamedTuple, cast
 import numpy as np
 from narwhals.typing import IntoDataFrame
 
+from timing_logger.analysis.rows.arrays import Frame, Ints
 from timing_logger.analysis.rows.files import File, unread_files
-from timing_logger.analysis.rows.table_types import Frame, Ints
 from timing_logger.analysis.rows.tables import opened
 from timing_logger.engine.rows import Query
 from timing_logger.engine.run import run
@@ -34,9 +34,9 @@ from timing_logger.report._trace_flows import (
     flows_in,
     joined_flows,
 )
-from timing_logger.report._trace_host import HostTracks
 from timing_logger.report._trace_json import (
     FIRST_TID,
+    HostTracks,
     TraceNumbers,
     arrival_events,
     counter_events,

@@ -8,12 +8,11 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from timing_logger.report._text_tables import Column, table_text
-from timing_logger.results.fix import Fix
 from timing_logger.results.plain import UNLOGGED
-from timing_logger.results.what_if import WhatIf
+from timing_logger.results.what_if import Fix, WhatIf
 from timing_logger.schema.record import escape_text
+from timing_logger.words.not_told import reason
 from timing_logger.words.units import as_tenths, as_word, fixed, page, paragraph, percent, seconds, size
-from timing_logger.words.why import reason
 
 _BEST = (
     Column("fix", "repair", as_word), Column("gain_ms", "gain s", lambda ms: fixed(ms / 1e3, 2)),

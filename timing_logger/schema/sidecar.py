@@ -297,7 +297,7 @@ class HostCountersInfo(NamedTuple):
 
 
 class StackSamplesInfo(NamedTuple):
-    """What became of the file of stack samples, see :mod:`timing_logger.schema.stack_samples`.
+    """What became of the file of stack samples, see :mod:`timing_logger.schema.timing_files`.
 
     Attributes:
         file: its name; "" before its first line.

@@ -11,8 +11,8 @@ from timing_logger.results.plain import UNLOGGED
 from timing_logger.results.rank_facts import Gate
 from timing_logger.results.verdict import Verdict
 from timing_logger.schema.record import COMPILE, GC, GRAPH_CAPTURE, IMPORT
+from timing_logger.words.not_told import reason
 from timing_logger.words.units import count, fixed
-from timing_logger.words.why import reason
 
 _MOST_ROLES = 5
 

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Sequence
 
 from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.results import criteria
+from timing_logger.results.cause import kind_of_cause
 from timing_logger.results.facts import NoRows
-from timing_logger.results.kinds_of_cause import kind_of_cause
 from timing_logger.results.plain import UNLOGGED
 from timing_logger.results.rank_facts import Gate, Pauses, UnevenWork
 from timing_logger.results.verdict import Verdict
 from timing_logger.schema.record import COMPILE, GC, GRAPH_CAPTURE, IMPORT, escape_text
 from timing_logger.words.cause import cause_sentence, no_cause
 from timing_logger.words.evidence import TOLD_WITH_THE_VERDICT, sentence
+from timing_logger.words.not_told import reason
 from timing_logger.words.units import count, fixed, seconds
-from timing_logger.words.why import reason
 
 _WINDOWS = {
     "persistent": "throughout ({})",

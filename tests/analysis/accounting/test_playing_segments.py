@@ -15,7 +15,7 @@ from timing_logger.analysis.accounting.nodes import Lists
 from timing_logger.analysis.accounting.playing import Segments, segments_of
 from timing_logger.analysis.accounting.program import Program
 from timing_logger.analysis.accounting.replay import Replay
-from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.analysis.rows.arrays import Floats
 
 
 def cut(program: Program) -> Segments:

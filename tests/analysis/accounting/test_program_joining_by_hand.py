@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from timing_logger.analysis.accounting.meeting_times import Done
 from timing_logger.analysis.accounting.nodes import ISSUE, JOIN, WAIT, Lists, Nodes
-from timing_logger.analysis.accounting.program import with_joins
+from timing_logger.analysis.accounting.program import Done, with_joins
 
 Node = tuple[int, int, float, float]
 """The line, the kind, when it came and when it left."""

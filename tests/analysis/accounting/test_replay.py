@@ -19,7 +19,7 @@ from slow import slow
 
 from timing_logger.analysis.accounting.nodes import WAIT
 from timing_logger.analysis.accounting.replay import Replay
-from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.analysis.step_times.step_times import step_times
 from timing_logger.analysis.verdict.who.prices import Prices, Slowed
 

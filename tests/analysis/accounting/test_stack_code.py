@@ -10,7 +10,7 @@ import pytest
 from account_rows import barrier, random_run, row, table, what_at
 
 from timing_logger.analysis import sampled_code
-from timing_logger.schema.stack_samples import COLUMNS, StackSample
+from timing_logger.schema.timing_files import COLUMNS, StackSample
 
 
 def samples(*seen: tuple[int, float, str, int]) -> pd.DataFrame:

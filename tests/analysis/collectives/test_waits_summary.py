@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from account_rows import barrier, row, table
 
-from timing_logger.analysis.collectives.waits_summary import waits_and_states
+from timing_logger.analysis.collectives.waits import waits_and_states
 
 
 def test_collectives_that_are_not_complete_are_counted_and_listed_once_each_with_why() -> None:

@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from timing_logger.analysis.comparison.counted_steps import CountedSteps, StepLength
 from timing_logger.analysis.comparison.quantities import (
+    CountedSteps,
     Key,
     SpentByProcess,
     SpentOn,
+    StepLength,
     _longest,
     _median_with_zeros,
     joined_quantities,

@@ -15,8 +15,13 @@ from places import ROOT
 from simulated_runs import OPERATIONS_MS, TRANSFER_MS, data_parallel, factors
 
 from timing_logger import read_timings
-from timing_logger.analysis.comparison.counted_steps import CountedSteps, StepLength, counted_steps
-from timing_logger.analysis.comparison.quantities import joined_quantities, spent_in
+from timing_logger.analysis.comparison.quantities import (
+    CountedSteps,
+    StepLength,
+    counted_steps,
+    joined_quantities,
+    spent_in,
+)
 from timing_logger.analysis.comparison.summarize_run import RUN_SUMMARY, _facts, summarize_run
 from timing_logger.analysis.rows.analysis import COLUMNS_OF
 from timing_logger.analysis.rows.tables import opened

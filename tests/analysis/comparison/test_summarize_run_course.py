@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from simulated_runs import OPERATIONS_MS, TRANSFER_MS, data_parallel, factors
 
-from timing_logger.analysis.comparison.counted_steps import counted_steps
+from timing_logger.analysis.comparison.quantities import counted_steps
 from timing_logger.analysis.comparison.summarize_run import RUN_SUMMARY, course_of, step_sums, summarize_run
 from timing_logger.analysis.rows.analysis import COLUMNS_OF
 from timing_logger.analysis.rows.tables import opened

@@ -15,7 +15,7 @@ from slow import slow
 from timing_logger.analysis import Fix, WhatIf, repairs, what_if
 from timing_logger.analysis.counterfactual.repaired import Repairing, judgement_to_repair
 from timing_logger.analysis.counterfactual.what_if import parsed
-from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.errors import FixError
 from timing_logger.results.policy import STANDARD
 

@@ -11,7 +11,7 @@ from hand_made_cases import case_of
 
 from timing_logger.analysis.counterfactual.repaired import Repairing
 from timing_logger.analysis.counterfactual.what_if import _answered, _slowest, parsed
-from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.errors import FixError
 from timing_logger.results.plain import UNLOGGED
 from timing_logger.results.what_if import Slowest

@@ -14,9 +14,9 @@ from timing_logger.analysis.counterfactual.transfer_costs import (
     _said,
     longer_with,
 )
-from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.errors import FixError
-from timing_logger.results.fix import Fix
+from timing_logger.results.what_if import Fix
 
 FOUR = Family("ALLREDUCE", 4, 1)
 SIZES = np.array([1000.0, 3000.0])

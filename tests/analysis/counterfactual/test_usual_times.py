@@ -15,7 +15,7 @@ from timing_logger.analysis.counterfactual.usual_times import (
     with_usual,
     without,
 )
-from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.results.plain import UNLOGGED
 
 NAN = math.nan

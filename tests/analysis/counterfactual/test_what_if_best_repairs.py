@@ -12,7 +12,7 @@ from hand_made_cases import case_of
 
 from timing_logger.analysis.counterfactual.repaired import Repairing
 from timing_logger.analysis.counterfactual.what_if import _single, _slow_hosts, best_table
-from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.analysis.rows.tables import of_pandas
 from timing_logger.analysis.step_times.workload import Workload
 from timing_logger.analysis.verdict.case import Case

@@ -33,7 +33,7 @@ from timing_logger.analysis.hangs.diagnosis import HANG, run_end_of
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.analysis.verdict.verdict import judgement_of
 from timing_logger.cli import main
-from timing_logger.reading.selection import select
+from timing_logger.reading.named_ranks import select
 from timing_logger.report import stragglers_text, verdict_sentence
 from timing_logger.report.html.page import report_html
 from timing_logger.schema.record import Record
@@ -370,7 +370,7 @@ def test_a_receive_that_nobody_waits_for_makes_no_circle_over_the_rank_that_is_s
     )
 
 
-@pytest.mark.slow("test_stuck_messages.py holds which are in the background")
+@pytest.mark.slow("test_who_waits_stuck_messages.py holds which are in the background")
 def test_a_receive_in_the_background_that_a_call_waits_for_makes_its_rank_wait(tmp_path: Path) -> None:
     waits = inflight("WAIT", peer=1, seq=0, message_size_bytes=None)
     stuck = Rank([*trained(), inflight("IBARRIER")], sidecar={"idle_stack": ["train.py:88 in load_batch"]})
@@ -431,7 +431,7 @@ def test_a_message_that_was_sent_under_another_tag_is_told(tmp_path: Path) -> No
     assert "their tags may differ" in end.sentences[0]
 
 
-@pytest.mark.slow("test_stuck_messages.py holds that it is not stuck")
+@pytest.mark.slow("test_who_waits_stuck_messages.py holds that it is not stuck")
 def test_a_send_that_was_received_hangs_nowhere_though_its_rank_waits_for_another_call_beside_it(
     tmp_path: Path,
 ) -> None:

@@ -309,7 +309,7 @@ def test_a_call_failed_that_raised_and_an_interrupted_one_only_after_a_hang(
         {"closed": True, "signal": "SIGTERM"},
         slow(
             {"closed": True, "ended_by": "KeyboardInterrupt"},
-            "which signals do, test_fates_by_hand.py holds",
+            "which signals do, test_diagnosis_fates_by_hand.py holds",
         ),
     ],
 )
@@ -336,7 +336,7 @@ def test_what_fails_after_another_rank_was_killed_in_a_call_is_its_doing(ended_s
         {**KILLED, "has_ring": False}, {**KILLED, "open_calls": ()},
         {"closed": True, "ended_by": "ValueError"},
         slow({**KILLED, "killed": False}, "as a plain end"), slow({"closed": True}, "as a plain end"),
-        slow({"closed": False, "signal": "SIGTERM"}, "test_fates_by_hand.py holds it"),
+        slow({"closed": False, "signal": "SIGTERM"}, "test_diagnosis_fates_by_hand.py holds it"),
     ],
 )  # fmt: skip
 def test_what_fails_after_another_rank_ended_otherwise_failed_of_itself(fields: dict[str, Any]) -> None:

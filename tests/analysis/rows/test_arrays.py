@@ -11,8 +11,7 @@ import pytest
 from simulated_runs import data_parallel, factors
 
 from timing_logger.analysis import summarize
-from timing_logger.analysis.rows.arrays import coded_text, dense_codes, in_few_bytes, numbers
-from timing_logger.analysis.rows.table_types import Array
+from timing_logger.analysis.rows.arrays import Array, coded_text, dense_codes, in_few_bytes, numbers
 
 MOST = 2**31 - 1
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from timing_logger.analysis.rows.arrays import Frame
 from timing_logger.analysis.rows.intervals import (
     Union,
     covers_issue_alone,
@@ -20,7 +21,6 @@ from timing_logger.analysis.rows.intervals import (
     union_lengths,
     wall_times_s,
 )
-from timing_logger.analysis.rows.table_types import Frame
 from timing_logger.analysis.rows.tables import opened
 
 Interval = tuple[int, float, float]

@@ -8,8 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from timing_logger.analysis.rows.epochs import Epochs, Meaning
-from timing_logger.analysis.rows.steps import Numbering, Steps, numbered, numbered_by_epoch, with_epoch
+from timing_logger.analysis.rows.steps import (
+    Epochs,
+    Meaning,
+    Numbering,
+    Steps,
+    numbered,
+    numbered_by_epoch,
+    with_epoch,
+)
 from timing_logger.analysis.rows.tables import opened
 from timing_logger.results.plain import StepRange
 from timing_logger.schema.record import LARGEST

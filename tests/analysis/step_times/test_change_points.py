@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.analysis.step_times import change_points as module
 from timing_logger.analysis.step_times.change_points import change_points, change_points_of_each
 from timing_logger.analysis.step_times.noise import WHITE, Noise, sigma_of

@@ -14,7 +14,7 @@ from rank_tables import quick_table as table
 from timing_files import record
 
 from timing_logger.analysis.rows.steps import Numbering
-from timing_logger.analysis.step_times.part import map_step_times
+from timing_logger.analysis.step_times.process_steps import map_step_times
 from timing_logger.analysis.step_times.step_times import (
     _known_epochs,
     _numbered_together,

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from account_rows import Row, barrier, row, table
 
-from timing_logger.analysis.step_times.communication import Shape
 from timing_logger.analysis.step_times.step_times import step_times
+from timing_logger.analysis.step_times.transfers import Shape
 from timing_logger.analysis.step_times.waiting import Waits, _varying_ms
 
 Wait = tuple[int, int, int, float]

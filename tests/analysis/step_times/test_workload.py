@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from step_rows import StepRow, work_rows
 
-from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.analysis.step_times.workload import (
     StepsWorkload,
     joined_workload,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hand_made_cases import candidate_of, case_of
 
-from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.analysis.verdict.own_times import (
     _as_one,
     _how_slow_together,

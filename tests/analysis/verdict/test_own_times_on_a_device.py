@@ -14,7 +14,7 @@ from slow import slow
 
 from timing_logger.analysis import Verdict, stragglers
 from timing_logger.report import evidence_sentences
-from timing_logger.words.why import reason
+from timing_logger.words.not_told import reason
 
 DELAY_MS = 15.0
 

@@ -15,7 +15,7 @@ from simulated_runs import OPERATIONS_MS, _row, _table, data_parallel, factors, 
 from slow import slow
 
 from timing_logger.analysis import Verdict, scores, stragglers, windows
-from timing_logger.analysis.rows.roles import roles_of
+from timing_logger.analysis.rows.files import roles_of
 from timing_logger.report import evidence_sentences
 from timing_logger.results.facts import OneRank
 from timing_logger.results.rank_facts import (
@@ -249,7 +249,7 @@ def test_the_slow_steps_are_counted() -> None:
     assert (verdict.first_iteration, verdict.last_iteration, verdict.slow_steps) == (40, 60, 21)
 
 
-@pytest.mark.slow("test_hosts.py has verdicts with hosts")
+@pytest.mark.slow("test_lockstep_hosts.py has verdicts with hosts")
 @pytest.mark.parametrize(("n_hosts", "hosts"), [(2, ("node1",)), (1, ())])
 def test_the_host_of_a_named_rank_is_told_where_there_are_several(
     n_hosts: int, hosts: tuple[str, ...]

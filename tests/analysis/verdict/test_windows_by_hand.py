@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from hand_made_cases import case_of
 
-from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.analysis.rows.tables import of_pandas
 from timing_logger.analysis.verdict.case import Judgement
 from timing_logger.analysis.verdict.windows import (

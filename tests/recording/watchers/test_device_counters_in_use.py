@@ -17,8 +17,12 @@ from places import ROOT
 
 from timing_logger.recording.watchers import apart
 from timing_logger.recording.watchers import device_counters as devices
-from timing_logger.recording.watchers.device_counters import device_sources, used_devices
-from timing_logger.recording.watchers.nvidia import AmdDevices, NvidiaDevices
+from timing_logger.recording.watchers.device_counters import (
+    AmdDevices,
+    NvidiaDevices,
+    device_sources,
+    used_devices,
+)
 
 
 @pytest.mark.parametrize(

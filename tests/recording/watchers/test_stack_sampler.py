@@ -20,8 +20,7 @@ from processes import run_python
 from timing_logger import TimingLogger, read_stack_samples
 from timing_logger.recording.file_beside import FileBeside
 from timing_logger.recording.watchers.stack_sampler import StackSampler, _line, sample_of
-from timing_logger.schema.stack_samples import HEADER
-from timing_logger.schema.timing_files import STACKS
+from timing_logger.schema.timing_files import HEADER, STACKS
 from timing_logger.sinks.csv import CsvSink
 
 

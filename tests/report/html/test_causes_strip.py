@@ -19,8 +19,7 @@ from timing_logger.report.html._causes import LEAST_SHARE, MOST_CAUSES, CausesSt
 from timing_logger.report.html._findings import Findings, joined_begins, step_begins
 from timing_logger.report.html._heatmap import heatmap
 from timing_logger.report.html.page import host_parts
-from timing_logger.results.cause import Cause
-from timing_logger.results.kinds_of_cause import CAUSES
+from timing_logger.results.cause import CAUSES, Cause
 
 N_STEPS, N_RANKS = 60, 4
 STEP_S = 0.0365  # of the simulated run where nobody is slow

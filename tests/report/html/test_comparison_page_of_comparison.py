@@ -15,7 +15,7 @@ from timing_logger.errors import LogPathError
 from timing_logger.report import comparison_text
 from timing_logger.report.html import comparison_html, write_comparison
 from timing_logger.results.comparison import Comparison
-from timing_logger.words.comparison_causes import cause_sentences
+from timing_logger.words.comparison import cause_sentences
 
 HOSTILE = "</script><img src=x onerror=alert(1)>{{ 7 * 7 }}\x1b[31m\u202e"
 

@@ -14,10 +14,9 @@ from simulated_runs import data_parallel, factors, pipeline
 from timing_logger.analysis import overlap, stragglers
 from timing_logger.analysis.verdict.verdict import map_judgement, reduce_judgement
 from timing_logger.report.html import _heatmap, _heatmap_grid
-from timing_logger.report.html._collectives import COLLECTIVES
-from timing_logger.report.html._findings import Findings
+from timing_logger.report.html._crowd import OwnTimes
+from timing_logger.report.html._findings import COLLECTIVES, Findings
 from timing_logger.report.html._heatmap import MANY_ROWS, Heatmap, heatmap
-from timing_logger.report.html._own_times import OwnTimes
 
 MAX_COLUMNS = 60
 """The most columns of a heatmap in tests of these."""

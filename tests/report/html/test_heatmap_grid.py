@@ -13,8 +13,8 @@ from page_data import unpacked
 from snapshots import HEALTHY
 
 from timing_logger.analysis import Verdict
+from timing_logger.report.html._crowd import OwnTimes
 from timing_logger.report.html._heatmap_grid import Grid, StepAxis, _column_of, _stretches
-from timing_logger.report.html._own_times import OwnTimes
 
 
 def steps(

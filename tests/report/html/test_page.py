@@ -27,17 +27,15 @@ from timing_files import record, write_table, write_timing_file
 
 from timing_logger.analysis import RunEnd, Verdict, bandwidth, compression, overlap
 from timing_logger.engine.rows import Query
-from timing_logger.engine.run import answers_in_batches
-from timing_logger.engine.step import shown_in_files
+from timing_logger.engine.run import answers_in_batches, shown_in_files
 from timing_logger.engine.workers import Processes
 from timing_logger.errors import ConfigurationError
-from timing_logger.reading.selection import select
+from timing_logger.reading.named_ranks import select
 from timing_logger.reading.timings import read_timings, timing_files
 from timing_logger.report.html import _timeline, page, report_html, write_report
 from timing_logger.report.html._accounting import what_is_unknown
-from timing_logger.report.html._collectives import COLLECTIVES
-from timing_logger.report.html._findings import PROCESSES, Findings
-from timing_logger.report.html._packing import as_script_data
+from timing_logger.report.html._findings import COLLECTIVES, PROCESSES, Findings
+from timing_logger.report.html._tables import as_script_data
 from timing_logger.report.html._verdict import judgement
 from timing_logger.report.html.page import write_findings
 from timing_logger.schema.record import COLUMNS

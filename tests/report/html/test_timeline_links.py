@@ -14,7 +14,7 @@ from rank_tables import quick_table as table
 from simulated_runs import data_parallel, factors
 
 from timing_logger.report.html import _timeline
-from timing_logger.report.html._timeline_links import NOT_LINKED
+from timing_logger.report.html._timeline import NOT_LINKED
 
 
 def numbers_of(timings: pd.DataFrame, world_size: int | None = None) -> list[int]:

@@ -15,11 +15,10 @@ import numpy as np
 
 from timing_logger.analysis.collectives.matching import Instances
 from timing_logger.analysis.collectives.messages import Messages
-from timing_logger.analysis.rows.arrays import dense_codes
+from timing_logger.analysis.rows.arrays import Bools, Floats, Frame, Ints, dense_codes
 from timing_logger.analysis.rows.grouping import greatest_of_each
 from timing_logger.analysis.rows.intervals import instants
 from timing_logger.analysis.rows.operations import SYNCHRONISING
-from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
 from timing_logger.analysis.rows.tables import new_columns
 
 Offsets = dict[int, dict[int, float]]

@@ -12,9 +12,8 @@ from timing_logger.analysis.accounting.axis import OneAxis
 from timing_logger.analysis.accounting.lines import AccountLines, Roles
 from timing_logger.analysis.accounting.loops import UNKNOWN, innermost, origins
 from timing_logger.analysis.accounting.ties import Needs
-from timing_logger.analysis.rows.arrays import in_few_bytes, numbers
+from timing_logger.analysis.rows.arrays import Bools, Floats, Frame, Ints, in_few_bytes, numbers
 from timing_logger.analysis.rows.intervals import instants
-from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
 
 TRANSFER, WAITING, NOT_MATCHED = range(3)
 """What a line that was blocked did in a stretch of time."""

@@ -11,10 +11,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers
-from timing_logger.analysis.rows.blocking import lanes_of
+from timing_logger.analysis.rows.arrays import (
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    numbers,
+)
 from timing_logger.analysis.rows.grouping import any_row_of, greatest_of_each, least_of_each
-from timing_logger.analysis.rows.intervals import union_lengths
+from timing_logger.analysis.rows.intervals import lanes_of, union_lengths
 from timing_logger.analysis.rows.operations import (
     BACKEND,
     PROBES,
@@ -24,7 +32,6 @@ from timing_logger.analysis.rows.operations import (
     is_wait,
     needs_no_other_rank,
 )
-from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
 from timing_logger.results.plain import SET_UP
 
 PROCESS, LINE = "process", "line"

@@ -11,8 +11,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from timing_logger.analysis.rows.arrays import Bools, Floats, Ints
 from timing_logger.analysis.rows.grouping import first_above
-from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
 
 TRANSFER = -1
 """In place of a line: the time passed in communication, for which nobody was late."""

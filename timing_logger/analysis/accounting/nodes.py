@@ -12,11 +12,19 @@ from timing_logger.analysis.accounting.loops import Ragged
 from timing_logger.analysis.accounting.part import BLOCKS
 from timing_logger.analysis.accounting.run import TiedRows
 from timing_logger.analysis.accounting.ties import Ties, needs_of
-from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, in_few_bytes, numbers
+from timing_logger.analysis.rows.arrays import (
+    Bools,
+    Floats,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    in_few_bytes,
+    numbers,
+)
 from timing_logger.analysis.rows.grouping import first_above
 from timing_logger.analysis.rows.intervals import instants
 from timing_logger.analysis.rows.operations import is_communication
-from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
 from timing_logger.results import criteria
 
 ISSUE, WAIT, END, JOIN = range(4)

@@ -13,8 +13,7 @@ import numpy as np
 from timing_logger.analysis.accounting.loops import Order, played_one_by_one
 from timing_logger.analysis.accounting.nodes import Lists
 from timing_logger.analysis.accounting.program import Program
-from timing_logger.analysis.rows.arrays import in_few_bytes
-from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
+from timing_logger.analysis.rows.arrays import Bools, Floats, Ints, in_few_bytes
 
 
 class _Wave(NamedTuple):

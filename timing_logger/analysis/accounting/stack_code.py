@@ -8,10 +8,9 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrame
 
-from timing_logger.analysis.accounting.part import map_stretches_of_main_thread
-from timing_logger.analysis.accounting.stretches import LineStretches
+from timing_logger.analysis.accounting.part import LineStretches, map_stretches_of_main_thread
 from timing_logger.analysis.rows.analysis import COLUMNS_OF
-from timing_logger.analysis.rows.table_types import Ints
+from timing_logger.analysis.rows.arrays import Ints
 from timing_logger.analysis.rows.tables import opened
 
 _OF_CODE = ["function", "file"]
@@ -45,7 +44,7 @@ def sampled_code(timings: IntoDataFrame, samples: pd.DataFrame) -> pd.DataFrame:
         rank, incarnation.
         operation: of the row; "" if no row covers the time.
         function, file: of the program's own code, see
-            :class:`timing_logger.schema.stack_samples.StackSample`.
+            :class:`timing_logger.schema.timing_files.StackSample`.
         line: the line in which most of these samples are.
         library_call: what was called in a library in most of them; "" if nothing.
         samples: their number.

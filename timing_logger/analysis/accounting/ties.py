@@ -16,10 +16,18 @@ import numpy as np
 from timing_logger.analysis.collectives.matching import Instances
 from timing_logger.analysis.collectives.messages import Messages
 from timing_logger.analysis.collectives.waits import is_root, with_bytes
-from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers
-from timing_logger.analysis.rows.blocking import waited_for
+from timing_logger.analysis.rows.arrays import (
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    numbers,
+)
 from timing_logger.analysis.rows.grouping import sums
-from timing_logger.analysis.rows.intervals import instants
+from timing_logger.analysis.rows.intervals import instants, waited_for
 from timing_logger.analysis.rows.operations import (
     ALL_TO_ALL,
     FROM_ROOT,
@@ -28,7 +36,6 @@ from timing_logger.analysis.rows.operations import (
     is_communication,
     is_wait,
 )
-from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
 from timing_logger.results import criteria
 
 NOBODY = -1

@@ -9,7 +9,18 @@ import numpy as np
 
 from timing_logger.analysis.collectives.matching import Instances
 from timing_logger.analysis.collectives.waits import transfer_times_ms, with_bytes
-from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers, renamed
+from timing_logger.analysis.rows.arrays import (
+    Array,
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    numbers,
+    renamed,
+)
 from timing_logger.analysis.rows.grouping import any_row_of
 from timing_logger.analysis.rows.intervals import durations_ms
 from timing_logger.analysis.rows.operations import (
@@ -19,7 +30,6 @@ from timing_logger.analysis.rows.operations import (
     algorithm_bytes,
     base_operation,
 )
-from timing_logger.analysis.rows.table_types import Array, Bools, Floats, Frame, Ints
 from timing_logger.schema.record import OK
 
 _TOTAL_OF_RANKS = frozenset({"ALLGATHERV", "GATHERV"})

@@ -12,13 +12,14 @@ import numpy as np
 
 from timing_logger.analysis.comparison.between_runs import (
     as_part,
+    courses_of,
     effect_found,
     runs_needed,
     shift_between,
+    since_when,
     time_shift,
 )
 from timing_logger.analysis.comparison.causes_of_change import causes_of
-from timing_logger.analysis.comparison.courses import courses_of, since_when
 from timing_logger.analysis.comparison.differences import Members, differences_of, floor_of
 from timing_logger.analysis.rows.operations import PAUSES
 from timing_logger.errors import ConfigurationError

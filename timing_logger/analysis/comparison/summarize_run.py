@@ -11,11 +11,17 @@ import pandas as pd
 from narwhals.typing import IntoDataFrame
 
 from timing_logger.analysis.accounting.account import PARTS, summarize_account
-from timing_logger.analysis.comparison.counted_steps import CountedSteps, StepLength, counted_steps
-from timing_logger.analysis.comparison.quantities import SpentByProcess, joined_quantities, spent_in
+from timing_logger.analysis.comparison.quantities import (
+    CountedSteps,
+    SpentByProcess,
+    StepLength,
+    counted_steps,
+    joined_quantities,
+    spent_in,
+)
 from timing_logger.analysis.rows.analysis import COLUMNS_OF, ByProcess
+from timing_logger.analysis.rows.arrays import Bools, Floats, Ints
 from timing_logger.analysis.rows.files import File, SidecarContent, not_told, sidecar_of
-from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
 from timing_logger.analysis.rows.tables import opened, taken
 from timing_logger.analysis.verdict.verdict import JudgementPart, map_judgement, reduce_judgement
 from timing_logger.analysis.verdict.windows import STRAGGLERS

@@ -11,7 +11,7 @@ from narwhals.typing import IntoDataFrame
 
 from timing_logger.analysis.counterfactual.transfer_costs import longer_with
 from timing_logger.analysis.counterfactual.usual_times import operations_of, with_usual, without
-from timing_logger.analysis.rows.table_types import Floats, Ints
+from timing_logger.analysis.rows.arrays import Floats, Ints
 from timing_logger.analysis.step_times.noise import noise_of, sigma_of
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Judgement
@@ -28,8 +28,8 @@ from timing_logger.analysis.verdict.who.pricing import Pricing, pricing_of
 from timing_logger.analysis.verdict.whole_run.slow_links import as_usual, slow_links
 from timing_logger.errors import FixError
 from timing_logger.results import criteria
-from timing_logger.results.fix import Fix
 from timing_logger.results.policy import Policy
+from timing_logger.results.what_if import Fix
 
 
 class Gain(NamedTuple):

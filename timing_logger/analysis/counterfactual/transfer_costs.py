@@ -11,14 +11,14 @@ from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.collectives.bandwidth import size_classes
 from timing_logger.analysis.rows.analysis import COLUMNS_OF
-from timing_logger.analysis.rows.table_types import Floats, Ints, Schema
+from timing_logger.analysis.rows.arrays import Floats, Ints, Schema
 from timing_logger.analysis.rows.tables import like, opened
 from timing_logger.analysis.step_times.transfers import MESSAGE, Link
 from timing_logger.analysis.verdict.case import Case
 from timing_logger.analysis.verdict.verdict import judgement_of
 from timing_logger.errors import FixError
 from timing_logger.results import criteria
-from timing_logger.results.fix import Fix
+from timing_logger.results.what_if import Fix
 
 _OF_COSTS: Schema = {
     "operation": nw.String, "ranks": nw.Int64, "hosts": nw.Int64, "count": nw.Int64,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.analysis.step_times.change_points import change_points
 from timing_logger.analysis.step_times.noise import usual_of
 from timing_logger.analysis.step_times.peers import log_ratios, peer_medians, row_medians

@@ -15,7 +15,7 @@ from timing_logger.analysis.counterfactual.repaired import Repairing, judgement_
 from timing_logger.analysis.counterfactual.transfer_costs import costs_table
 from timing_logger.analysis.counterfactual.usual_times import is_slow_somewhere
 from timing_logger.analysis.rows.analysis import COLUMNS_OF, ByProcess
-from timing_logger.analysis.rows.table_types import Floats, Schema
+from timing_logger.analysis.rows.arrays import Floats, Schema
 from timing_logger.analysis.rows.tables import like, of_pandas, opened
 from timing_logger.analysis.step_times.peers import peer_medians
 from timing_logger.analysis.verdict.case import Case, Judgement
@@ -23,10 +23,9 @@ from timing_logger.analysis.verdict.causes.search import HostCounters
 from timing_logger.analysis.verdict.verdict import JudgementPart, map_judgement, reduce_judgement
 from timing_logger.analysis.verdict.who.prices import Repair
 from timing_logger.analysis.verdict.windows import STRAGGLERS
-from timing_logger.results.fix import Fix
 from timing_logger.results.plain import UNLOGGED
 from timing_logger.results.policy import STANDARD, Policy
-from timing_logger.results.what_if import Slowest, WhatIf
+from timing_logger.results.what_if import Fix, Slowest, WhatIf
 
 # ------------------------------------------------------------
 

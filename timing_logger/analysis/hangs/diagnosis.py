@@ -16,25 +16,47 @@ import pandas as pd
 from narwhals.typing import IntoDataFrame
 
 from timing_logger.analysis.hangs import stalls
-from timing_logger.analysis.hangs.fates import fates_of
-from timing_logger.analysis.hangs.last_rows import last_rows
+from timing_logger.analysis.hangs.last_rows import INTERRUPTED, has_failed, last_rows
 from timing_logger.analysis.hangs.open_calls import Ending, ending_of, rows_by_rank
 from timing_logger.analysis.hangs.sidecar_state import LastWords, last_words
 from timing_logger.analysis.hangs.stuck_groups import stuck_groups
-from timing_logger.analysis.hangs.stuck_messages import stuck_messages
-from timing_logger.analysis.hangs.who_waits import Causes, why_it_hangs
+from timing_logger.analysis.hangs.who_waits import Causes, stuck_messages, why_it_hangs
 from timing_logger.analysis.rows.analysis import COLUMNS_OF, ByProcess
-from timing_logger.analysis.rows.files import File
+from timing_logger.analysis.rows.arrays import Record
+from timing_logger.analysis.rows.files import File, different_runs
 from timing_logger.analysis.rows.operations import is_own_work
-from timing_logger.analysis.rows.runs import different_runs
-from timing_logger.analysis.rows.table_types import Record
 from timing_logger.reading.named_ranks import lacking, lacking_in_words, stated_world_size
 from timing_logger.results import criteria
 from timing_logger.results.plain import SET_UP
-from timing_logger.results.run_end import RankEnd, RunEnd, RunState, StuckGroup
+from timing_logger.results.run_end import Fate, How, RankEnd, RunEnd, RunState, StuckGroup
 from timing_logger.schema.defaults import HANG_AFTER_S
 from timing_logger.schema.record import INFLIGHT
 from timing_logger.words.hang import in_words, with_earlier
+
+
+def fates_of(ending: Ending) -> tuple[Fate, ...]:
+    """Return how the ranks ended, of which it is known, the first to end first."""
+    last = ending.rows[ending.rows["ended_s"].notna()].sort_values("ended_s").groupby("rank")["status"].last()
+    found: dict[tuple[How, str], list[int]] = {}
+    for rank in sorted(ending.words, key=lambda rank: ending.seen_s.get(rank, math.inf)):
+        fate = _fate(ending.words[rank], str(last.get(rank, "")))
+        if fate is not None:
+            found.setdefault(fate, []).append(rank)
+    return tuple(Fate(how, what, tuple(sorted(ranks))) for (how, what), ranks in found.items())
+
+
+def _fate(one: LastWords, last_status: str) -> tuple[How, str] | None:
+    if "KeyboardInterrupt" in one.ended_by or (one.closed and last_status in INTERRUPTED):
+        return "interrupted", ""
+    if one.signal:
+        return "signal", one.signal
+    if one.killed:
+        return "killed", ""
+    if not one.closed:
+        return None
+    if one.ended_by:
+        return "failed", one.ended_by
+    return ("failed", last_status.removeprefix("error:")) if has_failed(last_status) else ("closed", "")
 
 
 def hang(timings: IntoDataFrame, *, now_unix_s: float | None = None) -> RunEnd:

@@ -14,10 +14,19 @@ from narwhals.typing import IntoDataFrame
 
 from timing_logger.analysis.collectives.matching import communicators, earlier_in_step
 from timing_logger.analysis.rows.analysis import COLUMNS_OF, EARLIER_IN_STEP
-from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers, processes_of
+from timing_logger.analysis.rows.arrays import (
+    Array,
+    Bools,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    numbers,
+    processes_of,
+)
 from timing_logger.analysis.rows.grouping import rows_of_each
 from timing_logger.analysis.rows.operations import is_collective, is_communication
-from timing_logger.analysis.rows.table_types import Array, Bools, Frame, Ints
 from timing_logger.analysis.rows.tables import opened, taken
 from timing_logger.schema.record import INCONSISTENT_COUNTERS, INFLIGHT, INVALID_VALUE
 

@@ -18,10 +18,9 @@ from timing_logger.analysis.hangs.last_rows import INTERRUPTED, has_failed
 from timing_logger.analysis.hangs.sidecar_state import LastWords
 from timing_logger.analysis.hangs.stalls import Moment, rows_then
 from timing_logger.analysis.rows.analysis import EARLIER_IN_STEP
-from timing_logger.analysis.rows.arrays import dense_codes
+from timing_logger.analysis.rows.arrays import Bools, dense_codes
 from timing_logger.analysis.rows.grouping import greatest_of_each, n_earlier_alike
 from timing_logger.analysis.rows.operations import is_collective
-from timing_logger.analysis.rows.table_types import Bools
 from timing_logger.results import criteria
 from timing_logger.schema.record import HOST_CLOCK, INFLIGHT, NS_PER_S, UNRESOLVED
 from timing_logger.schema.sidecar import OpenCallInfo

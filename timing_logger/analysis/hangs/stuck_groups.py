@@ -18,10 +18,9 @@ from timing_logger.analysis.collectives.problems import Problem, find_problems
 from timing_logger.analysis.hangs.open_calls import ADDED_COLUMNS, Ending, integer_or_none
 from timing_logger.analysis.hangs.sidecar_state import LastWords
 from timing_logger.analysis.rows.analysis import EARLIER_IN_STEP
-from timing_logger.analysis.rows.arrays import dense_codes
+from timing_logger.analysis.rows.arrays import Floats, dense_codes
 from timing_logger.analysis.rows.group_members import all_members
 from timing_logger.analysis.rows.operations import base_operation, goes_on, is_collective, is_wait
-from timing_logger.analysis.rows.table_types import Floats
 from timing_logger.analysis.rows.tables import opened
 from timing_logger.reading.named_ranks import named_ranks
 from timing_logger.results import criteria

@@ -13,9 +13,8 @@ import re
 
 import numpy as np
 
-from timing_logger.analysis.rows.arrays import coded_text, numbers
+from timing_logger.analysis.rows.arrays import Floats, Frame, Ints, coded_text, numbers
 from timing_logger.analysis.rows.grouping import rows_of_each
-from timing_logger.analysis.rows.table_types import Floats, Frame, Ints
 from timing_logger.results import criteria
 
 NONE = -1

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from timing_logger.analysis.rows.arrays import dense_codes
-from timing_logger.analysis.rows.table_types import Floats, Ints, Rows
+from timing_logger.analysis.rows.arrays import Floats, Ints, Rows, dense_codes
 
 _MANY = 100
 """From so many questions for each group on, groups are looked at one by one."""

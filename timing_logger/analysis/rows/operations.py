@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TypeVar
 
-from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.results.plain import ONE_SIDED, SET_UP
 from timing_logger.schema.record import MESSAGES as MESSAGES
 from timing_logger.schema.record import PAUSES as PAUSES

@@ -12,11 +12,26 @@ import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.rows.analysis import COLUMNS_OF, ByProcess
-from timing_logger.analysis.rows.arrays import coded_text, dense_codes, numbers, processes_of
-from timing_logger.analysis.rows.blocking import lanes_of, unblocked_work
-from timing_logger.analysis.rows.epochs import epochs_of
+from timing_logger.analysis.rows.arrays import (
+    Array,
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    Schema,
+    coded_text,
+    dense_codes,
+    numbers,
+    processes_of,
+)
 from timing_logger.analysis.rows.grouping import any_row_of, greatest_of_each, least_of_each, quantiles, sums
-from timing_logger.analysis.rows.intervals import OpenPieces, stretches, union_lengths
+from timing_logger.analysis.rows.intervals import (
+    OpenPieces,
+    lanes_of,
+    stretches,
+    unblocked_work,
+    union_lengths,
+)
 from timing_logger.analysis.rows.operations import (
     BACKEND,
     COPIES,
@@ -25,8 +40,7 @@ from timing_logger.analysis.rows.operations import (
     is_own_work,
     is_wait,
 )
-from timing_logger.analysis.rows.steps import Numbering, durations_s, iterations_since, steps_of
-from timing_logger.analysis.rows.table_types import Array, Bools, Floats, Frame, Ints, Schema
+from timing_logger.analysis.rows.steps import Numbering, durations_s, epochs_of, iterations_since, steps_of
 from timing_logger.analysis.rows.tables import like, new_columns, nullable_integers, of_pandas, opened, taken
 
 _STEP = ("rank", "incarnation", "iteration")

@@ -9,9 +9,17 @@ from __future__ import annotations
 import numpy as np
 
 from timing_logger.analysis.rows import operations
-from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers
+from timing_logger.analysis.rows.arrays import (
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    numbers,
+)
 from timing_logger.analysis.rows.grouping import rows_of_each
-from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
 from timing_logger.results import criteria
 
 _LONGEST = 256  # collectives in a round

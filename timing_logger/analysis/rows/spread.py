@@ -20,6 +20,11 @@ from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.rows.analysis import COLUMNS_OF
 from timing_logger.analysis.rows.arrays import (
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    Schema,
     coded_text,
     dense_codes,
     each_text,
@@ -28,12 +33,10 @@ from timing_logger.analysis.rows.arrays import (
     numbers,
     processes_of,
 )
-from timing_logger.analysis.rows.epochs import Epochs, Meaning, epochs_of, processes_that_restart
 from timing_logger.analysis.rows.grouping import any_row_of, greatest_of_each, sums
 from timing_logger.analysis.rows.intervals import wall_times_s
 from timing_logger.analysis.rows.operations import synchronises_all_ranks
-from timing_logger.analysis.rows.steps import numbered
-from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints, Schema
+from timing_logger.analysis.rows.steps import Epochs, Meaning, epochs_of, numbered, processes_that_restart
 from timing_logger.analysis.rows.tables import like, opened
 from timing_logger.results import criteria
 from timing_logger.schema.record import OK

@@ -12,7 +12,17 @@ import pandas as pd
 from narwhals.typing import IntoDataFrame, IntoDataFrameT
 
 from timing_logger.analysis.rows.analysis import COLUMNS_OF, ByProcess
-from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers, processes_of
+from timing_logger.analysis.rows.arrays import (
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    numbers,
+    processes_of,
+)
 from timing_logger.analysis.rows.grouping import (
     any_row_of,
     counts_known,
@@ -23,7 +33,6 @@ from timing_logger.analysis.rows.grouping import (
 )
 from timing_logger.analysis.rows.intervals import union_lengths, wall_times_s
 from timing_logger.analysis.rows.operations import is_wait
-from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints
 from timing_logger.analysis.rows.tables import new_columns, opened, taken
 from timing_logger.errors import ConfigurationError
 from timing_logger.reading.sources import joined

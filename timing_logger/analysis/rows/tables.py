@@ -10,9 +10,20 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.rows.arrays import column_of_pandas, holds_columns, numbers, once
+from timing_logger.analysis.rows.arrays import (
+    Array,
+    Bools,
+    Column,
+    Floats,
+    Frame,
+    Ints,
+    Schema,
+    column_of_pandas,
+    holds_columns,
+    numbers,
+    once,
+)
 from timing_logger.analysis.rows.files import laid_end_to_end
-from timing_logger.analysis.rows.table_types import Array, Bools, Column, Floats, Frame, Ints, Schema
 from timing_logger.errors import TableError
 from timing_logger.reading.sources import joined
 from timing_logger.schema.record import COLUMNS, FIELDS, HOST_CLOCK, LARGEST, OK

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
+from timing_logger.analysis.rows.arrays import Bools, Floats, Ints
 
 MAD_TO_SIGMA = 1.4826  # for normal noise
 _QUARTILE_OF_SIZES = 0.3186  # of the absolute values of normal noise, in sigmas

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.analysis.step_times.noise import MAD_TO_SIGMA
 
 _FEW_STEPS = 600

@@ -10,27 +10,31 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
+from timing_logger.analysis.accounting.account import account_table
 from timing_logger.analysis.accounting.lines import AccountLines
-from timing_logger.analysis.accounting.part import AccountPart
+from timing_logger.analysis.accounting.part import AccountPart, BlockedStretches, blocked_stretches
 from timing_logger.analysis.accounting.run import AccountOfRun, spent_of
-from timing_logger.analysis.accounting.stretches import BlockedStretches, blocked_stretches
-from timing_logger.analysis.accounting.summed import account_table
+from timing_logger.analysis.rows.arrays import Floats, Ints
 from timing_logger.analysis.rows.operations import PAUSES, needs_no_other_rank
 from timing_logger.analysis.rows.steps import Numbering, numbered_by_epoch
-from timing_logger.analysis.rows.table_types import Floats, Ints
 from timing_logger.analysis.rows.tables import of_pandas
-from timing_logger.analysis.step_times.communication import (
+from timing_logger.analysis.step_times.process_steps import (
+    ProcessSteps,
+    StepTimesPart,
+    joined_steps,
+    map_step_times,
+)
+from timing_logger.analysis.step_times.transfers import (
     Communication,
     Places,
     Played,
     Shape,
+    Transfers,
     placed,
     played_of,
+    transfers_by_step,
     wall_ms,
 )
-from timing_logger.analysis.step_times.part import StepTimesPart, map_step_times
-from timing_logger.analysis.step_times.process_steps import ProcessSteps, joined_steps
-from timing_logger.analysis.step_times.transfers import Transfers, transfers_by_step
 from timing_logger.analysis.step_times.waiting import Waits, waits_by_step
 from timing_logger.analysis.step_times.workload import NOTHING_STATED, Workload, workload_of
 from timing_logger.reading.named_ranks import stated_world_size

@@ -9,12 +9,19 @@ import numpy as np
 from timing_logger.analysis.accounting.blocked import NO_RANK, NOT_MATCHED, TRANSFER, WAITING
 from timing_logger.analysis.accounting.lines import is_set_up
 from timing_logger.analysis.accounting.part import BLOCKS
-from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, in_few_bytes
+from timing_logger.analysis.rows.arrays import (
+    Bools,
+    Floats,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    in_few_bytes,
+)
 from timing_logger.analysis.rows.grouping import any_row_of, greatest_of_each
 from timing_logger.analysis.rows.intervals import instants
 from timing_logger.analysis.rows.operations import SYNCHRONISING, base_operation
-from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
-from timing_logger.analysis.step_times.communication import Communication, Shape
+from timing_logger.analysis.step_times.transfers import Communication, Shape
 
 
 class Waits(NamedTuple):

@@ -7,12 +7,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers
-from timing_logger.analysis.rows.blocking import lanes_of, unblocked_work
+from timing_logger.analysis.rows.arrays import (
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    Rows,
+    coded_text,
+    dense_codes,
+    each_text,
+    numbers,
+)
 from timing_logger.analysis.rows.grouping import any_row_of, first_above, greatest_of_each, order_by
-from timing_logger.analysis.rows.intervals import Union
+from timing_logger.analysis.rows.intervals import Union, lanes_of, unblocked_work
 from timing_logger.analysis.rows.operations import is_collective, is_copy
-from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints, Rows
 from timing_logger.results import criteria
 from timing_logger.schema.record import DEVICE_CLOCK, OK
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.rows.arrays import Bools, Floats, Ints
 from timing_logger.analysis.rows.operations import DATA, is_copy, needs_no_other_rank
-from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
 from timing_logger.analysis.step_times.work_rows import WorkRows, joined_columns
 from timing_logger.results import criteria
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.rows.arrays import Ints
 from timing_logger.analysis.rows.grouping import rows_of_each
-from timing_logger.analysis.rows.table_types import Ints
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.results.facts import EndedBadly
 from timing_logger.results.policy import Policy

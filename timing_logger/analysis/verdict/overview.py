@@ -15,12 +15,22 @@ from timing_logger.analysis.accounting.account import ACCOUNT, PartOfAccount
 from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.analysis.rows.analysis import COLUMNS_OF, ByProcess
-from timing_logger.analysis.rows.arrays import coded_text, dense_codes, each_text, numbers, processes_of
-from timing_logger.analysis.rows.files import File, FileCounters, sidecar_of
+from timing_logger.analysis.rows.arrays import (
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    Schema,
+    coded_text,
+    dense_codes,
+    each_text,
+    numbers,
+    processes_of,
+)
+from timing_logger.analysis.rows.files import File, FileCounters, different_runs, sidecar_of
 from timing_logger.analysis.rows.grouping import any_row_of, counts_known, sums
 from timing_logger.analysis.rows.intervals import union_lengths, wall_times_s
 from timing_logger.analysis.rows.operations import is_communication, is_wait
-from timing_logger.analysis.rows.runs import different_runs
 from timing_logger.analysis.rows.spread import (
     SynchronisedSteps,
     joined_steps,
@@ -29,7 +39,6 @@ from timing_logger.analysis.rows.spread import (
 )
 from timing_logger.analysis.rows.steps import steps_of
 from timing_logger.analysis.rows.summarize import seen_before, summarize
-from timing_logger.analysis.rows.table_types import Bools, Floats, Frame, Ints, Schema
 from timing_logger.analysis.rows.tables import like, opened
 from timing_logger.results.run_end import RunEnd
 from timing_logger.schema.record import OK

@@ -13,8 +13,7 @@ from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Case, Judgement
 from timing_logger.analysis.verdict.who.candidates import Candidate, operation_of, unlogged_between
 from timing_logger.analysis.verdict.who.culprits import EXPLAINED, Culprits, culprits
-from timing_logger.analysis.verdict.who.hosts import may_be_its_work
-from timing_logger.analysis.verdict.who.lockstep import Party
+from timing_logger.analysis.verdict.who.lockstep import Party, may_be_its_work
 from timing_logger.analysis.verdict.who.pricing import Pricing, waited_for_ms
 from timing_logger.analysis.verdict.whole_run.all_slower import all_slower
 from timing_logger.analysis.verdict.whole_run.systemic import diffuse, whole_role

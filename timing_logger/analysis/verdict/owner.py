@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.rows.arrays import known
+from timing_logger.analysis.rows.arrays import Floats, Ints, known
 from timing_logger.analysis.rows.operations import PAUSES
-from timing_logger.analysis.rows.table_types import Floats, Ints
 from timing_logger.analysis.step_times.noise import error_of_median
 from timing_logger.analysis.step_times.peers import peer_medians
 from timing_logger.analysis.step_times.step_times import StepTimes
@@ -23,7 +22,7 @@ from timing_logger.analysis.verdict.who.equal_work import (
     times_as_long,
 )
 from timing_logger.analysis.verdict.who.pricing import Pricing
-from timing_logger.analysis.verdict.whole_run.why_late import explained
+from timing_logger.analysis.verdict.whole_run.systemic import explained
 from timing_logger.results.rank_facts import MoreRows, RankFact, WorkOfRank
 from timing_logger.results.verdict import Owner
 

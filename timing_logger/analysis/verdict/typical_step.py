@@ -11,10 +11,9 @@ import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.accounting.blocked import NO_RANK
-from timing_logger.analysis.accounting.part import map_own_stretches
-from timing_logger.analysis.accounting.stretches import WHAT, BlockedStretches, LineStretches
+from timing_logger.analysis.accounting.part import WHAT, BlockedStretches, LineStretches, map_own_stretches
 from timing_logger.analysis.rows.analysis import COLUMNS_OF
-from timing_logger.analysis.rows.table_types import Floats, Ints, Schema
+from timing_logger.analysis.rows.arrays import Floats, Ints, Schema
 from timing_logger.analysis.rows.tables import like, nullable_integers, of_pandas, opened, taken
 from timing_logger.analysis.step_times.peers import peer_medians, row_medians
 from timing_logger.analysis.step_times.step_times import StepTimes

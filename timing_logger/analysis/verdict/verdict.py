@@ -16,11 +16,9 @@ from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.hangs.last_rows import last_rows
-from timing_logger.analysis.rows.files import File, hosts_of, run_python
-from timing_logger.analysis.rows.roles import roles_of
-from timing_logger.analysis.rows.runs import different_runs
+from timing_logger.analysis.rows.files import File, different_runs, hosts_of, roles_of, run_python
 from timing_logger.analysis.rows.tables import of_pandas
-from timing_logger.analysis.step_times.part import StepTimesPart, map_step_times
+from timing_logger.analysis.step_times.process_steps import StepTimesPart, map_step_times
 from timing_logger.analysis.step_times.step_times import StepTimes, reduce_step_times
 from timing_logger.analysis.verdict.case import Case, Judgement
 from timing_logger.analysis.verdict.causes.search import HostCounters, given, with_cause

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import timing_logger.recording.device.accelerator as _accelerator
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.device.accelerator import Accelerator, DeviceEvent
-from timing_logger.recording.device.devices import Device, device, is_in_use
+from timing_logger.recording.device.devices import Device, EventPair, device, is_in_use
 from timing_logger.schema.defaults import MAX_BACKWARDS_NS
 from timing_logger.schema.record import DEVICE_CLOCK, HOST_CLOCK, NS_PER_MS
 
 if TYPE_CHECKING:
     import torch
-
-    from timing_logger.recording.device.devices import EventPair
 
 TORCH_ERRORS = (RuntimeError, ValueError)
 """The exceptions that torch raises; see :func:`_pass_on_others`."""
@@ -336,3 +334,49 @@ def wait_for_stream() -> None:
     if mark is not None:
         mark.end()
         mark.wait()
+
+
+AT_ONCE = 16
+"""How many intervals are made at a time: so many blocks share one turn at the interpreter's lock."""
+
+
+def reserve(stream: torch.Stream) -> list[DeviceInterval]:
+    """Return intervals for the next blocks in ``stream``: ``AT_ONCE``, or fewer if the pool lacks events.
+
+    Returns:
+        The intervals, none of them marked. A single lost one if no event may or can be recorded in the
+        stream now; none while it is being captured into a graph, and if the accelerator is not known.
+    """
+    accelerator = _accelerator.find_accelerator()
+    if accelerator is None:
+        return []
+    on = device(accelerator, stream.device.index)
+    if accelerator.failed:
+        return [_made(on, None, stream)]
+    try:
+        capturing, _ = accelerator.look_at(stream)
+    except TORCH_ERRORS as error:
+        on.note(error)
+        capturing = _accelerator.is_about_capture(error)
+        if not capturing:
+            return [_made(on, None, stream)]
+    if capturing:
+        on.captured.increment()
+        return []
+    return _unless_full(on, stream)
+
+
+def _unless_full(on: Device, stream: torch.Stream) -> list[DeviceInterval]:
+    marks = on.marks_in(stream)
+    if marks.is_full():
+        on.full.increment()
+        return [_made(on, None, stream)]
+    made = [_made(on, pair, stream) for pair in on.pool.take_some(AT_ONCE)]
+    if not made:
+        return [_made(on, None, stream)]
+    marks.note(made[0], len(made))
+    return made
+
+
+def _made(on: Device, events: EventPair | None, stream: torch.Stream) -> DeviceInterval:
+    return new_interval(on, events, stream, 0)

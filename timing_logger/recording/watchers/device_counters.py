@@ -4,13 +4,178 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
 from importlib.util import find_spec
+from operator import or_
+from typing import Any
 
 from timing_logger.process.launchers import local_rank
 from timing_logger.recording.device.accelerator import allocator_counters, find_accelerator
 from timing_logger.recording.watchers.apart import Apart, UnavailableError, Values
 from timing_logger.recording.watchers.kernel_files import CounterSource, ParsedSource
+
+Numbers = Iterable[int]
+
+_MOST_EVENTS = 16
+
+
+def _all_bits(of_devices: Numbers) -> int:
+    return reduce(or_, of_devices)
+
+
+_OF_NVIDIA: Mapping[str, tuple[Callable[[Any, Any], float], Callable[[Numbers], float]]] = {
+    "gpu_sm_mhz": (lambda nvml, of: nvml.nvmlDeviceGetClockInfo(of, nvml.NVML_CLOCK_SM), min),
+    "gpu_throttle_bits": (lambda nvml, of: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(of), _all_bits),
+    "gpu_temperature_c": (lambda nvml, of: nvml.nvmlDeviceGetTemperature(of, nvml.NVML_TEMPERATURE_GPU), max),
+    "gpu_power_w": (lambda nvml, of: nvml.nvmlDeviceGetPowerUsage(of) // 1000, sum),
+    "gpu_ecc_corrected": (lambda nvml, of: _ecc_errors(nvml, of, nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED), sum),
+    "gpu_ecc_uncorrected": (
+        lambda nvml, of: _ecc_errors(nvml, of, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED), sum,
+    ),
+    "gpu_pcie_width": (lambda nvml, of: nvml.nvmlDeviceGetCurrPcieLinkWidth(of), min),
+    "gpu_pcie_generation": (lambda nvml, of: nvml.nvmlDeviceGetCurrPcieLinkGeneration(of), min),
+}  # fmt: skip
+"""For each counter: how it is asked of one device, and what is made of the answers of several."""
+
+
+class NvidiaDevices:
+    """The devices of this process, as far as NVML states anything of them.
+
+    Args:
+        used: returns the devices that the process uses, given how many the host has.
+
+    Raises:
+        pynvml.NVMLError: the driver is not there, or of another version.
+    """
+
+    def __init__(self, used: Callable[[int], list[str]]) -> None:
+        import pynvml
+
+        pynvml.nvmlInit()
+        self._nvml: Any = pynvml
+        self._used = used
+        self._names: list[str] = []
+        self._handles: list[Any] = []
+        self._events: Any = None
+
+    def read(self) -> Mapping[str, float]:
+        """Return what is stated of all devices that the process uses now."""
+        names = self._used(self._nvml.nvmlDeviceGetCount())
+        if names != self._names:
+            self._names, self._handles = names, [self._handle(name) for name in names]
+            self._events = self._watched()
+        found = {name: self._asked(ask, of_all) for name, (ask, of_all) in _OF_NVIDIA.items()}
+        found["gpu_xid"] = self._last_xid()
+        return {name: value for name, value in found.items() if value is not None}
+
+    def _handle(self, name: str) -> Any:
+        if name.isdecimal():
+            return self._nvml.nvmlDeviceGetHandleByIndex(int(name))
+        return self._nvml.nvmlDeviceGetHandleByUUID(name)  # of a device, or a part of one (MIG)
+
+    def _asked(self, ask: Callable[[Any, Any], float], of_all: Callable[[Numbers], float]) -> float | None:
+        try:
+            answers = [int(ask(self._nvml, handle)) for handle in self._handles]
+        except (self._nvml.NVMLError, AttributeError):  # this device does not state it, or this version
+            return None
+        return of_all(answers) if answers else None
+
+    def _watched(self) -> Any:
+        """Have Xid errors noted from now on; return where. None if that is not possible."""
+        nvml = self._nvml
+        try:
+            events = nvml.nvmlEventSetCreate()
+            for handle in self._handles:
+                nvml.nvmlDeviceRegisterEvents(handle, nvml.nvmlEventTypeXidCriticalError, events)
+        except (nvml.NVMLError, AttributeError):
+            return None
+        return events
+
+    def _last_xid(self) -> int | None:
+        """Return the number of the last error that was noted since it was asked before, without waiting."""
+        if self._events is None or not self._handles:
+            return None
+        last = 0
+        try:
+            for _ in range(_MOST_EVENTS):
+                last = int(self._nvml.nvmlEventSetWait_v2(self._events, 0).eventData)
+        except (self._nvml.NVMLError, AttributeError):  # none is left
+            pass
+        return last
+
+
+def _ecc_errors(nvml: Any, of: Any, kind: Any) -> int:
+    return int(nvml.nvmlDeviceGetTotalEccErrors(of, kind, nvml.NVML_VOLATILE_ECC))
+
+
+# -- what AMD SMI states of AMD's devices, through its own Python package --------------------------------
+
+
+def _clock_mhz(smi: Any, of: Any) -> Any:
+    return smi.amdsmi_get_clock_info(of, smi.AmdSmiClkType.GFX)["clk"]
+
+
+def _temperature_c(smi: Any, of: Any) -> Any:
+    kind = smi.AmdSmiTemperatureType.HOTSPOT
+    return smi.amdsmi_get_temp_metric(of, kind, smi.AmdSmiTemperatureMetric.CURRENT)
+
+
+def _power_w(smi: Any, of: Any) -> Any:
+    stated = smi.amdsmi_get_power_info(of)
+    now = stated.get("current_socket_power")
+    return now if isinstance(now, int) else stated["average_socket_power"]
+
+
+_OF_AMD: Mapping[str, tuple[Callable[[Any, Any], Any], Callable[[Numbers], int]]] = {
+    "gpu_sm_mhz": (_clock_mhz, min),
+    "gpu_throttle_bits": (lambda smi, of: smi.amdsmi_get_gpu_metrics_info(of)["throttle_status"], _all_bits),
+    "gpu_temperature_c": (_temperature_c, max),
+    "gpu_power_w": (_power_w, sum),
+    "gpu_ecc_corrected": (lambda smi, of: smi.amdsmi_get_gpu_total_ecc_count(of)["correctable_count"], sum),
+    "gpu_ecc_uncorrected": (
+        lambda smi, of: smi.amdsmi_get_gpu_total_ecc_count(of)["uncorrectable_count"],
+        sum,
+    ),
+    "gpu_pcie_width": (lambda smi, of: smi.amdsmi_get_pcie_info(of)["pcie_metric"]["pcie_width"], min),
+}
+"""For each counter: how it is asked of one device, and what is made of the answers of several."""
+
+
+class AmdDevices:
+    """The devices of this process, as far as AMD SMI states anything of them.
+
+    Args:
+        used: returns the devices that the process uses, given how many the host has.
+
+    Raises:
+        amdsmi.AmdSmiException: the driver is not there.
+    """
+
+    def __init__(self, used: Callable[[int], list[str]]) -> None:
+        import amdsmi
+
+        amdsmi.amdsmi_init()
+        self._smi: Any = amdsmi
+        self._used = used
+
+    def read(self) -> Mapping[str, float]:
+        """Return what is stated of all devices that the process uses now."""
+        handles = self._smi.amdsmi_get_processor_handles()
+        numbers = [int(name) for name in self._used(len(handles)) if name.isdecimal()]
+        own = [handles[number] for number in numbers if number < len(handles)]
+        found = {name: self._asked(own, ask, of_all) for name, (ask, of_all) in _OF_AMD.items()}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def _asked(
+        self, own: list[Any], ask: Callable[[Any, Any], Any], of_all: Callable[[Numbers], int]
+    ) -> int | None:
+        try:
+            answers = [int(ask(self._smi, handle)) for handle in own]
+        except (self._smi.AmdSmiException, AttributeError, KeyError, ValueError):  # "N/A", or not stated
+            return None
+        return of_all(answers) if answers else None
+
 
 _OF_DEVICES = (
     "gpu_sm_mhz", "gpu_throttle_bits", "gpu_temperature_c", "gpu_power_w", "gpu_ecc_corrected",
@@ -54,13 +219,11 @@ def _first_that_works(readers: Sequence[Callable[[], Callable[[], Values]]]) -> 
 
 
 def _nvidia() -> Callable[[], Values]:
-    from timing_logger.recording.watchers.nvidia import NvidiaDevices
 
     return NvidiaDevices(used_devices).read
 
 
 def _amd() -> Callable[[], Values]:
-    from timing_logger.recording.watchers.nvidia import AmdDevices
 
     return AmdDevices(used_devices).read
 

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
-from timing_logger.recording.clock import perf_counter_ns
-from timing_logger.recording.open_calls import OpenCalls
-from timing_logger.recording.thread_frames import (
+from timing_logger.recording.autograd_threads import (
     frame_of_main_thread,
     frames_of_program,
     is_library,
     short_path,
 )
+from timing_logger.recording.clock import perf_counter_ns
+from timing_logger.recording.open_calls import OpenCalls
 from timing_logger.schema.record import INFLIGHT, NS_PER_S, RawRecord, Record, is_message
 from timing_logger.schema.sidecar import GroupProgress, OpenCallInfo, Stall
 

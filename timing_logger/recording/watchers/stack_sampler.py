@@ -10,21 +10,20 @@ from __future__ import annotations
 import random
 from types import FrameType
 
-from timing_logger.recording.clock import perf_counter_ns
-from timing_logger.recording.file_beside import FileBeside
-from timing_logger.recording.repeating_thread import RepeatingThread
-from timing_logger.recording.thread_frames import (
+from timing_logger.recording.autograd_threads import (
     frame_of_main_thread,
     frames_of_program,
     is_library,
     short_path,
 )
+from timing_logger.recording.clock import perf_counter_ns
+from timing_logger.recording.file_beside import FileBeside
+from timing_logger.recording.repeating_thread import RepeatingThread
 from timing_logger.schema.cells import quoted_text
 from timing_logger.schema.defaults import STACK_INTERVAL_S
 from timing_logger.schema.record import NS_PER_S
 from timing_logger.schema.sidecar import StackSamplesInfo
-from timing_logger.schema.stack_samples import HEADER, StackSample
-from timing_logger.schema.timing_files import STACKS
+from timing_logger.schema.timing_files import HEADER, STACKS, StackSample
 from timing_logger.sinks.csv import CsvSink
 
 _AT_ONCE = 5

@@ -15,7 +15,7 @@ class Counted(NamedTuple):
     """A kind that a host counts, in us of each second.
 
     Attributes:
-        cause: the same in a verdict (``timing_logger.results.kinds_of_cause``).
+        cause: the same in a verdict (``timing_logger.results.cause``).
         name: what it is called on the page.
         meaning: what was counted.
         counters: where it is looked up: the first of these that is known.

@@ -7,13 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.rows.table_types import Floats, Ints
+from timing_logger.analysis.rows.arrays import Floats, Ints
 from timing_logger.report._host_rates import OWN_AXIS, HostTable
 from timing_logger.report.html._cause_kinds import COUNTED, KINDS, PAUSED, US_PER_S, Counted, Paused
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._heatmap_grid import Grid
-from timing_logger.report.html._packing import Packed, packed
-from timing_logger.report.html._tables import Table, table
+from timing_logger.report.html._tables import Packed, Table, packed, table
 from timing_logger.words.units import percent, process_name
 
 MOST_CAUSES = 5
@@ -179,7 +178,7 @@ def _packed_shares(shares: Floats) -> Packed:
 
 def _table(rows: list[CauseRow], grid: Grid) -> Table:
     heads = ["cause", "of all steps", "most in", "on", "there"]
-    return table("CausesStrip", heads, [_line(row, grid) for row in rows])
+    return table("Causes", heads, [_line(row, grid) for row in rows])
 
 
 def _line(row: CauseRow, grid: Grid) -> list[str]:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from timing_logger.analysis.rows.arrays import Record
 from timing_logger.analysis.rows.operations import BACKEND, base_operation
-from timing_logger.analysis.rows.table_types import Record
 from timing_logger.report._account_figures import operations_and_not_timed
 from timing_logger.report._diagnostics import on_overlap
 from timing_logger.report._limits import FEW_PROCESSES, at_distances

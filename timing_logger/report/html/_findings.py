@@ -11,38 +11,127 @@ import numpy as np
 import pandas as pd
 
 from timing_logger.analysis.accounting.stack_code import sampled_code
-from timing_logger.analysis.collectives.expected import Benchmark, with_expectation
+from timing_logger.analysis.collectives.bandwidth import Benchmark, bandwidth_of, with_expectation
+from timing_logger.analysis.collectives.compression import (
+    compression_of,
+    measured_with_work,
+    moves_bytes_or_is_work,
+)
+from timing_logger.analysis.collectives.matching import Instances, find_instances
+from timing_logger.analysis.collectives.problems import STATES, find_problems, reasons_for, states
+from timing_logger.analysis.collectives.waits import (
+    Arrivals,
+    clock_free_wait_ms,
+    clock_violations,
+    complete_among,
+)
 from timing_logger.analysis.hangs.diagnosis import run_end_of
-from timing_logger.analysis.rows.analysis import ByProcess
-from timing_logger.analysis.rows.arrays import coded_text, dense_codes, numbers, processes_of
+from timing_logger.analysis.rows.analysis import COLUMNS_OF, ByProcess, OfCommunication
+from timing_logger.analysis.rows.arrays import (
+    Floats,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    numbers,
+    processes_of,
+)
 from timing_logger.analysis.rows.files import laid_end_to_end
 from timing_logger.analysis.rows.grouping import least_of_each
 from timing_logger.analysis.rows.intervals import union_lengths
 from timing_logger.analysis.rows.operations import BACKEND, PAUSES, base_operation
 from timing_logger.analysis.rows.overlap import OVERLAP, OverlapPart
-from timing_logger.analysis.rows.steps import steps_of
-from timing_logger.analysis.rows.table_types import Floats
-from timing_logger.analysis.rows.tables import of_pandas, opened
+from timing_logger.analysis.rows.steps import epochs_of, steps_of
+from timing_logger.analysis.rows.tables import new_column, nullable_integers, of_pandas, opened, taken
 from timing_logger.analysis.verdict.causes.search import HostCounters, given
 from timing_logger.analysis.verdict.overview import Summary, SummaryPart, map_summary, reduce_summary
 from timing_logger.analysis.verdict.typical_step import StepOfRanks, shown_in_table, typical_step
 from timing_logger.analysis.verdict.verdict import JudgementPart, map_judgement, reduce_judgement
 from timing_logger.analysis.verdict.windows import verdict_and_windows
-from timing_logger.engine.cluster import Cluster
-from timing_logger.engine.code import code_in_files
 from timing_logger.engine.rows import Query
-from timing_logger.engine.run import Result, run
-from timing_logger.engine.step import shown_in_files
+from timing_logger.engine.run import Result, code_in_files, run, shown_in_files
+from timing_logger.engine.workers import Cluster
 from timing_logger.reading.named_ranks import stated_world_size
 from timing_logger.report._limits import FEW_PROCESSES
 from timing_logger.report.code import code_sentences, ranks_out_of_rows, ranks_to_ask_about
-from timing_logger.report.html._collectives import COLLECTIVES, Collectives
-from timing_logger.report.html._crowd import Crowd, InTimeline
-from timing_logger.report.html._own_times import OwnTimes
+from timing_logger.report.html._crowd import Crowd, InTimeline, OwnTimes
 from timing_logger.report.html._timeline import Spans, Timeline, spans_of, timeline_of
 from timing_logger.results.plain import ShownStep
 from timing_logger.results.verdict import Verdict
 from timing_logger.schema.record import COLUMNS
+
+LOOKS_AT = frozenset({*COLUMNS_OF["waits"], *COLUMNS_OF["compression"]})
+"""The columns of timings that the analysis of collectives needs."""
+
+
+@dataclass(frozen=True)
+class Collectives:
+    """What a report says of the collectives of a run.
+
+    Attributes:
+        bandwidth, compression: as the analyses of that name return them.
+        waits: a row for each part of a collective of which ``clock_free_wait_ms`` is known, with ``rank``,
+            ``incarnation``, ``epoch`` and ``iteration``, in integers of as few bytes as hold them.
+        violations: the number of rows that ended before all ranks had arrived that they needed.
+        flawed: the number of collectives of each state and reason, except "complete"; most first.
+    """
+
+    bandwidth: pd.DataFrame
+    compression: pd.DataFrame
+    waits: pd.DataFrame
+    violations: int
+    flawed: dict[tuple[str, str], int]
+
+
+def collectives(timings: pd.DataFrame) -> Collectives:
+    """Analyse all collectives of a table of timings, which are matched once."""
+    frame = opened(timings, LOOKS_AT)
+    parts = find_instances(frame)
+    problems = find_problems(frame, parts)
+    complete = complete_among(parts, problems)
+    arrivals = Arrivals.of(frame, complete)
+    measured, sends = measured_with_work(frame, complete)
+    return Collectives(
+        bandwidth=bandwidth_of(frame, measured).to_native(),
+        compression=compression_of(frame, measured, sends).to_native(),
+        waits=_waits(frame, complete, arrivals),
+        violations=int(clock_violations(complete, arrivals).sum()),
+        flawed=_flawed(frame, parts, problems),
+    )
+
+
+def _waits(frame: Frame, parts: Instances, arrivals: Arrivals) -> pd.DataFrame:
+    wait_ms = clock_free_wait_ms(parts, arrivals.elapsed_s * 1e3, arrivals.counts)
+    known = np.flatnonzero(~np.isnan(wait_ms))
+    row = parts.row[known]
+    epoch = epochs_of(frame).of_row
+    table = taken(frame, ["rank", "incarnation", "iteration"], row).with_columns(
+        nullable_integers(frame, "epoch", epoch[row]),
+        new_column(frame, "clock_free_wait_ms", wait_ms[known]),
+    )
+    found: pd.DataFrame = table.to_native()
+    for name in ("rank", "incarnation", "epoch", "iteration"):
+        found[name] = pd.to_numeric(found[name], downcast="integer")
+    return found
+
+
+def _flawed(frame: Frame, parts: Instances, problems: Ints) -> dict[tuple[str, str], int]:
+    reasons, reason_of = reasons_for(frame, parts, problems)
+    pairs = (states(problems) * len(reasons) + reason_of)[problems > 0]
+    counts: dict[tuple[str, str], int] = {}
+    for pair in np.flatnonzero(np.bincount(pairs)) if len(pairs) else ():
+        state, reason = divmod(int(pair), len(reasons))
+        counts[STATES[state], reasons[reason]] = int((pairs == pair).sum())
+    return dict(sorted(counts.items(), key=_most_first))
+
+
+def _most_first(counted: tuple[tuple[str, str], int]) -> tuple[int, tuple[str, str]]:
+    why, count = counted
+    return -count, why
+
+
+COLLECTIVES = OfCommunication(LOOKS_AT, collectives, moves_bytes_or_is_work)
+"""The analysis that makes :class:`Collectives`."""
 
 
 @dataclass(frozen=True)

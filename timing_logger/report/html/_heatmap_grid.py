@@ -7,11 +7,10 @@ from typing import NamedTuple, TypedDict
 import numpy as np
 import pandas as pd
 
-from timing_logger.analysis.rows.arrays import dense_codes
+from timing_logger.analysis.rows.arrays import Floats, Ints, dense_codes
 from timing_logger.analysis.rows.grouping import any_row_of
-from timing_logger.analysis.rows.table_types import Floats, Ints
-from timing_logger.report.html._own_times import OwnTimes
-from timing_logger.report.html._packing import Packed, packed
+from timing_logger.report.html._crowd import OwnTimes
+from timing_logger.report.html._tables import Packed, packed
 from timing_logger.results.plain import StepRange
 from timing_logger.results.verdict import Verdict
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 import pandas as pd
 
-from timing_logger.analysis.rows.table_types import Record
+from timing_logger.analysis.rows.arrays import Record
 from timing_logger.report._limits import POINTS_OF_MANY
 from timing_logger.report.html._crowd import Crowd
 from timing_logger.report.html._tables import (

@@ -11,26 +11,21 @@ from typing import NamedTuple, TypeAlias
 from timing_logger.process.shared_files import write
 from timing_logger.reading.atomic_files import draft_of
 from timing_logger.report.html._account import AccountBar, Segment
-from timing_logger.report.html._axis import ChartAxis, Tick
-from timing_logger.report.html._comparison_runs import runs_chart
-from timing_logger.report.html._forest import forest
+from timing_logger.report.html._comparison_charts import ChartAxis, Tick, forest, runs_chart
 from timing_logger.report.html._tables import Table, table
 from timing_logger.report.html.page import rendered, static_text, style
-from timing_logger.results.comparison import Comparison, Difference
-from timing_logger.results.courses import CourseOfSide, Courses
+from timing_logger.results.comparison import Comparison, CourseOfSide, Courses, Difference
 from timing_logger.words.comparison import (
-    sides_sentences,
-    told_of_comparison,
-    unlike_sentences,
-    what_is_counted,
-)
-from timing_logger.words.comparison_causes import (
     DIVIDED,
     cause_sentences,
     is_sure,
     of_what,
+    sides_sentences,
     signed,
+    told_of_comparison,
+    unlike_sentences,
     what_differs,
+    what_is_counted,
 )
 from timing_logger.words.units import UNKNOWN, count, size
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pandas as pd
 
-from timing_logger.analysis.collectives.expected import Benchmark
+from timing_logger.analysis.collectives.bandwidth import Benchmark
 from timing_logger.errors import ConfigurationError
 from timing_logger.process.shared_files import write
 from timing_logger.reading.atomic_files import draft_of
@@ -23,8 +23,8 @@ from timing_logger.report.html._accounting import clocks_table, files_table, wha
 from timing_logger.report.html._charts import compression_chart, operation_charts, overlap_chart
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._heatmap import heatmap
-from timing_logger.report.html._packing import as_script_data
 from timing_logger.report.html._scatter import bandwidth_chart
+from timing_logger.report.html._tables import as_script_data
 from timing_logger.report.html._verdict import judgement
 
 if TYPE_CHECKING:

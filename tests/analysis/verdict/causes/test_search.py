@@ -54,7 +54,7 @@ def test_of_a_rank_that_is_slow_throughout_time_beyond_its_peers_is_stated_witho
     assert (cause.how, cause.other, np.isnan(cause.chance)) == ("throughout", 0, True)
 
 
-@pytest.mark.slow("test_figures_by_hand.py has what the peers have too")
+@pytest.mark.slow("test_coincidence_figures_by_hand.py has what the peers have too")
 def test_of_a_rank_that_is_slow_throughout_a_time_above_that_of_a_single_peer_says_nothing() -> None:
     rng = np.random.default_rng(5)
     run = simulated(rng, n_ranks=2, course="throughout", rank=1)
@@ -63,7 +63,7 @@ def test_of_a_rank_that_is_slow_throughout_a_time_above_that_of_a_single_peer_sa
     assert stragglers(run.timings, host=host).cause is None
 
 
-@pytest.mark.slow("test_figures_by_hand.py has what the peers have too")
+@pytest.mark.slow("test_coincidence_figures_by_hand.py has what the peers have too")
 def test_of_a_rank_that_is_slow_throughout_a_time_by_which_its_peers_differ_as_much_says_nothing() -> None:
     run, rng = _run("throughout")
     host = host_table(run, rng)
@@ -82,7 +82,7 @@ def test_of_a_rank_that_is_slow_throughout_what_follows_its_delay_is_tested_agai
     assert cause.chance <= 0.01
 
 
-@pytest.mark.slow("test_figures_by_hand.py has which of several counters is stated")
+@pytest.mark.slow("test_coincidence_figures_by_hand.py has which of several counters is stated")
 def test_of_a_rank_that_is_slow_throughout_the_counter_that_states_its_delay_best_is_the_cause() -> None:
     run, rng = _run("throughout")
     host = host_table(run, rng, "memory_pressure_some_us")
@@ -92,12 +92,12 @@ def test_of_a_rank_that_is_slow_throughout_the_counter_that_states_its_delay_bes
     assert cause.counter == "memory_pressure_some_us"
 
 
-@pytest.mark.slow("test_figures_by_hand.py has events, which cover no share of the time")
+@pytest.mark.slow("test_coincidence_figures_by_hand.py has events, which cover no share of the time")
 def test_of_a_rank_that_is_slow_throughout_events_say_nothing() -> None:
     assert _judged("throughout", "major_faults").cause is None
 
 
-BY_HAND = pytest.mark.slow("test_figures_by_hand.py has what states most of the delay")
+BY_HAND = pytest.mark.slow("test_coincidence_figures_by_hand.py has what states most of the delay")
 
 
 @BY_HAND
@@ -114,7 +114,7 @@ def test_a_quota_is_the_cause_of_a_wait_for_processors_if_it_is_most_of_it(
     assert cause.name == name
 
 
-@pytest.mark.slow("test_figures_by_hand.py has which stretches are slow")
+@pytest.mark.slow("test_coincidence_figures_by_hand.py has which stretches are slow")
 def test_a_few_slow_steps_among_usual_ones_do_not_make_a_stretch_slow() -> None:
     rng = np.random.default_rng(5)
     n_steps = 1500
@@ -148,7 +148,7 @@ def test_counters_that_have_nothing_to_do_with_it_are_no_cause_but_were_looked_a
     assert len(verdict.sought.counters) > 10
 
 
-@pytest.mark.slow("test_figures_by_hand.py has what the peers have too")
+@pytest.mark.slow("test_coincidence_figures_by_hand.py has what the peers have too")
 def test_a_counter_that_is_as_high_on_the_peers_is_no_cause_of_a_rank() -> None:
     run, rng = _run("coming and going")
     host = host_table(run, rng, WAIT)
@@ -158,7 +158,7 @@ def test_a_counter_that_is_as_high_on_the_peers_is_no_cause_of_a_rank() -> None:
     assert stragglers(run.timings, host=host).cause is None
 
 
-@pytest.mark.slow("test_figures_by_hand.py has what the peers have too")
+@pytest.mark.slow("test_coincidence_figures_by_hand.py has what the peers have too")
 def test_a_single_peer_on_which_it_is_as_high_is_enough_against_it() -> None:
     run, rng = _run("coming and going")
     host = host_table(run, rng, WAIT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.analysis.verdict.causes.seen import _comparable
 from timing_logger.schema.host_counters import BY_NAME
 

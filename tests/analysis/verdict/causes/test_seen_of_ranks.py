@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.analysis.verdict.causes.seen import Seen, _comparable, _level, seen
 from timing_logger.schema.host_counters import BY_NAME
 

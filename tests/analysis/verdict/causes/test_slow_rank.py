@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hand_made_cases import POLICY, case_of, steps
 
-from timing_logger.analysis.rows.table_types import Floats
-from timing_logger.analysis.verdict.causes.coincidence import Coincidence
-from timing_logger.analysis.verdict.causes.figures import Delay
+from timing_logger.analysis.rows.arrays import Floats
+from timing_logger.analysis.verdict.causes.coincidence import Coincidence, Delay
+from timing_logger.analysis.verdict.causes.seen import Stretches
 from timing_logger.analysis.verdict.causes.slow_rank import (
     _above_peers,
     _compared,
@@ -22,7 +22,6 @@ from timing_logger.analysis.verdict.causes.slow_rank import (
     _is_its_own,
     _stands_out,
 )
-from timing_logger.analysis.verdict.causes.stretches import Stretches
 
 NAN = math.nan
 

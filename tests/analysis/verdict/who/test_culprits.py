@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hand_made_cases import POLICY, candidate_of, case_of, steps
 
-from timing_logger.analysis.rows.table_types import Floats, Ints
+from timing_logger.analysis.rows.arrays import Floats, Ints
 from timing_logger.analysis.verdict.case import Case
 from timing_logger.analysis.verdict.who import culprits as tested
 from timing_logger.analysis.verdict.who.candidates import COST, GAP, LONGER, Candidate

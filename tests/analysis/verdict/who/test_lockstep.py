@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hand_made_cases import POLICY, candidate_of, case_of, steps
 
-from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.analysis.verdict.case import Case
 from timing_logger.analysis.verdict.who.candidates import COST
 from timing_logger.analysis.verdict.who.lockstep import (

@@ -10,9 +10,9 @@ import pytest
 from account_rows import barrier, row, table
 from hand_made_cases import case_of
 
-from timing_logger.analysis.rows.table_types import Floats
-from timing_logger.analysis.step_times.communication import Played
+from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.analysis.step_times.step_times import step_times
+from timing_logger.analysis.step_times.transfers import Played
 from timing_logger.analysis.verdict.who.prices import Prices, Repair, Slowed, _Parts
 from timing_logger.analysis.verdict.who.pricing import ByReplay, pricing_of
 

@@ -11,7 +11,7 @@ import pytest
 from hand_made_cases import POLICY, candidate_of, case_of, steps, times_of, waits_of
 
 from timing_logger.analysis.accounting.nodes import Lists
-from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.analysis.verdict.who.candidates import COST, LONGER, STEPS, WAITED, Candidate
 from timing_logger.analysis.verdict.who.prices import Repair, Slowed
 from timing_logger.analysis.verdict.who.pricing import (

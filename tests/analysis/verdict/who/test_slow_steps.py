@@ -10,7 +10,7 @@ from seeds import seeds
 from simulated_runs import OPERATIONS_MS, data_parallel, factors
 
 from timing_logger.analysis import Verdict, stragglers
-from timing_logger.words.why import reason
+from timing_logger.words.not_told import reason
 
 Factors = npt.NDArray[np.float64]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hand_made_cases import POLICY, steps
 
-from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.analysis.step_times.noise import WHITE
 from timing_logger.analysis.verdict.who.slow_steps import (
     SlowSteps,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hand_made_cases import POLICY, case_of, times_of
 
-from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.analysis.verdict.whole_run.all_slower import (
     _at_once,
     _grown_operation,

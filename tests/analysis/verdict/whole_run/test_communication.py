@@ -18,7 +18,7 @@ from timing_logger.report import evidence_sentences, verdict_sentence
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._verdict import judgement
 from timing_logger.results.facts import OthersInAllSlow
-from timing_logger.words.why import reason
+from timing_logger.words.not_told import reason
 
 N_STEPS = 120
 

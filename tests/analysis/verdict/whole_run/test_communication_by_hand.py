@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hand_made_cases import POLICY, case_of, steps, transfers_of
 
-from timing_logger.analysis.rows.table_types import Floats, Ints
+from timing_logger.analysis.rows.arrays import Floats, Ints
 from timing_logger.analysis.verdict.case import Case
 from timing_logger.analysis.verdict.who.pricing import BySteps
 from timing_logger.analysis.verdict.whole_run.communication import (

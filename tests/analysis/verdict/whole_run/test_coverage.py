@@ -29,7 +29,7 @@ from timing_logger.analysis import (
     summarize,
     summarize_ranks,
 )
-from timing_logger.analysis.rows.runs import different_runs
+from timing_logger.analysis.rows.files import different_runs
 from timing_logger.cli import main
 from timing_logger.errors import TableError
 from timing_logger.report import evidence_sentences
@@ -40,8 +40,8 @@ from timing_logger.results.facts import LeavesLate, MostlyTransfers
 from timing_logger.results.rank_facts import FewSteps
 from timing_logger.schema.record import NS_PER_S
 from timing_logger.schema.timing_files import sidecar_path
+from timing_logger.words.not_told import reason
 from timing_logger.words.verdict import verdict_sentence
-from timing_logger.words.why import reason
 
 
 @functools.cache

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hand_made_cases import POLICY, case_of, waits_of
 
-from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.analysis.verdict.case import Case
 from timing_logger.analysis.verdict.who.pricing import BySteps
 from timing_logger.analysis.verdict.whole_run.coverage import (

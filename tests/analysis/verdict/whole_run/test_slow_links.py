@@ -11,7 +11,7 @@ import pytest
 from hand_made_cases import POLICY, case_of, steps, transfers_of
 
 from timing_logger.analysis.accounting.nodes import ISSUE, WAIT
-from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.analysis.verdict.case import Case
 from timing_logger.analysis.verdict.whole_run.slow_links import (
     SlowLink,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hand_made_cases import case_of, times_of, waits_of
 
-from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.analysis.verdict.case import Case
 from timing_logger.analysis.verdict.whole_run.systemic import (
     _covered,

@@ -8,14 +8,16 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from timing_logger.analysis.rows.table_types import Floats, Ints
+from timing_logger.analysis.rows.arrays import Floats, Ints
 from timing_logger.analysis.step_times.peers import column_means, column_medians, peer_medians
 from timing_logger.analysis.verdict.case import Case
-from timing_logger.analysis.verdict.causes.coincidence import Bounds, Coincidence, coincidences
-from timing_logger.analysis.verdict.causes.figures import (
+from timing_logger.analysis.verdict.causes.coincidence import (
+    Bounds,
+    Coincidence,
     CounterCourse,
     Delay,
     cause_from,
+    coincidences,
     least_slow,
     preferred,
 )

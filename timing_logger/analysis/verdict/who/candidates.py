@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.rows.arrays import known
-from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
+from timing_logger.analysis.rows.arrays import Bools, Floats, Ints, known
 from timing_logger.analysis.step_times.noise import robust_sigma
 from timing_logger.analysis.step_times.peers import (
     column_medians,

@@ -9,13 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
+from timing_logger.analysis.rows.arrays import Bools, Floats, Ints
 from timing_logger.analysis.step_times.noise import likelihood_above_0
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Case
 from timing_logger.analysis.verdict.who.candidates import Candidate, candidates, operation_of
-from timing_logger.analysis.verdict.who.hosts import with_hosts
-from timing_logger.analysis.verdict.who.lockstep import Party, bond_of, parties
+from timing_logger.analysis.verdict.who.lockstep import Party, bond_of, parties, with_hosts
 from timing_logger.analysis.verdict.who.pricing import Pricing, with_waiting
 from timing_logger.results.rank_facts import Gate
 from timing_logger.results.verdict import Suspect

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from timing_logger.analysis.rows.table_types import Floats
+from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.analysis.step_times.noise import error_of_median
 from timing_logger.analysis.step_times.peers import column_medians, peer_medians
 from timing_logger.analysis.step_times.step_times import StepTimes

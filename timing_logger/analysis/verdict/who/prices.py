@@ -12,11 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.accounting.program import Program
-from timing_logger.analysis.accounting.replay import Replay
-from timing_logger.analysis.accounting.usual import OwnClock, own_clocks
-from timing_logger.analysis.rows.arrays import in_few_bytes
+from timing_logger.analysis.accounting.replay import OwnClock, Replay, own_clocks
+from timing_logger.analysis.rows.arrays import Bools, Floats, Ints, in_few_bytes
 from timing_logger.analysis.rows.grouping import quantiles
-from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
 
 
 class Slowed(NamedTuple):

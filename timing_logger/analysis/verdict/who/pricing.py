@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from timing_logger.analysis.accounting.program import Program
-from timing_logger.analysis.rows.table_types import Floats, Ints
+from timing_logger.analysis.rows.arrays import Floats, Ints
 from timing_logger.analysis.step_times.peers import column_medians, peer_medians, row_medians
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Case

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
+from timing_logger.analysis.rows.arrays import Bools, Floats, Ints
 from timing_logger.analysis.step_times.change_points import change_points_of_each
 from timing_logger.analysis.step_times.noise import (
     Noise,

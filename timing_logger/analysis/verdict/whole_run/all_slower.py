@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.rows.table_types import Floats, Ints
+from timing_logger.analysis.rows.arrays import Floats, Ints
 from timing_logger.analysis.step_times.change_points import change_points
 from timing_logger.analysis.step_times.noise import Noise, noise_of, robust_sigma, sigma_of
 from timing_logger.analysis.step_times.peers import column_medians, log_ratios, row_medians

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.rows.table_types import Floats, Ints
+from timing_logger.analysis.rows.arrays import Floats, Ints
 from timing_logger.analysis.step_times.peers import column_medians
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.step_times.transfers import MESSAGE, Link

@@ -12,14 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.accounting.nodes import WAIT
+from timing_logger.analysis.rows.arrays import Bools, Floats, Ints
 from timing_logger.analysis.rows.grouping import quantiles
-from timing_logger.analysis.rows.table_types import Bools, Floats, Ints
 from timing_logger.analysis.step_times.change_points import change_points
-from timing_logger.analysis.step_times.communication import Played
 from timing_logger.analysis.step_times.noise import usual_of
 from timing_logger.analysis.step_times.peers import column_medians, log_ratios, peer_medians
 from timing_logger.analysis.step_times.step_times import StepTimes
-from timing_logger.analysis.step_times.transfers import MESSAGE, Link, Transfers
+from timing_logger.analysis.step_times.transfers import MESSAGE, Link, Played, Transfers
 from timing_logger.analysis.verdict.case import Case
 from timing_logger.analysis.verdict.who.pricing import Pricing
 from timing_logger.analysis.verdict.who.slow_steps import SlowSteps, slow_steps

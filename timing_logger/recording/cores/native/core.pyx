@@ -33,7 +33,7 @@ from timing_logger.schema.record import (
 )
 from timing_logger.recording.cores.channel import ChannelCounts
 from timing_logger.recording.cores.issued_calls import two_given
-from timing_logger.recording.cores.no_span import NO_SPAN as _NO_SPAN
+from timing_logger.recording.cores.protocols import NO_SPAN as _NO_SPAN
 from timing_logger.recording.cores.protocols import has_ended
 from timing_logger.recording.spellings import one_value
 
@@ -255,7 +255,7 @@ cdef object NOTHING = ""
 cdef tuple NO_ARGUMENTS = ()
 cdef int64_t NS_PER_S = 1000000000
 
-globals()["BUILT_FROM"] = BUILT_FROM_ # see timing_logger/process/built_from.py
+globals()["BUILT_FROM"] = BUILT_FROM_ # see timing_logger/process/which_core.py
 
 if RECORD_LAYOUT != LAYOUT:
     raise ImportError("it was built for other columns than timing_logger/schema/record.py has")
