@@ -39,12 +39,16 @@ CALLS = {
 }
 
 
+def arguments_of(call: str) -> list[str]:
+    return [name for name in signature(getattr(TimingLogger, call)).parameters if name != "self"]
+
+
 @pytest.mark.parametrize("every", [1, 2], ids=["all iterations", "every second iteration"])
 @pytest.mark.parametrize("call", CALLS)
 def test_whatever_a_recording_call_is_given_it_returns_and_leaves_a_row(
     call: str, every: int, tmp_path: Path
 ) -> None:
-    arguments = [name for name in signature(getattr(TimingLogger, call)).parameters if name != "self"]
+    arguments = arguments_of(call)
     with TimingLogger(0, tmp_path, record_every_n_steps=every, flush_interval=3600) as logger:
         for number, argument in enumerate(arguments, 1):
             span = getattr(logger, call)(**{**CALLS[call], argument: Hostile()})

@@ -28,9 +28,8 @@ from timing_logger.process.monitor import MonitorSettings
 
 STARTS_ONE = """
 import sys, time
-from timing_logger.process.monitor import Settings
-from timing_logger.process.monitor import MonitorProcess
-monitor = MonitorProcess(Settings(log_dir=sys.argv[1]), print)
+from timing_logger.process.monitor import MonitorProcess, MonitorSettings
+monitor = MonitorProcess(MonitorSettings(log_dir=sys.argv[1]), print)
 print(monitor.pid, flush=True)
 time.sleep(600)
 """

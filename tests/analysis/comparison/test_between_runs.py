@@ -123,6 +123,14 @@ def test_a_side_without_spread_is_compared_without_a_warning(recwarn: pytest.War
     assert len(recwarn) == 0
 
 
+def test_sides_that_differ_by_rounding_alone_are_alike() -> None:
+    found = shift_between([1.5 + 4e-8, 1.5 - 2e-8, 1.5], [1.5 + 1e-7, 1.5 - 1e-8, 1.5])
+    assert found.estimate != 0
+    assert not found.is_shown
+    assert found.p == 1.0
+    assert shift_between([1.5 + 4e-8, 1.5, 1.5], [1.6, 1.6, 1.6]).is_shown
+
+
 def test_the_spread_of_pairs_is_that_of_runs_of_which_each_has_its_own() -> None:
     a, b = RNG.normal(0, 0.2, (2, 4000))
     assert shift_between(a.tolist(), b.tolist(), paired=True).spread == pytest.approx(0.2, rel=0.05)

@@ -75,16 +75,17 @@ _VALUES: tuple[Any, ...] = (
 
 def poison(trial: Trial) -> str:
     """Pass random values as random arguments: each call returns, leaves its row, and damages no other."""
-    from test_recording_never_waits import ARGUMENTS, CALLS, Hostile
+    from test_recording_never_waits import CALLS, Hostile, arguments_of
 
     from timing_logger import TimingLogger, read_timings
 
+    arguments = [(call, name) for call in CALLS for name in arguments_of(call)]
     n_calls = trial.times(100_000, 5_000)
     chance, values = trial.chance(), (*_VALUES, Hostile())
     with trial.new_folder() as folder:
         logger = TimingLogger(0, folder, flush_interval=0.01, maxsize=n_calls + 1)
         for number in range(n_calls):
-            call, argument = chance.choice(ARGUMENTS)
+            call, argument = chance.choice(arguments)
             value = random_text(chance) if chance.random() < 0.2 else chance.choice(values)
             with trial.one(f"call {number}, {call}({argument}={type(value).__name__})"):
                 span = getattr(logger, call)(**{**CALLS[call], argument: value})

@@ -46,8 +46,11 @@ def shift_between(
     spread = _spread_of_pairs(a, b) if paired else spread_of(a, b)
     if math.isnan(spread) or (paired and len(a) < 2):
         return Shift(estimate, -math.inf, math.inf, math.nan, math.nan)
-    if spread <= criteria.ROUNDING_SHARE * max(abs(float(a.mean())), abs(float(b.mean()))):
-        return Shift(estimate, estimate, estimate, 1.0 if estimate == 0 else 0.0, 0.0)
+    rounding = criteria.ROUNDING_SHARE * max(abs(float(a.mean())), abs(float(b.mean())))
+    if spread <= rounding and abs(estimate) <= rounding:
+        return Shift(estimate, estimate - rounding, estimate + rounding, 1.0, 0.0)
+    if spread <= rounding:
+        return Shift(estimate, estimate, estimate, 0.0, 0.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of a side without any spread: the other has some
         found = (
