@@ -24,7 +24,7 @@ RECORDING = """
 import os, sys, time
 from functools import partial
 from timing_logger import TimingLogger
-from timing_logger.recording.watchers import host_counters as start
+from timing_logger.recording.watchers import host_sampler as start
 interval_s = float(os.environ.get("INTERVAL_S", 0.05))
 start.HostSampler = partial(start.HostSampler, interval_s=interval_s)
 logger = TimingLogger(0, sys.argv[1], host_counters=True)

@@ -70,7 +70,7 @@ def test_the_collector_stays_on_or_off(monkeypatch: pytest.MonkeyPatch, enabled:
 def test_the_collector_is_on_again_after_a_hook_that_audits_refused() -> None:
     refusing = (
         "import gc, sys\n"
-        "from timing_logger.recording import thread_frames\n"
+        "from timing_logger.recording import autograd_threads\n"
         "autograd_threads._COLLECTS_IN_ALLOCATIONS = True\n"
         "def hook(event, args):\n"
         "    if event == 'sys._current_frames': raise PermissionError\n"

@@ -50,7 +50,7 @@ def test_the_documentation_has_the_pressure_of_all_resources_in_one_row_for_each
 
 def test_each_counter_has_a_source_that_can_state_it_and_no_source_states_another() -> None:
     stated = [name for source in sources() for name in source.counters]
-    assert sorted(stated) == sorted(NAMES), "sources in recording/watchers/host_counters.py"
+    assert sorted(stated) == sorted(NAMES), "sources in recording/watchers/host_sampler.py"
 
 
 @pytest.mark.parametrize(

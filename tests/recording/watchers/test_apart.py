@@ -146,7 +146,7 @@ HANGING = """
 import sys, threading
 from timing_logger import TimingLogger
 from functools import partial
-from timing_logger.recording.watchers import host_counters as start
+from timing_logger.recording.watchers import host_sampler as start
 from timing_logger.recording.watchers.apart import Apart
 start.HostSampler = partial(start.HostSampler, interval_s=0.05)
 at_work = threading.Event()
