@@ -22,7 +22,7 @@ from timing_logger.live.collector import Collector
 from timing_logger.live.events import what_is_found
 from timing_logger.live.looking import MOST_BYTES_PER_S
 from timing_logger.live.packed import packed_within, unpacked
-from timing_logger.live.snapshot import snapshot_of
+from timing_logger.live.watcher import snapshot_of
 from timing_logger.live.window import Window
 from timing_logger.schema.defaults import MONITOR_WINDOW_S
 from timing_logger.schema.sidecar import ClockOffset

@@ -12,10 +12,9 @@ import numpy.typing as npt
 
 from live_runs.job import OPERATIONS, Played, intervals
 from timing_logger.analysis.hangs.last_rows import last_rows
-from timing_logger.live.digest import Digest, ProcessPlace
+from timing_logger.live.digest import NUMBERS, TEXTS, WHOLE, Digest, ProcessPlace, RowArrays, Texts
 from timing_logger.live.looking import MOST_BYTES_PER_S
 from timing_logger.live.packed import packed_within, unpacked
-from timing_logger.live.row_arrays import NUMBERS, TEXTS, WHOLE, RowArrays, Texts
 from timing_logger.live.sampled_steps import most_rows, of_fewer_rows
 from timing_logger.schema.sidecar import ClockAnchor, ClockOffset, Counters, GroupProgress, RunInfo
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from timing_logger.live.monitor_loop import COLLECT_AFTER
 from timing_logger.live.packed import unpacked
-from timing_logger.live.snapshot import snapshot_of
+from timing_logger.live.watcher import snapshot_of
 from timing_logger.live.window import Window
 from timing_logger.schema.defaults import MONITOR_WINDOW_S
 

@@ -11,7 +11,7 @@ from live_runs.hosts import RANKS_PER_HOST, Host, every_within, unix_s
 from live_runs.job import Played
 from timing_logger.analysis import Verdict
 from timing_logger.engine.changes import Change, Changes
-from timing_logger.live.snapshot import snapshot_of
+from timing_logger.live.watcher import snapshot_of
 from timing_logger.live.window import Window
 from timing_logger.schema.defaults import MONITOR_WINDOW_S
 

@@ -26,9 +26,8 @@ from timing_files import EPOCH_S
 from timing_logger.analysis import RunEnd
 from timing_logger.cli.launch import HangNotice, _is_first_here, _what_hangs
 from timing_logger.cli.monitored import JobMonitor
-from timing_logger.live.events import event_of
+from timing_logger.live.events import WatchedRun, event_of
 from timing_logger.live.now import snapshot_text
-from timing_logger.live.watched_run import WatchedRun
 from timing_logger.live.watcher import Watcher
 from timing_logger.process.this_process import host_name
 from timing_logger.results.run_end import StuckGroup, StuckMessage

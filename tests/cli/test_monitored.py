@@ -18,8 +18,7 @@ from timed_jobs import timed_warm, torchrun
 from timing_logger.cli import main
 from timing_logger.cli import monitored as cli_monitored
 from timing_logger.cli.monitored import JobMonitor
-from timing_logger.live.events import event_of
-from timing_logger.live.watched_run import WatchedRun
+from timing_logger.live.events import WatchedRun, event_of
 from timing_logger.process.monitor import MonitorSettings
 
 TOLD = """

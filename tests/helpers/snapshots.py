@@ -8,8 +8,7 @@ from places import SAMPLE
 
 from timing_logger.analysis import RunEnd, Verdict
 from timing_logger.engine.changes import Change
-from timing_logger.live.snapshot import RankNow, Snapshot
-from timing_logger.live.watcher import Watcher
+from timing_logger.live.watcher import RankNow, Snapshot, Watcher
 
 SLOW = Verdict(
     verdict="rank", ranks=(3,), operation="DATA", owner="machine", window="ongoing", cost_share=0.25,

@@ -13,7 +13,7 @@ from timing_logger import read_host_counters
 from timing_logger.live.collector import Collector, CounterTail
 from timing_logger.live.digest import CounterRows
 from timing_logger.live.packed import packed, packed_counters, unpacked, unpacked_counters
-from timing_logger.live.snapshot import snapshot_of
+from timing_logger.live.watcher import snapshot_of
 from timing_logger.live.window import Window
 from timing_logger.reading.host_rows import COUNTED
 

@@ -17,11 +17,12 @@ from timing_logger.live.events import (
     KEYS,
     MOST_NAMED,
     Event,
+    WatchedRun,
     event_line,
     event_of,
     event_schema,
+    run_of,
 )
-from timing_logger.live.watched_run import WatchedRun, run_of
 from timing_logger.live.watcher import Watcher
 from timing_logger.schema.sidecar import NOT_TOLD
 

@@ -11,6 +11,7 @@ from snapshots import BEGINS, ENDS, HANGS, SLOW, snapshot_of, snapshot_of_sample
 
 from timing_logger.analysis import Verdict
 from timing_logger.live.figures import (
+    MOST,
     MOST_OF_JOB,
     MOST_OF_RANK,
     MOST_OPERATIONS,
@@ -19,8 +20,7 @@ from timing_logger.live.figures import (
     Figures,
 )
 from timing_logger.live.series import OF_RANK, SERIES
-from timing_logger.live.snapshot import Snapshot
-from timing_logger.live.worst_ranks import MOST
+from timing_logger.live.watcher import Snapshot
 
 
 def value(figures: list[Figure], name: str, **labels: str) -> float:

@@ -17,11 +17,10 @@ from timing_logger.live.delivery import VerdictsFile
 from timing_logger.live.destinations import TensorBoard
 from timing_logger.live.digest import Digest
 from timing_logger.live.digest_folder import DigestFolder
-from timing_logger.live.events import event_of
+from timing_logger.live.events import WatchedRun, event_of
 from timing_logger.live.looking import Looking, Telling
 from timing_logger.live.newest_files import FoundFile
-from timing_logger.live.snapshot import Snapshot
-from timing_logger.live.watched_run import WatchedRun
+from timing_logger.live.watcher import Snapshot
 from timing_logger.process.monitor import MonitorSettings
 from timing_logger.process.sidecar_files import read_sidecar
 

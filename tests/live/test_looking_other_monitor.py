@@ -11,9 +11,8 @@ from snapshots import BEGINS, ENDS
 
 from timing_logger.engine.changes import Change
 from timing_logger.live.delivery import VerdictsFile
-from timing_logger.live.events import Event, event_of
+from timing_logger.live.events import Event, WatchedRun, event_of
 from timing_logger.live.looking import OtherMonitor
-from timing_logger.live.watched_run import WatchedRun
 
 
 def tell(folder: Path, change: Change = BEGINS, run_id: str = "job 7") -> Event:

@@ -10,9 +10,8 @@ from monitored_runs import Voice
 from snapshots import BEGINS, HANGS, HEALTHY, SLOW, snapshot_of
 
 from timing_logger.analysis import Verdict
-from timing_logger.live.events import event_of
+from timing_logger.live.events import WatchedRun, event_of
 from timing_logger.live.looking import Telling
-from timing_logger.live.watched_run import WatchedRun
 from timing_logger.process.monitor import MonitorSettings
 
 

@@ -7,8 +7,8 @@ import pytest
 from rank_tables import table
 from timing_files import record
 
+from timing_logger.live.digest import NUMBERS, TEXTS, RowArrays, Texts
 from timing_logger.live.packed_rows import packed_rows, unpacked_rows
-from timing_logger.live.row_arrays import NUMBERS, TEXTS, RowArrays, Texts
 
 ROWS = RowArrays.of(table([record("FORWARD", float(i), iteration=i, seq=i % 2 or None) for i in range(9)]))
 

@@ -14,8 +14,7 @@ from timing_files import record, write_sidecar, write_timing_file
 
 from timing_logger.live import run_page
 from timing_logger.live.run_page import NOW, PAGE, RunPage
-from timing_logger.live.snapshot import Snapshot
-from timing_logger.live.watcher import Watcher
+from timing_logger.live.watcher import Snapshot, Watcher
 
 ENDLESS_S = 1e9
 HOSTILE = "<img src=x onerror=alert(1)>"

@@ -8,7 +8,7 @@ import pytest
 from digests import digest_of
 from simulated_runs import data_parallel, factors
 
-from timing_logger.live.row_arrays import RowArrays
+from timing_logger.live.digest import RowArrays
 from timing_logger.live.sampled_steps import counted_steps, of_fewer_steps
 
 RUN = data_parallel(factors(100, 2)).assign(iteration=pd.array([pd.NA] * 1000, "Int64"))

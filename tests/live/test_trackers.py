@@ -14,8 +14,8 @@ from snapshots import BEGINS, SLOW, snapshot_of
 from timing_logger.live.destinations import MLflow, TensorBoard, WandB
 from timing_logger.live.events import change_text
 from timing_logger.live.figures import Figures
-from timing_logger.live.snapshot import Snapshot
 from timing_logger.live.trackers import StepTracker, Tracked, named
+from timing_logger.live.watcher import Snapshot
 
 IN_WORDS = change_text(BEGINS)
 

@@ -10,8 +10,7 @@ from timing_logger.analysis.hangs.sidecar_state import N_GROUPS
 from timing_logger.live.collector import Collector
 from timing_logger.live.digest import Digest
 from timing_logger.live.packed import packed, unpacked
-from timing_logger.live.snapshot import snapshot_of
-from timing_logger.live.watcher import ToldGroups
+from timing_logger.live.watcher import ToldGroups, snapshot_of
 from timing_logger.live.window import Window
 
 MANY, MOST = 200, 64

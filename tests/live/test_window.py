@@ -21,7 +21,7 @@ from timing_logger.analysis import Verdict, stragglers
 from timing_logger.live.digest import Digest
 from timing_logger.live.packed import packed_within, unpacked
 from timing_logger.live.sampled_steps import of_fewer_steps
-from timing_logger.live.snapshot import snapshot_of
+from timing_logger.live.watcher import snapshot_of
 from timing_logger.live.window import Window, WindowRows
 
 ENDLESS_S = 1e9

@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from timing_logger.live.digest import Digest, ProcessPlace
-from timing_logger.live.row_arrays import RowArrays
+from timing_logger.live.digest import Digest, ProcessPlace, RowArrays
 from timing_logger.live.tails import no_rows
 from timing_logger.live.window import KeptDigest, Reports, places_among
 

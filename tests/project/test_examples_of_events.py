@@ -23,8 +23,7 @@ from places import ROOT
 from timing_logger.analysis import Verdict
 from timing_logger.engine.changes import Change
 from timing_logger.live.delivery import EventDelivery, NotDelivered, VerdictsFile
-from timing_logger.live.events import Event, event_line, event_of
-from timing_logger.live.watched_run import WatchedRun
+from timing_logger.live.events import Event, WatchedRun, event_line, event_of
 from timing_logger.live.webhook import Webhook
 
 SCRIPT = ROOT / "examples" / "drain_slow_nodes.py"

@@ -33,7 +33,7 @@ from timing_logger.live import destinations, figures
 from timing_logger.live.destinations import KINDS, Destination, from_json, started
 from timing_logger.live.prometheus import PrometheusFile
 from timing_logger.live.series import SERIES, Series
-from timing_logger.live.snapshot import Snapshot
+from timing_logger.live.watcher import Snapshot
 from timing_logger.reading import host_rows
 from timing_logger.reading.timings import timing_files
 from timing_logger.recording import logger as logger_module

@@ -19,7 +19,7 @@ from timing_logger import analysis
 from timing_logger.analysis import RunEnd, Verdict
 from timing_logger.cli import main
 from timing_logger.live.now import snapshot_text
-from timing_logger.live.snapshot import RankNow, Snapshot
+from timing_logger.live.watcher import RankNow, Snapshot
 from timing_logger.report import (
     account_text,
     bandwidth_text,

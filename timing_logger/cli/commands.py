@@ -26,8 +26,7 @@ from timing_logger.process.progress import begin, progress_callback
 
 if TYPE_CHECKING:
     from timing_logger.engine.changes import Change
-    from timing_logger.live.snapshot import Snapshot
-    from timing_logger.live.watcher import Watcher
+    from timing_logger.live.watcher import Snapshot, Watcher
     from timing_logger.reading.recovery import Recovery
 
 
@@ -165,8 +164,7 @@ def _draw(watcher: Watcher, arguments: Namespace) -> Answer:
 def _tell_changes(watcher: Watcher, arguments: Namespace) -> Answer:
     """Print a line when something is found, when it changes and when it is over."""
     from timing_logger.engine.changes import Changes
-    from timing_logger.live.events import change_text, event_line, event_of
-    from timing_logger.live.watched_run import run_of
+    from timing_logger.live.events import change_text, event_line, event_of, run_of
 
     changes = Changes()
     for snapshot in _looks(watcher, arguments.interval):

@@ -13,9 +13,8 @@ import pandas as pd
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.errors import NotATimingFileError
-from timing_logger.live.digest import CounterRows, Digest, ProcessPlace
+from timing_logger.live.digest import CounterRows, Digest, ProcessPlace, RowArrays
 from timing_logger.live.newest_files import FoundFile, NewestFiles, Parts
-from timing_logger.live.row_arrays import RowArrays
 from timing_logger.live.sampled_steps import most_rows, of_fewer_rows
 from timing_logger.live.tails import FollowedFile, Tail, no_rows
 from timing_logger.reading.host_rows import COUNTED, counters_in

@@ -6,15 +6,19 @@ late reads the last seconds at once.
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING, NamedTuple
 
+from timing_logger.errors import LogPathError
 from timing_logger.live.digest import Digest
 from timing_logger.live.packed import DamagedDigest, unpacked
+from timing_logger.process.launchers import Environment
 from timing_logger.process.shared_files import (
     content_of,
     entries_in,
@@ -24,6 +28,9 @@ from timing_logger.process.shared_files import (
     replace,
 )
 from timing_logger.results import criteria
+
+if TYPE_CHECKING:
+    from torch.distributed import TCPStore
 
 NAME = "monitor"
 """The name of the folder, beside the timing files; it also tells which monitor does what."""
@@ -102,3 +109,156 @@ def _digest(path: Path) -> Digest | None:
         return unpacked(content_of(path))
     except (OSError, DamagedDigest):
         return None
+
+
+_AGAIN_S = 30.0  # after the store did not answer: each try may take some seconds
+
+
+class Elsewhere:
+    """What passes between the hosts of a job beside the log folder.
+
+    Attributes:
+        pid: of a rank on this host, whose environment tells where the store is if that of this process does
+            not: a launcher states it to the ranks only. None if it is not known.
+    """
+
+    def __init__(self) -> None:
+        self.pid: int | None = None
+        self._store: DigestStore | None = None
+        self._not_before_s = 0.0
+        self._without_any_since_s: float | None = None
+
+    def write(self, number: int, data: bytes) -> None:
+        """Put the packed digest of this host where the monitor that judges finds it.
+
+        Raises:
+            LogPathError: there is no such place, and rank 0 had time to begin.
+            Exception: whatever torch raises, if the store does not answer.
+        """
+        if self._is_left_alone():
+            return
+        if self._address() is None:
+            self._check_is_early()
+            return
+        try:
+            self._opened().write(number, data)
+        except Exception:
+            self._give_up()
+            raise
+
+    def read(self) -> Iterator[Digest]:
+        """Yield the new digests of other hosts.
+
+        Raises:
+            Exception: whatever torch raises, if the store does not answer.
+        """
+        if self._is_left_alone() or self._address() is None:
+            return
+        try:
+            yield from self._opened().read()
+        except Exception:
+            self._give_up()
+            raise
+
+    def _check_is_early(self) -> None:
+        now_s = time.monotonic()
+        if self._without_any_since_s is None:
+            self._without_any_since_s = now_s
+        if now_s - self._without_any_since_s >= criteria.GONE_AFTER_S:
+            raise LogPathError(
+                "the files of rank 0 are not in this host's log folder, and the job has no store. Put "
+                "log_dir on a file system that the hosts share."
+            )
+
+    def _address(self) -> StoreAddress | None:
+        own = address_of(os.environ)
+        return own if own or self.pid is None else address_of(environment_of(self.pid))
+
+    def _opened(self) -> DigestStore:
+        if self._store is None:
+            address = self._address()
+            assert address is not None
+            self._store = DigestStore(address)
+        return self._store
+
+    def _is_left_alone(self) -> bool:
+        return time.monotonic() < self._not_before_s
+
+    def _give_up(self) -> None:
+        self._store, self._not_before_s = None, time.monotonic() + _AGAIN_S
+
+
+# -- the store through which digests pass -------------------------------------------------------------
+# It is that by which a job's ranks found each other: the ``TCPStore`` of torch.distributed at ``MASTER_ADDR``
+# and ``MASTER_PORT``. It is no communicator of the training, and no rank waits for what is in it.
+
+
+_PREFIX = "timing_logger/digests"
+_LIMIT = timedelta(seconds=5)
+
+
+class StoreAddress(NamedTuple):
+    """Where a store is."""
+
+    host: str
+    port: int
+
+
+def address_of(environment: Environment) -> StoreAddress | None:
+    """Return where the store of the job is whose processes have this environment; None if it has none."""
+    host, port = environment.get("MASTER_ADDR", ""), environment.get("MASTER_PORT", "")
+    return StoreAddress(host, int(port)) if host and port.isdecimal() else None
+
+
+def environment_of(pid: int) -> Environment:
+    """Return the environment of a process of this host and user; nothing of any other."""
+    try:
+        stated = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return {}
+    pairs = (entry.decode(errors="replace").partition("=") for entry in stated)
+    return {name: value for name, _, value in pairs}
+
+
+class DigestStore:
+    """The digests in a store: a number for each host, and its last few digests under that.
+
+    Args:
+        address: where the store is.
+
+    Raises:
+        ImportError: there is no torch.
+        Exception: from each method whatever torch raises, if the store does not answer within five seconds.
+    """
+
+    def __init__(self, address: StoreAddress) -> None:
+        from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+        self._store: TCPStore = TCPStore(
+            address.host, address.port, is_master=False, wait_for_workers=False, timeout=_LIMIT
+        )
+        self._own: int | None = None
+        self._seen: dict[int, int] = {}
+
+    def write(self, number: int, data: bytes) -> None:
+        """Put the digest of this host in the place of the one that came ``KEPT`` digests before."""
+        if self._own is None:
+            self._own = self._store.add(f"{_PREFIX}/hosts", 1) - 1
+        self._store.set(f"{_PREFIX}/{self._own}/{number % KEPT}", data)  # type: ignore[arg-type]
+        self._store.set(f"{_PREFIX}/{self._own}/latest", str(number))
+
+    def read(self) -> Iterator[Digest]:
+        """Yield the digests that were not read before, those of each host in their order."""
+        for host in range(self._store.add(f"{_PREFIX}/hosts", 0)):
+            if not self._store.check([f"{_PREFIX}/{host}/latest"]):
+                continue
+            latest = int(self._store.get(f"{_PREFIX}/{host}/latest"))
+            for number in range(max(self._seen.get(host, -1) + 1, latest - KEPT + 2), latest + 1):
+                yield from self._digest(host, number)
+            self._seen[host] = latest
+
+    def _digest(self, host: int, number: int) -> Iterator[Digest]:
+        try:
+            yield unpacked(self._store.get(f"{_PREFIX}/{host}/{number % KEPT}"))
+        except DamagedDigest:
+            return

@@ -16,13 +16,11 @@ from timing_logger.live.collector import Collector
 from timing_logger.live.delivery import FILE_NAME, EventDelivery, VerdictsFile
 from timing_logger.live.destinations import from_json, started
 from timing_logger.live.digest import Digest
-from timing_logger.live.digest_folder import DigestFolder
-from timing_logger.live.elsewhere import Elsewhere
-from timing_logger.live.events import KEYS, Event, end_of, event_of, found_in, is_standing
+from timing_logger.live.digest_folder import DigestFolder, Elsewhere
+from timing_logger.live.events import KEYS, Event, end_of, event_of, found_in, is_standing, run_of
 from timing_logger.live.newest_files import FoundFile, NewestFiles
 from timing_logger.live.packed import packed_within
 from timing_logger.live.standstill import stands_still
-from timing_logger.live.watched_run import run_of
 from timing_logger.live.watcher import Watcher
 from timing_logger.live.webhook import Webhook
 from timing_logger.process.monitor import MonitorSettings
@@ -31,7 +29,7 @@ from timing_logger.process.this_process import host_name
 from timing_logger.schema.record import NS_PER_S
 
 if TYPE_CHECKING:
-    from timing_logger.live.snapshot import Snapshot
+    from timing_logger.live.watcher import Snapshot
 
 MOST_BYTES_PER_S = 200.0
 """How many bytes a digest has at most for each rank and second."""

@@ -22,7 +22,7 @@ from timing_logger.words.verdict import verdict_sentence
 
 if TYPE_CHECKING:
     from timing_logger.engine.changes import Change
-    from timing_logger.live.snapshot import RankNow, Snapshot
+    from timing_logger.live.watcher import RankNow, Snapshot
 
 
 State = Literal["runs", "hangs", "silent", "over"]

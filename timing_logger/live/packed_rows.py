@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from timing_logger.analysis.rows.arrays import Array, Floats, Ints
-from timing_logger.live.row_arrays import NUMBERS, TEXTS, WHOLE, RowArrays, Texts
+from timing_logger.live.digest import NUMBERS, TEXTS, WHOLE, RowArrays, Texts
 
 _Numbers = TypeVar("_Numbers", Floats, Ints)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from timing_logger.engine.changes import Change
     from timing_logger.live.series import Series
-    from timing_logger.live.snapshot import Snapshot
+    from timing_logger.live.watcher import Snapshot
 
 
 class LatestFigures:

@@ -29,8 +29,7 @@ from timing_logger.results.verdict import Verdict
 
 if TYPE_CHECKING:
     from timing_logger.engine.changes import Change
-    from timing_logger.live.snapshot import Snapshot
-    from timing_logger.live.watcher import Watcher
+    from timing_logger.live.watcher import Snapshot, Watcher
 
 
 class Instant(NamedTuple):

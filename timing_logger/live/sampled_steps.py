@@ -14,8 +14,7 @@ import numpy as np
 from timing_logger.analysis.rows.arrays import Bools, Floats, Ints, each_text
 from timing_logger.analysis.rows.grouping import rows_of_each
 from timing_logger.analysis.rows.operations import is_collective, synchronises_all_ranks
-from timing_logger.live.digest import Digest, ProcessPlace
-from timing_logger.live.row_arrays import RowArrays
+from timing_logger.live.digest import Digest, ProcessPlace, RowArrays
 
 FACTOR = 3
 

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from timing_logger.live.worst_ranks import named_by
 from timing_logger.results.run_end import RunState
 from timing_logger.results.verdict import VerdictKind
 
 if TYPE_CHECKING:
     from timing_logger.engine.changes import Change
-    from timing_logger.live.snapshot import RankNow, Snapshot
+    from timing_logger.live.watcher import RankNow, Snapshot
 
 PREFIX = "timing_logger"
 
@@ -78,29 +77,31 @@ class Series:
 # -- how values are found ----------------------------------------------------------------------------------
 
 
-def _one(value: Callable[[SeenJob], float | None]) -> Callable[[SeenJob], Points]:
-    """Return what finds a series of one value."""
-    return lambda seen: iter([({}, value(seen))])
+def _one(name: str, unit: str, help: str, value: Callable[[SeenJob], float | None]) -> Series:
+    """Return a row of the table with one value."""
+    return Series(name, unit, help, lambda seen: iter([({}, value(seen))]))
 
 
-def _spread(value: Callable[[RankNow, SeenJob], float | None]) -> Callable[[SeenJob], Points]:
-    """Return what finds the least, the median and the largest value of all ranks."""
+def _spread(name: str, unit: str, help: str, value: Callable[[RankNow, SeenJob], float | None]) -> Series:
+    """Return a row of the table with the least, the median and the largest value of all ranks."""
 
     def points(seen: SeenJob) -> Points:
         known = _known(value(now, seen) for now in seen.snapshot.ranks)
         return (({"stat": name}, of(known)) for name, of in _SPREAD.items() if known)
 
-    return points
+    return Series(name, unit, help, points, ("stat",))
 
 
-def _sum(value: Callable[[RankNow], float | None]) -> Callable[[SeenJob], Points]:
-    """Return what finds the sum over all ranks of which the value is known."""
+def _sum(
+    name: str, unit: str, help: str, value: Callable[[RankNow], float | None], *, counts: bool = False
+) -> Series:
+    """Return a row of the table with the sum over all ranks of which the value is known."""
 
     def points(seen: SeenJob) -> Points:
         known = _known(map(value, seen.snapshot.ranks))
         return iter([({}, sum(known) if known else None)])
 
-    return points
+    return Series(name, unit, help, points, counts=counts)
 
 
 def _of_rank(
@@ -119,9 +120,13 @@ def _of_rank(
     return Series(f"rank_{name}", unit, help, points, ("rank",), counts)
 
 
-def _states(label: str, states: Any, present: Callable[[SeenJob], str]) -> Callable[[SeenJob], Points]:
-    """Return what finds for each state of a type whether it is the present one: 1 or 0."""
-    return lambda seen: (({label: one}, float(one == present(seen))) for one in get_args(states))
+def _states(name: str, help: str, label: str, states: Any, present: Callable[[SeenJob], str]) -> Series:
+    """Return a row of the table that tells for each state of a type whether it is the present one: 1 or 0."""
+
+    def points(seen: SeenJob) -> Points:
+        return (({label: one}, float(one == present(seen))) for one in get_args(states))
+
+    return Series(name, "", help, points, (label,))
 
 
 def _known(values: Iterable[float | None]) -> list[float]:
@@ -139,7 +144,7 @@ def _step_s(now: RankNow, seen: SeenJob) -> float | None:
 
 
 def _is_named(now: RankNow, seen: SeenJob) -> bool:
-    return now.rank in named_by(seen.snapshot)
+    return now.rank in seen.snapshot.named
 
 
 def _latest_epoch(seen: SeenJob) -> float | None:
@@ -165,93 +170,78 @@ def _verdict_info(seen: SeenJob) -> Points:
 # -- the table ---------------------------------------------------------------------------------------------
 
 OF_JOB = (
-    Series(
-        "ranks", "{rank}", "Ranks that have a timing file.",
-        _one(lambda seen: len(seen.snapshot.ranks)),
-    ),
-    Series(
+    _one("ranks", "{rank}", "Ranks that have a timing file.", lambda seen: len(seen.snapshot.ranks)),
+    _one(
         "closed_ranks", "{rank}", "Ranks that have closed their log, as at the end of a run.",
-        _one(lambda seen: sum(now.closed for now in seen.snapshot.ranks)),
+        lambda seen: sum(now.closed for now in seen.snapshot.ranks),
     ),
-    Series(
+    _one(
         "gone_ranks", "{rank}", "Ranks that were killed, or fell silent long before the others.",
-        _one(lambda seen: len(seen.snapshot.end.gone)),
+        lambda seen: len(seen.snapshot.end.gone),
     ),
-    Series(
+    _one(
         "named_ranks", "{rank}", "Ranks to look at: slow, suspected, waited for in a hang, or gone.",
-        _one(lambda seen: len(named_by(seen.snapshot))),
+        lambda seen: len(seen.snapshot.named),
     ),
-    Series(
+    _one(
         "window", "s", "The time that the figures are of: the last seconds of the run.",
-        _one(lambda seen: seen.snapshot.window_s),
+        lambda seen: seen.snapshot.window_s,
     ),
-    Series(
+    _one(
         "look_timestamp", "s", "When the figures were made, in Unix time: what follows the run is alive.",
-        _one(lambda seen: seen.unix_s),
+        lambda seen: seen.unix_s,
     ),
-    Series(
-        "iteration", "", "The latest iteration of a rank.",
-        _spread(lambda now, _: now.iteration), ("stat",),
-    ),
-    Series("epoch", "", "The latest epoch of any rank, where iterations restart.", _one(_latest_epoch)),
-    Series(
-        "iterations", "{iteration}/s", "Iterations of a rank per second.",
-        _spread(_iterations_per_s), ("stat",),
-    ),
-    Series("step", "s", "Mean time of an iteration of a rank.", _spread(_step_s), ("stat",)),
-    Series(
+    _spread("iteration", "", "The latest iteration of a rank.", lambda now, _: now.iteration),
+    _one("epoch", "", "The latest epoch of any rank, where iterations restart.", _latest_epoch),
+    _spread("iterations", "{iteration}/s", "Iterations of a rank per second.", _iterations_per_s),
+    _spread("step", "s", "Mean time of an iteration of a rank.", _step_s),
+    _spread(
         "communication_ratio", "1", "Share of a rank's time in communication, waiting included.",
-        _spread(lambda now, _: now.communication_share), ("stat",),
+        lambda now, _: now.communication_share,
     ),
-    Series(
+    _spread(
         "waiting_ratio", "1", "Share of a rank's time in which it waited for others.",
-        _spread(lambda now, _: now.waited_share), ("stat",),
+        lambda now, _: now.waited_share,
     ),
-    Series(
-        "silence", "s", "Time since a rank's file was last written to.",
-        _spread(lambda now, _: now.silent_s), ("stat",),
-    ),
-    Series("rows", "{row}/s", "Rows per second, of all ranks.", _sum(lambda now: now.rows_per_s)),
-    Series(
+    _spread("silence", "s", "Time since a rank's file was last written to.", lambda now, _: now.silent_s),
+    _sum("rows", "{row}/s", "Rows per second, of all ranks.", lambda now: now.rows_per_s),
+    _sum(
         "rows_written", "{row}", "Rows written since the run began, of all ranks.",
-        _sum(lambda now: now.written), counts=True,
+        lambda now: now.written, counts=True,
     ),
-    Series(
+    _sum(
         "rows_dropped", "{row}", "Records lost since the run began, of all ranks.",
-        _sum(lambda now: now.dropped), counts=True,
+        lambda now: now.dropped, counts=True,
     ),
-    Series(
-        "open_calls", "{call}", "Calls that have not returned, of all ranks.",
-        _sum(lambda now: now.unfinished),
+    _sum("open_calls", "{call}", "Calls that have not returned, of all ranks.", lambda now: now.unfinished),
+    _one("hang", "", "1 if the run hangs, else 0.", lambda seen: seen.snapshot.end.hangs),
+    _states(
+        "run_state", "1 for the present state of the run, 0 for the others.",
+        "state", RunState, lambda seen: seen.snapshot.end.state,
     ),
-    Series("hang", "", "1 if the run hangs, else 0.", _one(lambda seen: seen.snapshot.end.hangs)),
-    Series(
-        "run_state", "", "1 for the present state of the run, 0 for the others.",
-        _states("state", RunState, lambda seen: seen.snapshot.end.state), ("state",),
-    ),
-    Series(
-        "verdict", "", "1 for the verdict on the window, 0 for the others.",
-        _states("verdict", VerdictKind, lambda seen: seen.snapshot.verdict.verdict), ("verdict",),
+    _states(
+        "verdict", "1 for the verdict on the window, 0 for the others.",
+        "verdict", VerdictKind, lambda seen: seen.snapshot.verdict.verdict,
     ),
     Series(
         "verdict_info", "", "1, with what the verdict on the window says as labels.",
         _verdict_info, ("verdict", "operation", "owner", "cause", "window"),
     ),
-    Series(
+    _one(
         "cost_ratio", "1", "Share of the window that is lost to what the verdict names.",
-        _one(lambda seen: seen.snapshot.verdict.cost_share),
+        lambda seen: seen.snapshot.verdict.cost_share,
     ),
-    Series(
+    _one(
         "lost_in_turn_ratio", "1", "Share of the window that is lost to ranks that are late in turn.",
-        _one(lambda seen: seen.snapshot.verdict.lost_in_turn),
+        lambda seen: seen.snapshot.verdict.lost_in_turn,
     ),
-    Series(
+    _one(
         "unexplained_waiting_ratio", "1", "Share of the window in which ranks waited for no known reason.",
-        _one(lambda seen: seen.snapshot.verdict.not_explained),
+        lambda seen: seen.snapshot.verdict.not_explained,
     ),
-    Series(
+    _one(
         "alert", "", "1 from when something is told to be slow or to hang until that is over, else 0.",
-        _one(_stands),
+        _stands,
     ),
     Series(
         "change_timestamp", "s", "When something was last told, in Unix time: it begins, changes or ends.",
@@ -273,9 +263,7 @@ OF_RANK = (
         "waiting_ratio", "1", "Share of the rank's time in which it waited for others.",
         lambda now, _: now.waited_share,
     ),
-    _of_rank(
-        "silence", "s", "Time since the rank's file was last written to.", lambda now, _: now.silent_s,
-    ),
+    _of_rank("silence", "s", "Time since the rank's file was last written to.", lambda now, _: now.silent_s),
     _of_rank(
         "rows_written", "{row}", "Rows that the rank has written since the run began.",
         lambda now, _: now.written, counts=True,

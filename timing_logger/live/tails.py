@@ -12,8 +12,8 @@ import pandas as pd
 from timing_logger.analysis.hangs.last_rows import only_last_rows
 from timing_logger.analysis.rows.arrays import Bools
 from timing_logger.errors import NotATimingFileError
+from timing_logger.live.digest import RowArrays
 from timing_logger.live.newest_files import Parts, Sidecars
-from timing_logger.live.row_arrays import RowArrays
 from timing_logger.live.sampled_steps import counted_steps
 from timing_logger.process.shared_files import opened
 from timing_logger.process.sidecar_files import check_is_file

@@ -19,7 +19,7 @@ from timing_logger.live.series import PREFIX
 
 if TYPE_CHECKING:
     from timing_logger.engine.changes import Change
-    from timing_logger.live.snapshot import Snapshot
+    from timing_logger.live.watcher import Snapshot
 
 _IN_NAMES = frozenset({"stat", "rank"})
 _INIT_S = 15.0  # how long wandb tries to reach its server: a later look tries again, and no end waits longer

@@ -15,8 +15,7 @@ import pandas as pd
 from timing_logger.analysis.rows.arrays import Floats, Ints, dense_codes
 from timing_logger.analysis.rows.grouping import greatest_of_each, least_of_each, rows_of_each, sums
 from timing_logger.analysis.verdict.causes.search import HostCounters
-from timing_logger.live.digest import CounterRows, Digest, ProcessPlace
-from timing_logger.live.row_arrays import ADDED, RowArrays, joined_numbers
+from timing_logger.live.digest import ADDED, CounterRows, Digest, ProcessPlace, RowArrays, joined_numbers
 from timing_logger.live.sampled_steps import of_fewer_steps
 from timing_logger.reading.alignment import Alignment, alignments
 from timing_logger.reading.content import SharedFacts

@@ -8,8 +8,8 @@ import pytest
 from snapshots import HANGS, HEALTHY, SLOW, snapshot_of
 
 from timing_logger.analysis import RunEnd, Verdict
-from timing_logger.live.snapshot import Snapshot
-from timing_logger.live.worst_ranks import MOST, WorstRanks
+from timing_logger.live.figures import MOST, WorstRanks
+from timing_logger.live.watcher import Snapshot
 from timing_logger.results.verdict import Suspect
 
 

@@ -10,8 +10,8 @@ from conditions import LIMIT_S, wait_for
 from snapshots import BEGINS, ENDS, snapshot_of
 
 from timing_logger.engine.changes import Change
-from timing_logger.live.exporting import Exporting
-from timing_logger.live.snapshot import Snapshot
+from timing_logger.live.destinations import Exporting
+from timing_logger.live.watcher import Snapshot
 
 SNAPSHOTS = [snapshot_of(n_ranks) for n_ranks in range(1, 9)]
 

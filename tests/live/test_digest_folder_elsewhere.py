@@ -15,9 +15,8 @@ from set_clock import SetClock
 from torch.distributed import TCPStore
 
 from timing_logger.errors import LogPathError
-from timing_logger.live import elsewhere
-from timing_logger.live.digest_folder import KEPT
-from timing_logger.live.elsewhere import DigestStore, Elsewhere, StoreAddress, address_of
+from timing_logger.live import digest_folder
+from timing_logger.live.digest_folder import KEPT, DigestStore, Elsewhere, StoreAddress, address_of
 from timing_logger.results import criteria
 
 ENOUGH_LOOKS = 4
@@ -133,7 +132,7 @@ def test_the_store_of_ranks_is_found_where_only_they_know_of_it(
 @pytest.fixture
 def ends(store: TCPStore, monkeypatch: pytest.MonkeyPatch) -> tuple[DigestStore, DigestStore]:
     """Two hosts at a store, whose digests are texts."""
-    monkeypatch.setattr(elsewhere, "unpacked", bytes.decode)
+    monkeypatch.setattr(digest_folder, "unpacked", bytes.decode)
     address = StoreAddress("127.0.0.1", store.port)
     return DigestStore(address), DigestStore(address)
 
@@ -196,7 +195,7 @@ def test_a_store_that_did_not_answer_is_left_alone_for_a_while(monkeypatch: pyte
         tries.append(clock.now_s)
         raise OSError("no answer")
 
-    monkeypatch.setattr(elsewhere, "DigestStore", refuses)
+    monkeypatch.setattr(digest_folder, "DigestStore", refuses)
     monkeypatch.setattr(time, "monotonic", clock)
     to_others = Elsewhere()
     for now_s in (100.0, 129.0, 130.0, 159.0, 160.0):

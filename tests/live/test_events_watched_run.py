@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from timing_logger.analysis.rows.files import File
-from timing_logger.live.watched_run import WatchedRun, run_of
+from timing_logger.live.events import WatchedRun, run_of
 
 
 def files(*sidecars: dict[str, Any] | None) -> list[File]:

@@ -12,14 +12,14 @@ import pytest
 from snapshots import HEALTHY, rank_now
 
 from timing_logger.live.digest import ProcessPlace
-from timing_logger.live.snapshot import Snapshot, _rank_now, _Shares, _window_s
+from timing_logger.live.watcher import Snapshot, _rank_now, _shares, _window_s
 
 NAN = math.nan
 PROCESS = ProcessPlace(
     rank=3, incarnation=2, generation=0, sidecar={}, n_rows=5, n_iterations=1, since_s=0.0, until_s=1.0,
     wall_offset_s=0.0, iteration=7, epoch=1, written=90, counted=False, unfinished=4, changed_unix_s=1000.0,
 )  # fmt: skip
-NO_SHARES = _Shares({}, {})
+NO_SHARES: dict[int, tuple[float, float]] = {}
 
 
 def of_sidecar(**sidecar: Any) -> Any:
@@ -27,7 +27,7 @@ def of_sidecar(**sidecar: Any) -> Any:
 
 
 def test_a_rank_has_the_rates_of_the_window_and_its_own_shares() -> None:
-    shares = _Shares({2: 0.1, 3: 0.75}, {2: 0.2, 3: 0.5})
+    shares = {2: (0.1, 0.2), 3: (0.75, 0.5)}
     now = _rank_now(PROCESS, (60.0, 8.0, 4.0), shares, 1002.5)
     assert now == rank_now(
         3, incarnation=2, written=90, rows_per_s=15.0, iterations_per_s=2.0, iteration=7, epoch=1,
@@ -60,9 +60,9 @@ def test_shares_are_of_the_time_in_steps_of_which_it_is_known() -> None:
         waits=SimpleNamespace(own_ms=np.array([[1.0, 0.0, NAN], [5.0, 0.0, 9.0], [NAN, 0.0, NAN]])),
     )
     with np.errstate(all="raise"):  # as a warning would be printed in a terminal
-        shares = _Shares.of(times)
-    assert (shares.communicated[0], shares.waited[0]) == (8 / 16, 1 / 16)
-    unknown = [share[rank] for share in shares for rank in (1, 2)]
+        shares = _shares(times)
+    assert shares[0] == (8 / 16, 1 / 16)
+    unknown = [share for rank in (1, 2) for share in shares[rank]]
     assert np.isnan(unknown).all()
 
 
