@@ -16,7 +16,7 @@ from torch.distributed import TCPStore
 
 from timing_logger.errors import LogPathError
 from timing_logger.live import digest_folder
-from timing_logger.live.digest_folder import KEPT, DigestStore, Elsewhere, StoreAddress, address_of
+from timing_logger.live.digest_folder import KEPT, DigestStore, Elsewhere, address_of
 from timing_logger.results import criteria
 
 ENOUGH_LOOKS = 4
@@ -133,8 +133,8 @@ def test_the_store_of_ranks_is_found_where_only_they_know_of_it(
 def ends(store: TCPStore, monkeypatch: pytest.MonkeyPatch) -> tuple[DigestStore, DigestStore]:
     """Two hosts at a store, whose digests are texts."""
     monkeypatch.setattr(digest_folder, "unpacked", bytes.decode)
-    address = StoreAddress("127.0.0.1", store.port)
-    return DigestStore(address), DigestStore(address)
+    address = "127.0.0.1", store.port
+    return DigestStore(*address), DigestStore(*address)
 
 
 def test_digests_of_a_store_are_read_once_and_in_their_order(ends: tuple[DigestStore, DigestStore]) -> None:
@@ -166,7 +166,7 @@ def test_each_host_has_digests_of_its_own_and_one_that_has_yet_to_write_is_passe
 
 
 def test_a_damaged_digest_is_passed_over(store: TCPStore) -> None:
-    own = DigestStore(StoreAddress("127.0.0.1", store.port))
+    own = DigestStore("127.0.0.1", store.port)
     own.write(0, b"no digest")
     assert [*own.read()] == []
 
@@ -174,14 +174,14 @@ def test_a_damaged_digest_is_passed_over(store: TCPStore) -> None:
 @pytest.mark.parametrize(
     ("environment", "address"),
     [
-        ({"MASTER_ADDR": "node0", "MASTER_PORT": "29500"}, StoreAddress("node0", 29500)),
+        ({"MASTER_ADDR": "node0", "MASTER_PORT": "29500"}, ("node0", 29500)),
         ({"MASTER_ADDR": "node0"}, None),
         ({"MASTER_PORT": "29500"}, None),
         ({"MASTER_ADDR": "node0", "MASTER_PORT": "auto"}, None),
     ],
 )
 def test_a_job_has_a_store_where_its_environment_states_host_and_port(
-    environment: dict[str, str], address: StoreAddress | None
+    environment: dict[str, str], address: tuple[str, int] | None
 ) -> None:
     assert address_of(environment) == address
 
@@ -191,7 +191,7 @@ def test_a_store_that_did_not_answer_is_left_alone_for_a_while(monkeypatch: pyte
     monkeypatch.setenv("MASTER_PORT", "1")
     clock, tries = SetClock(100.0), []
 
-    def refuses(address: StoreAddress) -> None:
+    def refuses(host: str, port: int) -> None:
         tries.append(clock.now_s)
         raise OSError("no answer")
 

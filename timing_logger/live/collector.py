@@ -70,10 +70,7 @@ class Collector:
 
     def _counted(self, files: Sequence[FoundFile]) -> CounterRows:
         self._counters = {one.name: self._counters.get(one.name) or CounterTail() for one in files}
-        found = [
-            (name, its.added(one.parts))
-            for (name, its), one in zip(self._counters.items(), files, strict=True)
-        ]
+        found = ((one.name, self._counters[one.name].added(one.parts)) for one in files)
         return CounterRows.joined([
             CounterRows(np.full(len(values), name.rank), np.full(len(values), name.incarnation), values)
             for name, values in found
@@ -82,6 +79,7 @@ class Collector:
 
 def _process(tail: Tail, taken: pd.DataFrame) -> ProcessPlace:
     counters = tail.sidecar.get("counters", {})
+    open_calls = () if tail.sidecar.get("closed") else tail.sidecar.get("open_calls", ())
     iterations = taken["iteration"].to_numpy(np.float64, na_value=np.nan)
     return ProcessPlace(
         rank=tail.name.rank,
@@ -97,13 +95,9 @@ def _process(tail: Tail, taken: pd.DataFrame) -> ProcessPlace:
         epoch=tail.epoch,
         written=max(filter(None, (counters.get("written"), tail.n_read)), default=counters.get("written")),
         counted=tail.is_counted,
-        unfinished=max(tail.n_unfinished, _n_open(tail.sidecar)),
+        unfinished=max(tail.n_unfinished, len(open_calls)),
         changed_unix_s=tail.changed_s,
     )
-
-
-def _n_open(sidecar: dict[str, Any]) -> int:
-    return 0 if sidecar.get("closed") else len(sidecar.get("open_calls", []))
 
 
 def _wall_offset_s(rows: pd.DataFrame) -> float:

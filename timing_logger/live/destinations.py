@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from threading import Condition, Thread
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, get_args
 from urllib.parse import urlsplit
 
 from timing_logger.errors import ConfigurationError
@@ -39,11 +39,6 @@ class Exporter(Protocol):
         """Give back what is held, once, after what was shown has arrived as far as it can."""
 
 
-class _Waiting(NamedTuple):
-    snapshot: Snapshot
-    change: Change | None
-
-
 class Exporting:
     """An exporter in a thread of its own: none of its methods raises, and only :meth:`close` waits.
 
@@ -64,7 +59,7 @@ class Exporting:
         self._name, self._open, self._say = name, open_it, say
         self._exporter: Exporter | None = None
         self._changed = Condition()
-        self._waiting: _Waiting | None = None
+        self._waiting: tuple[Snapshot, Change | None] | None = None
         self._closing = False
         self._owed: Change | None = None
         self._thread = Thread(target=self._run, name=f"timing_logger exporter {name}", daemon=True)
@@ -75,8 +70,8 @@ class Exporting:
         with self._changed:
             if self._waiting is not None:
                 self.replaced += 1
-                change = change or self._waiting.change
-            self._waiting = _Waiting(snapshot, change)
+                change = change or self._waiting[1]
+            self._waiting = snapshot, change
             self._changed.notify()
 
     def close(self, timeout_s: float = CLOSE_S) -> bool:
@@ -96,22 +91,22 @@ class Exporting:
 
     def _run(self) -> None:
         while one := self._next():
-            self._try("cannot show the job", partial(self._show, one))
+            self._try("cannot show the job", partial(self._show, *one))
         if self._exporter is not None:
             self._try("cannot be closed", self._exporter.close)
 
-    def _next(self) -> _Waiting | None:
+    def _next(self) -> tuple[Snapshot, Change | None] | None:
         """Return the next snapshot, once there is one; None when there will be none."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting is not None or self._closing)
             taken, self._waiting = self._waiting, None
             return taken
 
-    def _show(self, one: _Waiting) -> None:
-        self._owed = one.change or self._owed
+    def _show(self, snapshot: Snapshot, change: Change | None) -> None:
+        self._owed = change or self._owed
         if self._exporter is None:
             self._exporter = self._open()
-        self._exporter.show(one.snapshot, self._owed)
+        self._exporter.show(snapshot, self._owed)
         self.shown += 1
         self._owed = None
 
@@ -152,28 +147,6 @@ def check_may_be_empty(**values: object) -> None:
     for name, value in values.items():
         if not isinstance(value, str):
             raise ConfigurationError(f"{name} must be a text, which may be empty, and is {value!r}.")
-
-
-def check_port(name: str, value: object) -> None:
-    """Refuse what is no port that a scraper could be told of."""
-    if type(value) is not int or not 1 <= value <= 65535:
-        raise ConfigurationError(f"{name} must be an integer from 1 to 65535, and is {value!r}.")
-
-
-def check_seconds(name: str, value: object) -> None:
-    """Refuse what is no time in seconds that anybody would wait."""
-    if type(value) not in (int, float) or not 0 < value <= _MOST_S:  # type: ignore[operator]
-        raise ConfigurationError(f"{name} must be seconds > 0, at most {_MOST_S:.0f}, and is {value!r}.")
-
-
-def check_url(name: str, value: object, path: str) -> None:
-    """Refuse what is no URL with a path, such as ``path``."""
-    check_text(name, value, f"name a URL, as 'http://localhost:4318{path}'")
-    parts = urlsplit(str(value))
-    if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise ConfigurationError(f"{name} must begin with http:// or https:// and a host, and is {value!r}.")
-    if parts.path in ("", "/"):
-        raise ConfigurationError(f"{name} must be the whole URL, and is {value!r}: append {path}.")
 
 
 def check_labels(labels: object) -> None:
@@ -225,7 +198,8 @@ class Prometheus(_Options):
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_port("port", self.port)
+        if type(self.port) is not int or not 1 <= self.port <= 65535:
+            raise ConfigurationError(f"port must be an integer from 1 to 65535, and is {self.port!r}.")
         check_text("address", self.address, "name an interface, as '127.0.0.1', or '0.0.0.0' for all")
         check_labels(self.labels)
 
@@ -286,8 +260,19 @@ class OpenTelemetry(_Options):
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_url("endpoint", self.endpoint, "/v1/metrics")
-        check_seconds("timeout_s", self.timeout_s)
+        given = self.endpoint
+        check_text("endpoint", given, "name a URL, as 'http://localhost:4318/v1/metrics'")
+        parts = urlsplit(given)
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise ConfigurationError(
+                f"endpoint must begin with http:// or https:// and a host, and is {given!r}."
+            )
+        if parts.path in ("", "/"):
+            raise ConfigurationError(f"endpoint must be the whole URL, and is {given!r}: append /v1/metrics.")
+        if type(self.timeout_s) not in (int, float) or not 0 < self.timeout_s <= _MOST_S:
+            raise ConfigurationError(
+                f"timeout_s must be seconds > 0, at most {_MOST_S:.0f}, and is {self.timeout_s!r}."
+            )
         check_labels(self.labels)
 
     def open(self) -> Exporter:

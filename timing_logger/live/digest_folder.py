@@ -1,7 +1,8 @@
-"""Digests of several hosts, in a folder that they share: each host's last few, in files of its own.
+"""Digests pass between hosts: through a folder that they share, or through the store of their job.
 
-A file appears whole or not at all, and is replaced a minute later. So the folder stays small, and who comes
-late reads the last seconds at once.
+In either are the last few digests of each host. In the folder they are files of its own: one appears whole or
+not at all, and is replaced a minute later. So the folder stays small, and who comes late reads the last
+seconds at once.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING
 
 from timing_logger.errors import LogPathError
 from timing_logger.live.digest import Digest
@@ -90,7 +91,10 @@ class DigestFolder:
 
         What cannot be read is left out: it is replaced soon.
         """
-        found = [digest for path in self._new() if (digest := _digest(path)) is not None]
+        found = []
+        for path in self._new():
+            with suppress(OSError, DamagedDigest):
+                found.append(unpacked(content_of(path)))
         for digest in sorted(found, key=lambda one: (one.source, one.unix_s, one.number)):
             if time.time() - digest.unix_s < criteria.FRESH_DIGEST_S:
                 yield digest
@@ -104,11 +108,7 @@ class DigestFolder:
                     yield Path(entry.path)
 
 
-def _digest(path: Path) -> Digest | None:
-    try:
-        return unpacked(content_of(path))
-    except (OSError, DamagedDigest):
-        return None
+# -- between hosts that do not share the folder ----------------------------------------------------------
 
 
 _AGAIN_S = 30.0  # after the store did not answer: each try may take some seconds
@@ -137,14 +137,11 @@ class Elsewhere:
         """
         if self._is_left_alone():
             return
-        if self._address() is None:
+        if (address := self._address()) is None:
             self._check_is_early()
             return
-        try:
-            self._opened().write(number, data)
-        except Exception:
-            self._give_up()
-            raise
+        with self._asked(address) as store:
+            store.write(number, data)
 
     def read(self) -> Iterator[Digest]:
         """Yield the new digests of other hosts.
@@ -152,13 +149,9 @@ class Elsewhere:
         Raises:
             Exception: whatever torch raises, if the store does not answer.
         """
-        if self._is_left_alone() or self._address() is None:
-            return
-        try:
-            yield from self._opened().read()
-        except Exception:
-            self._give_up()
-            raise
+        if not self._is_left_alone() and (address := self._address()) is not None:
+            with self._asked(address) as store:
+                yield from store.read()
 
     def _check_is_early(self) -> None:
         now_s = time.monotonic()
@@ -170,22 +163,22 @@ class Elsewhere:
                 "log_dir on a file system that the hosts share."
             )
 
-    def _address(self) -> StoreAddress | None:
+    def _address(self) -> tuple[str, int] | None:
         own = address_of(os.environ)
         return own if own or self.pid is None else address_of(environment_of(self.pid))
 
-    def _opened(self) -> DigestStore:
-        if self._store is None:
-            address = self._address()
-            assert address is not None
-            self._store = DigestStore(address)
-        return self._store
+    @contextmanager
+    def _asked(self, address: tuple[str, int]) -> Iterator[DigestStore]:
+        """Ask the store, and leave it alone for a while if it does not answer."""
+        try:
+            self._store = self._store or DigestStore(*address)
+            yield self._store
+        except Exception:
+            self._store, self._not_before_s = None, time.monotonic() + _AGAIN_S
+            raise
 
     def _is_left_alone(self) -> bool:
         return time.monotonic() < self._not_before_s
-
-    def _give_up(self) -> None:
-        self._store, self._not_before_s = None, time.monotonic() + _AGAIN_S
 
 
 # -- the store through which digests pass -------------------------------------------------------------
@@ -197,17 +190,10 @@ _PREFIX = "timing_logger/digests"
 _LIMIT = timedelta(seconds=5)
 
 
-class StoreAddress(NamedTuple):
-    """Where a store is."""
-
-    host: str
-    port: int
-
-
-def address_of(environment: Environment) -> StoreAddress | None:
-    """Return where the store of the job is whose processes have this environment; None if it has none."""
+def address_of(environment: Environment) -> tuple[str, int] | None:
+    """Return host and port of the store of the job whose processes have this environment; None without."""
     host, port = environment.get("MASTER_ADDR", ""), environment.get("MASTER_PORT", "")
-    return StoreAddress(host, int(port)) if host and port.isdecimal() else None
+    return (host, int(port)) if host and port.isdecimal() else None
 
 
 def environment_of(pid: int) -> Environment:
@@ -224,19 +210,17 @@ class DigestStore:
     """The digests in a store: a number for each host, and its last few digests under that.
 
     Args:
-        address: where the store is.
+        host, port: where the store is.
 
     Raises:
         ImportError: there is no torch.
         Exception: from each method whatever torch raises, if the store does not answer within five seconds.
     """
 
-    def __init__(self, address: StoreAddress) -> None:
+    def __init__(self, host: str, port: int) -> None:
         from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
-        self._store: TCPStore = TCPStore(
-            address.host, address.port, is_master=False, wait_for_workers=False, timeout=_LIMIT
-        )
+        self._store: TCPStore = TCPStore(host, port, is_master=False, wait_for_workers=False, timeout=_LIMIT)
         self._own: int | None = None
         self._seen: dict[int, int] = {}
 
@@ -254,11 +238,6 @@ class DigestStore:
                 continue
             latest = int(self._store.get(f"{_PREFIX}/{host}/latest"))
             for number in range(max(self._seen.get(host, -1) + 1, latest - KEPT + 2), latest + 1):
-                yield from self._digest(host, number)
+                with suppress(DamagedDigest):
+                    yield unpacked(self._store.get(f"{_PREFIX}/{host}/{number % KEPT}"))
             self._seen[host] = latest
-
-    def _digest(self, host: int, number: int) -> Iterator[Digest]:
-        try:
-            yield unpacked(self._store.get(f"{_PREFIX}/{host}/{number % KEPT}"))
-        except DamagedDigest:
-            return

@@ -226,12 +226,7 @@ def event_of(change: Change, run: WatchedRun) -> Event:
         "next": what_next(verdict),
         "not_told": not_told_values("watch", run.not_told),
     }
-    return {"version": VERSION, "id": _id_of(content), **content}
-
-
-def is_standing(event: Event) -> bool:
-    """Tell whether what an event tells is not over."""
-    return bool(event["change"] != "ends")
+    return _with_id(content)
 
 
 def found_in(event: Event) -> FoundVerdict:
@@ -250,7 +245,7 @@ def end_of(event: Event, unix_s: float) -> Event:
     """
     content = {**event, "change": "ends", "at": _in_utc(unix_s)}
     del content["version"], content["id"]
-    return {"version": VERSION, "id": _id_of(content), **content}
+    return _with_id(content)
 
 
 def event_line(event: Event) -> str:
@@ -273,6 +268,7 @@ def _in_utc(unix_s: float) -> str:
     return datetime.fromtimestamp(unix_s, timezone.utc).isoformat(timespec="milliseconds")
 
 
-def _id_of(content: Event) -> str:
-    """Return what is the same for the same event, and tells it from all others."""
-    return hashlib.sha256(strict_json(content).encode()).hexdigest()[:16]
+def _with_id(content: Event) -> Event:
+    """Return an event with its ``id``, which is the same for the same event, and tells it from all others."""
+    digest = hashlib.sha256(strict_json(content).encode()).hexdigest()
+    return {"version": VERSION, "id": digest[:16], **content}

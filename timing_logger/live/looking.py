@@ -7,6 +7,7 @@ import math
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,7 +18,7 @@ from timing_logger.live.delivery import FILE_NAME, EventDelivery, VerdictsFile
 from timing_logger.live.destinations import from_json, started
 from timing_logger.live.digest import Digest
 from timing_logger.live.digest_folder import DigestFolder, Elsewhere
-from timing_logger.live.events import KEYS, Event, end_of, event_of, found_in, is_standing, run_of
+from timing_logger.live.events import KEYS, Event, end_of, event_of, found_in, run_of
 from timing_logger.live.newest_files import FoundFile, NewestFiles
 from timing_logger.live.packed import packed_within
 from timing_logger.live.standstill import stands_still
@@ -178,7 +179,9 @@ class OtherMonitor:
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE_NAME
         self._inode, self._offset = 0, 0
-        self._read_from_end()
+        with suppress(OSError):
+            about = os.lstat(self._path)
+            self._inode, self._offset = about.st_ino, about.st_size
 
     def told(self, run_id: str) -> list[Event]:
         """Return the events that were added since the last call.
@@ -188,13 +191,6 @@ class OtherMonitor:
         """
         events = [event for line in self._added().splitlines() if (event := _event(line)) is not None]
         return [event for event in events if not run_id or event["run_id"] in ("", run_id)]
-
-    def _read_from_end(self) -> None:
-        try:
-            about = os.lstat(self._path)
-        except OSError:
-            return
-        self._inode, self._offset = about.st_ino, about.st_size
 
     def _added(self) -> bytes:
         """Read the whole lines that were added: what is torn may still become whole."""
@@ -213,17 +209,13 @@ class OtherMonitor:
 
 
 def _event(line: bytes) -> Event | None:
+    """Return the event in a line; None if it has not what an event always has, as far as that is used."""
     try:
         content = json.loads(line)
     except ValueError:
         return None
-    return content if isinstance(content, dict) and _is_whole(content) else None
-
-
-def _is_whole(content: dict[str, Any]) -> bool:
-    """Tell whether an object has what an event always has, as far as that is used here."""
-    is_text = all(isinstance(content.get(name), str) for name in _TEXTS)
-    return content.keys() >= _ALWAYS and is_text and isinstance(content["ranks"], list)
+    is_event = isinstance(content, dict) and content.keys() >= _ALWAYS and isinstance(content["ranks"], list)
+    return content if is_event and all(isinstance(content[name], str) for name in _TEXTS) else None
 
 
 # -- who is told what changes in a run, and where its figures are shown ----------------------------------
@@ -269,7 +261,7 @@ class Telling:
 
     def hear(self, event: Event) -> None:
         """Pass on an event that another monitor told. What stands when that ends is not told again."""
-        self._heard = event if is_standing(event) else None
+        self._heard = event if event["change"] != "ends" else None
         self._changes = Changes(found_in(event) if self._heard else None)
         self._pass_on(event)
 

@@ -113,7 +113,7 @@ class FoundFile(NamedTuple):
     @property
     def first(self) -> Path:
         """The path of its first part."""
-        return _first(self.parts)
+        return self.parts[min(self.parts)]
 
 
 class NewestFiles:
@@ -169,7 +169,7 @@ class NewestFiles:
         return [
             FoundFile(name, parts, self.sidecars.lasting(path, self._inodes[path.name]))
             for name, parts in self._parts
-            for path in [_first(parts)]
+            for path in [parts[min(parts)]]
         ]
 
     def _processes_here(self, found: Sequence[FoundFile]) -> set[tuple[Path, int | None]]:
@@ -178,10 +178,6 @@ class NewestFiles:
             for one in found
             if one.sidecar.get("host") == self._host
         }
-
-
-def _first(parts: Parts) -> Path:
-    return parts[min(parts)]
 
 
 def _parts_of(folder: Path, file_names: Iterable[str]) -> dict[TimingFile, Parts]:

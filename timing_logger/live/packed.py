@@ -63,11 +63,6 @@ def processes_of(stated: Mapping[str, Any]) -> list[ProcessPlace]:
     return [_process(one, counts) for one in stated["processes"]]
 
 
-def as_json(content: Mapping[str, Any]) -> bytes:
-    """Return plain values as JSON without spaces."""
-    return json.dumps(content, separators=(",", ":")).encode()
-
-
 def _plain(process: ProcessPlace, counts: _Counts, number: int, most: int) -> _Dict:
     sidecar = {name: process.sidecar[name] for name in _JUDGED if name in process.sidecar}
     for name in ("clock_anchors", "clock_offsets"):
@@ -231,7 +226,8 @@ def packed(digest: Digest, most: int = MOST) -> bytes:
         "counters": counters,
         "bytes": len(data),
     }
-    return zlib.compress(as_json(content) + _END_OF_JSON + data + of_counters, _LEVEL)
+    stated = json.dumps(content, separators=(",", ":")).encode()
+    return zlib.compress(stated + _END_OF_JSON + data + of_counters, _LEVEL)
 
 
 def unpacked(data: bytes) -> Digest:

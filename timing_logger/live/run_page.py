@@ -88,6 +88,8 @@ class Head(NamedTuple):
 def head_of(snapshot: Snapshot, changes: Sequence[Change]) -> Head:
     """Return what the head of the page says of a snapshot, and of what changed before, the latest last."""
     now = now_of(snapshot)
+    heads, rows = table_of_ranks(snapshot, worst_first(snapshot))
+    shown = Shown(MOST_LINES, WORST, "timing-logger watch --all")
     lines = [ChangeLine(Instant.at(change.unix_s), what_changes(change)) for change in changes]
     return Head(
         headline=now.headline,
@@ -99,7 +101,7 @@ def head_of(snapshot: Snapshot, changes: Sequence[Change]) -> Head:
         hangs=now.hangs,
         not_told=now.not_told,
         changes=tuple(lines[: -MOST_CHANGES - 1 : -1]),
-        ranks=_ranks(snapshot),
+        ranks=Table("Ranks, the worst first", heads, rows, shown.note(len(snapshot.ranks))),
     )
 
 
@@ -109,20 +111,14 @@ _WHETHER_IT_HANGS = {
     "silent": "Not that it is known: no process says that it lives.",
     "over": "No, it is over.",
 }
-_SEE_ABOVE = "Not yet, but see above."
-_NOT_TOLD = "Not as far as that is told."
 
 
 def _whether_it_hangs(now: Now) -> str:
     if now.not_told and now.state != "hangs":
-        return _NOT_TOLD
-    return _SEE_ABOVE if now.hangs and now.state == "runs" else _WHETHER_IT_HANGS[now.state]
-
-
-def _ranks(snapshot: Snapshot) -> Table:
-    heads, rows = table_of_ranks(snapshot, worst_first(snapshot))
-    shown = Shown(MOST_LINES, WORST, "timing-logger watch --all")
-    return Table("Ranks, the worst first", heads, rows, shown.note(len(snapshot.ranks)))
+        return "Not as far as that is told."
+    if now.hangs and now.state == "runs":
+        return "Not yet, but see above."
+    return _WHETHER_IT_HANGS[now.state]
 
 
 def head_html(head: Head, seen_unix_s: float, since_unix_s: float) -> str:
@@ -260,15 +256,12 @@ class RunPage:
             "over": figures.are_last,
         }  # fmt: skip
         if not figures.number or figures.number != figures.shown:
-            self._served = {**self._served, PAGE: self._page(html, state).encode()}
+            page = live_page(
+                self._title, html, state, figures.found, window_s=figures.window_s, made_unix_s=figures.unix_s
+            )
+            self._served = {**self._served, PAGE: page.encode()}
             figures.shown = figures.number
         self._served = {**self._served, NOW: strict_json({**state, "now": html}).encode()}
-
-    def _page(self, head: str, state: Mapping[str, object]) -> str:
-        figures = self._figures
-        return live_page(
-            self._title, head, state, figures.found, window_s=figures.window_s, made_unix_s=figures.unix_s
-        )
 
     def _trouble(self, error: Exception) -> str:
         said = f"{type(error).__name__}: {error}"

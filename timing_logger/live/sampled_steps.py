@@ -69,9 +69,9 @@ def _counted(rows: RowArrays, processes: Sequence[ProcessPlace]) -> RowArrays:
         return rows
     iteration = rows.numbers["iteration"].copy()
     for at in rows_of_each(rows.process):
-        first = rows.only(at).only(slice(1)).numbers
-        if counts.get((int(first["rank"][0]), int(first["incarnation"][0]))):
-            iteration[at] = counted_steps(rows.only(at))
+        its = rows.only(at)
+        if counts.get((int(its.numbers["rank"][0]), int(its.numbers["incarnation"][0]))):
+            iteration[at] = counted_steps(its)
     return rows.with_numbers(iteration=iteration)
 
 

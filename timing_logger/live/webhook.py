@@ -139,12 +139,9 @@ def _refusal(answer: error.HTTPError) -> NotDelivered:
             may_later=False,
         )
     may_later = answer.code >= 500 or answer.code in _BUSY
-    return NotDelivered(f"it answers {answer.code}", may_later=may_later, pause_s=_asked_pause_s(answer))
-
-
-def _asked_pause_s(answer: error.HTTPError) -> float:
-    seconds = answer.headers.get("Retry-After", "")
-    return float(seconds) if seconds.isascii() and seconds.isdecimal() else 0.0
+    asked = answer.headers.get("Retry-After", "")
+    pause_s = float(asked) if asked.isascii() and asked.isdecimal() else 0.0
+    return NotDelivered(f"it answers {answer.code}", may_later=may_later, pause_s=pause_s)
 
 
 def _no_answer(trouble: Exception, limit: _Limit, timeout_s: float) -> NotDelivered:

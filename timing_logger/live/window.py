@@ -212,8 +212,9 @@ class KeptDigest(NamedTuple):
     def of(cls, digest: Digest) -> KeptDigest:
         """Keep a digest."""
         processes = [one for one in digest.processes if one.n_rows]
+        figures = np.array([(*one.key, *one[4:9]) for one in processes], np.float64).reshape(-1, 8)
         bare = digest._replace(processes=[one._replace(sidecar={}) for one in processes], last=())
-        return cls(bare, np.array([_figures(one) for one in processes], np.float64).reshape(-1, 8))
+        return cls(bare, figures)
 
     @property
     def newest_unix_s(self) -> float:
@@ -288,10 +289,6 @@ class WindowRows(NamedTuple):
     rows: Floats
     iterations: Floats
     wall_s: Floats
-
-
-def _figures(process: ProcessPlace) -> tuple[float, ...]:
-    return (*process.key, *process[4:9])
 
 
 def places_among(found: Ints, among: Ints) -> Ints:
