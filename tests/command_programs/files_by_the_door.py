@@ -147,7 +147,8 @@ def monitor() -> None:
     folder = write_run_of_this_host(FOLDER / "watched")
     shown = [PrometheusTextfile(path=str(FOLDER / "job.prom")).to_json()]
     looking = Looking(
-        MonitorSettings(log_dir=str(folder), show_in=shown if find_spec("prometheus_client") else []), Voice()
+        MonitorSettings(log_dir=str(folder), show_in=shown if find_spec("prometheus_client") else []),
+        Voice().say,
     )
     looking.look()
     looking.look()

@@ -110,7 +110,7 @@ def monitor_on(host: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tupl
     """Return what the monitor of a host of this name does, and whom it tells."""
     monkeypatch.setattr(looking, "host_name", lambda: host)
     voice = Voice()
-    return Looking(MonitorSettings(log_dir=str(folder), every_s=EVERY_S), voice), voice
+    return Looking(MonitorSettings(log_dir=str(folder), every_s=EVERY_S), voice.say), voice
 
 
 def judges_of(folder: Path) -> list[int]:

@@ -37,7 +37,7 @@ def run(tmp_path: Path) -> Path:
 def looking_at(folder: Path, **settings: Any) -> tuple[Looking, Voice]:
     """Return what the monitor of this host does, and whom it tells."""
     voice = Voice()
-    return Looking(MonitorSettings(log_dir=str(folder), every_s=EVERY_S, **settings), voice), voice
+    return Looking(MonitorSettings(log_dir=str(folder), every_s=EVERY_S, **settings), voice.say), voice
 
 
 @pytest.mark.slow("that a healthy verdict is no change is quick in tests/engine/test_changes.py")

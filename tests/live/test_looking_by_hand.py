@@ -27,7 +27,7 @@ from timing_logger.process.sidecar_files import read_sidecar
 
 def looking_at(folder: Path, **settings: Any) -> tuple[Looking, Voice]:
     voice = Voice()
-    return Looking(MonitorSettings(log_dir=str(folder), **settings), voice), voice
+    return Looking(MonitorSettings(log_dir=str(folder), **settings), voice.say), voice
 
 
 def test_of_a_folder_without_files_nothing_is_said(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_exporters_are_shown_each_look_with_what_it_changes_and_closed(
     exporter = Shown([], [])
     monkeypatch.setattr(looking, "started", lambda destination, say: exporter)
     settings = MonitorSettings(log_dir=str(tmp_path), show_in=cast("Any", (TensorBoard("runs").to_json(),)))
-    telling = Telling(settings, Voice())
+    telling = Telling(settings, Voice().say)
     for _ in range(3):
         telling.tell(snapshot_of(4, SLOW))
     assert (exporter.changes, len(exporter.closed)) == ([None, "begins", None], 0)
@@ -183,7 +183,7 @@ def test_exporters_are_shown_each_look_with_what_it_changes_and_closed(
 
 def test_what_another_told_that_is_over_stands_no_longer(tmp_path: Path) -> None:
     voice = Voice()
-    telling = Telling(MonitorSettings(log_dir=str(tmp_path)), voice)
+    telling = Telling(MonitorSettings(log_dir=str(tmp_path)), voice.say)
     for change in (BEGINS, ENDS):
         telling.hear(event_of(change, WatchedRun()))
     for _ in range(3):
@@ -222,7 +222,7 @@ def test_an_event_goes_to_the_file_and_to_webhooks_and_the_end_waits_for_both(tm
             close=lambda *within_s: calls.append((name, *within_s)),
         )
 
-    telling = Telling(MonitorSettings(log_dir=str(tmp_path)), Voice())
+    telling = Telling(MonitorSettings(log_dir=str(tmp_path)), Voice().say)
     telling.close()
     telling._file, telling._webhooks = noting("file"), noting("webhooks")
     for _ in range(2):

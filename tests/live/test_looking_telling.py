@@ -18,7 +18,7 @@ from timing_logger.process.monitor import MonitorSettings
 @pytest.mark.parametrize("found", [SLOW, HANGS], ids=["slow", "hang"])
 def test_what_another_monitor_told_is_told_again_only_when_it_is_over(tmp_path: Path, found: Verdict) -> None:
     voice = Voice()
-    telling = Telling(MonitorSettings(log_dir=str(tmp_path)), voice)
+    telling = Telling(MonitorSettings(log_dir=str(tmp_path)), voice.say)
     begins = event_of(BEGINS._replace(verdict=found), WatchedRun("job 7"))
     telling.hear(begins)
     for verdict in (found, found, HEALTHY, HEALTHY, HEALTHY):
@@ -33,7 +33,7 @@ def test_what_another_monitor_told_is_told_again_only_when_it_is_over(tmp_path: 
 
 def test_what_another_monitor_told_to_be_over_may_begin_again(tmp_path: Path) -> None:
     voice = Voice()
-    telling = Telling(MonitorSettings(log_dir=str(tmp_path)), voice)
+    telling = Telling(MonitorSettings(log_dir=str(tmp_path)), voice.say)
     begins = event_of(BEGINS, WatchedRun())
     telling.hear(begins)
     telling.hear({**begins, "change": "ends"})

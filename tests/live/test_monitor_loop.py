@@ -136,7 +136,7 @@ def looked(monkeypatch: pytest.MonkeyPatch, looks: Looks) -> list[int]:
     monkeypatch.setattr(process, "_is_over", looks.is_over)
     monkeypatch.setattr(process, "time", SimpleNamespace(monotonic=lambda: looks.now_s))
     monkeypatch.setattr(process, "gc", SimpleNamespace(set_threshold=thresholds.append))
-    monkeypatch.setattr(looking, "Looking", lambda settings, voice: looks)
+    monkeypatch.setattr(looking, "Looking", lambda settings, say: looks)
     assert process.main() == 0
     return thresholds
 
@@ -162,7 +162,7 @@ def test_what_is_said_is_a_line_that_is_not_held_back(monkeypatch: pytest.Monkey
     done: list[str] = []
     out = SimpleNamespace(write=done.append, flush=lambda: done.append("flushed"))
     monkeypatch.setattr(sys, "stdout", out)
-    process.Voice().say(said="no room")
+    process.say(said="no room")
     assert done == ['{"said": "no room"}\n', "flushed"]
 
 

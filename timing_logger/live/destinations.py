@@ -149,6 +149,28 @@ def check_may_be_empty(**values: object) -> None:
             raise ConfigurationError(f"{name} must be a text, which may be empty, and is {value!r}.")
 
 
+def check_port(name: str, value: object) -> None:
+    """Refuse what is no port that a scraper could be told of."""
+    if type(value) is not int or not 1 <= value <= 65535:
+        raise ConfigurationError(f"{name} must be an integer from 1 to 65535, and is {value!r}.")
+
+
+def check_seconds(name: str, value: object) -> None:
+    """Refuse what is no time in seconds that anybody would wait."""
+    if type(value) not in (int, float) or not 0 < value <= _MOST_S:  # type: ignore[operator]
+        raise ConfigurationError(f"{name} must be seconds > 0, at most {_MOST_S:.0f}, and is {value!r}.")
+
+
+def check_url(name: str, value: object, path: str) -> None:
+    """Refuse what is no URL with a path, such as ``path``."""
+    check_text(name, value, f"name a URL, as 'http://localhost:4318{path}'")
+    parts = urlsplit(str(value))
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise ConfigurationError(f"{name} must begin with http:// or https:// and a host, and is {value!r}.")
+    if parts.path in ("", "/"):
+        raise ConfigurationError(f"{name} must be the whole URL, and is {value!r}: append {path}.")
+
+
 def check_labels(labels: object) -> None:
     """Refuse labels of a job that Prometheus would not take, or that figures have themselves."""
     if not isinstance(labels, Mapping):
@@ -198,8 +220,7 @@ class Prometheus(_Options):
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if type(self.port) is not int or not 1 <= self.port <= 65535:
-            raise ConfigurationError(f"port must be an integer from 1 to 65535, and is {self.port!r}.")
+        check_port("port", self.port)
         check_text("address", self.address, "name an interface, as '127.0.0.1', or '0.0.0.0' for all")
         check_labels(self.labels)
 
@@ -260,19 +281,8 @@ class OpenTelemetry(_Options):
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        given = self.endpoint
-        check_text("endpoint", given, "name a URL, as 'http://localhost:4318/v1/metrics'")
-        parts = urlsplit(given)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise ConfigurationError(
-                f"endpoint must begin with http:// or https:// and a host, and is {given!r}."
-            )
-        if parts.path in ("", "/"):
-            raise ConfigurationError(f"endpoint must be the whole URL, and is {given!r}: append /v1/metrics.")
-        if type(self.timeout_s) not in (int, float) or not 0 < self.timeout_s <= _MOST_S:
-            raise ConfigurationError(
-                f"timeout_s must be seconds > 0, at most {_MOST_S:.0f}, and is {self.timeout_s!r}."
-            )
+        check_url("endpoint", self.endpoint, "/v1/metrics")
+        check_seconds("timeout_s", self.timeout_s)
         check_labels(self.labels)
 
     def open(self) -> Exporter:

@@ -145,6 +145,10 @@ def _list_of(items: _Schema) -> _Schema:
     return {"type": "array", "items": items}
 
 
+def _list_of_objects(**properties: _Schema) -> _Schema:
+    return _list_of({"type": "object", "properties": properties, "required": list(properties)})
+
+
 def _or_null(kind: str) -> _Schema:
     return {"type": [kind, "null"]}
 
@@ -152,17 +156,6 @@ def _or_null(kind: str) -> _Schema:
 _TEXT: _Schema = {"type": "string"}
 _INSTANT: _Schema = {"type": "string", "format": "date-time"}
 _RANK: _Schema = {"type": "integer", "minimum": 0}
-_NAMED: _Schema = {
-    "type": "object",
-    "properties": {"rank": _RANK, "node": _or_null("string")},
-    "required": ["rank", "node"],
-}
-
-_NOT_TOLD: _Schema = {
-    "type": "object",
-    "properties": {"kind": _TEXT, "name": _TEXT, "text": _TEXT},
-    "required": ["kind", "name", "text"],
-}
 
 _AS_ASKED = "as in `stragglers --json`"
 
@@ -180,7 +173,7 @@ KEYS: tuple[Key, ...] = (
     Key("verdict", _one_of(*get_args(VerdictKind)), _AS_ASKED),
     Key("ranks", _list_of(_RANK),
         "the ranks to look at, the costliest first; of a hang, those that the others wait for"),
-    Key("named", _list_of(_NAMED),
+    Key("named", _list_of_objects(rank=_RANK, node=_or_null("string")),
         f"the first {MOST_NAMED} of them, each with its `rank`, and the `node` that it runs on or null"),
     Key("hosts", _list_of(_TEXT), "the hosts of `ranks`; empty where all ranks run on one host"),
     Key("operation", _TEXT, f"the operation in which the time is lost, {_AS_ASKED}"),
@@ -192,7 +185,7 @@ KEYS: tuple[Key, ...] = (
     Key("cost_share", _or_null("number"), "the same as a fraction of them, 0 to 1"),
     Key("text", _TEXT, "what is found, in words"),
     Key("next", _TEXT, "what to look at next, in words; may be empty"),
-    Key("not_told", _list_of(_NOT_TOLD),
+    Key("not_told", _list_of_objects(kind=_TEXT, name=_TEXT, text=_TEXT),
         f"what the source of an imported run does not tell, {_AS_ASKED}; empty for any other run"),
 )  # fmt: skip
 """All keys of an event, in the order in which it has them."""

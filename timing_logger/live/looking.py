@@ -6,10 +6,10 @@ import json
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from timing_logger.engine.changes import Change, Changes
 from timing_logger.errors import NoTimingFilesError
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 MOST_BYTES_PER_S = 200.0
 """How many bytes a digest has at most for each rank and second."""
 
+Says: TypeAlias = Callable[..., None]
+
 _LISTED_S = 5.0  # after so long the folder is listed again to see who stands still
-_JUDGE = "judge"
 
 
 class Looking:
@@ -44,11 +45,11 @@ class Looking:
 
     Args:
         settings: where the run is, and who is told.
-        voice: is told what happens.
+        say: is told what happens, in objects of these keys and values, from several threads.
     """
 
-    def __init__(self, settings: MonitorSettings, voice: Says) -> None:
-        self._settings, self._voice, self._telling = settings, voice, Telling(settings, voice)
+    def __init__(self, settings: MonitorSettings, say: Says) -> None:
+        self._settings, self._say, self._telling = settings, say, Telling(settings, say)
         self._folder, self._host = Path(settings.log_dir), host_name()
         self._digests = DigestFolder(self._folder)
         self._other, self._other_judges, self._run_id = OtherMonitor(self._folder), False, ""
@@ -115,7 +116,7 @@ class Looking:
 
     def _judge(self) -> None:
         """Judge the run, or leave that to another monitor; what that told last is heard before."""
-        is_judge = self._claims(_JUDGE, "passes on what that tells, and judges when it has ended")
+        is_judge = self._claims("judge", "passes on what that tells, and judges when it has ended")
         self.hear_other()
         self._other_judges = not is_judge
         if is_judge:
@@ -154,7 +155,7 @@ class Looking:
     def _say_once(self, text: str) -> None:
         if text not in self._said:
             self._said.add(text)
-            self._voice.say(said=text)
+            self._say(said=text)
 
 
 def _in_a_line(error: Exception) -> str:
@@ -224,29 +225,22 @@ def _event(line: bytes) -> Event | None:
 _FILE_S = 3.0  # that the end waits for the file; for webhooks it does longer
 
 
-class Says(Protocol):
-    """Whoever is told what happens; it is called from several threads."""
-
-    def say(self, **content: Any) -> None:
-        """Take an object."""
-
-
 class Telling:
     """Tells what changes from one snapshot to the next.
 
     Args:
         settings: who is told, and where figures are shown.
-        voice: is told each event, and what goes wrong.
+        say: is told each event, and what goes wrong.
     """
 
-    def __init__(self, settings: MonitorSettings, voice: Says) -> None:
-        self._voice = voice
+    def __init__(self, settings: MonitorSettings, say: Says) -> None:
+        self._say = say
         self._changes = Changes()
         self._heard: Event | None = None
         webhooks = [Webhook.from_json(stated) for stated in settings.webhooks]
-        self._file = EventDelivery([VerdictsFile(Path(settings.log_dir))], self._say)
-        self._webhooks = EventDelivery(webhooks, self._say)
-        self._exporters = [started(from_json(stated), self._say) for stated in settings.show_in]
+        self._file = EventDelivery([VerdictsFile(Path(settings.log_dir))], self._goes_wrong)
+        self._webhooks = EventDelivery(webhooks, self._goes_wrong)
+        self._exporters = [started(from_json(stated), self._goes_wrong) for stated in settings.show_in]
 
     def tell(self, snapshot: Snapshot) -> None:
         """Tell what a further snapshot changes. It returns at once."""
@@ -274,7 +268,7 @@ class Telling:
         return end_of(heard, now_s) if heard and not self._heard else None
 
     def _pass_on(self, event: Event) -> None:
-        self._voice.say(event=event)
+        self._say(event=event)
         self._webhooks.deliver(event)
 
     def close(self) -> None:
@@ -284,5 +278,5 @@ class Telling:
         for exporter in self._exporters:
             exporter.close()
 
-    def _say(self, text: str) -> None:
-        self._voice.say(said=text)
+    def _goes_wrong(self, text: str) -> None:
+        self._say(said=text)

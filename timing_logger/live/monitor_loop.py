@@ -27,17 +27,14 @@ COLLECT_AFTER = 100_000
 garbage, and collections as frequent as usual go through it 600 times in a look, for an eighth of its time."""
 
 
-class Voice:
-    """Says objects to whoever started the process, from any thread; nothing once nobody listens."""
+_SAYING = threading.Lock()
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
 
-    def say(self, **content: Any) -> None:
-        """Say an object, as a line of JSON."""
-        with self._lock, suppress(OSError, ValueError):
-            sys.stdout.write(json.dumps(content) + "\n")
-            sys.stdout.flush()
+def say(**content: Any) -> None:
+    """Say an object to whoever started the process, as a line of JSON; nothing once nobody listens."""
+    with _SAYING, suppress(OSError, ValueError):
+        sys.stdout.write(json.dumps(content) + "\n")
+        sys.stdout.flush()
 
 
 def main() -> int:
@@ -45,10 +42,10 @@ def main() -> int:
     _stay_out_of_the_way()
     gc.set_threshold(COLLECT_AFTER)
     settings = MonitorSettings(**json.loads(sys.stdin.readline()))
-    voice, parent = Voice(), os.getppid()
+    parent = os.getppid()
     from timing_logger.live.looking import Looking  # imports pandas, at this process's own priority
 
-    looking = Looking(settings, voice)
+    looking = Looking(settings, say)
     next_s = time.monotonic()
     while not _is_over(parent, min(_TICK_S, max(0.0, next_s - time.monotonic()))):
         if time.monotonic() >= next_s or looking.stands_still():

@@ -24,11 +24,6 @@ _AGAIN_S = 600.0
 """After so long the sidecar of another host is looked at again, in case its file was replaced unseen."""
 
 
-class _Read(NamedTuple):
-    state: tuple[int, int, int] | None
-    content: SidecarDict
-
-
 class _Elsewhere(NamedTuple):
     file: int
     again_s: float
@@ -44,16 +39,16 @@ class Sidecars:
 
     def __init__(self, host: str = "") -> None:
         self._host = host
-        self._read: dict[Path, _Read] = {}
+        self._read: dict[Path, tuple[tuple[int, int, int] | None, SidecarDict]] = {}
         self._elsewhere: dict[Path, _Elsewhere] = {}
 
     def now(self, timing_file: Path) -> SidecarDict:
         """Return all that the process of a timing file says now; empty if it says nothing."""
         state = _state_of(timing_file)
         known = self._read.get(timing_file)
-        if known is None or known.state != state:
-            known = self._read[timing_file] = _Read(state, read_sidecar(timing_file) or {})
-        return known.content
+        if known is None or known[0] != state:
+            known = self._read[timing_file] = state, read_sidecar(timing_file) or {}
+        return known[1]
 
     def lasting(self, timing_file: Path, file: int) -> SidecarDict:
         """Return what stays as it is (``LASTING``); all that it says now, where the process is followed.

@@ -56,11 +56,12 @@ class Now(NamedTuple):
 def now_of(snapshot: Snapshot) -> Now:
     """Return the answers that a snapshot from ``Watcher.snapshot`` gives."""
     state = _state(snapshot)
+    few = any(isinstance(fact, FewSteps) for fact in snapshot.verdict.evidence)
     about = (count(len(snapshot.ranks), "rank"), *_speed(snapshot, state), *_place(snapshot.ranks))
     return Now(
         state=state,
         headline=f"{_how_it_is(snapshot, state)}: {', '.join(about)}",
-        verdict=_verdict(snapshot),
+        verdict=verdict_sentence(snapshot.verdict) + (" Few steps so far." if few else ""),
         waits="" if state == "hangs" else _waits(snapshot.ranks),
         hangs=_on_the_end(snapshot),
         not_told=tuple(not_told_sentences("watch", not_told(snapshot.files))),
@@ -159,12 +160,7 @@ def _place(ranks: Sequence[RankNow]) -> Iterable[str]:
     yield f"at iterations {first} to {last}{of_epoch}" if apart else f"at iteration {last}{of_epoch}"
 
 
-# -- who is slow, who waits, does it hang ------------------------------------------------------------------
-
-
-def _verdict(snapshot: Snapshot) -> str:
-    few = any(isinstance(fact, FewSteps) for fact in snapshot.verdict.evidence)
-    return verdict_sentence(snapshot.verdict) + (" Few steps so far." if few else "")
+# -- who waits, and does it hang --------------------------------------------------------------------------
 
 
 def _waits(ranks: Sequence[RankNow]) -> str:

@@ -146,7 +146,10 @@ class _Counts:
         """Return the place of each group after that of the one before, and its numbers."""
         rows, before = [], -1
         for one in groups:
-            place = self._place(one.get("group"), one.get("size"))
+            name = one.get("group"), one.get("size")
+            place = self._places.setdefault(name, len(self._places))
+            if place == len(self.names):
+                self.names.append(list(name))
             issued, completed = one["issued"], one.get("completed", one["issued"])
             rows.append((place - before, issued - self._issued.get(place, 0), issued - completed))
             self._issued[place], before = issued, place
@@ -161,12 +164,6 @@ class _Counts:
             name, size = self.names[place]
             groups.append({"group": name, "size": size, "issued": issued, "completed": issued - pending})
         return groups
-
-    def _place(self, *name: Any) -> int:
-        if name not in self._places:
-            self._places[name] = len(self.names)
-            self.names.append(list(name))
-        return self._places[name]
 
 
 FORMAT = 3
