@@ -28,7 +28,6 @@ MOST_WAITING = 100
 
 LONGEST_PAUSE_S = 60.0
 
-_FIRST_PAUSE_S = 1.0
 _LEAST_SHARE = 0.5  # of a pause: of many jobs that lost a receiver, not all come back in the same second
 
 
@@ -77,9 +76,7 @@ class EventDelivery:
             each time, up to 60 s. The times vary by chance, down to half of it.
     """
 
-    def __init__(
-        self, receivers: Sequence[Receiver], say: Say, *, first_pause_s: float = _FIRST_PAUSE_S
-    ) -> None:
+    def __init__(self, receivers: Sequence[Receiver], say: Say, *, first_pause_s: float = 1.0) -> None:
         self._couriers = [_Courier(receiver, say, first_pause_s) for receiver in receivers]
 
     @property

@@ -1,7 +1,7 @@
 """What a monitor knows of the processes of a host for some seconds: where they are, and rows of some steps.
 
 A digest has the rows of whole steps as they were recorded, only fewer of them. So it is judged as the timing
-files are.
+files are. Its rows are arrays, which are cut, joined and packed in a fraction of the time of a table.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from timing_logger.reading.host_rows import COUNTED
 from timing_logger.schema.host_counters import INSTANTS
 from timing_logger.schema.record import FIELDS
 
+# -- rows of timings -------------------------------------------------------------------------------------
+
+
 ADDED = ("start_s", "end_s", "clock_uncertainty_s")
 """The columns that tell the instants of rows on one axis for all ranks, which only who has all can tell."""
 
@@ -29,7 +32,7 @@ COLUMNS = (*(name for name in COLUMNS_OF["stragglers"] if name not in ADDED), "r
 WHOLE = ("rank", "incarnation")
 """Those that are a whole number in every row."""
 
-INTEGERS = tuple(field.name for field in FIELDS if field.kind == "integer" and field.name in COLUMNS)
+_INTEGERS = tuple(field.name for field in FIELDS if field.kind == "integer" and field.name in COLUMNS)
 TEXTS = tuple(field.name for field in FIELDS if field.kind == "text" and field.name in COLUMNS)
 
 NUMBERS = tuple(name for name in COLUMNS if name not in TEXTS)
@@ -127,10 +130,13 @@ def _column(rows: RowArrays, name: str) -> Any:
         codes, texts = rows.texts[name]
         return pd.Categorical.from_codes(codes, pd.Index(list(texts), dtype="str"))
     values = rows.numbers[name]
-    if name not in INTEGERS:
+    if name not in _INTEGERS:
         return values
     blank = np.isnan(values)
     return pd.arrays.IntegerArray(np.where(blank, 0, values).astype(np.int64), blank)
+
+
+# -- what hosts count ------------------------------------------------------------------------------------
 
 
 class CounterRows(NamedTuple):
@@ -171,11 +177,14 @@ class CounterRows(NamedTuple):
             its = process == number
             for axis, counter_s in zip(on_axis, self.values.T, strict=False):
                 axis[its] = clocks[number].on_the_axis(counter_s[its])
-        names = {"rank": self.rank, "incarnation": self.incarnation}
         axes = dict(zip(("start_s", "end_s"), on_axis, strict=True))
-        columns = {**names, **axes, **dict(zip(COUNTED, self.values.T, strict=True))}
+        counted = dict(zip(COUNTED, self.values.T, strict=True))
+        columns = {"rank": self.rank, "incarnation": self.incarnation, **axes, **counted}
         table: pd.DataFrame = pd.DataFrame(columns)
         return table
+
+
+# -- the digest, and where each of its processes is ------------------------------------------------------
 
 
 Key: TypeAlias = tuple[int, int, int]

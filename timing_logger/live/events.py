@@ -22,94 +22,6 @@ from timing_logger.results.verdict import Owner, Verdict, VerdictKind
 from timing_logger.words.not_told import not_told_values
 from timing_logger.words.verdict import verdict_sentence, what_next
 
-_NO_ENVIRONMENT: Environment = MappingProxyType({})
-
-_JOB_VARIABLES = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID")
-"""What Slurm, PBS, LSF and Flux call their jobs in the environment of a job's processes."""
-
-_OF_SLURM = re.compile(r"(?:.*/)?slurm-(\w+)\..*")  # the row of srun in launchers.py
-
-
-class WatchedRun(NamedTuple):
-    """What an event states of the run itself.
-
-    Attributes:
-        run_id: the run, as its sidecars call it; "" if they do not.
-        job_id: the job that the run is of, as the batch system calls it; "" if it is not known.
-        world_size: the number of ranks; None if it is not known.
-        hosts: the host of each rank; "" for a rank of which it is not known.
-        not_told: what the source of an imported run does not tell, by the kind of the import and the names of
-            ``sidecar.NOT_TOLD``.
-    """
-
-    run_id: str = ""
-    job_id: str = ""
-    world_size: int | None = None
-    hosts: Mapping[int, str] = MappingProxyType({})
-    not_told: Mapping[str, Sequence[str]] = MappingProxyType({})
-
-    def hosts_of_ranks(self, ranks: Sequence[int]) -> list[str]:
-        """Return the hosts of these ranks, each once; nothing where all ranks run on one host."""
-        if len(set(self.hosts.values())) < 2:
-            return []
-        return list(dict.fromkeys(host for rank in ranks if (host := self.hosts.get(rank))))
-
-
-def run_of(files: Iterable[File], environment: Environment = _NO_ENVIRONMENT) -> WatchedRun:
-    """Return what is known of a run.
-
-    Args:
-        files: its timing files with their sidecars, as ``Snapshot.files`` has them.
-        environment: the environment of a process of the run's job, for the name of the job. None is given by
-            whoever looks on from elsewhere: he may be in a job of his own.
-    """
-    known = list(files)
-    ids = (sidecar_of(file).get("run_id") for file in known)
-    sizes = (sidecar_of(file).get("world_size") for file in known)
-    run_id = next(filter(None, ids), "")
-    return WatchedRun(
-        run_id, _job_of(run_id, environment), max(filter(None, sizes), default=None), hosts_of(known),
-        not_told(known),
-    )  # fmt: skip
-
-
-def _job_of(run_id: str, environment: Environment) -> str:
-    """Return the job that ``srun`` stated on the ranks, or that a process of the job has as its own."""
-    if stated := _OF_SLURM.fullmatch(run_id):
-        return stated[1]
-    return next((environment[name] for name in _JOB_VARIABLES if environment.get(name)), "")
-
-
-_AS_IT_IS = {"begins": "", "changes": "now: ", "ends": "over: "}
-
-
-def change_text(change: Change) -> str:
-    """Return a change in a line, which begins with the local time."""
-    return f"{clock_time(change.unix_s)} {what_changes(change)}"
-
-
-def what_changes(change: Change) -> str:
-    """Return a change in a line, without its time."""
-    return f"{_AS_IT_IS[change.kind]}{what_is_found(change.verdict)}"
-
-
-def clock_time(unix_s: float) -> str:
-    """Return the local time of day of an instant that is given in seconds since 1970."""
-    return time.strftime("%H:%M:%S", time.localtime(unix_s))
-
-
-def iso_time(unix_s: float) -> str:
-    """Return such an instant for programs, with the offset of the local time from UTC."""
-    return datetime.fromtimestamp(unix_s).astimezone().isoformat()
-
-
-def what_is_found(verdict: Verdict) -> str:
-    """Return in sentences what a verdict says of a run in progress, or the hang that came after it."""
-    if verdict.end.hangs:
-        return " ".join(verdict.end.sentences[:2])
-    return verdict_sentence(verdict).removeprefix("Verdict: ")
-
-
 VERSION = 1
 
 MOST_NAMED = 64
@@ -265,3 +177,97 @@ def _with_id(content: Event) -> Event:
     """Return an event with its ``id``, which is the same for the same event, and tells it from all others."""
     digest = hashlib.sha256(strict_json(content).encode()).hexdigest()
     return {"version": VERSION, "id": digest[:16], **content}
+
+
+# -- a change in words -----------------------------------------------------------------------------------
+
+
+_AS_IT_IS = {"begins": "", "changes": "now: ", "ends": "over: "}
+
+
+def change_text(change: Change) -> str:
+    """Return a change in a line, which begins with the local time."""
+    return f"{clock_time(change.unix_s)} {what_changes(change)}"
+
+
+def what_changes(change: Change) -> str:
+    """Return a change in a line, without its time."""
+    return f"{_AS_IT_IS[change.kind]}{what_is_found(change.verdict)}"
+
+
+def clock_time(unix_s: float) -> str:
+    """Return the local time of day of an instant that is given in seconds since 1970."""
+    return time.strftime("%H:%M:%S", time.localtime(unix_s))
+
+
+def iso_time(unix_s: float) -> str:
+    """Return such an instant for programs, with the offset of the local time from UTC."""
+    return datetime.fromtimestamp(unix_s).astimezone().isoformat()
+
+
+def what_is_found(verdict: Verdict) -> str:
+    """Return in sentences what a verdict says of a run in progress, or the hang that came after it."""
+    if verdict.end.hangs:
+        return " ".join(verdict.end.sentences[:2])
+    return verdict_sentence(verdict).removeprefix("Verdict: ")
+
+
+# -- what its sidecars say of a run, and the environment of a process of its job -------------------------
+
+
+_NO_ENVIRONMENT: Environment = MappingProxyType({})
+
+_JOB_VARIABLES = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID")
+"""What Slurm, PBS, LSF and Flux call their jobs in the environment of a job's processes."""
+
+_OF_SLURM = re.compile(r"(?:.*/)?slurm-(\w+)\..*")  # the row of srun in launchers.py
+
+
+class WatchedRun(NamedTuple):
+    """What an event states of the run itself.
+
+    Attributes:
+        run_id: the run, as its sidecars call it; "" if they do not.
+        job_id: the job that the run is of, as the batch system calls it; "" if it is not known.
+        world_size: the number of ranks; None if it is not known.
+        hosts: the host of each rank; "" for a rank of which it is not known.
+        not_told: what the source of an imported run does not tell, by the kind of the import and the names of
+            ``sidecar.NOT_TOLD``.
+    """
+
+    run_id: str = ""
+    job_id: str = ""
+    world_size: int | None = None
+    hosts: Mapping[int, str] = MappingProxyType({})
+    not_told: Mapping[str, Sequence[str]] = MappingProxyType({})
+
+    def hosts_of_ranks(self, ranks: Sequence[int]) -> list[str]:
+        """Return the hosts of these ranks, each once; nothing where all ranks run on one host."""
+        if len(set(self.hosts.values())) < 2:
+            return []
+        return list(dict.fromkeys(host for rank in ranks if (host := self.hosts.get(rank))))
+
+
+def run_of(files: Iterable[File], environment: Environment = _NO_ENVIRONMENT) -> WatchedRun:
+    """Return what is known of a run.
+
+    Args:
+        files: its timing files with their sidecars, as ``Snapshot.files`` has them.
+        environment: the environment of a process of the run's job, for the name of the job. None is given by
+            whoever looks on from elsewhere: he may be in a job of his own.
+    """
+    known = list(files)
+    ids = (sidecar_of(file).get("run_id") for file in known)
+    sizes = (sidecar_of(file).get("world_size") for file in known)
+    run_id = next(filter(None, ids), "")
+    return WatchedRun(
+        run_id, _job_of(run_id, environment), max(filter(None, sizes), default=None), hosts_of(known),
+        not_told(known),
+    )  # fmt: skip
+
+
+def _job_of(run_id: str, environment: Environment) -> str:
+    """Return the job that ``srun`` stated on the ranks, or that a process of the job has as its own."""
+    if stated := _OF_SLURM.fullmatch(run_id):
+        return stated[1]
+    return next((environment[name] for name in _JOB_VARIABLES if environment.get(name)), "")

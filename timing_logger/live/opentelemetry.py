@@ -56,7 +56,7 @@ class OpenTelemetryMetrics:
         """
         from opentelemetry.sdk.metrics.export import MetricExportResult
 
-        self._said.clear()
+        self._said.first = ""
         data = self._data(self._figures.of(snapshot, change))
         if self._exporter.export(data) is not MetricExportResult.SUCCESS:
             raise ConnectionError(f"{self._host} did not take the figures. {self._said.first}")
@@ -76,22 +76,16 @@ class OpenTelemetryMetrics:
         return MetricsData([ResourceMetrics(self._resource, [scope], schema_url="")])
 
     def _metric(self, series: Series, figures: Iterable[Figure]) -> Metric:
-        from opentelemetry.sdk.metrics.export import (
-            AggregationTemporality,
-            Gauge,
-            Metric,
-            NumberDataPoint,
-            Sum,
-        )
+        from opentelemetry.sdk.metrics import export
 
         now_ns = time.time_ns()
         points = [
-            NumberDataPoint({**self._labels, **figure.labels}, self._since_ns, now_ns, figure.value)
+            export.NumberDataPoint({**self._labels, **figure.labels}, self._since_ns, now_ns, figure.value)
             for figure in figures
         ]
-        since_begin = AggregationTemporality.CUMULATIVE
-        data = Sum(points, since_begin, is_monotonic=True) if series.counts else Gauge(points)
-        return Metric(f"{PREFIX}.{series.name}", series.help, series.unit, data)
+        since_begin = export.AggregationTemporality.CUMULATIVE
+        data = export.Sum(points, since_begin, is_monotonic=True) if series.counts else export.Gauge(points)
+        return export.Metric(f"{PREFIX}.{series.name}", series.help, series.unit, data)
 
 
 def _resource() -> Resource:
@@ -118,10 +112,6 @@ class _FirstWords(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Keep a message if it is the first."""
         self.first = self.first or record.getMessage()
-
-    def clear(self) -> None:
-        """Keep the next message."""
-        self.first = ""
 
     def close(self) -> None:
         """Let the exporter log as before."""

@@ -15,7 +15,6 @@ from timing_logger.live.figures import Figure, Figures
 from timing_logger.process.shared_files import remove, replace
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
     from prometheus_client.metrics_core import Metric
 
     from timing_logger.engine.changes import Change
@@ -26,14 +25,21 @@ if TYPE_CHECKING:
 class LatestFigures:
     """What Prometheus' client asks for the present figures; any thread may ask.
 
+    Attributes:
+        registry: holds nothing else, as no figures of this process.
+
     Args:
         labels: further labels of each series.
     """
 
     def __init__(self, labels: Mapping[str, str]) -> None:
+        from prometheus_client import CollectorRegistry
+
         self._figures = Figures()
         self._labels = dict(labels)
         self._families: Sequence[Metric] = ()
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
 
     def update(self, snapshot: Snapshot, change: Change | None) -> None:
         """Replace the figures by those of a further look."""
@@ -44,14 +50,6 @@ class LatestFigures:
     def collect(self) -> Iterable[Metric]:
         """Return the present figures, those of one series together."""
         return self._families
-
-    def registry(self) -> CollectorRegistry:
-        """Return a registry that holds nothing else, as no figures of this process."""
-        from prometheus_client import CollectorRegistry
-
-        registry = CollectorRegistry()
-        registry.register(self)
-        return registry
 
     def _family(self, series: Series, figures: Iterable[Figure]) -> Metric:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -83,7 +81,7 @@ class PrometheusEndpoint:
         from prometheus_client import start_http_server
 
         self._latest = LatestFigures(labels)
-        self._server, self._thread = start_http_server(port, address, self._latest.registry())
+        self._server, self._thread = start_http_server(port, address, self._latest.registry)
         self.port = self._server.server_port
 
     def show(self, snapshot: Snapshot, change: Change | None) -> None:
@@ -108,7 +106,6 @@ class PrometheusFile:
     def __init__(self, path: Path, labels: Mapping[str, str]) -> None:
         self._path = path
         self._latest = LatestFigures(labels)
-        self._registry = self._latest.registry()
 
     def show(self, snapshot: Snapshot, change: Change | None) -> None:
         """Replace the file.
@@ -119,7 +116,7 @@ class PrometheusFile:
         from prometheus_client import generate_latest
 
         self._latest.update(snapshot, change)
-        replace(self._path, generate_latest(self._registry))
+        replace(self._path, generate_latest(self._latest.registry))
 
     def close(self) -> None:
         """Remove the file: node exporter would serve it for ever."""

@@ -212,7 +212,6 @@ def _rank_now(
 ) -> RankNow:
     n_rows, n_iterations, wall_s = counted
     communicated, waited = shares.get(process.rank, (_UNKNOWN, _UNKNOWN))
-    counters = process.sidecar.get("counters", {})
     return RankNow(
         rank=process.rank,
         incarnation=process.incarnation,
@@ -223,7 +222,7 @@ def _rank_now(
         epoch=process.epoch,
         communication_share=float(communicated),
         waited_share=float(waited),
-        dropped=counters.get("dropped"),
+        dropped=process.sidecar.get("counters", {}).get("dropped"),
         unfinished=process.unfinished,
         silent_s=max(0.0, now_s - process.changed_unix_s),
         closed=process.sidecar.get("closed") is True,
