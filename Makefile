@@ -255,8 +255,7 @@ sanitize: $(TEST)
 
 # The tables of all numbers that decide a verdict, in docs/stragglers-numbers.md.
 numbers: $(TEST)
-	$(BIN)/python website/numbers_page.py
-	$(BIN)/python website/series_page.py
+	$(BIN)/python website/made_tables.py
 
 # The moving picture of a terminal in docs/run.md, that of an account in docs/stragglers.md, and the report at the head of README.md.
 picture: $(DEV)

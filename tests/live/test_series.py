@@ -32,8 +32,8 @@ def targets() -> Iterator[dict[str, Any]]:
 
 def test_the_page_has_the_table_that_the_code_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = Path(shutil.copy(PAGE, tmp_path))
-    program = str(ROOT / "website" / "series_page.py")
-    monkeypatch.setattr(sys, "argv", [program, str(copy)])
+    program = str(ROOT / "website" / "made_tables.py")
+    monkeypatch.setattr(sys, "argv", [program, "series", str(copy)])
     runpy.run_path(program, run_name="__main__")
     assert copy.read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8"), (
         "make numbers writes the table"

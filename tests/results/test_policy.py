@@ -80,8 +80,8 @@ def test_every_analysis_of_slow_ranks_goes_by_the_policy() -> None:
 def test_the_page_has_the_tables_of_the_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = tmp_path / "stragglers-numbers.md"
     copy.write_text(NUMBERS.replace("| Transfers |", "| Yesterday's |"), encoding="utf-8")
-    monkeypatch.setattr(sys, "argv", ["numbers_page.py", str(copy)])
-    runpy.run_path(str(ROOT / "website" / "numbers_page.py"), run_name="__main__")
+    monkeypatch.setattr(sys, "argv", ["made_tables.py", "numbers", str(copy)])
+    runpy.run_path(str(ROOT / "website" / "made_tables.py"), run_name="__main__")
     assert copy.read_text(encoding="utf-8") == NUMBERS, "make numbers rewrites it"
 
 
