@@ -43,8 +43,7 @@ class LatestFigures:
 
     def update(self, snapshot: Snapshot, change: Change | None) -> None:
         """Replace the figures by those of a further look."""
-        figures = self._figures.of(snapshot, change)
-        by_series = groupby(figures, key=lambda figure: figure.series)
+        by_series = groupby(self._figures.of(snapshot, change), key=lambda figure: figure.series)
         self._families = [self._family(series, of_series) for series, of_series in by_series]
 
     def collect(self) -> Iterable[Metric]:
