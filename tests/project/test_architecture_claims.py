@@ -215,7 +215,6 @@ OF_NOBODY_ELSE = {
     f"{INSTRUMENTATION}/torch_distributed/group_library.py",  # sources of the package
     f"{LOGGER}/cli/parser.py",  # /dev/null
     f"{LOGGER}/cli/stderr.py",
-    f"{LOGGER}/live/elsewhere.py",  # the kernel's
     f"{LOGGER}/native_mpi/build.py",  # sources of the package
     f"{LOGGER}/process/which_core.py",
     f"{LOGGER}/process/this_process.py",  # the kernel's, and git's

@@ -93,8 +93,10 @@ class DigestFolder:
         """
         found = []
         for path in self._new():
-            with suppress(OSError, DamagedDigest):
+            try:
                 found.append(unpacked(content_of(path)))
+            except (OSError, DamagedDigest):
+                continue
         for digest in sorted(found, key=lambda one: (one.source, one.unix_s, one.number)):
             if time.time() - digest.unix_s < criteria.FRESH_DIGEST_S:
                 yield digest
@@ -199,7 +201,7 @@ def address_of(environment: Environment) -> tuple[str, int] | None:
 def environment_of(pid: int) -> Environment:
     """Return the environment of a process of this host and user; nothing of any other."""
     try:
-        stated = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        stated = content_of(Path(f"/proc/{pid}/environ")).split(b"\0")
     except OSError:
         return {}
     pairs = (entry.decode(errors="replace").partition("=") for entry in stated)
