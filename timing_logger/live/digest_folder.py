@@ -31,7 +31,7 @@ from timing_logger.process.shared_files import (
 from timing_logger.results import criteria
 
 if TYPE_CHECKING:
-    from torch.distributed import TCPStore
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 NAME = "monitor"
 """The name of the folder, beside the timing files; it also tells which monitor does what."""
