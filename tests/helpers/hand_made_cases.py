@@ -11,8 +11,7 @@ from timing_logger.analysis.rows.arrays import Floats, Ints
 from timing_logger.analysis.rows.files import NO_ROLE
 from timing_logger.analysis.rows.steps import Numbering
 from timing_logger.analysis.step_times.step_times import StepTimes
-from timing_logger.analysis.step_times.transfers import Link, Transfers
-from timing_logger.analysis.step_times.waiting import Waits
+from timing_logger.analysis.step_times.transfers import Link, Transfers, Waits
 from timing_logger.analysis.verdict.case import Case
 from timing_logger.analysis.verdict.who.candidates import Candidate
 from timing_logger.analysis.verdict.who.slow_steps import SlowSteps

@@ -8,10 +8,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import pandas as pd
 
-from timing_logger.analysis.collectives.matching import Instances, find_instances
+from timing_logger.analysis.collectives.matching import Instances, find_instances, is_root, with_bytes
 from timing_logger.analysis.collectives.messages import find_messages, messages_and_groups
 from timing_logger.analysis.collectives.problems import STATES, find_problems, states
-from timing_logger.analysis.collectives.waits import is_root, with_bytes
 from timing_logger.analysis.rows.analysis import COLUMNS_OF, ROW_OF_PROCESS, ByProcess, OfCommunication
 from timing_logger.analysis.rows.arrays import Bools, Frame, Ints, coded_text, each_text
 from timing_logger.analysis.rows.group_members import NONE

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from timing_logger.analysis.accounting.blocked import NO_RANK
+from timing_logger.analysis.accounting.lines import NO_RANK
 from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.results.plain import ShownStep
 from timing_logger.schema.record import escape_text

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from account_rows import Row, row, table
 
-from timing_logger.analysis.accounting.axis import OneAxis, _ahead, _by_messages, _medians
+from timing_logger.analysis.accounting.axis import _ahead, _by_messages, _medians
 from timing_logger.analysis.accounting.part import map_communication
 from timing_logger.analysis.accounting.run import joined_rows, met, tied_rows
+from timing_logger.analysis.accounting.ties import OneAxis
 from timing_logger.analysis.collectives.messages import Messages
 from timing_logger.analysis.rows.analysis import COLUMNS_OF
 from timing_logger.analysis.rows.arrays import processes_of

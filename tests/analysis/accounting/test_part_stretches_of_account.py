@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from account_rows import barrier, row, table
 
-from timing_logger.analysis.accounting.blocked import NO_RANK
-from timing_logger.analysis.accounting.part import WHAT, LineStretches, blocked_stretches, map_account
-from timing_logger.analysis.accounting.run import account_of
+from timing_logger.analysis.accounting.lines import NO_RANK
+from timing_logger.analysis.accounting.part import WHAT, LineStretches, map_account
+from timing_logger.analysis.accounting.run import account_of, blocked_stretches
 from timing_logger.analysis.rows.analysis import COLUMNS_OF
 from timing_logger.analysis.rows.tables import opened
 

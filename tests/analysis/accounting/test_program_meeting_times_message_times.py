@@ -8,8 +8,8 @@ from message_rows import receive, send
 from rank_tables import aligned
 from rank_tables import quick_table as table
 
-from timing_logger.analysis.accounting.axis import OneAxis
 from timing_logger.analysis.accounting.program import _quick_s, message_times
+from timing_logger.analysis.accounting.ties import OneAxis
 from timing_logger.analysis.collectives.messages import find_messages
 from timing_logger.analysis.rows.arrays import Floats, processes_of
 from timing_logger.analysis.rows.tables import opened

@@ -17,7 +17,8 @@ from slow import slow
 from timing_files import record
 
 from timing_logger.analysis import waits
-from timing_logger.analysis.collectives.waits import complete_instances, is_root, with_bytes
+from timing_logger.analysis.collectives.matching import is_root, with_bytes
+from timing_logger.analysis.collectives.waits import complete_instances
 from timing_logger.analysis.rows.tables import opened
 
 ARRIVALS_MS = [0.0, 4.0, 1.0, 9.0]

@@ -15,8 +15,7 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.accounting.blocked import NO_RANK
-from timing_logger.analysis.accounting.lines import LINE, AccountLines
+from timing_logger.analysis.accounting.lines import LINE, NO_RANK, AccountLines
 from timing_logger.analysis.accounting.part import (
     BLOCKED,
     NOT_TIMED,

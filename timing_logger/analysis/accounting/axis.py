@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.accounting.ties import OneAxis
 from timing_logger.analysis.collectives.matching import Instances
 from timing_logger.analysis.collectives.messages import Messages
 from timing_logger.analysis.rows.arrays import Bools, Floats, Frame, Ints, dense_codes
@@ -23,21 +23,6 @@ from timing_logger.analysis.rows.tables import new_columns
 
 Offsets = dict[int, dict[int, float]]
 """For each clock, by how many seconds each clock that it was compared with is ahead of it."""
-
-
-class OneAxis(NamedTuple):
-    """A table whose instants can be compared across ranks.
-
-    Attributes:
-        frame: the table, with ``start_s`` and ``end_s`` on one axis for all processes that met.
-        clocks: for each row a number of the clocks that are compared with its own, directly or through
-            others.
-        by_rows: whether it was the rows themselves that told how far some clocks are apart.
-    """
-
-    frame: Frame
-    clocks: Ints
-    by_rows: bool
 
 
 def on_one_axis(frame: Frame, process: Ints, parts: Instances, messages: Messages) -> OneAxis:

@@ -203,7 +203,7 @@ class _Walk:
 def ranked(
     line: list[int], gives: Ragged, needs: Ragged, before: list[int], end_s: list[float]
 ) -> tuple[list[int], list[int]]:
-    """Rank nodes and meetings as ``waves.ranked`` does, but one after the other.
+    """Rank nodes and meetings as ``replay.ranked`` does, but one after the other.
 
     Where rows contradict each other, the node that was left first goes on without what it needs.
     """

@@ -6,12 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.accounting.blocked import apart
-from timing_logger.analysis.accounting.lines import LINE, PROCESS, AccountLines
+from timing_logger.analysis.accounting.lines import LINE, PROCESS, AccountLines, apart
 from timing_logger.analysis.accounting.loops import Ragged
 from timing_logger.analysis.accounting.part import BLOCKS
-from timing_logger.analysis.accounting.run import TiedRows
-from timing_logger.analysis.accounting.ties import Ties, needs_of
+from timing_logger.analysis.accounting.ties import TiedRows, Ties, needs_of
 from timing_logger.analysis.rows.arrays import (
     Bools,
     Floats,

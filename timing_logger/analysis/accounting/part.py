@@ -6,15 +6,25 @@ not, so the rows of communication are kept.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from narwhals.typing import IntoDataFrame
 
-from timing_logger.analysis.accounting.axis import OneAxis
-from timing_logger.analysis.accounting.blocked import NO_RANK, Blocked, Rest, rest_of
-from timing_logger.analysis.accounting.lines import LINE, PROCESS, AccountLines, Roles, is_kept, lines_of
+from timing_logger.analysis.accounting.lines import (
+    LINE,
+    NO_RANK,
+    PROCESS,
+    AccountLines,
+    Holds,
+    Roles,
+    holds_of,
+    is_kept,
+    lines_of,
+)
+from timing_logger.analysis.accounting.loops import innermost
 from timing_logger.analysis.rows.analysis import EPOCH_OF_STEP, MEANING_OF_EPOCHS, PROCESS_RESTARTS
 from timing_logger.analysis.rows.arrays import (
     Bools,
@@ -29,7 +39,7 @@ from timing_logger.analysis.rows.arrays import (
     processes_of,
 )
 from timing_logger.analysis.rows.grouping import any_row_of, sums
-from timing_logger.analysis.rows.intervals import MAIN_THREAD, instants
+from timing_logger.analysis.rows.intervals import MAIN_THREAD
 from timing_logger.analysis.rows.steps import epochs_of
 from timing_logger.analysis.rows.tables import new_column, taken
 
@@ -87,20 +97,6 @@ class LineStretches(NamedTuple):
 _ARRAYS = tuple(name for name in LineStretches._fields if name != "operations")
 
 
-class BlockedStretches(NamedTuple):
-    """The stretches in which processes were blocked in communication.
-
-    Attributes:
-        stretches: what they did in them.
-        ahead_s: by how much the common time axis is ahead of the clock of the process, in seconds.
-        axis: which of several axes that is, where some clocks could not be compared with others.
-    """
-
-    stretches: LineStretches
-    ahead_s: Floats
-    axis: Ints
-
-
 def own_stretches(frame: Frame, lines: AccountLines, rest: Rest) -> LineStretches:
     """Return the stretches in which processes were not blocked: their own work, and what no row covers.
 
@@ -113,36 +109,88 @@ def own_stretches(frame: Frame, lines: AccountLines, rest: Rest) -> LineStretche
     operation = np.full(len(rest.row), -1)
     operation[rest.is_timed] = code[rest.row[rest.is_timed]]
     return LineStretches(
-        *_whose(lines, rest.line), rest.start_s, rest.end_s,
+        *lines.process_of(rest.line), rest.start_s, rest.end_s,
         what=np.where(rest.is_timed, OWN, NOT_TIMED).astype(np.int8),
         operation=in_few_bytes(operation), waited_for=np.full(len(rest.row), NO_RANK, np.int8),
         operations=names,
     )  # fmt: skip
 
 
-def blocked_stretches(lines: AccountLines, axis: OneAxis, blocked: Blocked) -> BlockedStretches:
-    """Return the stretches in which processes were blocked.
+NO_ROW = -1
+
+
+class Rest(NamedTuple):
+    """The stretches of time in which lines were not blocked.
+
+    Attributes:
+        line: the line.
+        start_s, end_s: on the clock of its process, in seconds.
+        row: the row that covers the stretch; where none does, the row after it, or ``NO_ROW`` at the end.
+        before: the row before a stretch that no row covers; ``NO_ROW`` at the beginning, and for others.
+        is_timed: whether a row covers the stretch.
+    """
+
+    line: Ints
+    start_s: Floats
+    end_s: Floats
+    row: Ints
+    before: Ints
+    is_timed: Bools
+
+
+def rest_of(frame: Frame, lines: AccountLines, roles: Roles) -> Rest:
+    """Return how all lines that have an account spent the time in which they were not blocked.
 
     Args:
-        lines: the lines of all processes.
-        axis: the rows of communication, as ``tied_rows`` returned them.
-        blocked: what lines did in these.
+        frame: the rows of whole processes.
+        lines, roles: as ``lines_of`` returned them.
     """
-    line = axis.frame[LINE].to_numpy()[blocked.row]
-    told = lines.is_main[line]
-    line, row = line[told], blocked.row[told]
-    ahead_s = (instants(axis.frame)[0] - numbers(axis.frame, "start_counter"))[row]
-    code, names = coded_text(axis.frame, "operation")
-    found = LineStretches(
-        *_whose(lines, line), blocked.start_s[told] - ahead_s, blocked.end_s[told] - ahead_s,
-        what=(blocked.what[told] + BLOCKED).astype(np.int8), operation=in_few_bytes(code)[row],
-        waited_for=blocked.rank[told], operations=names,
-    )  # fmt: skip
-    return BlockedStretches(found, ahead_s, in_few_bytes(axis.clocks)[row])
+    start_s, end_s = numbers(frame, "start_counter"), numbers(frame, "end_counter")
+    holds = holds_of(roles.line, roles.holds, start_s, end_s)
+    holds = holds.only(roles.blocks[holds.row])
+    works = np.flatnonzero(roles.works & (end_s > start_s))
+    intervals = Holds(works, roles.line[works], start_s[works], end_s[works])
+    n_lines = len(lines.process)
+    by_line = zip(range(n_lines), _split(intervals, n_lines), _split(holds, n_lines), strict=True)
+    found = [_of_line(line, lines, own, blocked) for line, own, blocked in by_line if lines.has_account[line]]
+    if not found:
+        none = np.zeros(0, np.int64)
+        return Rest(none, np.zeros(0), np.zeros(0), none, none, np.zeros(0, np.bool_))
+    return Rest._make(np.concatenate(column) for column in zip(*found, strict=True))
 
 
-def _whose(lines: AccountLines, line: Ints) -> tuple[Ints, Ints]:
-    return in_few_bytes(lines.rank)[line], in_few_bytes(lines.incarnation)[line]
+def _split(intervals: Holds, n_lines: int) -> Iterator[Holds]:
+    order = np.argsort(intervals.line, kind="stable")
+    ends = np.searchsorted(intervals.line[order], np.arange(1, n_lines + 1))
+    for begin, end in pairwise([0, *ends.tolist()]):
+        yield Holds._make(values[order[begin:end]] for values in intervals)
+
+
+def _of_line(
+    line: int, lines: AccountLines, works: Holds, holds: Holds
+) -> tuple[Ints, Floats, Floats, Ints, Ints, Bools]:
+    row = np.concatenate([works.row, holds.row])
+    start_s, end_s = (
+        np.concatenate([a, b]) for a, b in ((works.start_s, holds.start_s), (works.end_s, holds.end_s))
+    )
+    is_hold = np.arange(len(row)) >= len(works.row)
+    order = np.lexsort((is_hold, -end_s, start_s))
+    begins_s, ends_s, of_piece = innermost(start_s[order], end_s[order], is_hold[order])
+    owner = order[of_piece]
+    own = ~is_hold[owner]
+    gap_starts_s = np.concatenate([lines.begin_s[[line]], ends_s])
+    gap_ends_s = np.concatenate([begins_s, lines.end_s[[line]]])
+    gap = gap_ends_s > gap_starts_s
+    after, before = np.append(row[owner], NO_ROW)[gap], np.insert(row[owner], 0, NO_ROW)[gap]
+    n_own, n_gaps = int(own.sum()), int(gap.sum())
+    return (
+        np.full(n_own + n_gaps, line),
+        np.concatenate([begins_s[own], gap_starts_s[gap]]),
+        np.concatenate([ends_s[own], gap_ends_s[gap]]),
+        np.concatenate([row[owner[own]], after]),
+        np.concatenate([np.full(n_own, NO_ROW), before]),
+        np.repeat([True, False], [n_own, n_gaps]),
+    )
 
 
 PLACE, HOLDS, BLOCKS = "place", "holds", "blocks"

@@ -44,7 +44,7 @@ class InWaves:
         program: the program.
         slot: for each node what it follows: the number of its line, or of that in its segment.
         before: for each meeting the one that it comes after; -1 for none.
-        of_node, of_meeting: their ranks, as of ``waves.ranked``.
+        of_node, of_meeting: their ranks, as of ``replay.ranked``.
     """
 
     def __init__(self, program: Program, slot: Ints, before: Ints, of_node: Ints, of_meeting: Ints) -> None:

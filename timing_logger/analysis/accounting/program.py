@@ -11,13 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.accounting.axis import OneAxis
 from timing_logger.analysis.accounting.lines import PROCESS, AccountLines, is_set_up
 from timing_logger.analysis.accounting.nodes import JOIN, WAIT, Lists, Nodes, meetings_of, nodes_of
 from timing_logger.analysis.accounting.part import BLOCKS
-from timing_logger.analysis.accounting.run import TiedRows
-from timing_logger.analysis.accounting.ties import senders_are_held
-from timing_logger.analysis.collectives.bandwidth import size_classes
+from timing_logger.analysis.accounting.ties import OneAxis, TiedRows, senders_are_held
 from timing_logger.analysis.collectives.messages import Messages, blocked_by
 from timing_logger.analysis.rows.arrays import (
     Bools,
@@ -31,7 +28,7 @@ from timing_logger.analysis.rows.arrays import (
     numbers,
     renamed,
 )
-from timing_logger.analysis.rows.grouping import least_of_each, quantiles
+from timing_logger.analysis.rows.grouping import least_of_each, quantiles, size_classes
 from timing_logger.analysis.rows.intervals import instants
 from timing_logger.analysis.rows.operations import base_operation, goes_on
 from timing_logger.results import criteria

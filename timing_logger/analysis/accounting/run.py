@@ -1,24 +1,45 @@
-"""The account of a run: how each line of control spent its time, and for whom it waited."""
+"""The account of a run: how each line of control spent its time, and for whom it waited.
+
+The rows of communication of all processes are matched, and the time in which they blocked lines is divided:
+waiting, for whom, and transfers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import narwhals as nw
 import numpy as np
 import pandas as pd
 
-from timing_logger.analysis.accounting.axis import OneAxis, on_one_axis
-from timing_logger.analysis.accounting.blocked import Blocked, blocked_times
-from timing_logger.analysis.accounting.lines import LINE, PROCESS, AccountLines, first_numbers, joined_lines
-from timing_logger.analysis.accounting.part import BLOCKS, HOLDS, PLACE, AccountPart, CommunicationPart, Spent
-from timing_logger.analysis.accounting.ties import Needs, Ties, needs_of, ties_of
-from timing_logger.analysis.collectives.matching import Instances, find_instances
-from timing_logger.analysis.collectives.messages import Messages, find_messages
+from timing_logger.analysis.accounting.axis import on_one_axis
+from timing_logger.analysis.accounting.lines import (
+    LINE,
+    NO_RANK,
+    PROCESS,
+    AccountLines,
+    first_numbers,
+    holds_of,
+    joined_lines,
+)
+from timing_logger.analysis.accounting.loops import UNKNOWN, origins
+from timing_logger.analysis.accounting.part import (
+    BLOCKED,
+    BLOCKS,
+    HOLDS,
+    PLACE,
+    AccountPart,
+    CommunicationPart,
+    LineStretches,
+    Spent,
+)
+from timing_logger.analysis.accounting.ties import Meetings, Needs, OneAxis, TiedRows, needs_of, ties_of
+from timing_logger.analysis.collectives.matching import find_instances
+from timing_logger.analysis.collectives.messages import find_messages
 from timing_logger.analysis.collectives.problems import Problem, find_problems
 from timing_logger.analysis.rows.analysis import RUN_OF_RANK
-from timing_logger.analysis.rows.arrays import Bools, Floats, Frame, Ints, in_few_bytes
+from timing_logger.analysis.rows.arrays import Bools, Floats, Frame, Ints, coded_text, in_few_bytes, numbers
 from timing_logger.analysis.rows.files import File, runs_of
 from timing_logger.analysis.rows.grouping import any_row_of
 from timing_logger.analysis.rows.intervals import instants
@@ -26,22 +47,62 @@ from timing_logger.analysis.rows.tables import new_column
 from timing_logger.reading.named_ranks import stated_world_size
 from timing_logger.reading.sources import compact, joined
 
+TRANSFER, WAITING, NOT_MATCHED = range(3)
+"""What a line that was blocked did in a stretch of time."""
 
-class Meetings(NamedTuple):
-    """The rows of communication of a run, and what they are parts of.
+_WHOLE_NUMBERS = ("row", "instance", "communicator", "rank", "operation", "step")
+
+
+class Blocked(NamedTuple):
+    """The stretches of time in which lines were blocked.
 
     Attributes:
-        frame: the table of rows, with the columns that ``part.map_communication`` adds; processes and lines
-            are numbered throughout.
-        parts: the collectives of which two ranks or more have rows that fit.
-        is_whole: for each of these whether all ranks have.
-        messages: the messages of which both rows are known.
+        row: the row that blocked the line.
+        start_s, end_s: on the axis of all ranks, in seconds.
+        what: ``TRANSFER``, ``WAITING`` or ``NOT_MATCHED``.
+        rank: the rank for which the line waited; ``NO_RANK`` where it waited for a transfer between others,
+            and where it did not wait.
     """
 
-    frame: Frame
-    parts: Instances
-    is_whole: Bools
-    messages: Messages
+    row: Ints
+    start_s: Floats
+    end_s: Floats
+    what: Ints
+    rank: Ints
+
+    @property
+    def ms(self) -> Floats:
+        """How long each stretch lasted, in ms."""
+        return 1e3 * (self.end_s - self.start_s)
+
+
+class AccountOfRun(NamedTuple):
+    """The account of a run.
+
+    Attributes:
+        lines: the lines of control of all processes.
+        spent: for each part how its lines spent the time in which they were not blocked, and the number of
+            the first of them.
+        rows: the rows of communication.
+        blocked: what the lines did in them.
+    """
+
+    lines: AccountLines
+    spent: list[tuple[Spent, int]]
+    rows: TiedRows
+    blocked: Blocked
+
+
+def account_of(parts: Sequence[AccountPart], files: Sequence[File]) -> AccountOfRun:
+    """Return the account of a run from the parts of all its processes.
+
+    Args:
+        parts: as ``map_account`` returned them, in ascending order of their processes; they lose their rows.
+        files: ``attrs["files"]`` of ``read_timings``.
+    """
+    rows, lines = joined_rows([part.communication for part in parts])
+    tied = tied_rows(met(rows, lines, None, world_size_of(lines.rank, files)))
+    return AccountOfRun(lines, spent_of(parts), tied, blocked_in(tied))
 
 
 def joined_rows(parts: Sequence[CommunicationPart]) -> tuple[Frame, AccountLines]:
@@ -83,18 +144,9 @@ def met(rows: Frame, lines: AccountLines, step: Floats | None, world_size: int |
     problems = find_problems(frame, found)
     usable = ((problems & ~Problem.MISSING) == 0) & (found.n_parts >= 2)
     messages = find_messages(frame, world_size, exchanges=True)
-    return Meetings(frame, _in_few_bytes(found.only(usable)), problems[usable] == 0, messages)
-
-
-def _in_few_bytes(parts: Instances) -> Instances:
-    return parts._replace(
-        row=in_few_bytes(parts.row),
-        instance=in_few_bytes(parts.instance),
-        communicator=in_few_bytes(parts.communicator),
-        rank=in_few_bytes(parts.rank),
-        operation=in_few_bytes(parts.operation),
-        step=in_few_bytes(parts.step),
-    )
+    parts = found.only(usable)
+    small: dict[str, Any] = {name: in_few_bytes(getattr(parts, name)) for name in _WHOLE_NUMBERS}
+    return Meetings(frame, parts._replace(**small), problems[usable] == 0, messages)
 
 
 def steps_by_place(rows: Frame, steps: Ints, n_steps: Ints) -> Floats:
@@ -113,57 +165,6 @@ def steps_by_place(rows: Frame, steps: Ints, n_steps: Ints) -> Floats:
     return found
 
 
-class TiedRows(NamedTuple):
-    """The rows of communication of a run, and what they waited for.
-
-    Attributes:
-        met: the rows, and what they are parts of.
-        axis: the rows on the time axis of all ranks.
-        ties: the ties of rows to what they meet in.
-        needs: what the rows waited for.
-    """
-
-    met: Meetings
-    axis: OneAxis
-    ties: Ties
-    needs: Needs
-
-
-class AccountOfRun(NamedTuple):
-    """The account of a run.
-
-    Attributes:
-        lines: the lines of control of all processes.
-        spent: for each part how its lines spent the time in which they were not blocked, and the number of
-            the first of them.
-        rows: the rows of communication.
-        blocked: what the lines did in them.
-    """
-
-    lines: AccountLines
-    spent: list[tuple[Spent, int]]
-    rows: TiedRows
-    blocked: Blocked
-
-
-def account_of(parts: Sequence[AccountPart], files: Sequence[File]) -> AccountOfRun:
-    """Return the account of a run from the parts of all its processes.
-
-    Args:
-        parts: as ``map_account`` returned them, in ascending order of their processes; they lose their rows.
-        files: ``attrs["files"]`` of ``read_timings``.
-    """
-    rows, lines = joined_rows([part.communication for part in parts])
-    tied = tied_rows(met(rows, lines, None, world_size_of(lines.rank, files)))
-    return AccountOfRun(lines, spent_of(parts), tied, blocked_in(tied))
-
-
-def spent_of(parts: Sequence[AccountPart]) -> list[tuple[Spent, int]]:
-    """Return how lines spent the time in which they were not blocked, as in :class:`AccountOfRun`."""
-    first = first_numbers([part.communication.lines for part in parts])[LINE].tolist()
-    return list(zip((part.spent for part in parts), first, strict=True))
-
-
 def tied_rows(meetings: Meetings) -> TiedRows:
     """Tell what rows of communication waited for."""
     frame = meetings.frame
@@ -173,26 +174,48 @@ def tied_rows(meetings: Meetings) -> TiedRows:
     return TiedRows(meetings, axis, ties, needs)
 
 
-def blocked_in(rows: TiedRows) -> Blocked:
-    """Tell what lines did while rows of communication blocked them."""
-    frame = rows.met.frame
-    line, holds, blocks = (frame[name].to_numpy() for name in (LINE, HOLDS, BLOCKS))
-    is_whole = _whole(rows.met, rows.ties)
-    return blocked_times(rows.axis, rows.needs, is_whole, line.astype(np.int64), holds, blocks)
-
-
 def _comparable(needs: Needs, clocks: Ints) -> Needs:
     """Return what rows waited for, unknown where no clocks tell until when."""
     other = (needs.row >= 0) & (clocks != clocks[needs.row]) if len(clocks) else needs.row >= 0
     return needs._replace(until_s=np.where(other, np.nan, needs.until_s))
 
 
-def _whole(meetings: Meetings, ties: Ties) -> Bools:
+def blocked_in(rows: TiedRows) -> Blocked:
+    """Divide the time in which rows of communication blocked lines."""
+    line, holds, blocks = (rows.met.frame[name].to_numpy() for name in (LINE, HOLDS, BLOCKS))
+    line, (start_s, end_s, _) = line.astype(np.int64), instants(rows.axis.frame)
+    found = holds_of(line, holds, start_s, end_s, rows.needs.until_s)
+    until_s, by = rows.needs.until_s[found.row], rows.needs.row[found.row]
+    needed = np.where(by >= 0, line[by], -1)
+    first = np.searchsorted(found.line, np.arange(int(line.max(initial=-1)) + 2))
+    waits_until_s = np.minimum(np.where(np.isnan(until_s), found.start_s, until_s), found.end_s)
+    order = np.argsort(waits_until_s, kind="stable")
+    hold, begins_s, ends_s, leads_to = origins(
+        first, found.start_s, found.end_s, until_s, needed, order, blocks[found.row]
+    )
+    waits = begins_s < until_s[hold]
+    is_known = (leads_to != UNKNOWN) & (waits | _are_whole(rows)[found.row[hold]])
+    what = np.where(is_known, np.where(waits, WAITING, TRANSFER), NOT_MATCHED)
+    rank_of_line = np.full(len(first), NO_RANK)
+    rank_of_line[line] = rows.met.frame["rank"].to_numpy()
+    rank = np.where(waits & (leads_to >= 0), rank_of_line[leads_to], NO_RANK)
+    row, what, rank = (in_few_bytes(values) for values in (found.row[hold], what, rank))
+    return Blocked(row, begins_s, ends_s, what, rank)
+
+
+def _are_whole(rows: TiedRows) -> Bools:
     """Tell for each row whether all ranks of what it meets in have rows."""
-    found = np.ones(len(meetings.frame), np.bool_)
-    of_collectives = ties.meeting < len(meetings.is_whole)
-    found[ties.row[of_collectives]] = meetings.is_whole[ties.meeting[of_collectives]]
+    ties, is_whole = rows.ties, rows.met.is_whole
+    found = np.ones(len(rows.met.frame), np.bool_)
+    of_collectives = ties.meeting < len(is_whole)
+    found[ties.row[of_collectives]] = is_whole[ties.meeting[of_collectives]]
     return found
+
+
+def spent_of(parts: Sequence[AccountPart]) -> list[tuple[Spent, int]]:
+    """Return how lines spent the time in which they were not blocked, as in :class:`AccountOfRun`."""
+    first = first_numbers([part.communication.lines for part in parts])[LINE].tolist()
+    return list(zip((part.spent for part in parts), first, strict=True))
 
 
 def world_size_of(rank: Ints, files: Sequence[File]) -> int | None:
@@ -200,3 +223,41 @@ def world_size_of(rank: Ints, files: Sequence[File]) -> int | None:
     ranks = np.unique(rank)
     counted = len(ranks) if np.array_equal(ranks, np.arange(len(ranks))) else None
     return stated_world_size(files) or counted
+
+
+# -- stretch by stretch ------------------------------------------------------------------------------------
+
+
+class BlockedStretches(NamedTuple):
+    """The stretches in which processes were blocked in communication.
+
+    Attributes:
+        stretches: what they did in them.
+        ahead_s: by how much the common time axis is ahead of the clock of the process, in seconds.
+        axis: which of several axes that is, where some clocks could not be compared with others.
+    """
+
+    stretches: LineStretches
+    ahead_s: Floats
+    axis: Ints
+
+
+def blocked_stretches(lines: AccountLines, axis: OneAxis, blocked: Blocked) -> BlockedStretches:
+    """Return the stretches in which processes were blocked.
+
+    Args:
+        lines: the lines of all processes.
+        axis: the rows of communication, as ``tied_rows`` returned them.
+        blocked: what lines did in these.
+    """
+    line = axis.frame[LINE].to_numpy()[blocked.row]
+    told = lines.is_main[line]
+    line, row = line[told], blocked.row[told]
+    ahead_s = (instants(axis.frame)[0] - numbers(axis.frame, "start_counter"))[row]
+    code, names = coded_text(axis.frame, "operation")
+    found = LineStretches(
+        *lines.process_of(line), blocked.start_s[told] - ahead_s, blocked.end_s[told] - ahead_s,
+        what=(blocked.what[told] + BLOCKED).astype(np.int8), operation=in_few_bytes(code)[row],
+        waited_for=blocked.rank[told], operations=names,
+    )  # fmt: skip
+    return BlockedStretches(found, ahead_s, in_few_bytes(axis.clocks)[row])

@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.collectives.matching import Instances
+from timing_logger.analysis.collectives.matching import Instances, is_root, with_bytes
 from timing_logger.analysis.collectives.messages import Messages
-from timing_logger.analysis.collectives.waits import is_root, with_bytes
 from timing_logger.analysis.rows.arrays import (
     Bools,
     Floats,
@@ -40,6 +39,54 @@ from timing_logger.results import criteria
 
 NOBODY = -1
 """In place of a row: none was needed, or it is unknown which."""
+
+
+class Meetings(NamedTuple):
+    """The rows of communication of a run, and what they are parts of.
+
+    Attributes:
+        frame: the table of rows, with the columns that ``part.map_communication`` adds; processes and lines
+            are numbered throughout.
+        parts: the collectives of which two ranks or more have rows that fit.
+        is_whole: for each of these whether all ranks have.
+        messages: the messages of which both rows are known.
+    """
+
+    frame: Frame
+    parts: Instances
+    is_whole: Bools
+    messages: Messages
+
+
+class OneAxis(NamedTuple):
+    """A table whose instants can be compared across ranks.
+
+    Attributes:
+        frame: the table, with ``start_s`` and ``end_s`` on one axis for all processes that met.
+        clocks: for each row a number of the clocks that are compared with its own, directly or through
+            others.
+        by_rows: whether it was the rows themselves that told how far some clocks are apart.
+    """
+
+    frame: Frame
+    clocks: Ints
+    by_rows: bool
+
+
+class TiedRows(NamedTuple):
+    """The rows of communication of a run, and what they waited for.
+
+    Attributes:
+        met: the rows, and what they are parts of.
+        axis: the rows on the time axis of all ranks.
+        ties: the ties of rows to what they meet in.
+        needs: what the rows waited for.
+    """
+
+    met: Meetings
+    axis: OneAxis
+    ties: Ties
+    needs: Needs
 
 
 class Ties(NamedTuple):

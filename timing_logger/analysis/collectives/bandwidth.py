@@ -14,7 +14,13 @@ from timing_logger.analysis.collectives.waits import complete_instances
 from timing_logger.analysis.rows import tables
 from timing_logger.analysis.rows.analysis import COLUMNS_OF, OfCommunication
 from timing_logger.analysis.rows.arrays import Floats, Frame, Ints, coded_text, dense_codes
-from timing_logger.analysis.rows.grouping import any_row_of, counted_quantiles, greatest_of_each, quantiles
+from timing_logger.analysis.rows.grouping import (
+    any_row_of,
+    counted_quantiles,
+    greatest_of_each,
+    quantiles,
+    size_classes,
+)
 from timing_logger.analysis.rows.operations import algorithm_bytes, base_operation, bus_factor
 
 _BYTES_PER_US = 1e-3  # in GB/s
@@ -192,12 +198,6 @@ def bandwidth_of(frame: Frame, measured: Measured) -> Frame:
         *tables.new_columns(frame, figures),
     )
     return table.select(*_COLUMNS)
-
-
-def size_classes(sizes: Floats) -> Floats:
-    """Return for each size in bytes the least power of two that is no less; 0 for 0, NaN for NaN."""
-    powers = 2.0 ** np.ceil(np.log2(np.maximum(sizes, 1)))
-    return np.where(sizes == 0, 0, powers)
 
 
 def _figures(measured: Measured, key: Ints, kind: Ints) -> dict[str, Floats]:

@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrame, IntoDataFrameT
 
-from timing_logger.analysis.collectives.bandwidth import size_classes
-from timing_logger.analysis.collectives.matching import Instances
+from timing_logger.analysis.collectives.matching import Instances, is_root
 from timing_logger.analysis.collectives.transfer_samples import MOVES, Measured
-from timing_logger.analysis.collectives.waits import complete_instances, is_root
+from timing_logger.analysis.collectives.waits import complete_instances
 from timing_logger.analysis.rows.analysis import COLUMNS_OF, OfCommunication
 from timing_logger.analysis.rows.arrays import (
     Bools,
@@ -31,6 +30,7 @@ from timing_logger.analysis.rows.grouping import (
     greatest_of_each,
     ordered_sums,
     quantiles,
+    size_classes,
     sums,
 )
 from timing_logger.analysis.rows.operations import COMMUNICATION, COPIES, FROM_ROOT, base_operation

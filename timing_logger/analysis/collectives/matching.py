@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from timing_logger.analysis.rows.analysis import EARLIER_IN_STEP, RUN_OF_RANK
+from timing_logger.analysis.rows.analysis import EARLIER_IN_STEP
 from timing_logger.analysis.rows.arrays import (
     Bools,
     Floats,
@@ -26,7 +26,7 @@ from timing_logger.analysis.rows.arrays import (
     processes_of,
     renamed,
 )
-from timing_logger.analysis.rows.files import runs_of
+from timing_logger.analysis.rows.group_members import communicators, own_numbers
 from timing_logger.analysis.rows.grouping import any_row_of, n_earlier_alike, order_by
 from timing_logger.analysis.rows.operations import base_operation, is_collective
 from timing_logger.analysis.rows.steps import Meaning, epochs_of, steps_of
@@ -156,6 +156,14 @@ class Instances(NamedTuple):
         """Repeat the value of each instance for each of its parts."""
         return np.repeat(of_instances, self.n_parts)
 
+    def least(self, values: Floats) -> Floats:
+        """Return for each instance the least value of its parts; NaN if one is."""
+        return np.minimum.reduceat(values, self.first) if len(values) else values
+
+    def most(self, values: Floats) -> Floats:
+        """Return for each instance the greatest value of its parts; NaN if one is."""
+        return np.maximum.reduceat(values, self.first) if len(values) else values
+
     def only(self, wanted: Bools) -> Instances:
         """Return the instances that are ``wanted`` (one entry per instance), under their old numbers."""
         kept = self.for_parts(wanted)
@@ -198,22 +206,6 @@ def find_instances(frame: Frame, step: Floats | None = None) -> Instances:
         numbered=numbered[order],
         step=key[order],
     )
-
-
-def communicators(frame: Frame, row: Ints | slice = slice(None)) -> Ints:
-    """Number the groups of the given rows, from 0.
-
-    The same name with another size, or in another run of the ranks, is another group.
-
-    Args:
-        frame: a table that ``opened`` returned.
-        row: positions of the rows; all rows by default.
-
-    Returns:
-        The number of the group of each given row.
-    """
-    keys = coded_text(frame, "group")[0], numbers(frame, "group_size"), _runs(frame)
-    return dense_codes(*(key[row] for key in keys))
 
 
 def _collectives(frame: Frame) -> tuple[Ints, Ints, list[str]]:
@@ -276,16 +268,28 @@ def _exchanges_alike(operation: Ints, operations: list[str], instance: Ints, fir
     return np.where((operation == even) & some_uneven[instance], uneven, operation)
 
 
-def _runs(frame: Frame) -> Ints:
-    """Return the number of each row's run.
+def transfer_times_ms(parts: Instances, elapsed_ms: Floats, counts: Bools) -> Floats:
+    """Return for each part the least time in ms of a rank that ``counts`` in its instance.
 
-    Only rows of one run are matched, since each run counts its operations from 0.
+    It is NaN if one of these times is unknown. The arguments are those of ``clock_free_wait_ms``.
     """
-    if RUN_OF_RANK in frame.columns:
-        return frame[RUN_OF_RANK].to_numpy()
-    rank, incarnation = frame["rank"].to_numpy(), frame["incarnation"].to_numpy()
-    if (incarnation == incarnation[:1]).all():
-        return np.zeros(len(rank), np.int64)
-    process = processes_of(frame)
-    one = any_row_of(process)
-    return runs_of(rank[one], incarnation[one])[process]
+    return parts.for_parts(parts.least(np.where(counts, elapsed_ms, np.inf)))
+
+
+def with_bytes(frame: Frame, parts: Instances) -> Bools:
+    """Tell for each part whether its rank counts: it brings bytes to the operation, or no rank does.
+
+    A rank of which the bytes are unknown counts.
+    """
+    sizes = np.nan_to_num(numbers(frame, "message_size_bytes")[parts.row], nan=1.0)
+    nobody_does: Bools = parts.for_parts(parts.most(sizes) == 0)
+    return (sizes > 0) | nobody_does
+
+
+def is_root(frame: Frame, parts: Instances) -> Bools:
+    """Tell for each part of complete instances whether it is that of the operation's root."""
+    group, names = coded_text(frame, "group")
+    place = np.arange(len(parts.row)) - parts.for_parts(parts.first)
+    number = own_numbers((group[parts.row], names), parts.rank, place)
+    found: Bools = number == numbers(frame, "peer")[parts.row]
+    return found

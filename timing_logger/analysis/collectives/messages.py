@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.collectives.matching import communicators
 from timing_logger.analysis.rows.analysis import COLUMNS_OF, ByProcess
 from timing_logger.analysis.rows.arrays import (
     Bools,
@@ -22,7 +21,7 @@ from timing_logger.analysis.rows.arrays import (
     numbers,
     processes_of,
 )
-from timing_logger.analysis.rows.group_members import NONE, ranks_by_number
+from timing_logger.analysis.rows.group_members import NONE, communicators, ranks_by_number
 from timing_logger.analysis.rows.grouping import any_row_of, known_sums, quantiles, rows_of_each, sums
 from timing_logger.analysis.rows.intervals import instants
 from timing_logger.analysis.rows.operations import base_operation, goes_on, is_wait

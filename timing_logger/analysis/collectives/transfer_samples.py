@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.collectives.matching import Instances
-from timing_logger.analysis.collectives.waits import transfer_times_ms, with_bytes
+from timing_logger.analysis.collectives.matching import Instances, transfer_times_ms, with_bytes
 from timing_logger.analysis.rows.arrays import (
     Array,
     Bools,

@@ -8,7 +8,13 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.collectives.matching import Instances, find_instances
+from timing_logger.analysis.collectives.matching import (
+    Instances,
+    find_instances,
+    is_root,
+    transfer_times_ms,
+    with_bytes,
+)
 from timing_logger.analysis.collectives.problems import find_problems, identified, match_collectives
 from timing_logger.analysis.rows.analysis import COLUMNS_OF, OfCommunication
 from timing_logger.analysis.rows.arrays import (
@@ -21,7 +27,6 @@ from timing_logger.analysis.rows.arrays import (
     each_text,
     numbers,
 )
-from timing_logger.analysis.rows.group_members import own_numbers
 from timing_logger.analysis.rows.grouping import any_row_of, known_sums, quantiles, sums
 from timing_logger.analysis.rows.intervals import durations_ms, instants, lanes_of, waited_for
 from timing_logger.analysis.rows.operations import (
@@ -136,33 +141,6 @@ def clock_free_wait_ms(parts: Instances, elapsed_ms: Floats, counts: Bools) -> F
     return np.where(parts.is_one_of(SYNCHRONISING) & counts, beyond_ms, np.nan)
 
 
-def transfer_times_ms(parts: Instances, elapsed_ms: Floats, counts: Bools) -> Floats:
-    """Return for each part the least time in ms of a rank that ``counts`` in its instance.
-
-    It is NaN if one of these times is unknown. The arguments are those of ``clock_free_wait_ms``.
-    """
-    return parts.for_parts(_least(np.where(counts, elapsed_ms, np.inf), parts))
-
-
-def with_bytes(frame: Frame, parts: Instances) -> Bools:
-    """Tell for each part whether its rank counts: it brings bytes to the operation, or no rank does.
-
-    A rank of which the bytes are unknown counts.
-    """
-    sizes = np.nan_to_num(numbers(frame, "message_size_bytes")[parts.row], nan=1.0)
-    nobody_does: Bools = parts.for_parts(_most(sizes, parts) == 0)
-    return (sizes > 0) | nobody_does
-
-
-def is_root(frame: Frame, parts: Instances) -> Bools:
-    """Tell for each part of complete instances whether it is that of the operation's root."""
-    group, names = coded_text(frame, "group")
-    place = np.arange(len(parts.row)) - parts.for_parts(parts.first)
-    number = own_numbers((group[parts.row], names), parts.rank, place)
-    found: Bools = number == numbers(frame, "peer")[parts.row]
-    return found
-
-
 # -- arrivals ----------------------------------------------------------------------------------------
 
 
@@ -192,7 +170,7 @@ class Arrivals(NamedTuple):
     def of(cls, frame: Frame, parts: Instances) -> Arrivals:
         """Return the arrivals at the collectives of ``frame``, of which ``parts`` says who took part."""
         start_s, _, half_width_s = (values[parts.row] for values in instants(frame))
-        widest_s = parts.for_parts(_most(half_width_s, parts))
+        widest_s = parts.for_parts(parts.most(half_width_s))
         start_s = np.where(np.isnan(widest_s), np.nan, start_s)
         counts = with_bytes(frame, parts)
         return cls(
@@ -200,18 +178,18 @@ class Arrivals(NamedTuple):
             elapsed_s=durations_ms(frame)[parts.row] / 1e3,
             counts=counts,
             is_root=is_root(frame, parts),
-            earliest_s=_least(np.where(counts, start_s, np.inf), parts),
-            latest_s=_most(np.where(counts, start_s, -np.inf), parts),
+            earliest_s=parts.least(np.where(counts, start_s, np.inf)),
+            latest_s=parts.most(np.where(counts, start_s, -np.inf)),
             uncertainty_s=half_width_s + widest_s,
         )
 
 
 def _last_arrivers(parts: Instances, arrivals: Arrivals) -> Floats:
     by_clock = arrivals.start_s == parts.for_parts(arrivals.latest_s)
-    least_s = parts.for_parts(_least(np.where(arrivals.counts, arrivals.elapsed_s, np.inf), parts))
+    least_s = parts.for_parts(parts.least(np.where(arrivals.counts, arrivals.elapsed_s, np.inf)))
     by_time = parts.is_one_of(SYNCHRONISING) & (arrivals.elapsed_s == least_s)
     is_last = np.where(parts.for_parts(np.isnan(arrivals.latest_s)), by_time, by_clock) & arrivals.counts
-    lowest = _least(np.where(is_last, parts.rank, np.inf), parts)
+    lowest = parts.least(np.where(is_last, parts.rank, np.inf))
     return parts.for_parts(np.where(np.isinf(lowest), np.nan, lowest))
 
 
@@ -225,9 +203,9 @@ def _needed_from_s(parts: Instances, arrivals: Arrivals) -> tuple[Floats, Floats
     """
     start_s, is_root = arrivals.start_s, arrivals.is_root
     has_root = parts.for_parts(np.logical_or.reduceat(is_root, parts.first)) if len(is_root) else is_root
-    root_s = parts.for_parts(_most(np.where(is_root, start_s, -np.inf), parts))
-    first_s = parts.for_parts(_least(np.where(is_root, np.inf, start_s), parts))
-    last_s = parts.for_parts(_most(np.where(is_root, -np.inf, start_s), parts))
+    root_s = parts.for_parts(parts.most(np.where(is_root, start_s, -np.inf)))
+    first_s = parts.for_parts(parts.least(np.where(is_root, np.inf, start_s)))
+    last_s = parts.for_parts(parts.most(np.where(is_root, -np.inf, start_s)))
     everybody_s = parts.for_parts(arrivals.latest_s)
     needs_all, needs_root = parts.is_one_of(ALL_TO_ALL), parts.is_one_of(FROM_ROOT) & has_root
     needs_others = parts.is_one_of(TO_ROOT) & has_root
@@ -281,9 +259,9 @@ def _uncertainty_s(parts: Instances, arrivals: Arrivals, violations: Bools) -> F
     """
     start_s, counts = arrivals.start_s, arrivals.counts
     end_s = start_s + arrivals.elapsed_s
-    last_end_s = parts.for_parts(_most(np.where(counts, end_s, -np.inf), parts))
+    last_end_s = parts.for_parts(parts.most(np.where(counts, end_s, -np.inf)))
     by_rows_s = np.maximum(last_end_s - start_s, end_s - parts.for_parts(arrivals.earliest_s))
-    contradicted = parts.for_parts(_most(violations.astype(np.float64), parts)) > 0
+    contradicted = parts.for_parts(parts.most(violations.astype(np.float64))) > 0
     by_clocks_s = np.where(contradicted, np.inf, arrivals.uncertainty_s)
     synchronises = parts.is_one_of(SYNCHRONISING) & counts
     return np.where(synchronises, np.minimum(by_clocks_s, by_rows_s), arrivals.uncertainty_s)
@@ -291,14 +269,6 @@ def _uncertainty_s(parts: Instances, arrivals: Arrivals, violations: Bools) -> F
 
 def _within(values: Floats, most: Floats) -> Floats:
     return np.minimum(np.maximum(values, 0.0), most)
-
-
-def _least(values: Floats, parts: Instances) -> Floats:
-    return np.minimum.reduceat(values, parts.first) if len(values) else values
-
-
-def _most(values: Floats, parts: Instances) -> Floats:
-    return np.maximum.reduceat(values, parts.first) if len(values) else values
 
 
 _OF_WAITS = ("operation", "group", "rank", "incarnation")

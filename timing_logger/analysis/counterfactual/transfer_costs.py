@@ -9,9 +9,9 @@ import narwhals as nw
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.collectives.bandwidth import size_classes
 from timing_logger.analysis.rows.analysis import COLUMNS_OF
 from timing_logger.analysis.rows.arrays import Floats, Ints, Schema
+from timing_logger.analysis.rows.grouping import size_classes
 from timing_logger.analysis.rows.tables import like, opened
 from timing_logger.analysis.step_times.transfers import MESSAGE, Link
 from timing_logger.analysis.verdict.case import Case

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrame
 
-from timing_logger.analysis.collectives.matching import communicators, earlier_in_step
+from timing_logger.analysis.collectives.matching import earlier_in_step
 from timing_logger.analysis.rows.analysis import COLUMNS_OF, EARLIER_IN_STEP
 from timing_logger.analysis.rows.arrays import (
     Array,
@@ -25,6 +25,7 @@ from timing_logger.analysis.rows.arrays import (
     numbers,
     processes_of,
 )
+from timing_logger.analysis.rows.group_members import communicators
 from timing_logger.analysis.rows.grouping import rows_of_each
 from timing_logger.analysis.rows.operations import is_collective, is_communication
 from timing_logger.analysis.rows.tables import opened, taken

@@ -9,12 +9,11 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import pandas as pd
 
-from timing_logger.analysis.collectives.matching import communicators
 from timing_logger.analysis.collectives.messages import find_messages
 from timing_logger.analysis.hangs.open_calls import ADDED_COLUMNS, Ending, integer_or_none
 from timing_logger.analysis.rows import operations
 from timing_logger.analysis.rows.arrays import numbers
-from timing_logger.analysis.rows.group_members import NONE, ranks_by_number
+from timing_logger.analysis.rows.group_members import NONE, communicators, ranks_by_number
 from timing_logger.analysis.rows.tables import opened
 from timing_logger.results.run_end import StuckGroup, StuckMessage
 

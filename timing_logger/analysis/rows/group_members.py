@@ -1,4 +1,4 @@
-"""Convert between ranks and their numbers in a group.
+"""Number the groups of rows, and convert between ranks and their numbers in a group.
 
 Messages name their other side by its number in the group, rooted operations their root. Members are numbered
 from 0. torch numbers them in the order of their ranks, and so does MPI unless ``Split`` is given other keys;
@@ -13,8 +13,18 @@ import re
 
 import numpy as np
 
-from timing_logger.analysis.rows.arrays import Floats, Frame, Ints, coded_text, numbers
-from timing_logger.analysis.rows.grouping import rows_of_each
+from timing_logger.analysis.rows.analysis import RUN_OF_RANK
+from timing_logger.analysis.rows.arrays import (
+    Floats,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    numbers,
+    processes_of,
+)
+from timing_logger.analysis.rows.files import runs_of
+from timing_logger.analysis.rows.grouping import any_row_of, rows_of_each
 from timing_logger.results import criteria
 
 NONE = -1
@@ -22,6 +32,37 @@ NONE = -1
 
 _RANGE = r"\d{1,6}(?:-\d{1,6})?"
 _LIST = re.compile(rf"ranks ({_RANGE}(?:,{_RANGE})*)(?: #\d+)?")
+
+
+def communicators(frame: Frame, row: Ints | slice = slice(None)) -> Ints:
+    """Number the groups of the given rows, from 0.
+
+    The same name with another size, or in another run of the ranks, is another group.
+
+    Args:
+        frame: a table that ``opened`` returned.
+        row: positions of the rows; all rows by default.
+
+    Returns:
+        The number of the group of each given row.
+    """
+    keys = coded_text(frame, "group")[0], numbers(frame, "group_size"), _runs(frame)
+    return dense_codes(*(key[row] for key in keys))
+
+
+def _runs(frame: Frame) -> Ints:
+    """Return the number of each row's run.
+
+    Only rows of one run are matched, since each run counts its operations from 0.
+    """
+    if RUN_OF_RANK in frame.columns:
+        return frame[RUN_OF_RANK].to_numpy()
+    rank, incarnation = frame["rank"].to_numpy(), frame["incarnation"].to_numpy()
+    if (incarnation == incarnation[:1]).all():
+        return np.zeros(len(rank), np.int64)
+    process = processes_of(frame)
+    one = any_row_of(process)
+    return runs_of(rank[one], incarnation[one])[process]
 
 
 def ranks_by_number(frame: Frame, number: Floats, communicator: Ints, world_size: int | None) -> Ints:

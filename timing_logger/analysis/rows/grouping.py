@@ -167,3 +167,9 @@ def _interpolated(ordered: Callable[[Ints], Floats], begin: Ints, n_values: Ints
 def known_sums(values: Floats, group: Ints, n_groups: int) -> Floats:
     """Sum the known values of each group; NaN for a group without any."""
     return np.where(counts_known(values, group, n_groups) > 0, sums(values, group, n_groups), np.nan)
+
+
+def size_classes(sizes: Floats) -> Floats:
+    """Return for each size in bytes the least power of two that is no less; 0 for 0, NaN for NaN."""
+    powers = 2.0 ** np.ceil(np.log2(np.maximum(sizes, 1)))
+    return np.where(sizes == 0, 0, powers)

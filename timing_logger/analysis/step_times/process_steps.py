@@ -41,12 +41,7 @@ from timing_logger.analysis.step_times.work_rows import (
     joined_columns,
     unlogged_ms,
 )
-from timing_logger.analysis.step_times.workload import (
-    StepsWorkload,
-    joined_workload,
-    sent_in_turn,
-    workload,
-)
+from timing_logger.analysis.step_times.workload import StepsWorkload, joined_workload, sent_in_turn, workload
 from timing_logger.schema.record import DEVICE_CLOCK
 
 

@@ -12,8 +12,8 @@ from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.accounting.account import account_table
 from timing_logger.analysis.accounting.lines import AccountLines
-from timing_logger.analysis.accounting.part import AccountPart, BlockedStretches, blocked_stretches
-from timing_logger.analysis.accounting.run import AccountOfRun, spent_of
+from timing_logger.analysis.accounting.part import AccountPart
+from timing_logger.analysis.accounting.run import AccountOfRun, BlockedStretches, blocked_stretches, spent_of
 from timing_logger.analysis.rows.arrays import Floats, Ints
 from timing_logger.analysis.rows.operations import PAUSES, needs_no_other_rank
 from timing_logger.analysis.rows.steps import Numbering, numbered_by_epoch
@@ -30,12 +30,13 @@ from timing_logger.analysis.step_times.transfers import (
     Played,
     Shape,
     Transfers,
+    Waits,
     placed,
     played_of,
     transfers_by_step,
+    waits_by_step,
     wall_ms,
 )
-from timing_logger.analysis.step_times.waiting import Waits, waits_by_step
 from timing_logger.analysis.step_times.workload import NOTHING_STATED, Workload, workload_of
 from timing_logger.reading.named_ranks import stated_world_size
 from timing_logger.results import criteria

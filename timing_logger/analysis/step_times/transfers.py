@@ -1,8 +1,8 @@
-"""Measure transfer times without waiting, by step, for each group or pair of ranks and size of message.
+"""Measure communication by step: transfer times without waiting, and how long ranks waited for each other.
 
 The last rank to arrive waits for nobody, so the transfer time of a collective is the least time that a rank
 spent in it. A message takes from when both sides had come until the receiver has it; a sender that does not
-wait for the receiver need not be waited for by the message either.
+wait for the receiver need not be waited for by the message either. Waits are sums of the account of the run.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.accounting.blocked import Blocked
-from timing_logger.analysis.accounting.lines import PROCESS, AccountLines
-from timing_logger.analysis.accounting.part import CommunicationPart
+from timing_logger.analysis.accounting.lines import NO_RANK, PROCESS, AccountLines, is_set_up
+from timing_logger.analysis.accounting.part import BLOCKS, CommunicationPart
 from timing_logger.analysis.accounting.program import Program, calls_of, message_times, program_of
 from timing_logger.analysis.accounting.run import (
-    Meetings,
-    TiedRows,
+    NOT_MATCHED,
+    TRANSFER,
+    WAITING,
+    Blocked,
     blocked_in,
     joined_rows,
     met,
     steps_by_place,
     tied_rows,
 )
-from timing_logger.analysis.accounting.ties import Ties
-from timing_logger.analysis.collectives.bandwidth import size_classes
-from timing_logger.analysis.collectives.waits import transfer_times_ms, with_bytes
+from timing_logger.analysis.accounting.ties import Meetings, TiedRows, Ties
+from timing_logger.analysis.collectives.matching import transfer_times_ms, with_bytes
 from timing_logger.analysis.rows.arrays import (
     Bools,
     Floats,
@@ -35,11 +35,18 @@ from timing_logger.analysis.rows.arrays import (
     coded_text,
     dense_codes,
     each_text,
+    in_few_bytes,
     numbers,
 )
-from timing_logger.analysis.rows.grouping import any_row_of
-from timing_logger.analysis.rows.intervals import durations_ms
-from timing_logger.analysis.rows.operations import ALL_TO_ALL, goes_on
+from timing_logger.analysis.rows.grouping import (
+    any_row_of,
+    counts_known,
+    greatest_of_each,
+    known_sums,
+    size_classes,
+)
+from timing_logger.analysis.rows.intervals import durations_ms, instants
+from timing_logger.analysis.rows.operations import ALL_TO_ALL, SYNCHRONISING, base_operation, goes_on
 
 
 class Shape(NamedTuple):
@@ -203,7 +210,10 @@ def transfers_by_step(of: Communication) -> Transfers:
     step = np.where(link >= 0, of.step[row], 0).astype(np.int64)
     known = (link >= 0) & (elapsed_ms > 0)
     cell, n_cells = step[known] * len(links) + link[known], of.shape.steps * len(links)
-    mean_ms, mean_bytes = (_means(values[known], cell, n_cells) for values in (elapsed_ms, size))
+    mean_ms, mean_bytes = (
+        known_sums(its, cell, n_cells) / np.maximum(counts_known(its, cell, n_cells), 1)
+        for its in (elapsed_ms[known], size[known])
+    )
     count = np.bincount((step * len(links) + link)[link >= 0], minlength=n_cells)
     shape = of.shape.steps, len(links)
     of_the_held = (0, len(parts.first))  # the last meetings, see Ties.meeting, are of no link
@@ -234,14 +244,6 @@ def _linked(
     number[timed] = np.arange(len(timed))
     example = np.flatnonzero(is_timed)
     return number[code], example[any_row_of(number[code[example]])]
-
-
-def _means(values: Floats, cell: Ints, n_cells: int) -> Floats:
-    """Return the mean of the known values of each cell; NaN without any."""
-    known = ~np.isnan(values)
-    n = np.bincount(cell[known], minlength=n_cells)
-    total = np.bincount(cell[known], values[known], minlength=n_cells)
-    return np.where(n > 0, total / np.maximum(n, 1), np.nan)
 
 
 def _collectives_ms(met: Meetings) -> Floats:
@@ -298,3 +300,148 @@ def _link(of: Communication, i: int, size_class: float, row: int) -> Link:
     first = met.parts.first[i]
     members = column[met.parts.row[first : first + met.parts.n_parts[i]]]
     return Link(met.parts.operations[met.parts.operation[first]], group, size, tuple(members.tolist()))
+
+
+# -- waits ---------------------------------------------------------------------------------------------
+
+
+class Waits(NamedTuple):
+    """Waits by step and rank (steps x ranks), in ms.
+
+    Entries are NaN where nothing tells: the rank was in no communication that could be matched.
+
+    Attributes:
+        own_ms: how long the rank waited for others.
+        for_it_ms: how long all others together waited for the rank.
+        longest_ms: how long that one waited for it which waited longest.
+        unmatched_ms: how long the rank was blocked in communication that does not tell for whom it waited.
+            The set-up of communication, as ``MPI_INIT``, does not count.
+        pending_ms: how long that operation of the rank in the background waited for others that waited
+            longest: a stream of a device may stand still for it, and no row tells.
+        varying_ms: for each rank, and at last for transfers between others, how long others waited for it
+            beyond what each waited for it in half of the steps or more: waits that recur so are how the ranks
+            share their work.
+        recurring_ms: likewise, those waits that recur so.
+        transfer_ms: how long the rank was blocked in collectives that all leave together after the last had
+            come. Others do not count: a root has more to do than the rest.
+        clock_ms: by how much that may be wrong, as clocks are compared; NaN where nobody measured them.
+    """
+
+    own_ms: Floats
+    for_it_ms: Floats
+    longest_ms: Floats
+    unmatched_ms: Floats
+    pending_ms: Floats
+    varying_ms: Floats
+    recurring_ms: Floats
+    transfer_ms: Floats
+    clock_ms: Floats
+
+
+def waits_by_step(of: Communication) -> Waits:
+    """Sum the waits of a run by step and rank."""
+    found, shape = _Stretches.of(of), of.shape
+
+    def sum_ms(wanted: Bools, ms: Floats = found.ms, cell: Ints = found.cell) -> Floats:
+        total_ms = np.bincount(cell[wanted], ms[wanted], minlength=shape.steps * shape.ranks)
+        return total_ms.reshape(shape).astype(np.float64)
+
+    is_told = sum_ms(found.is_known, np.ones(len(found.ms))) > 0
+    told = (
+        sum_ms(found.waits), sum_ms(found.for_another, cell=found.owner_cell), _longest_ms(found, shape),
+        sum_ms(found.transfers),
+    )  # fmt: skip
+    own_ms, for_it_ms, longest_ms, transfer_ms = (np.where(is_told, values, np.nan) for values in told)
+    counts = found.waits & (found.owner != found.by)
+    owner, ms = found.owner[counts], found.ms[counts]
+    varying_ms = _varying_ms(of, owner, found.by[counts], found.step[counts], ms)
+    recurring_ms = np.bincount(owner, ms, minlength=shape.ranks + 1) - varying_ms
+    off_ms = 1e3 * instants(of.rows.axis.frame)[2][found.row] + (np.nan if of.rows.axis.by_rows else 0.0)
+    return Waits(
+        own_ms, for_it_ms, longest_ms, sum_ms(found.unmatched), _pending_ms(of), varying_ms, recurring_ms,
+        transfer_ms, clock_ms=sum_ms(found.transfers, off_ms),
+    )  # fmt: skip
+
+
+class _Stretches(NamedTuple):
+    """The times in which ranks were blocked; one entry for each.
+
+    Attributes:
+        row: the row that blocked the rank.
+        step: the position of its step; 0 outside of any step.
+        by: the column of the rank.
+        owner: the column of the rank that it waited for; that behind the last for no rank.
+        cell, owner_cell: the places of the rank, and of the one that it waited for, by step and rank.
+        ms: how long each lasted, in ms.
+        is_known, waits, for_another, transfers, unmatched: what it is: told at all, waiting, waiting for
+            another rank, transfer of a collective that all leave together, and of unknown whom; none of these
+            outside of any step.
+    """
+
+    row: Ints
+    step: Ints
+    by: Ints
+    owner: Ints
+    cell: Ints
+    owner_cell: Ints
+    ms: Floats
+    is_known: Bools
+    waits: Bools
+    for_another: Bools
+    transfers: Bools
+    unmatched: Bools
+
+    @classmethod
+    def of(cls, of: Communication) -> _Stretches:
+        blocked, shape = of.blocked, of.shape
+        row, what, by = blocked.row, blocked.what, of.column[blocked.row]
+        inside = ~np.isnan(of.step[row])
+        waits = inside & (what == WAITING)
+        to_rank = waits & (blocked.rank != NO_RANK)
+        owner = np.where(to_rank, np.searchsorted(of.ranks, blocked.rank), shape.ranks)
+        step = np.where(inside, of.step[row], 0).astype(np.int64)
+        numbers = step, by, owner, step * shape.ranks + by, step * shape.ranks + owner
+        step, by, owner, cell, owner_cell = (in_few_bytes(values) for values in numbers)
+        unmatched = inside & (what == NOT_MATCHED)
+        named = coded_text(of.rows.axis.frame, "operation")
+        together = each_text(named, lambda name: base_operation(name) in SYNCHRONISING)
+        return cls(
+            row, step, by, owner, cell, owner_cell, blocked.ms, inside & ~unmatched, waits,
+            to_rank & (owner != by), inside & (what == TRANSFER) & together[row],
+            unmatched & ~is_set_up(of.rows.axis.frame)[row],
+        )  # fmt: skip
+
+
+def _longest_ms(found: _Stretches, shape: Shape) -> Floats:
+    key = dense_codes(found.owner_cell[found.for_another], found.by[found.for_another])
+    one = np.flatnonzero(found.for_another)[any_row_of(key)]
+    longest_ms = np.zeros(shape.steps * shape.ranks)
+    np.maximum.at(longest_ms, found.owner_cell[one], np.bincount(key, found.ms[found.for_another]))
+    return longest_ms.reshape(shape)
+
+
+def _pending_ms(of: Communication) -> Floats:
+    start_s, end_s, _ = instants(of.rows.axis.frame)
+    until_s = np.minimum(of.rows.needs.until_s, end_s)
+    beside = ~of.rows.axis.frame[BLOCKS].to_numpy() & ~np.isnan(of.step) & ~np.isnan(until_s)
+    cell = of.step[beside].astype(np.int64) * of.shape.ranks + of.column[beside]
+    waited_ms = 1e3 * np.maximum(until_s - start_s, 0.0)[beside]
+    return greatest_of_each(waited_ms, cell, of.shape.steps * of.shape.ranks).reshape(of.shape)
+
+
+def _varying_ms(of: Communication, owner: Ints, by: Ints, step: Ints, ms: Floats) -> Floats:
+    order = np.lexsort((step, by, owner))
+    owner, by, step = owner[order], by[order], step[order]
+    is_new_pair = (np.diff(owner, prepend=-1) != 0) | (np.diff(by, prepend=-1) != 0)
+    is_new = is_new_pair | (np.diff(step, prepend=-1) != 0)
+    in_step_ms = np.bincount(np.cumsum(is_new) - 1, ms[order])
+    owner, pair = owner[is_new], np.cumsum(is_new_pair)[is_new]
+    in_step_ms = in_step_ms[np.lexsort((-in_step_ms, pair))]
+    first = np.flatnonzero(np.diff(pair, prepend=-1))
+    n = np.diff(first, append=len(pair))
+    middle = of.shape.steps // 2
+    recurs = n > middle
+    usual_ms = np.zeros(len(first))
+    usual_ms[recurs] = in_step_ms[first[recurs] + middle]
+    beyond_ms = np.maximum(in_step_ms - np.repeat(usual_ms, n), 0.0)
+    return np.bincount(owner, beyond_ms, minlength=of.shape.ranks + 1).astype(np.float64)

@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.accounting.blocked import NO_RANK
-from timing_logger.analysis.accounting.part import WHAT, BlockedStretches, LineStretches, map_own_stretches
+from timing_logger.analysis.accounting.lines import NO_RANK
+from timing_logger.analysis.accounting.part import WHAT, LineStretches, map_own_stretches
+from timing_logger.analysis.accounting.run import BlockedStretches
 from timing_logger.analysis.rows.analysis import COLUMNS_OF
 from timing_logger.analysis.rows.arrays import Floats, Ints, Schema
 from timing_logger.analysis.rows.tables import like, nullable_integers, of_pandas, opened, taken

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from timing_logger.analysis.accounting.blocked import apart, holds_of
+from timing_logger.analysis.accounting.lines import apart, holds_of
 
 Hold = tuple[int, float, float]
 """The row, and from when to when it holds its line, in seconds."""

@@ -11,8 +11,7 @@ import pytest
 from account_rows import Row, barrier, row, table
 
 from timing_logger.analysis.step_times.step_times import step_times
-from timing_logger.analysis.step_times.transfers import Shape
-from timing_logger.analysis.step_times.waiting import Waits, _varying_ms
+from timing_logger.analysis.step_times.transfers import Shape, Waits, _varying_ms
 
 Wait = tuple[int, int, int, float]
 """Who waited, for whom, in which step, and for how many ms."""
