@@ -94,7 +94,7 @@ def test_a_hang_that_was_ended_is_told_as_while_it_lasted(
     assert end.sentences[2] == what
 
 
-@pytest.mark.slow("test_stalls.py holds who had ended by then")
+@pytest.mark.slow("test_sidecar_state_stalls.py holds who had ended by then")
 def test_a_rank_that_was_killed_long_before_the_others_gave_up_is_gone(tmp_path: Path) -> None:
     stuck = was_stuck(closed=False, killed=True, ended_s=STUCK_AT_S + 5)
     early = stall(until_s=STUCK_AT_S + 5)
@@ -117,7 +117,9 @@ def that_went_on(**sidecar: Any) -> tuple[Rank, Rank]:
     return inside, came_late
 
 
-@pytest.mark.slow("test_stalls.py holds which standstill counts, test_hang_in_words.py its words")
+@pytest.mark.slow(
+    "test_sidecar_state_stalls.py holds which standstill counts, test_hang_in_words.py its words"
+)
 def test_of_what_ranks_stood_in_at_different_times_the_longest_is_told(tmp_path: Path) -> None:
     inside, came_late = that_went_on(last_stall=None)
     brief = stall(open_call("BARRIER", END_S + 14, seq=14), since_s=END_S + 14, until_s=END_S + 84)
@@ -126,7 +128,7 @@ def test_of_what_ranks_stood_in_at_different_times_the_longest_is_told(tmp_path:
     assert end.sentences[1].startswith(f"Before, the run stood still for 118 s, and went on: {NEVER_CAME}")
 
 
-@pytest.mark.slow("test_stalls.py holds which runs went on, test_hang_in_words.py the words")
+@pytest.mark.slow("test_sidecar_state_stalls.py holds which runs went on, test_hang_in_words.py the words")
 def test_a_hang_from_which_the_run_went_on_is_told_beside_how_it_ended(tmp_path: Path) -> None:
     end = ended(tmp_path, *that_went_on())
     assert end.state == "ended"
@@ -182,7 +184,9 @@ def test_what_fails_for_want_of_a_rank_that_died_in_its_own_code_tells_of_it(
 # -- what the sidecar keeps ------------------------------------------------------------------------------
 
 
-@pytest.mark.slow("waits for two stalls of a real process; test_stalls.py holds which standstill counts")
+@pytest.mark.slow(
+    "waits for two stalls of a real process; test_sidecar_state_stalls.py holds which standstill counts"
+)
 def test_the_sidecar_keeps_the_longest_stall_and_the_last_with_their_stacks(tmp_path: Path) -> None:
     program = """
         import sys, time

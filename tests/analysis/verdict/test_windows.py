@@ -18,8 +18,12 @@ from slow import examples, slow
 
 from timing_logger.analysis import scores, windows
 from timing_logger.analysis.rows.operations import needs_no_other_rank
-from timing_logger.analysis.step_times.change_points import _lengths, change_points, change_points_of_each
-from timing_logger.analysis.step_times.noise import noise_of
+from timing_logger.analysis.step_times.noise import (
+    _interval_lengths,
+    change_points,
+    change_points_of_each,
+    noise_of,
+)
 from timing_logger.analysis.step_times.peers import peer_medians
 from timing_logger.analysis.step_times.process_steps import exclusive_ms
 from timing_logger.analysis.step_times.step_times import step_times
@@ -220,7 +224,7 @@ def test_a_change_is_found_that_stands_out_from_the_noise_by_enough_for_so_many_
 
 
 def test_each_length_of_intervals_is_about_half_of_the_next_but_one() -> None:
-    assert list(_lengths(60, STANDARD)) == [7, 10, 15, 21, 30, 42, 60]
+    assert list(_interval_lengths(60, STANDARD)) == [7, 10, 15, 21, 30, 42, 60]
 
 
 def test_ranks_that_are_looked_at_together_change_where_each_does_alone() -> None:

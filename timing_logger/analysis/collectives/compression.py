@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrame, IntoDataFrameT
 
+from timing_logger.analysis.collectives.bandwidth import MOVES, Measured
 from timing_logger.analysis.collectives.matching import Instances, is_root
-from timing_logger.analysis.collectives.transfer_samples import MOVES, Measured
 from timing_logger.analysis.collectives.waits import complete_instances
 from timing_logger.analysis.rows.analysis import COLUMNS_OF, OfCommunication
 from timing_logger.analysis.rows.arrays import (

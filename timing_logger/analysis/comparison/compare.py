@@ -19,8 +19,7 @@ from timing_logger.analysis.comparison.between_runs import (
     since_when,
     time_shift,
 )
-from timing_logger.analysis.comparison.causes_of_change import causes_of
-from timing_logger.analysis.comparison.differences import Members, differences_of, floor_of
+from timing_logger.analysis.comparison.differences import Members, causes_of, differences_of, floor_of
 from timing_logger.analysis.rows.operations import PAUSES
 from timing_logger.errors import ConfigurationError
 from timing_logger.results import criteria

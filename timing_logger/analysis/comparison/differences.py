@@ -1,18 +1,20 @@
-"""What each thing takes on both sides, paired by what it is."""
+"""What each thing takes on both sides, paired by what it is, and what explains that a step takes longer."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
 
-from timing_logger.analysis.comparison.between_runs import shown_beyond_chance, time_shift
-from timing_logger.analysis.rows.operations import is_communication, is_wait
+from timing_logger.analysis.comparison.between_runs import shift_between, shown_beyond_chance, time_shift
+from timing_logger.analysis.rows.operations import PAUSES, is_communication, is_own_work, is_wait
 from timing_logger.results import criteria
-from timing_logger.results.comparison import Difference, Does, Shift
-from timing_logger.results.run_summary import MOST_LAYERS, MOST_OPERATIONS, Quantity, RunSummary
+from timing_logger.results.comparison import CauseKind, Difference, Does, NewCause, Shift
+from timing_logger.results.plain import UNLOGGED
+from timing_logger.results.run_summary import MOST_LAYERS, MOST_OPERATIONS, OF_RANK, Quantity, RunSummary
 
 Members: TypeAlias = Sequence[Sequence[RunSummary]]
 """The runs of each unit of a side."""
@@ -179,3 +181,181 @@ def _mean_bytes(found: Sequence[Quantity]) -> float | None:
 
 def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values))
+
+
+# -- what explains that a step takes longer or shorter: what changed with it, what says most first -------
+
+
+_SAYS_MOST: tuple[CauseKind, ...] = (
+    "rank", "pauses", "bytes", "divided", "count", "new", "gone", "work", "not timed", "transfer", "waiting"
+)  # fmt: skip
+"""What an author can look up at once comes before what could have many reasons."""
+
+_OF_ACCOUNT: tuple[CauseKind, ...] = ("not timed", "transfer", "waiting")
+_DONE: tuple[CauseKind, ...] = ("bytes", "divided", "count", "new", "gone")
+
+
+def causes_of(
+    here: Members, there: Members, differences: Sequence[Difference], step_ms: float
+) -> tuple[NewCause, ...]:
+    """Return what explains the change of the step.
+
+    Rows may lie in each other, as a garbage collection in a backward pass, so that the causes do not add up:
+    one may be the reason of another.
+
+    Args:
+        here, there: the units of both sides.
+        differences: between them.
+        step_ms: by how much the step changed; 0 if that is not decided: then only what is done otherwise is
+            returned, that has a part in the difference that is seen.
+    """
+    found = [*_ranks(here, there, step_ms)] if step_ms else []
+    found += [cause for one in differences if (cause := _cause(one, differences, step_ms))]
+    return tuple(sorted(found, key=lambda one: (_SAYS_MOST.index(one.kind), -abs(one.ms - one.against_ms))))
+
+
+def _cause(one: Difference, differences: Sequence[Difference], step_ms: float) -> NewCause | None:
+    kind = _kind(one, differences)
+    if kind is None or not (_explains(one.shift.estimate, step_ms) if step_ms else kind in _DONE):
+        return None
+    if one.kind == "account":
+        return NewCause(kind, "", "", (), one.ms, one.against_ms)
+    amounts: tuple[float | None, float | None] = (None, None)
+    if kind == "bytes":
+        amounts = one.bytes, one.against_bytes
+    if kind in ("count", "divided", "pauses"):
+        amounts = one.n_rows, one.against_rows
+    layer = _layer(one, differences) if kind == "bytes" else ""
+    return NewCause(kind, one.operation, layer, (), one.ms, one.against_ms, *amounts)
+
+
+def _kind(one: Difference, differences: Sequence[Difference]) -> CauseKind | None:
+    """Return what changed in an operation, or a part of the account; None if that is not sure."""
+    if one.kind == "account":
+        return _of_account(one)
+    if one.kind != "operation" or is_wait(one.operation):  # what is waited for has rows of its own
+        return None
+    if one.operation in PAUSES:
+        return "pauses" if _is_shown(one) else None
+    if one.does and (one.does != "bytes" or is_communication(one.operation)):
+        return one.does
+    if any(of.does == "divided" for of in _layers(one, differences)):
+        return "divided"
+    return "work" if is_own_work(one.operation) and _is_shown(one) else None
+
+
+def _of_account(one: Difference) -> CauseKind | None:
+    return next((kind for kind in _OF_ACCOUNT if kind == one.operation), None) if _is_shown(one) else None
+
+
+def _is_shown(one: Difference) -> bool:
+    return one.is_named and one.shift.is_shown
+
+
+def _explains(ms: float, step_ms: float) -> bool:
+    """Tell whether a difference goes the way of the step, and is no trifle."""
+    return ms * step_ms > 0 and abs(ms) >= criteria.WORTH_NAMING_SHARE * abs(step_ms)
+
+
+def _layer(one: Difference, differences: Sequence[Difference]) -> str:
+    """Return the layer in which the bytes of an operation changed most; "" if rows name none."""
+    changed = [
+        (abs((of.bytes or 0.0) - (of.against_bytes or 0.0)), of.layer) for of in _layers(one, differences)
+    ]
+    most, name = max(changed, default=(0.0, ""))
+    return name if most > 0 else ""
+
+
+def _layers(one: Difference, differences: Sequence[Difference]) -> list[Difference]:
+    return [of for of in differences if of.kind == "layer" and of.operation == one.operation]
+
+
+# -- ranks -------------------------------------------------------------------------------------------
+
+
+def _ranks(here: Members, there: Members, step_ms: float) -> Iterator[NewCause]:
+    """Yield the ranks that fell behind their peers, or caught up with them.
+
+    They are those that the verdicts on most runs of the slower side name, and not on most of the other. If
+    that is nobody, it is the rank that takes more time of its own, beyond the median of the others.
+    """
+    slower, faster = (here, there) if step_ms > 0 else (there, here)
+    found = _named_by_verdicts(slower, faster) or _behind_its_peers(slower, faster)
+    if found is None or not _explains(found.ms - found.against_ms, abs(step_ms)):
+        return
+    if step_ms > 0:
+        yield found
+    else:
+        yield found._replace(
+            ms=found.against_ms, against_ms=found.ms, amount=found.against_amount, against_amount=found.amount
+        )
+
+
+def _named_by_verdicts(slower: Members, faster: Members) -> NewCause | None:
+    named, others = (_named(side) for side in (slower, faster))
+    ranks = [rank for rank, part in named.items() if part > criteria.MOST_SHARE >= others.get(rank, 0.0)]
+    if not ranks:
+        return None
+    cost_ms, before_ms = (_cost_ms(side, ranks) for side in (slower, faster))
+    parts = min(named[rank] for rank in ranks), max(others.get(rank, 0.0) for rank in ranks)
+    return NewCause("rank", _operation(slower, ranks), "", tuple(sorted(ranks)), cost_ms, before_ms, *parts)
+
+
+def _behind_its_peers(slower: Members, faster: Members) -> NewCause | None:
+    """Return the rank whose own work, or untimed code, grew most beyond that of its peers, beyond chance."""
+    sides = [[_beyond_peers_ms(unit) for unit in side] for side in (slower, faster)]
+    keys = sorted(set.intersection(*(set(unit) for side in sides for unit in side)))
+    shifts = [shift_between(*([unit[key] for unit in side] for side in sides)) for key in keys]
+    named = shown_beyond_chance([shift.p for shift in shifts], criteria.FALSE_DISCOVERIES_SHARE)
+    shown = [
+        (shift.estimate, key)
+        for key, shift, is_named in zip(keys, shifts, named, strict=True)
+        if is_named and shift.low > 0
+    ]
+    if not shown:
+        return None
+    _, most = max(shown)
+    ms, before_ms = (float(np.mean([unit[most] for unit in side])) for side in sides)
+    return NewCause("rank", "" if most[0] == OF_RANK[0] else UNLOGGED, "", (most[1],), ms, before_ms)
+
+
+def _beyond_peers_ms(unit: Sequence[RunSummary]) -> dict[tuple[str, int], float]:
+    """Return how much longer each rank takes of its own than the median of the others, on average over
+    runs."""
+    found: dict[tuple[str, int], list[float]] = {}
+    for run in unit:
+        for what in OF_RANK:
+            ms_of = {
+                one.rank: one.mean_ms for one in run.quantities if (one.kind, one.operation) == ("rank", what)
+            }
+            for rank, ms in ms_of.items() if len(ms_of) > 1 else ():
+                others = [of for other, of in ms_of.items() if other != rank]
+                found.setdefault((what, rank or 0), []).append(ms - float(np.median(others)))
+    return {key: float(np.mean(values)) for key, values in found.items()}
+
+
+def _runs(side: Members) -> list[RunSummary]:
+    return [run for unit in side for run in unit]
+
+
+def _ranks_of(run: RunSummary) -> set[int]:
+    said = run.verdict
+    return set(said.ranks) if said and said.judged and said.verdict in ("rank", "role") else set()
+
+
+def _named(side: Members) -> dict[int, float]:
+    """Return for each rank that some run names in which part of the runs it is."""
+    runs = _runs(side)
+    return {rank: n / len(runs) for rank, n in Counter(r for run in runs for r in _ranks_of(run)).items()}
+
+
+def _cost_ms(side: Members, ranks: Sequence[int]) -> float:
+    """Return what these ranks cost in a step, on average over the runs; nothing where none is named."""
+    costs = [run.verdict.cost_ms for run in _runs(side) if run.verdict and _ranks_of(run) & set(ranks)]
+    return sum(costs) / len(_runs(side))
+
+
+def _operation(side: Members, ranks: Sequence[int]) -> str:
+    """Return in which operation these ranks are slow in most runs."""
+    named = [run.verdict.operation for run in _runs(side) if run.verdict and _ranks_of(run) & set(ranks)]
+    return Counter(named).most_common(1)[0][0]

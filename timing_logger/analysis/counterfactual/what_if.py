@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.counterfactual.repaired import Repairing, judgement_to_repair
+from timing_logger.analysis.counterfactual.repaired import Repairing, is_slow_somewhere, judgement_to_repair
 from timing_logger.analysis.counterfactual.transfer_costs import costs_table
-from timing_logger.analysis.counterfactual.usual_times import is_slow_somewhere
 from timing_logger.analysis.rows.analysis import COLUMNS_OF, ByProcess
 from timing_logger.analysis.rows.arrays import Floats, Schema
 from timing_logger.analysis.rows.tables import like, of_pandas, opened

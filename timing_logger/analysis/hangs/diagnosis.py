@@ -15,10 +15,16 @@ from typing import NamedTuple
 import pandas as pd
 from narwhals.typing import IntoDataFrame
 
-from timing_logger.analysis.hangs import stalls
 from timing_logger.analysis.hangs.last_rows import INTERRUPTED, has_failed, last_rows
 from timing_logger.analysis.hangs.open_calls import Ending, ending_of, rows_by_rank
-from timing_logger.analysis.hangs.sidecar_state import LastWords, last_words
+from timing_logger.analysis.hangs.sidecar_state import (
+    LastWords,
+    Moment,
+    end_of_last_stall,
+    end_of_longest_stall,
+    last_words,
+    went_on_after,
+)
 from timing_logger.analysis.hangs.stuck_groups import stuck_groups
 from timing_logger.analysis.hangs.who_waits import Causes, stuck_messages, why_it_hangs
 from timing_logger.analysis.rows.analysis import COLUMNS_OF, ByProcess
@@ -99,16 +105,16 @@ def run_end_of(
     if earlier is None:
         return say(end)
     then, moment = earlier
-    if not stalls.went_on_after(ending.rows, moment):
+    if not went_on_after(ending.rows, moment):
         return say(replace(then, fates=end.fates))
     return with_earlier(say(end), in_words(then, n_hosts=n_hosts), moment.at_unix_s - moment.since_unix_s)
 
 
 def _stood_still(
     rows: pd.DataFrame, words: Mapping[int, LastWords], world_size: int | None, mixed: str
-) -> tuple[RunEnd, stalls.Moment] | None:
+) -> tuple[RunEnd, Moment] | None:
     """Return how the run stood when it last hung, or hung for longest, and when that was; None if never."""
-    for moment in (stalls.end_of_last_stall(words), stalls.end_of_longest_stall(words)):
+    for moment in (end_of_last_stall(words), end_of_longest_stall(words)):
         if moment is not None:
             then = _end_of(ending_of(rows, words, moment), world_size, mixed, None)
             if then.hangs:

@@ -15,8 +15,7 @@ import numpy as np
 import pandas as pd
 
 from timing_logger.analysis.hangs.last_rows import INTERRUPTED, has_failed
-from timing_logger.analysis.hangs.sidecar_state import LastWords
-from timing_logger.analysis.hangs.stalls import Moment, rows_then
+from timing_logger.analysis.hangs.sidecar_state import LastWords, Moment, rows_then
 from timing_logger.analysis.rows.analysis import EARLIER_IN_STEP
 from timing_logger.analysis.rows.arrays import Bools, dense_codes
 from timing_logger.analysis.rows.grouping import greatest_of_each, n_earlier_alike

@@ -12,10 +12,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from timing_logger.analysis.rows.arrays import Bools, Floats, Ints
-from timing_logger.analysis.step_times.change_points import change_points_of_each
 from timing_logger.analysis.step_times.noise import (
     Noise,
     chances,
+    change_points_of_each,
     known_rows,
     noise_of,
     robust_sigma,

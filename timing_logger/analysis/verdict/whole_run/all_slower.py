@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.rows.arrays import Floats, Ints
-from timing_logger.analysis.step_times.change_points import change_points
-from timing_logger.analysis.step_times.noise import Noise, noise_of, robust_sigma, sigma_of
+from timing_logger.analysis.step_times.noise import Noise, change_points, noise_of, robust_sigma, sigma_of
 from timing_logger.analysis.step_times.peers import column_medians, log_ratios, row_medians
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Case

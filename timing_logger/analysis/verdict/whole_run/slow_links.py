@@ -14,8 +14,7 @@ import numpy as np
 from timing_logger.analysis.accounting.nodes import WAIT
 from timing_logger.analysis.rows.arrays import Bools, Floats, Ints
 from timing_logger.analysis.rows.grouping import quantiles
-from timing_logger.analysis.step_times.change_points import change_points
-from timing_logger.analysis.step_times.noise import usual_of
+from timing_logger.analysis.step_times.noise import change_points, usual_of
 from timing_logger.analysis.step_times.peers import column_medians, log_ratios, peer_medians
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.step_times.transfers import MESSAGE, Link, Played, Transfers

@@ -9,9 +9,14 @@ import numpy as np
 import pytest
 
 from timing_logger.analysis.rows.arrays import Floats
-from timing_logger.analysis.step_times import change_points as module
-from timing_logger.analysis.step_times.change_points import change_points, change_points_of_each
-from timing_logger.analysis.step_times.noise import WHITE, Noise, sigma_of
+from timing_logger.analysis.step_times import noise as module
+from timing_logger.analysis.step_times.noise import (
+    WHITE,
+    Noise,
+    change_points,
+    change_points_of_each,
+    sigma_of,
+)
 from timing_logger.results.policy import Policy
 
 POLICY = Policy(
@@ -110,9 +115,9 @@ def test_of_each_series_its_own_changes_are_found() -> None:
 
 def test_lengths_rise_by_their_ratio_from_two_levels_to_the_whole() -> None:
     halves = replace(POLICY, interval_length_ratio=0.5)
-    assert list(module._lengths(48, halves)) == [6, 12, 24, 48]
-    assert list(module._lengths(47, halves)) == [11, 23, 47]
-    assert list(module._lengths(6, halves)) == [6]
+    assert list(module._interval_lengths(48, halves)) == [6, 12, 24, 48]
+    assert list(module._interval_lengths(47, halves)) == [11, 23, 47]
+    assert list(module._interval_lengths(6, halves)) == [6]
 
 
 def test_intervals_of_a_length_begin_after_its_share_and_end_with_the_series() -> None:
@@ -202,5 +207,5 @@ def test_an_interval_that_begins_or_ends_at_a_split_is_free_of_it() -> None:
 
 def test_splits_move_to_the_best_place_between_their_neighbours() -> None:
     series = levels((10, 0), (10, 5.0), (10, 0))
-    assert module._between_neighbours(series, [8, 23], POLICY) == [10, 20]
-    assert module._between_neighbours(series[:20], [12], POLICY) == [10]
+    assert module._between_others(series, [8, 23], POLICY) == [10, 20]
+    assert module._between_others(series[:20], [12], POLICY) == [10]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hand_made_cases import POLICY, case_of, times_of
 
-from timing_logger.analysis.counterfactual.usual_times import (
+from timing_logger.analysis.counterfactual.repaired import (
     _longer_together,
     is_slow_somewhere,
     operations_of,

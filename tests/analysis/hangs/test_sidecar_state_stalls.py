@@ -9,9 +9,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from timing_logger.analysis.hangs.sidecar_state import LastWords, Progress, Standstill
-from timing_logger.analysis.hangs.stalls import (
+from timing_logger.analysis.hangs.sidecar_state import (
+    LastWords,
     Moment,
+    Progress,
+    Standstill,
     end_of_last_stall,
     end_of_longest_stall,
     rows_then,

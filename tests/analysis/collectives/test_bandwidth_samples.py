@@ -9,7 +9,7 @@ import pytest
 from rank_tables import quick_table as table
 from timing_files import record
 
-from timing_logger.analysis.collectives.transfer_samples import Measured
+from timing_logger.analysis.collectives.bandwidth import Measured
 from timing_logger.analysis.collectives.waits import complete_instances
 from timing_logger.analysis.rows.tables import opened
 from timing_logger.schema.record import Record

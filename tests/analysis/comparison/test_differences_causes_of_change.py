@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from compared_runs import PARTS_MS, quantity, summary
 
-from timing_logger.analysis.comparison.causes_of_change import _explains, causes_of
 from timing_logger.analysis.comparison.compare import compare_runs
+from timing_logger.analysis.comparison.differences import _explains, causes_of
 from timing_logger.results.comparison import Comparison, NewCause
 from timing_logger.results.run_summary import MOST_OPERATIONS, Quantity, RunSummary, SummarizedVerdict
 
