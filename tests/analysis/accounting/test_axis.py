@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from account_rows import Row, row, table
 
-from timing_logger.analysis.accounting.axis import _ahead, _by_messages, _medians
+from timing_logger.analysis.accounting.axis import _ahead, _by_messages, _by_pair
 from timing_logger.analysis.accounting.part import map_communication
 from timing_logger.analysis.accounting.run import joined_rows, met, tied_rows
 from timing_logger.analysis.accounting.ties import OneAxis
@@ -26,7 +26,8 @@ def by_messages(*messages: Way) -> list[tuple[int, int, float]]:
     n, unknown = len(messages), np.full(len(messages), math.nan)
     rows = Messages(np.arange(n), n + np.arange(n))
     start_s, end_s = np.append(sent_s, unknown), np.append(unknown, came_s)
-    return list(_by_messages(start_s, end_s, np.append(sender, receiver), rows))
+    found = _by_messages(start_s, end_s, np.append(sender, receiver), rows)
+    return [(*pair, ahead_s) for pair, ahead_s in found]
 
 
 def test_messages_both_ways_tell_how_far_one_clock_is_ahead_of_the_other() -> None:
@@ -42,11 +43,12 @@ def test_messages_one_way_or_of_one_clock_tell_nothing() -> None:
     assert by_messages((0, 1, 1.0, 11.5), (2, 0, 1.0, 3.0), (3, 3, 1.0, 2.0)) == []
 
 
-def test_the_median_of_each_pair_of_clocks_counts_without_what_is_unknown() -> None:
+def test_of_each_pair_of_clocks_all_counts_but_what_is_unknown() -> None:
     one, other = np.array([0, 0, 0, 1, 2, 0]), np.array([1, 1, 1, 2, 2, 1])
     seconds = np.array([1.0, 5.0, 2.0, 7.0, 9.0, math.nan])
-    assert list(_medians(one, other, seconds)) == [(0, 1, 2.0), (1, 2, 7.0)]
-    assert list(_medians(one[:0], other[:0], seconds[:0])) == []
+    found = [(pair, its.tolist()) for pair, its in _by_pair(one, other, seconds)]
+    assert found == [((0, 1), [1.0, 5.0, 2.0]), ((1, 2), [7.0])]
+    assert list(_by_pair(one[:0], other[:0], seconds[:0])) == []
 
 
 def test_clocks_are_compared_through_others_and_those_that_nothing_compares_stay_as_they_are() -> None:

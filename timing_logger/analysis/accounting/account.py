@@ -125,10 +125,8 @@ def _blocked(run: AccountOfRun, called: Ints) -> _Times:
 
 def _not_blocked(spent: Spent, first_line: int, code_of: dict[str, int]) -> _Times:
     operation = np.array([code_of[name] for name in spent.operation], np.int64)
-    what = np.where(operation == code_of[""], NOT_TIMED, OWN)
-    return _Times(
-        spent.line + first_line, what, operation, np.full(len(what), NO_RANK), spent.n, spent.ms
-    )  # fmt: skip
+    what, nobody = np.where(operation == code_of[""], NOT_TIMED, OWN), np.full(len(operation), NO_RANK)
+    return _Times(spent.line + first_line, what, operation, nobody, spent.n, spent.ms)
 
 
 def account(timings: IntoDataFrameT) -> IntoDataFrameT:
@@ -165,8 +163,7 @@ def account(timings: IntoDataFrameT) -> IntoDataFrameT:
     """
     frame = opened(timings, COLUMNS_OF["account"])
     files = getattr(timings, "attrs", {}).get("files", [])
-    part = map_account(frame)
-    return account_table(account_of([part], files), frame)
+    return account_table(account_of([map_account(frame)], files), frame)
 
 
 # -- from parts --------------------------------------------------------------------------------------
@@ -181,14 +178,12 @@ class PartOfAccount(NamedTuple):
 
 def _map(timings: pd.DataFrame) -> PartOfAccount:
     frame = opened(timings, COLUMNS_OF["account"])
-    part = map_account(frame)
-    return PartOfAccount(part, timings.attrs.get("files", []))
+    return PartOfAccount(map_account(frame), timings.attrs.get("files", []))
 
 
 def _reduce(parts: Sequence[PartOfAccount]) -> pd.DataFrame:
     files = [file for part in parts for file in part.files]
-    found: pd.DataFrame = account_table(account_of([part.account for part in parts], files), of_pandas())
-    return found
+    return account_table(account_of([part.account for part in parts], files), of_pandas())
 
 
 ACCOUNT = ByProcess(COLUMNS_OF["account"], _map, _reduce, row_bytes=700)
@@ -201,7 +196,6 @@ ACCOUNT = ByProcess(COLUMNS_OF["account"], _map, _reduce, row_bytes=700)
 PARTS = {what: f"{what.replace(' ', '_')}_ms" for what in WHAT}
 """The parts of a rank's wall time, and the columns of :func:`summarize_account` that have them."""
 
-_WAITING = "waiting"
 _PROCESS = ("rank", "incarnation")
 _RANKS: Schema = {
     **dict.fromkeys(_PROCESS, nw.Int64), "wall_ms": nw.Float64, **dict.fromkeys(PARTS.values(), nw.Float64)
@@ -255,7 +249,9 @@ def waiting_by_rank(account: IntoDataFrameT) -> IntoDataFrameT:
         share: ``ms`` as a fraction of all waiting of all ranks.
     """
     frame = _of_main_lines(account)
-    frame = taken(frame, frame.columns, np.flatnonzero(each_text(coded_text(frame, "what"), _WAITING.__eq__)))
+    frame = taken(
+        frame, frame.columns, np.flatnonzero(each_text(coded_text(frame, "what"), "waiting".__eq__))
+    )
     whom = numbers(frame, "waited_for")
     pair = dense_codes(*(frame[name].to_numpy() for name in _PROCESS), whom)
     one = any_row_of(pair)

@@ -87,54 +87,39 @@ def _ahead(clock: Ints, compared: Offsets) -> tuple[Floats, Ints]:
 
 
 def _compared(start_s: Floats, end_s: Floats, clock: Ints, parts: Instances, messages: Messages) -> Offsets:
+    """Return how far clocks are apart that met in collectives, or between which messages went both ways.
+
+    Each rank of a collective is compared with its first.
+    """
+    synchronises = parts.is_one_of(SYNCHRONISING)
+    first, row = parts.for_parts(parts.row[parts.first])[synchronises], parts.row[synchronises]
+    by_ends = _by_pair(clock[first], clock[row], end_s[row] - end_s[first])
     found: Offsets = defaultdict(dict)
-    for one, other, ahead_s in (
+    for (one, other), ahead_s in (
         *_by_messages(start_s, end_s, clock, messages),
-        *_by_ends(end_s, clock, parts),
+        *((pair, float(np.median(its))) for pair, its in by_ends),
     ):
         found[one][other], found[other][one] = ahead_s, -ahead_s
     return found
 
 
-def _by_ends(end_s: Floats, clock: Ints, parts: Instances) -> Iterator[tuple[int, int, float]]:
-    """Yield pairs of clocks that met in collectives, with how far the second is ahead of the first.
-
-    Each rank is compared with the first of its collective.
-    """
-    synchronises = parts.is_one_of(SYNCHRONISING)
-    first, row = parts.for_parts(parts.row[parts.first])[synchronises], parts.row[synchronises]
-    yield from _medians(clock[first], clock[row], end_s[row] - end_s[first])
-
-
 def _by_messages(
     start_s: Floats, end_s: Floats, clock: Ints, messages: Messages
-) -> Iterator[tuple[int, int, float]]:
-    """Yield pairs of clocks between which messages went both ways, as :func:`_by_ends` does.
+) -> Iterator[tuple[tuple[int, int], float]]:
+    """Yield pairs of clocks between which messages went both ways, with how far the second is ahead.
 
     The quickest message of each way took least beside its way itself.
     """
     send, receive = messages
-    least = {
-        (one, other): seconds
-        for one, other, seconds in _least(clock[send], clock[receive], end_s[receive] - start_s[send])
-    }
+    by_pair = _by_pair(clock[send], clock[receive], end_s[receive] - start_s[send])
+    least = {pair: float(its.min()) for pair, its in by_pair}
     for (one, other), seconds in least.items():
         if one < other and (other, one) in least:
-            yield one, other, (seconds - least[other, one]) / 2
-
-
-def _medians(one: Ints, other: Ints, seconds: Floats) -> Iterator[tuple[int, int, float]]:
-    """Yield the median of each pair of different clocks."""
-    for pair, its in _by_pair(one, other, seconds):
-        yield *pair, float(np.median(its))
-
-
-def _least(one: Ints, other: Ints, seconds: Floats) -> Iterator[tuple[int, int, float]]:
-    for pair, its in _by_pair(one, other, seconds):
-        yield *pair, float(its.min())
+            yield (one, other), (seconds - least[other, one]) / 2
 
 
 def _by_pair(one: Ints, other: Ints, seconds: Floats) -> Iterator[tuple[tuple[int, int], Floats]]:
+    """Yield the values of each pair of different clocks."""
     differs = (one != other) & ~np.isnan(seconds)
     one, other, seconds = one[differs], other[differs], seconds[differs]
     if not len(one):

@@ -132,7 +132,9 @@ def _described(frame: Frame, process: Ints, roles: Roles) -> AccountLines:
     tells = roles.works | roles.blocks
     length_s = union_lengths(line[tells], start_s[tells], end_s[tells], n_lines)
     is_blocked = np.bincount(line[roles.blocks], minlength=n_lines) > 0
-    is_main = _main(its_process, is_blocked, length_s)
+    order = np.lexsort((length_s, is_blocked, its_process))
+    is_main = np.zeros(n_lines, np.bool_)
+    is_main[order[np.flatnonzero(np.diff(its_process[order], append=-1))]] = True
     thread, threads = coded_text(frame, "thread")
     n = int(process.max(initial=-1)) + 1
     return AccountLines(
@@ -145,13 +147,6 @@ def _described(frame: Frame, process: Ints, roles: Roles) -> AccountLines:
         begin_s=least_of_each(start_s, process, n)[its_process],
         end_s=greatest_of_each(end_s, process, n)[its_process],
     )
-
-
-def _main(process: Ints, is_blocked: Bools, length_s: Floats) -> Bools:
-    order = np.lexsort((length_s, is_blocked, process))
-    found = np.zeros(len(process), np.bool_)
-    found[order[np.flatnonzero(np.diff(process[order], append=-1))]] = True
-    return found
 
 
 # -- of several parts ------------------------------------------------------------------------------------

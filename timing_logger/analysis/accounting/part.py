@@ -91,19 +91,15 @@ class LineStretches(NamedTuple):
             for one in several
         ]
         columns = {name: np.concatenate([getattr(one, name) for one in moved]) for name in _ARRAYS}
-        return cls.none()._replace(operations=names, **columns)
+        return cls(operations=names, **columns)
 
 
 _ARRAYS = tuple(name for name in LineStretches._fields if name != "operations")
 
 
-def own_stretches(frame: Frame, lines: AccountLines, rest: Rest) -> LineStretches:
-    """Return the stretches in which processes were not blocked: their own work, and what no row covers.
-
-    Args:
-        frame: the rows of whole processes.
-        lines, rest: as ``lines_of`` and ``rest_of`` returned them.
-    """
+def _own_stretches(frame: Frame, lines: AccountLines, roles: Roles) -> LineStretches:
+    """Return the stretches in which processes were not blocked: their own work, and what no row covers."""
+    rest = rest_of(frame, lines, roles)
     rest = Rest._make(values[lines.is_main[rest.line]] for values in rest)
     code, names = coded_text(frame, "operation")
     operation = np.full(len(rest.row), -1)
@@ -204,7 +200,6 @@ OF_TIMINGS = (
     "peer", "message_size_bytes", "status", "elapsed_ms", "start_counter", "end_counter", "iteration",
 )  # fmt: skip
 ON_ONE_AXIS = ("start_s", "end_s", "clock_uncertainty_s")
-OF_EPOCHS = EPOCH_OF_STEP, PROCESS_RESTARTS, MEANING_OF_EPOCHS
 
 
 class Spent(NamedTuple):
@@ -263,16 +258,14 @@ def map_account(frame: Frame, place: Ints | None = None) -> AccountPart:
 
 def map_own_stretches(frame: Frame) -> LineStretches:
     """Return how whole processes spent the time in which they were not blocked, stretch by stretch."""
-    lines, roles = lines_of(frame, processes_of(frame))
-    return own_stretches(frame, lines, rest_of(frame, lines, roles))
+    return _own_stretches(frame, *lines_of(frame, processes_of(frame)))
 
 
 def map_stretches_of_main_thread(frame: Frame) -> LineStretches:
     """Return the same of the processes of which the main thread tells what they did."""
     lines, roles = lines_of(frame, processes_of(frame))
     is_main_thread = np.array([thread == MAIN_THREAD for thread in lines.thread], np.bool_)
-    lines = lines._replace(is_main=lines.is_main & is_main_thread)
-    return own_stretches(frame, lines, rest_of(frame, lines, roles))
+    return _own_stretches(frame, lines._replace(is_main=lines.is_main & is_main_thread), roles)
 
 
 def map_communication(frame: Frame, process: Ints, place: Ints) -> CommunicationPart:

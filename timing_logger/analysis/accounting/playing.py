@@ -164,24 +164,6 @@ class Segments(NamedTuple):
         return cls(in_few_bytes(np.zeros(n_nodes, np.int64)), none, none.reshape(0, 0), before)
 
 
-class _Meetings(NamedTuple):
-    """The segments, as far as every cut counts, in which each meeting has its first node and its last one.
-
-    Without nodes the last is -1.
-    """
-
-    first: Ints
-    last: Ints
-
-    @classmethod
-    def of(cls, of_node: Ints, ties: tuple[tuple[Ints, Ints], ...], n_meetings: int) -> _Meetings:
-        first, last = np.full(n_meetings, len(of_node)), np.full(n_meetings, -1)
-        for node, meeting in ties:
-            np.minimum.at(first, meeting, of_node[node])
-            np.maximum.at(last, meeting, of_node[node])
-        return cls(np.where(last >= 0, first, 0), last)
-
-
 def segments_of(line: Ints, is_free: Bools, gives: Lists, needs: Lists, before: Ints) -> Segments:
     """Divide a program into segments.
 
@@ -198,11 +180,16 @@ def segments_of(line: Ints, is_free: Bools, gives: Lists, needs: Lists, before: 
     ends[waits.ravel() + 1] = 1
     so_far = np.cumsum(ends)[:-1]
     of_node = so_far - so_far[np.searchsorted(line, line)]
-    meetings = _Meetings.of(of_node, (gives.pairs(), needs.pairs()), len(before))
-    follows = _that_follow(meetings, cuts, before)
-    goes_across = _across(meetings, before, follows, len(cuts))
+    # The segments, as far as every cut counts, of the first and last node of each meeting; -1 without nodes.
+    first, last = np.full(len(before), len(of_node)), np.full(len(before), -1)
+    for node, meeting in (gives.pairs(), needs.pairs()):
+        np.minimum.at(first, meeting, of_node[node])
+        np.maximum.at(last, meeting, of_node[node])
+    first = np.where(last >= 0, first, 0)
+    follows = _that_follow(first, last, cuts, before)
+    goes_across = _across(first, last, before, follows, len(cuts))
     number = np.append(0, np.cumsum(~goes_across))
-    before = np.where(follows & (number[meetings.first] == number[meetings.last[before]]), before, -1)
+    before = np.where(follows & (number[first] == number[last[before]]), before, -1)
     return Segments(in_few_bytes(number)[of_node], cuts[~goes_across], waits[~goes_across], before)
 
 
@@ -227,17 +214,16 @@ def _met_by_all(line: Ints, is_free: Bools, gives: Lists, needs: Lists, n_meetin
     return by_line[0], needing[chosen].reshape(len(by_line), -1).T
 
 
-def _that_follow(meetings: _Meetings, cuts: Ints, before: Ints) -> Bools:
+def _that_follow(first: Ints, last: Ints, cuts: Ints, before: Ints) -> Bools:
     """Tell of each meeting whether it comes after another that may be done later than its segment begins."""
     is_cut = np.zeros(len(before), np.bool_)
     is_cut[cuts] = True
-    there = (before >= 0) & (meetings.last >= 0) & (meetings.last[before] >= 0)
-    return there & ~(is_cut[before] & (meetings.last[before] < meetings.first))
+    there = (before >= 0) & (last >= 0) & (last[before] >= 0)
+    return there & ~(is_cut[before] & (last[before] < first))
 
 
-def _across(meetings: _Meetings, before: Ints, follows: Bools, n_cuts: int) -> Bools:
+def _across(first: Ints, last: Ints, before: Ints, follows: Bools, n_cuts: int) -> Bools:
     """Tell of each cut whether a meeting has nodes on both sides, or comes after one on the other side."""
-    first, last = meetings
     follow = np.flatnonzero(follows)
     spans = [
         (first[last >= 0], last[last >= 0]),

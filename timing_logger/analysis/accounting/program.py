@@ -161,10 +161,8 @@ def links_of(frame: Frame, messages: Messages) -> Ints:
 
 def _quick_s(took_s: Floats, shows: Bools, link: Ints) -> Floats:
     """Return for each message how long the quick ones of its link take; NaN where none shows it."""
-    n_links = int(link.max(initial=-1)) + 1
-    return quantiles(np.where(shows, took_s, np.nan), link, n_links, [criteria.QUICK_MESSAGES_QUANTILE])[0][
-        link
-    ]
+    n_links, which = int(link.max(initial=-1)) + 1, [criteria.QUICK_MESSAGES_QUANTILE]
+    return quantiles(np.where(shows, took_s, np.nan), link, n_links, which)[0][link]
 
 
 def _ended_alone(frame: Frame, messages: Messages, process: Ints, end_s: Floats) -> tuple[Bools, Bools]:
@@ -291,18 +289,6 @@ def _steps(nodes: Nodes, step: Floats) -> Ints:
 # comes at its own time.
 
 
-class Joins(NamedTuple):
-    """The lines that join a run; one entry per line that does.
-
-    Attributes:
-        line: the line.
-        node: the last node that one of those that it joins had left when it began.
-    """
-
-    line: Ints
-    node: Ints
-
-
 def with_joins(
     nodes: Nodes, gives: Lists, needs: Lists, done: Done, start_s: Floats
 ) -> tuple[Nodes, Lists, Lists, Done, Floats]:
@@ -314,36 +300,39 @@ def with_joins(
     Returns:
         All of these, with the nodes and meetings of the lines that join.
     """
-    joins = _joins(nodes, gives, needs, start_s)
-    new = np.arange(len(joins.line))
+    joining, joined = _joins(nodes, gives, needs, start_s)
+    new = np.arange(len(joining))
     if not len(new):
         return nodes, gives, needs, done, start_s
-    at_s, begun_s = start_s[joins.line], np.full(len(new), np.nanmin(start_s))
+    at_s, begun_s = start_s[joining], np.full(len(new), np.nanmin(start_s))
     none, meeting = np.full(len(new), -1), len(done.took_s) + new
-    started = Done(at_s - nodes.end_s[joins.node], none, at_s)
+    started = Done(at_s - nodes.end_s[joined], none, at_s)
     done = Done._make(np.concatenate(both) for both in zip(done, started, strict=True))
-    place = np.arange(len(nodes.line)) + np.searchsorted(joins.line, nodes.line, side="right")
-    at = np.searchsorted(nodes.line, joins.line)
+    place = np.arange(len(nodes.line)) + np.searchsorted(joining, nodes.line, side="right")
+    at = np.searchsorted(nodes.line, joining)
     (giving, given), (needing, needed) = gives.pairs(), needs.pairs()
-    came = Nodes(joins.line, np.full(len(new), JOIN), none, begun_s, at_s)
+    came = Nodes(joining, np.full(len(new), JOIN), none, begun_s, at_s)
     nodes = Nodes._make(np.insert(old, at, column) for old, column in zip(nodes, came, strict=True))
     start_s = start_s.copy()
-    start_s[joins.line] = begun_s
+    start_s[joining] = begun_s
     n = len(nodes.line)
-    gives = Lists.by(np.append(place[giving], place[joins.node]), np.append(given, meeting), n)
+    gives = Lists.by(np.append(place[giving], place[joined]), np.append(given, meeting), n)
     needs = Lists.by(np.append(place[needing], at + new), np.append(needed, meeting), n)
     return nodes, gives, needs, done, start_s
 
 
-def _joins(nodes: Nodes, gives: Lists, needs: Lists, start_s: Floats) -> Joins:
-    """Find the lines that join a run: they come to a meeting of others who have met somebody before."""
+def _joins(nodes: Nodes, gives: Lists, needs: Lists, start_s: Floats) -> tuple[Ints, Ints]:
+    """Return the lines that join a run, and for each the last node that one of those it joins had left then.
+
+    They come to a meeting of others who have met somebody before.
+    """
     line = nodes.line
     before, meeting = _before_meetings(line, gives, _has_met(line, needs))
     order = np.lexsort((nodes.end_s[before], meeting))
     before, meeting = before[order], meeting[order]
     comes, come_to = _first_meetings(line, gives, needs)
     at = _last_up_to(meeting, nodes.end_s[before], come_to, start_s[comes])
-    return Joins(comes[at >= 0], before[at[at >= 0]])
+    return comes[at >= 0], before[at[at >= 0]]
 
 
 def _before_meetings(line: Ints, gives: Lists, has_met: Bools) -> tuple[Ints, Ints]:

@@ -71,25 +71,16 @@ def own_clocks(program: Program, call: Ints, role: Ints) -> OwnClock:
     """
     begins = (np.diff(program.line, prepend=-1) != 0) | (np.diff(program.step, prepend=-1) != 0)
     part = in_few_bytes(np.cumsum(begins) - 1)
-    since_s, peers = _since_s(program.own_s, part), _peers(program, call, role, part)
+    total_s, first = np.cumsum(program.own_s), np.flatnonzero(np.diff(part, prepend=-1))
+    since_s = total_s - (total_s - program.own_s)[first][part]
+    begins_something = program.kind != WAIT  # what is done already when it is waited for has no wait
+    signature = _signature(part, call, begins_something)
+    of_peers = program.step, role[program.line], signature, call, _alike(part, call)
+    peers = in_few_bytes(dense_codes(*of_peers))  # nodes of one number are peers
     n_peers = in_few_bytes(np.bincount(peers) - 1)[peers]
     last = _last_with_peers(part, n_peers)
     usual_s, others_s = (since_s + (found - since_s)[last] for found in _medians(since_s, peers))
     return OwnClock(since_s, usual_s, others_s, n_peers[last], part, peers, last)
-
-
-def _since_s(own_s: Floats, part: Ints) -> Floats:
-    total_s = np.cumsum(own_s)
-    first = np.flatnonzero(np.diff(part, prepend=-1))
-    return total_s - (total_s - own_s)[first][part]
-
-
-def _peers(program: Program, call: Ints, role: Ints, part: Ints) -> Ints:
-    """Return for each node a number that is that of its peers."""
-    alike = _alike(part, call)
-    begins_something = program.kind != WAIT  # what is done already when it is waited for has no wait
-    signature = _signature(part, call, begins_something)
-    return in_few_bytes(dense_codes(program.step, role[program.line], signature, call, alike))
 
 
 def _last_with_peers(part: Ints, n_peers: Ints) -> Ints:
@@ -139,8 +130,7 @@ def _medians(values: Floats, group: Ints) -> tuple[Floats, Floats]:
 def _never_back(values: Floats, part: Ints) -> Floats:
     """Return the greatest value of each part up to each place."""
     span = float(np.ptp(values)) + 1.0 if len(values) else 1.0
-    highest: Floats = np.maximum.accumulate(values + part * span) - part * span
-    return highest
+    return np.maximum.accumulate(values + part * span) - part * span
 
 
 _AT_ONCE = 2**24

@@ -34,7 +34,7 @@ from timing_logger.analysis.accounting.part import (
     LineStretches,
     Spent,
 )
-from timing_logger.analysis.accounting.ties import Meetings, Needs, OneAxis, TiedRows, needs_of, ties_of
+from timing_logger.analysis.accounting.ties import Meetings, OneAxis, TiedRows, needs_of, ties_of
 from timing_logger.analysis.collectives.matching import find_instances
 from timing_logger.analysis.collectives.messages import find_messages
 from timing_logger.analysis.collectives.problems import Problem, find_problems
@@ -101,7 +101,9 @@ def account_of(parts: Sequence[AccountPart], files: Sequence[File]) -> AccountOf
         files: ``attrs["files"]`` of ``read_timings``.
     """
     rows, lines = joined_rows([part.communication for part in parts])
-    tied = tied_rows(met(rows, lines, None, world_size_of(lines.rank, files)))
+    ranks = np.unique(lines.rank)
+    counted = len(ranks) if np.array_equal(ranks, np.arange(len(ranks))) else None
+    tied = tied_rows(met(rows, lines, None, stated_world_size(files) or counted))
     return AccountOfRun(lines, spent_of(parts), tied, blocked_in(tied))
 
 
@@ -170,14 +172,11 @@ def tied_rows(meetings: Meetings) -> TiedRows:
     frame = meetings.frame
     axis = on_one_axis(frame, frame[PROCESS].to_numpy(), meetings.parts, meetings.messages)
     ties = ties_of(axis.frame, meetings.parts, meetings.messages)
-    needs = _comparable(needs_of(ties, instants(axis.frame)[0]), axis.clocks)
-    return TiedRows(meetings, axis, ties, needs)
-
-
-def _comparable(needs: Needs, clocks: Ints) -> Needs:
-    """Return what rows waited for, unknown where no clocks tell until when."""
+    needs, clocks = needs_of(ties, instants(axis.frame)[0]), axis.clocks
+    # Until when a row waited is unknown where no clocks tell it.
     other = (needs.row >= 0) & (clocks != clocks[needs.row]) if len(clocks) else needs.row >= 0
-    return needs._replace(until_s=np.where(other, np.nan, needs.until_s))
+    needs = needs._replace(until_s=np.where(other, np.nan, needs.until_s))
+    return TiedRows(meetings, axis, ties, needs)
 
 
 def blocked_in(rows: TiedRows) -> Blocked:
@@ -216,13 +215,6 @@ def spent_of(parts: Sequence[AccountPart]) -> list[tuple[Spent, int]]:
     """Return how lines spent the time in which they were not blocked, as in :class:`AccountOfRun`."""
     first = first_numbers([part.communication.lines for part in parts])[LINE].tolist()
     return list(zip((part.spent for part in parts), first, strict=True))
-
-
-def world_size_of(rank: Ints, files: Sequence[File]) -> int | None:
-    """Return the number of ranks in a run: as sidecars state it, else as the ranks from 0 on are many."""
-    ranks = np.unique(rank)
-    counted = len(ranks) if np.array_equal(ranks, np.arange(len(ranks))) else None
-    return stated_world_size(files) or counted
 
 
 # -- stretch by stretch ------------------------------------------------------------------------------------

@@ -104,7 +104,7 @@ def bandwidth_of(frame: Frame, measured: Measured) -> Frame:
         frame: the table that ``measured.row`` refers to, with ``group`` and ``group_size``.
         measured: the measured rows; those that do not count in ``bandwidth`` are left out here.
     """
-    measured = measured.only(measured.has_bandwidth)
+    measured = measured.only(measured.is_one_of(MOVES) & measured.is_ok)
     measured = measured.only_rows(~(measured.time_ms < 0))
     size_class = size_classes(measured.size)
     group, _ = coded_text(frame, "group")
@@ -131,7 +131,9 @@ def _figures(measured: Measured, key: Ints, kind: Ints) -> dict[str, Floats]:
         counted_quantiles(values, n_rows, key, n_keys, [0.5])[0]
         for values in (measured.size, measured.handled)
     )
-    factors = _bus_factors(measured, kind, greatest_of_each(measured.n_ranks, key, n_keys))
+    names = [measured.operations[code] for code in measured.operation[kind]]
+    n_ranks = greatest_of_each(measured.n_ranks, key, n_keys)
+    factors = np.array([bus_factor(name, n) for name, n in zip(names, n_ranks, strict=True)], np.float64)
     algbw, transfer_algbw = _gb_per_s(handled, time_ms), _gb_per_s(handled, transfer_ms)
     return {
         "message_size_bytes": size,
@@ -144,12 +146,6 @@ def _figures(measured: Measured, key: Ints, kind: Ints) -> dict[str, Floats]:
         "transfer_algbw_gb_per_s": transfer_algbw,
         "transfer_busbw_gb_per_s": transfer_algbw * factors,
     }
-
-
-def _bus_factors(measured: Measured, kind: Ints, n_ranks: Floats) -> Floats:
-    names = [measured.operations[code] for code in measured.operation[kind]]
-    factors = [bus_factor(name, n) for name, n in zip(names, n_ranks, strict=True)]
-    return np.array(factors, np.float64)
 
 
 def _gb_per_s(handled_bytes: Floats, time_ms: Floats) -> Floats:
@@ -258,11 +254,6 @@ class Measured(NamedTuple):
             time_ms=time_ms[row],
             transfer_ms=transfer_ms[row],
         )
-
-    @property
-    def has_bandwidth(self) -> Bools:
-        """Whether the rows of each kind count in ``bandwidth``."""
-        return self.is_one_of(MOVES) & self.is_ok
 
     @property
     def n_rows(self) -> Ints:
@@ -374,18 +365,16 @@ def with_expectation(bandwidth: pd.DataFrame, benchmark: Benchmark) -> pd.DataFr
     """
     transfer = bandwidth["transfer_busbw_gb_per_s"].to_numpy(np.float64)
     reached = np.where(np.isnan(transfer), bandwidth["busbw_gb_per_s"].to_numpy(np.float64), transfer)
-    named = bandwidth["operation"].astype(str), bandwidth["message_size_bytes"], bandwidth["group_size"]
+    sizes, n_ranks = (
+        bandwidth[name].to_numpy(np.float64, na_value=np.nan).tolist()
+        for name in ("message_size_bytes", "group_size")
+    )
     expected = np.array([
-        _expected(operation, _float(size), _float(n), benchmark.points)
-        for operation, size, n in zip(*named, strict=True)
+        _expected(operation, size, n, benchmark.points)
+        for operation, size, n in zip(bandwidth["operation"].astype(str), sizes, n_ranks, strict=True)
     ])  # fmt: skip
     columns = {"expected_busbw_gb_per_s": expected, "share_of_expected": reached / expected}
-    found: pd.DataFrame = bandwidth.assign(**columns)
-    return found
-
-
-def _float(value: object) -> float:
-    return np.nan if pd.isna(value) else float(value)  # type: ignore[arg-type,call-overload]
+    return bandwidth.assign(**columns)
 
 
 def _expected(operation: str, size_bytes: float, n_ranks: float, points: Sequence[Point]) -> float:
@@ -397,8 +386,10 @@ def _expected(operation: str, size_bytes: float, n_ranks: float, points: Sequenc
     at = algorithm_bytes(operation, size_bytes, n)
     found = sorted({_handled_and_busbw(point, n) for point in alike})
     sizes, busbw = (np.array(values) for values in zip(*found, strict=True))
-    usable = busbw > 0
-    return _between(at, sizes[usable], busbw[usable])
+    sizes, busbw = sizes[busbw > 0], busbw[busbw > 0]
+    if not len(sizes) or not sizes[0] <= at <= sizes[-1]:
+        return np.nan
+    return float(np.exp(np.interp(np.log(at), np.log(sizes), np.log(busbw))))
 
 
 def _handled_and_busbw(point: Point, n_ranks: float) -> tuple[float, float]:
@@ -410,9 +401,3 @@ def _handled_and_busbw(point: Point, n_ranks: float) -> tuple[float, float]:
     size_bytes = point.size_bytes * (n if point.operation in _STATED_FOR_EACH else 1.0)
     handled = algorithm_bytes(point.operation, size_bytes, n)
     return handled, handled / point.time_us * _BYTES_PER_US * bus_factor(point.operation, n)
-
-
-def _between(at: float, sizes: Floats, busbw: Floats) -> float:
-    if not len(sizes) or not sizes[0] <= at <= sizes[-1]:
-        return np.nan
-    return float(np.exp(np.interp(np.log(at), np.log(sizes), np.log(busbw))))

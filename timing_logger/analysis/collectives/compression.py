@@ -107,12 +107,8 @@ def _means(size: Floats, time_ms: Floats, key: Ints, n_keys: int) -> tuple[Float
 
 def dense_times(timings: IntoDataFrame) -> DenseTimes:
     """Compute the times from a table of timings, as ``read_timings`` returns."""
-    return DenseTimes.of(_measured(opened(timings, COLUMNS_OF["bandwidth"])))
-
-
-def _measured(frame: Frame) -> Measured:
-    measured = Measured.of(frame, complete_instances(frame))
-    return measured.only(measured.is_one_of(_ALLREDUCE))
+    frame = opened(timings, COLUMNS_OF["bandwidth"])
+    return DenseTimes.of(Measured.of(frame, complete_instances(frame)))
 
 
 DENSE_TIMES = OfCommunication(COLUMNS_OF["bandwidth"], dense_times)
@@ -193,13 +189,9 @@ class CompressedRows(NamedTuple):
         )
 
 
-def first_words(frame: Frame) -> tuple[Ints, list[str]]:
-    """Return the first word of each row's phase.
-
-    Returns:
-        For each row the index of its word, and the distinct words in ascending order.
-    """
-    return renamed(coded_text(frame, "phase"), _first_word)
+def _first_words(frame: Frame) -> tuple[Ints, list[str]]:
+    """Return the first word of each row's phase, as an index into the distinct words in ascending order."""
+    return renamed(coded_text(frame, "phase"), lambda phase: phase.split(" ", 1)[0])
 
 
 def measured_with_work(frame: Frame, parts: Instances) -> tuple[Measured, Bools]:
@@ -213,7 +205,7 @@ def measured_with_work(frame: Frame, parts: Instances) -> tuple[Measured, Bools]
         The measured rows, and for each kind of them whether its bytes left the rank.
     """
     layer, _ = coded_text(frame, "layer_name")
-    word, _ = first_words(frame)
+    word, _ = _first_words(frame)
     sent = sends(frame, parts)
     measured = Measured.of(frame, parts, WORK, apart=(layer, word, sent))
     return measured, sent[measured.row]
@@ -221,14 +213,10 @@ def measured_with_work(frame: Frame, parts: Instances) -> tuple[Measured, Bools]
 
 def _layers(frame: Frame, row: Ints) -> tuple[Ints, list[tuple[str, str]]]:
     """Return the layer of each given row, and the name and first word of the phase of each layer."""
-    (name, names), (word, words) = coded_text(frame, "layer_name"), first_words(frame)
+    (name, names), (word, words) = coded_text(frame, "layer_name"), _first_words(frame)
     layer = dense_codes(name[row], word[row])
     some = row[any_row_of(layer)]
     return layer, [(names[i], words[j]) for i, j in zip(name[some], word[some], strict=True)]
-
-
-def _first_word(phase: str) -> str:
-    return phase.split(" ", 1)[0]
 
 
 def sends(frame: Frame, parts: Instances) -> Bools:
@@ -290,11 +278,7 @@ def compression(timings: IntoDataFrameT, dense_timings: IntoDataFrameT | None = 
         break_even: ``achieved_ms / dense_estimate_ms``; below 1 compression pays.
         pays: whether ``break_even`` is below 1; NA if that is unknown, or extrapolated by more than 2.
     """
-    frame = opened(timings, COLUMNS_OF["compression"])
-    measured, sends = measured_with_work(frame, complete_instances(frame))
-    dense = None if dense_timings is None else dense_times(dense_timings)
-    found = compression_of(frame, measured, sends, dense)
-    return cast("IntoDataFrameT", found.to_native())
+    return _compression(timings, dense=None if dense_timings is None else dense_times(dense_timings))
 
 
 def compression_of(frame: Frame, measured: Measured, sends: Bools, dense: DenseTimes | None = None) -> Frame:
@@ -380,9 +364,7 @@ def compression_against(dense: DenseTimes | None) -> OfCommunication[pd.DataFram
     )
 
 
-def _compression(timings: pd.DataFrame, *, dense: DenseTimes | None) -> pd.DataFrame:
+def _compression(timings: IntoDataFrameT, *, dense: DenseTimes | None) -> IntoDataFrameT:
     frame = opened(timings, COLUMNS_OF["compression"])
-    found: pd.DataFrame = compression_of(
-        frame, *measured_with_work(frame, complete_instances(frame)), dense
-    ).to_native()
-    return found
+    found = compression_of(frame, *measured_with_work(frame, complete_instances(frame)), dense)
+    return cast("IntoDataFrameT", found.to_native())

@@ -186,7 +186,11 @@ def find_instances(frame: Frame, step: Floats | None = None) -> Instances:
         step: the step of each row, where that is known better than from these rows alone; NaN outside of
             any step. Default: ``steps_of(frame)``.
     """
-    row, operation, operations = _collectives(frame)
+    named = coded_text(frame, "operation")
+    row, (operation, operations) = (
+        np.flatnonzero(each_text(named, is_collective)),
+        renamed(named, base_operation),
+    )
     rank = frame["rank"].to_numpy()[row].astype(np.int64)
     group_size = numbers(frame, "group_size")[row]
     communicator = communicators(frame, row)
@@ -200,20 +204,12 @@ def find_instances(frame: Frame, step: Floats | None = None) -> Instances:
         first=first,
         communicator=communicator[order],
         rank=rank[order],
-        operation=_exchanges_alike(operation[order], operations, instance, first),
+        operation=_exchanges_alike(operation[row][order], operations, instance, first),
         operations=operations,
         group_size=group_size[order],
         numbered=numbered[order],
         step=key[order],
     )
-
-
-def _collectives(frame: Frame) -> tuple[Ints, Ints, list[str]]:
-    """Return the rows that are collectives, the index of each row's base operation, and their names."""
-    named = coded_text(frame, "operation")
-    row = np.flatnonzero(each_text(named, is_collective))
-    operation, operations = renamed(named, base_operation)
-    return row, operation[row], operations
 
 
 def _numbered(
@@ -291,5 +287,4 @@ def is_root(frame: Frame, parts: Instances) -> Bools:
     group, names = coded_text(frame, "group")
     place = np.arange(len(parts.row)) - parts.for_parts(parts.first)
     number = own_numbers((group[parts.row], names), parts.rank, place)
-    found: Bools = number == numbers(frame, "peer")[parts.row]
-    return found
+    return number == numbers(frame, "peer")[parts.row]

@@ -159,8 +159,10 @@ def message_waits(timings: IntoDataFrameT) -> IntoDataFrameT:
     """
     frame = opened(timings)
     world_size = stated_world_size(getattr(timings, "attrs", {}).get("files", []))
-    messages = _in_order(frame, find_messages(frame, world_size, exchanges=True))
+    send, receive = find_messages(frame, world_size, exchanges=True)
     rank = frame["rank"].to_numpy().astype(np.int64)
+    order = np.lexsort((numbers(frame, "seq")[send], rank[receive], rank[send], communicators(frame)[send]))
+    messages = Messages(send[order], receive[order])
     epoch = steps_of(frame).columns(frame, messages.send)
     sent = taken(frame, _OF_THE_SEND, messages.send).with_columns(*epoch.values())
     table = sent.select(*with_epoch(_OF_THE_SEND, epoch)).with_columns(
@@ -171,15 +173,6 @@ def message_waits(timings: IntoDataFrameT) -> IntoDataFrameT:
         new_column(frame, "receive_row", messages.receive),
     )
     return cast("IntoDataFrameT", table.to_native())
-
-
-def _in_order(frame: Frame, messages: Messages) -> Messages:
-    """Return the messages by group, sender, receiver and number."""
-    rank = frame["rank"].to_numpy().astype(np.int64)
-    send, receive = messages
-    keys = communicators(frame)[send], rank[send], rank[receive], numbers(frame, "seq")[send]
-    order = np.lexsort(keys[::-1])
-    return Messages(send[order], receive[order])
 
 
 def _figures(frame: Frame, messages: Messages) -> dict[str, Floats | Bools]:
@@ -220,10 +213,8 @@ def blocked_by(
         key = dense_codes(processes_of(frame)[both], communicators(frame)[both], *of_number)
         asked, key = key[: len(background)], key[len(background) :]
         order = np.argsort(key, kind="stable")
-        first, n_waits = (
-            np.searchsorted(key[order], asked),
-            np.bincount(key, minlength=asked.max() + 1)[asked],
-        )
+        first = np.searchsorted(key[order], asked)
+        n_waits = np.bincount(key, minlength=asked.max() + 1)[asked]
         best_s = np.full(len(asked), np.inf)
         for i in range(n_waits.max()):
             candidate = wait[order[np.minimum(first + i, len(order) - 1)]]
@@ -328,7 +319,8 @@ def find_messages(frame: Frame, world_size: int | None, *, exchanges: bool = Fal
     message = dense_codes(group[row], sender, receiver, seq[row])
     n_sends, n_receives = np.bincount(message, sends), np.bincount(message, receives)
     paired = ((n_sends == 1) & (n_receives == 1))[message]
-    found = Messages(*(_by_message(row[paired], message[paired], side[paired]) for side in (sends, receives)))
+    order = np.flatnonzero(paired)[np.argsort(message[paired], kind="stable")]
+    found = Messages(*(row[order[side[order]]] for side in (sends, receives)))
     if not is_exchange.any():
         return found
     alone = ((n_sends == 1) & (n_receives == 0))[message]
@@ -336,7 +328,3 @@ def find_messages(frame: Frame, world_size: int | None, *, exchanges: bool = Fal
     call = np.flatnonzero(is_exchange)
     calls = MessageCalls(call, group[call], rank[call], np.isin(call, row))
     return Messages(*map(np.concatenate, zip(found, received_in_calls(frame, sent, calls), strict=True)))
-
-
-def _by_message(row: Ints, message: Ints, chosen: Ints) -> Ints:
-    return row[chosen][np.argsort(message[chosen], kind="stable")]

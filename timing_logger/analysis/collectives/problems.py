@@ -211,16 +211,12 @@ def _sentences(
             "group that was created again"
         )
     if Problem.MISSING in problems and Problem.NAME_SHARED not in problems:
-        yield from _missing(np.setdiff1d(known, parts.rank[here]), size - len(known))
+        if len(missing := np.setdiff1d(known, parts.rank[here])):
+            yield f"{named_ranks(missing)} missing"
+        if (unheard_of := size - len(known)) > 0:
+            yield f"no rows of {unheard_of:.0f} of the group's ranks"
     if Problem.UNFINISHED in problems:
         yield from _unfinished(parts, here, statuses)
-
-
-def _missing(ranks: Ints, unheard_of: float) -> Iterator[str]:
-    if len(ranks):
-        yield f"{named_ranks(ranks)} missing"
-    if unheard_of > 0:
-        yield f"no rows of {unheard_of:.0f} of the group's ranks"
 
 
 def _unfinished(parts: Instances, here: slice, statuses: tuple[Ints, list[str]]) -> Iterator[str]:

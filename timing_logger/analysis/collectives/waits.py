@@ -217,7 +217,7 @@ def _needed_from_s(parts: Instances, arrivals: Arrivals) -> tuple[Floats, Floats
 
 def _wait_s(frame: Frame, parts: Instances, arrivals: Arrivals) -> Floats:
     until_s, _ = _needed_from_s(parts, arrivals)
-    blocked_s = _within(until_s - arrivals.start_s, arrivals.elapsed_s)
+    blocked_s = np.clip(until_s - arrivals.start_s, 0.0, arrivals.elapsed_s)
     in_background = lanes_of(frame).in_background[parts.row]
     if not in_background.any():
         return blocked_s
@@ -235,7 +235,7 @@ def _blocked_in_wait_rows_s(frame: Frame, parts: Instances, until_s: Floats) -> 
     part_of = np.where(waited >= 0, part_of_row[collectives[waited]] if len(collectives) else -1, -1)
     rows, part_of = rows[part_of >= 0], part_of[part_of >= 0]
     start_s, _, _ = instants(frame)
-    blocked_s = _within(until_s[part_of] - start_s[rows], numbers(frame, "elapsed_ms")[rows] / 1e3)
+    blocked_s = np.clip(until_s[part_of] - start_s[rows], 0.0, numbers(frame, "elapsed_ms")[rows] / 1e3)
     total_s = np.bincount(part_of, blocked_s, minlength=len(parts.row))
     return np.where(np.bincount(part_of, minlength=len(parts.row)) > 0, total_s, np.nan)
 
@@ -265,10 +265,6 @@ def _uncertainty_s(parts: Instances, arrivals: Arrivals, violations: Bools) -> F
     by_clocks_s = np.where(contradicted, np.inf, arrivals.uncertainty_s)
     synchronises = parts.is_one_of(SYNCHRONISING) & counts
     return np.where(synchronises, np.minimum(by_clocks_s, by_rows_s), arrivals.uncertainty_s)
-
-
-def _within(values: Floats, most: Floats) -> Floats:
-    return np.minimum(np.maximum(values, 0.0), most)
 
 
 _OF_WAITS = ("operation", "group", "rank", "incarnation")
@@ -337,14 +333,10 @@ class WaitsAndStates(NamedTuple):
 
 def waits_and_states(timings: pd.DataFrame) -> WaitsAndStates:
     """Sum the waits of a table of timings, and list the collectives that are not complete."""
-    states, flawed = _states(timings)
-    return WaitsAndStates(summarize_waits(waits(timings)), states, flawed)
-
-
-def _states(timings: pd.DataFrame) -> tuple[dict[str, int], pd.DataFrame]:
     matched = match_collectives(timings).drop_duplicates("instance")
     states = {str(state): int(count) for state, count in matched["state"].value_counts().items() if count}
-    return states, matched.loc[matched["state"] != "complete", _OF_THE_FLAWED].reset_index(drop=True)
+    flawed = matched.loc[matched["state"] != "complete", _OF_THE_FLAWED].reset_index(drop=True)
+    return WaitsAndStates(summarize_waits(waits(timings)), states, flawed)
 
 
 WAITS = OfCommunication(COLUMNS_OF["waits"], waits_and_states)

@@ -43,7 +43,8 @@ def shift_between(
     """
     a, b = np.asarray(values, np.float64), np.asarray(against, np.float64)
     estimate = float((a - b).mean()) if paired else float(a.mean() - b.mean())
-    spread = _spread_of_pairs(a, b) if paired else spread_of(a, b)
+    # Of pairs it is that of runs, each for itself, whose differences are spread like these.
+    spread = spread_of(a - b) / math.sqrt(2) if paired else spread_of(a, b)
     if math.isnan(spread) or (paired and len(a) < 2):
         return Shift(estimate, -math.inf, math.inf, math.nan, math.nan)
     rounding = criteria.ROUNDING_SHARE * max(abs(float(a.mean())), abs(float(b.mean())))
@@ -116,11 +117,6 @@ def spread_of(*sides: Sequence[float] | np.ndarray) -> float:
     return math.sqrt(squares / freedom) if freedom > 0 else math.nan
 
 
-def _spread_of_pairs(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the spread that runs would have, each for itself, whose differences are spread like these."""
-    return spread_of(a - b) / math.sqrt(2)
-
-
 def runs_needed(effect: float, spread: float, confidence: float) -> int | None:
     """Return how many runs of each side show a difference in nine of ten comparisons.
 
@@ -176,11 +172,8 @@ def effect_found(spread: float, n: int, n_against: int, confidence: float) -> fl
     low, high = 0.0, 10 * float(_stats().t.ppf((1 + confidence) / 2, freedom))
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (
-            (low, middle)
-            if _power_of(middle, freedom, confidence) >= criteria.FOUND_LIKELIHOOD
-            else (middle, high)
-        )
+        found = _power_of(middle, freedom, confidence) >= criteria.FOUND_LIKELIHOOD
+        low, high = (low, middle) if found else (middle, high)
     return high * spread * math.sqrt(1 / n + 1 / n_against)
 
 
@@ -301,8 +294,7 @@ def _misfits(differences: Floats) -> Floats:
 def _as_likely(off: Floats, n: int) -> Bools:
     """Tell which places are not ruled out, if the series is two levels with normal noise."""
     least = max(float(np.nanmin(off)), _LEAST_MISFIT)
-    likely: Bools = n * np.log(np.maximum(off, _LEAST_MISFIT) / least) <= criteria.LIKELY_SIGMAS**2
-    return likely
+    return n * np.log(np.maximum(off, _LEAST_MISFIT) / least) <= criteria.LIKELY_SIGMAS**2
 
 
 _LEAST_MISFIT = 1e-18

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -39,31 +38,6 @@ from timing_logger.results.comparison import (
 from timing_logger.results.run_summary import RunSummary
 
 
-@dataclass(frozen=True)
-class Units:
-    """The independent measurements of a side: runs, or batches of runs that share what the machine was
-    like."""
-
-    members: list[list[RunSummary]]
-
-    @classmethod
-    def of(cls, runs: Sequence[RunSummary], *, in_batches: bool) -> Units:
-        """Return the runs of a side as units."""
-        if not in_batches:
-            return cls([[run] for run in runs])
-        found: dict[str, list[RunSummary]] = {}
-        for run in runs:
-            found.setdefault(run.batch, []).append(run)
-        return cls(list(found.values()))
-
-    def values(self, value: Callable[[RunSummary], float]) -> list[float]:
-        """Return the mean of a value of each unit."""
-        return [float(np.mean([value(run) for run in runs])) for runs in self.members]
-
-    def __len__(self) -> int:
-        return len(self.members)
-
-
 def compare_runs(
     runs: Sequence[RunSummary],
     against: Sequence[RunSummary],
@@ -91,22 +65,26 @@ def compare_runs(
             to below 10; pairs are asked for of sides of different numbers; or scipy is not installed.
     """
     _check(runs, against, max_regression, paired=paired, in_batches=in_batches)
-    here = Units([list(runs)]) if in_batches else Units.of(runs, in_batches=False)
-    there = Units.of(against, in_batches=in_batches)
-    shift = _shift_of_step(here, there, paired=paired)
-    step = _step_change(here, there, shift, max_regression)
+    here = [list(runs)] if in_batches else [[run] for run in runs]
+    there = _batches(against) if in_batches else [[run] for run in against]
+    logs = [
+        [float(np.mean([math.log(run.step_mean_ms) for run in unit])) for unit in side]
+        for side in (here, there)
+    ]
+    shift = shift_between(*logs, paired=paired, confidence=criteria.STEP_CONFIDENCE)
+    step = _step_change(*logs, shift, max_regression)
     why = _why_not(here, there, in_batches=in_batches)
-    parts = () if why else parts_of_step(here.members, there.members, paired=paired)
-    differences = differences_of(here.members, there.members, paired=paired, with_intervals=not why)
+    parts = () if why else parts_of_step(here, there, paired=paired)
+    differences = differences_of(here, there, paired=paired, with_intervals=not why)
     alike = time_the_same(differences, step)
     found = Found(why=why) if why else judged(shift, step, parts, max_regression, time_the_same=alike)
-    since = None if why else since_when(here.members, there.members, paired=paired, least=max_regression)
-    causes = causes_of(here.members, there.members, differences, found.shown_ms)
+    since = None if why else since_when(here, there, paired=paired, least=max_regression)
+    causes = causes_of(here, there, differences, found.shown_ms)
     return Comparison(
         verdict=found.verdict, why=found.why, basis=found.basis, step=step, parts=parts, bound=max_regression,
         paired=paired, in_batches=in_batches, causes=causes, differences=differences,
-        courses=None if why == "different steps" else courses_of(here.members, there.members), since=since,
-        unlike=unlike_in(runs, against), order="unknown" if in_batches else _order(runs, against),
+        courses=None if why == "different steps" else courses_of(here, there), since=since,
+        unlike=tuple(_unlike_in(runs, against)), order="unknown" if in_batches else _order(runs, against),
         here=Side(runs, len(here)), against=Side(against, len(there)),
     )  # fmt: skip
 
@@ -121,7 +99,9 @@ def _check(
 ) -> None:
     if not runs or not against:
         raise ConfigurationError("compare: there is no run on one side. Name at least one of each.")
-    _check_distinct([*runs, *against])
+    for identity, n in Counter(run.identity for run in (*runs, *against) if run.identity).items():
+        if n > 1:  # what is equal to itself would look sure
+            raise ConfigurationError(f"compare: run {identity[0]!r} is given twice. Name each run once.")
     if not 0 <= max_regression < _MOST_BOUND:
         raise ConfigurationError(
             f"max_regression={max_regression!r}: say a part of the step from 0 to {_MOST_BOUND:g}, as 0.05."
@@ -135,35 +115,29 @@ def _check(
 _MOST_BOUND = 10.0
 
 
-def _check_distinct(runs: Sequence[RunSummary]) -> None:
-    """Check that no run is given twice: what is equal to itself would look sure."""
-    for identity, n in Counter(run.identity for run in runs if run.identity).items():
-        if n > 1:
-            raise ConfigurationError(f"compare: run {identity[0]!r} is given twice. Name each run once.")
+def _batches(runs: Sequence[RunSummary]) -> list[list[RunSummary]]:
+    """Return the runs of each batch, which share what the machine was like."""
+    found: dict[str, list[RunSummary]] = {}
+    for run in runs:
+        found.setdefault(run.batch, []).append(run)
+    return list(found.values())
 
 
-def _shift_of_step(here: Units, there: Units, *, paired: bool) -> Shift:
-    """Return the difference of the logarithms of the step."""
-    logs, against_logs = (side.values(lambda run: math.log(run.step_mean_ms)) for side in (here, there))
-    return shift_between(logs, against_logs, paired=paired, confidence=criteria.STEP_CONFIDENCE)
-
-
-def _step_change(here: Units, there: Units, shift: Shift, max_regression: float) -> StepChange:
-    ms, against_ms = (
-        math.exp(float(np.mean(side.values(lambda run: math.log(run.step_mean_ms)))))
-        for side in (here, there)
-    )
+def _step_change(
+    logs: Sequence[float], against_logs: Sequence[float], shift: Shift, max_regression: float
+) -> StepChange:
+    ms, against_ms = (math.exp(float(np.mean(side))) for side in (logs, against_logs))
     wanted = max(abs(shift.estimate), math.log1p(max_regression or criteria.MIN_CHANGE_SHARE))
-    finds = effect_found(shift.spread, len(here), len(there), criteria.STEP_CONFIDENCE)
+    finds = effect_found(shift.spread, len(logs), len(against_logs), criteria.STEP_CONFIDENCE)
     return StepChange(
         ms, against_ms, as_part(shift.estimate), as_part(shift.low), as_part(shift.high), shift.p,
         shift.spread, as_part(finds), runs_needed(wanted, shift.spread, criteria.STEP_CONFIDENCE),
     )  # fmt: skip
 
 
-def _why_not(here: Units, there: Units, *, in_batches: bool) -> Why:
+def _why_not(here: Members, there: Members, *, in_batches: bool) -> Why:
     """Return why the sides cannot be judged; "" if they can."""
-    kinds = {run.steps_are for side in (here, there) for runs in side.members for run in runs}
+    kinds = {run.steps_are for side in (here, there) for unit in side for run in unit}
     if len(kinds) > 1:
         return "different steps"
     if in_batches:
@@ -173,9 +147,9 @@ def _why_not(here: Units, there: Units, *, in_batches: bool) -> Why:
 
 def _order(runs: Sequence[RunSummary], against: Sequence[RunSummary]) -> Order:
     began = [[run.began_unix_ns for run in side if run.began_unix_ns is not None] for side in (runs, against)]
-    if any(len(known) < len(side) for known, side in zip(began, (runs, against), strict=True)):
-        return "unknown"
     here, there = began
+    if len(here) < len(runs) or len(there) < len(against):
+        return "unknown"
     if min(here) > max(there):
         return "after"
     return "before" if max(here) < min(there) else "in turn"
@@ -192,13 +166,8 @@ _FACTS: dict[str, Callable[[RunSummary], object]] = {
 }
 
 
-def unlike_in(runs: Sequence[RunSummary], against: Sequence[RunSummary]) -> tuple[Unlike, ...]:
-    """Return in what the sides differ: ranks, hosts, versions and options. What is unknown is not
-    compared."""
-    return tuple(_unlike(runs, against))
-
-
-def _unlike(runs: Sequence[RunSummary], against: Sequence[RunSummary]) -> Iterator[Unlike]:
+def _unlike_in(runs: Sequence[RunSummary], against: Sequence[RunSummary]) -> Iterator[Unlike]:
+    """Yield in what the sides differ: ranks, hosts, versions and options. What is unknown is not compared."""
     for about, fact in _FACTS.items():
         yield from _if_unlike(about, runs, against, fact)
     for kind, name in (("version of", "versions"), ("option", "options")):

@@ -44,12 +44,8 @@ def differences_of(
         for what in names
     ]
     found = _with_divided(found)
-    named = (
-        shown_beyond_chance([one.shift.p for one in found], criteria.FALSE_DISCOVERIES_SHARE)
-        if with_intervals
-        else []
-    )
-    if named:
+    if with_intervals:
+        named = shown_beyond_chance([one.shift.p for one in found], criteria.FALSE_DISCOVERIES_SHARE)
         found = [one._replace(is_named=is_named) for one, is_named in zip(found, named, strict=True)]
     return tuple(sorted(found, key=lambda one: -abs(one.shift.estimate)))
 
@@ -111,7 +107,12 @@ def _does(
 def _with_divided(found: Sequence[Difference]) -> list[Difference]:
     """Say of calls, layers and buckets of communication that differ only in how as many bytes are divided."""
     operations = [one for one in found if one.kind == "operation" and is_communication(one.operation)]
-    as_many = {name for name, of in _grouped(operations).items() if _has_as_many_bytes(of)}
+    # Those that both sides make for the same purposes, with as many bytes for each.
+    as_many = {one.operation for one in operations} - {
+        one.operation
+        for one in operations
+        if one.does in ("bytes", "new", "gone") or not one.bytes or not one.against_bytes
+    }
     layers = {
         one.layer
         for one in found
@@ -128,20 +129,6 @@ def _is_divided(one: Difference, as_many: Container[str], layers: Container[str]
         of_wait = one.does in _DIVIDES and is_wait(one.operation) and one.layer in layers
         return of_wait or (one.does in _DIVIDES and one.operation in as_many)
     return one.does == "count" and one.operation in as_many
-
-
-def _grouped(operations: Sequence[Difference]) -> dict[str, list[Difference]]:
-    by_name: dict[str, list[Difference]] = {}
-    for one in operations:
-        by_name.setdefault(one.operation, []).append(one)
-    return by_name
-
-
-def _has_as_many_bytes(of: Sequence[Difference]) -> bool:
-    """Tell whether both sides make an operation for the same purposes, with as many bytes for each."""
-    return not any(
-        one.does in ("bytes", "new", "gone") or not one.bytes or not one.against_bytes for one in of
-    )
 
 
 def _only(
@@ -232,7 +219,7 @@ def _cause(one: Difference, differences: Sequence[Difference], step_ms: float) -
 def _kind(one: Difference, differences: Sequence[Difference]) -> CauseKind | None:
     """Return what changed in an operation, or a part of the account; None if that is not sure."""
     if one.kind == "account":
-        return _of_account(one)
+        return next((kind for kind in _OF_ACCOUNT if kind == one.operation), None) if _is_shown(one) else None
     if one.kind != "operation" or is_wait(one.operation):  # what is waited for has rows of its own
         return None
     if one.operation in PAUSES:
@@ -242,10 +229,6 @@ def _kind(one: Difference, differences: Sequence[Difference]) -> CauseKind | Non
     if any(of.does == "divided" for of in _layers(one, differences)):
         return "divided"
     return "work" if is_own_work(one.operation) and _is_shown(one) else None
-
-
-def _of_account(one: Difference) -> CauseKind | None:
-    return next((kind for kind in _OF_ACCOUNT if kind == one.operation), None) if _is_shown(one) else None
 
 
 def _is_shown(one: Difference) -> bool:

@@ -111,8 +111,8 @@ def _counted(frame: Frame, process: Ints, number: Floats, iteration: Floats) -> 
     inside = np.flatnonzero(~np.isnan(number))
     entry = dense_codes(process[inside], number[inside])
     one = inside[any_row_of(entry)]
-    place = _place_in_process(process[one])
     n_steps = np.bincount(process[one], minlength=int(process.max(initial=-1)) + 1)
+    place = np.arange(len(one)) - (np.cumsum(n_steps) - n_steps)[process[one]]  # among those of its process
     n_warm_up = np.minimum(criteria.MAX_WARM_UP_STEPS, (criteria.WARM_UP_SHARE * n_steps).astype(np.int64))
     taken_ms = _taken_ms(frame, inside, entry, process[one], iteration[one])
     counts = place >= n_warm_up[process[one]]
@@ -126,12 +126,6 @@ def _counted(frame: Frame, process: Ints, number: Floats, iteration: Floats) -> 
     kept = counts[entry]
     step = (place - n_warm_up[process[one]])[entry][kept]
     return CountedSteps(inside[kept], process[inside[kept]], step, lengths, taken, "iterations")
-
-
-def _place_in_process(process: Ints) -> Ints:
-    """Return the position of each step among those of its process, which come one after the other."""
-    n_steps = np.bincount(process)
-    return np.arange(len(process)) - (np.cumsum(n_steps) - n_steps)[process]
 
 
 def _taken_ms(frame: Frame, inside: Ints, entry: Ints, process: Ints, iteration: Floats) -> Floats:

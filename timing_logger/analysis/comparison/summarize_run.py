@@ -67,8 +67,7 @@ class _Part(NamedTuple):
         kind: what these steps are.
         spent: of each process, what it spent them on.
         sums: how long each step was.
-        judgement: what a verdict and the account need.
-        files: ``attrs["files"]`` of the timings.
+        judgement: what a verdict and the account need, and the files of the timings.
         ranks: that have rows.
     """
 
@@ -77,7 +76,6 @@ class _Part(NamedTuple):
     spent: list[SpentByProcess]
     sums: list[StepSums]
     judgement: JudgementPart
-    files: list[File]
     ranks: list[int]
 
 
@@ -91,11 +89,11 @@ def _map(timings: IntoDataFrame) -> _Part:
     ranks = sorted(set(frame["rank"].to_list()))
     judged = map_judgement(rows, with_account=True)._replace(files=files)
     spent, sums = spent_in(frame, steps), step_sums(steps)
-    return _Part(steps.lengths, steps.kind, spent, sums, judged, files, ranks)
+    return _Part(steps.lengths, steps.kind, spent, sums, judged, ranks)
 
 
 def _reduce(parts: Sequence[_Part]) -> RunSummary:
-    files = [file for part in parts for file in part.files]
+    files = [file for part in parts for file in part.judgement.files]
     n_ranks = len({rank for part in parts for rank in part.ranks})
     kind = next(kind for kind in ("iterations", "rounds", "run") if kind in {part.kind for part in parts})
     parts = [part for part in parts if part.kind == kind]
@@ -178,7 +176,8 @@ def _facts(files: Sequence[File]) -> dict[str, Any]:
         "commit": commits.pop() if len(commits) == 1 else "",
         "options": _of_all(map(_options, sidecars)),
         "not_told": not_told(files),
-        "n_lost": sum(_lost(file) for file in files),
+        "n_lost": sum((one.get("counters") or {}).get("dropped", 0) for one in sidecars)
+        + sum(file.get("bad_lines", 0) for file in files),
     }
 
 
@@ -197,11 +196,6 @@ def _of_all(stated: Iterable[object]) -> dict[str, str]:
         for name, value in cast("dict[str, str]", one if isinstance(one, dict) else {}).items():
             found.setdefault(name[:_LONGEST_TEXT], set()).add(str(value)[:_LONGEST_TEXT])
     return {name: ", ".join(sorted(values)) for name, values in sorted(found.items())}
-
-
-def _lost(file: File) -> int:
-    dropped = (sidecar_of(file).get("counters") or {}).get("dropped", 0)
-    return dropped + file.get("bad_lines", 0)
 
 
 RUN_SUMMARY: ByProcess[_Part, RunSummary] = ByProcess(

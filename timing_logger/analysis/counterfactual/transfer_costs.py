@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import narwhals as nw
@@ -114,10 +114,8 @@ class TransferModel(NamedTuple):
 
     def was_measured_at(self, size_bytes: Floats) -> bool:
         """Tell whether all of these sizes lie among those that were measured."""
-        least, most = (
-            self.least_bytes * (1 - criteria.ROUNDING_SHARE),
-            self.most_bytes * (1 + criteria.ROUNDING_SHARE),
-        )
+        least = self.least_bytes * (1 - criteria.ROUNDING_SHARE)
+        most = self.most_bytes * (1 + criteria.ROUNDING_SHARE)
         return bool(((size_bytes >= least) & (size_bytes <= most)).all())
 
 
@@ -146,23 +144,16 @@ def models_of(case: Case) -> dict[Family, TransferModel]:
 
 
 def _fitted(family: Family, took_ms: Floats, size_bytes: Floats, n: Ints) -> TransferModel | None:
-    classes = list(_medians(took_ms, size_bytes))
-    if len(classes) < criteria.MIN_MODEL_SIZES:
+    of_class = size_classes(size_bytes)
+    here = [of_class == one for one in np.unique(of_class)]
+    if len(here) < criteria.MIN_MODEL_SIZES:
         return None
-    size, typical_ms = np.array(classes).T
+    size, typical_ms = (np.array([np.median(of[its]) for its in here]) for of in (size_bytes, took_ms))
     latency_ms, ms_per_byte = _least_squares(size, typical_ms)
     off = (latency_ms + ms_per_byte * size) / typical_ms - 1
     error = float(np.sqrt(np.mean(off**2)))
     least, most = float(size_bytes.min()), float(size_bytes.max())
     return TransferModel(family, latency_ms, ms_per_byte, least, most, int(n.sum()), error)
-
-
-def _medians(took_ms: Floats, size_bytes: Floats) -> Iterator[tuple[float, float]]:
-    """Yield for each class of sizes the median of the sizes, and that of the times."""
-    of_class = size_classes(size_bytes)
-    for one in np.unique(of_class):
-        here = of_class == one
-        yield float(np.median(size_bytes[here])), float(np.median(took_ms[here]))
 
 
 def _least_squares(size: Floats, took_ms: Floats) -> tuple[float, float]:
@@ -206,52 +197,36 @@ def longer_with(case: Case, fix: Fix) -> Floats:
 
 def _longer(fix: Fix, family: Family, models: Mapping[Family, TransferModel], size: Floats) -> Floats | str:
     """Return by which factor transfers of a family would take longer; or why that is not known."""
-    other = _Other.of(fix, family, size)
-    model, new = models.get(family), models.get(other.family)
+    other, other_size, times_as_many = _other(fix, family, size)
+    model, new = models.get(family), models.get(other)
     if model is None:
         return f"{_said(family)} was measured at one size only, which tells nothing of another"
     if new is None:
         among = [str(one.n_ranks) for one in models if one._replace(n_ranks=family.n_ranks) == family]
         return f"{_said(family)} was measured among {' and '.join(sorted(among))} ranks only"
-    if not new.was_measured_at(other.size):
-        measured, would_be = _from_to(new.least_bytes, new.most_bytes), _from_to(*_ends(other.size))
-        return f"{_said(other.family)} was measured with {measured} only, and would have {would_be}"
+    if not new.was_measured_at(other_size):
+        measured = _from_to(new.least_bytes, new.most_bytes)
+        would_be = _from_to(float(other_size.min()), float(other_size.max()))
+        return f"{_said(other)} was measured with {measured} only, and would have {would_be}"
     if max(model.error, new.error) > criteria.MAX_MODEL_ERROR_SHARE:
         error = max(model.error, new.error)
-        return f"no latency and bandwidth tell what {_said(other.family)} takes: they are off by {error:.0%}"
-    return other.times_as_many * new.ms(other.size) / model.ms(size)
+        return f"no latency and bandwidth tell what {_said(other)} takes: they are off by {error:.0%}"
+    return times_as_many * new.ms(other_size) / model.ms(size)
 
 
-class _Other(NamedTuple):
-    """What becomes of transfers.
-
-    Attributes:
-        family: that they are of then.
-        size: their sizes in bytes.
-        times_as_many: how many there are for each of those that were.
-    """
-
-    family: Family
-    size: Floats
-    times_as_many: Floats
-
-    @classmethod
-    def of(cls, fix: Fix, family: Family, size: Floats) -> _Other:
-        one = np.ones(len(size))
-        if fix.kind == "bytes":
-            return cls(family, fix.number * size, one)
-        if fix.kind == "bucket":
-            return cls(family, fix.number * one, size / fix.number)
-        return cls(family._replace(n_ranks=int(fix.number)), size, one)
+def _other(fix: Fix, family: Family, size: Floats) -> tuple[Family, Floats, Floats]:
+    """Return what becomes of transfers: their family, their sizes, and how many there are for each."""
+    one = np.ones(len(size))
+    if fix.kind == "bytes":
+        return family, fix.number * size, one
+    if fix.kind == "bucket":
+        return family, fix.number * one, size / fix.number
+    return family._replace(n_ranks=int(fix.number)), size, one
 
 
 def _said(family: Family) -> str:
     hosts = f" on {family.n_hosts} host{'s' if family.n_hosts > 1 else ''}" if family.n_hosts else ""
     return f"{family.operation} among {family.n_ranks} ranks{hosts}"
-
-
-def _ends(size: Floats) -> tuple[float, float]:
-    return float(size.min()), float(size.max())
 
 
 def _from_to(least: float, most: float) -> str:

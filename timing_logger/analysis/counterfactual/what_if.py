@@ -26,8 +26,6 @@ from timing_logger.results.plain import UNLOGGED
 from timing_logger.results.policy import STANDARD, Policy
 from timing_logger.results.what_if import Fix, Slowest, WhatIf
 
-# ------------------------------------------------------------
-
 
 def what_if(
     timings: IntoDataFrameT,
@@ -111,13 +109,11 @@ def _slowest(run: Repairing, repair: Repair, fixes: Sequence[Fix]) -> Slowest | 
     if not gains:
         return None
     best = int(np.argmax([gain.ms for gain in gains]))
-    if (
-        run.case.times.share_of_run(gains[best].ms / run.case.times.recorded_every)
-        < run.case.policy.min_cost_share
-    ):
+    times, cost_ms = run.case.times, gains[best].ms
+    if times.share_of_run(cost_ms / times.recorded_every) < run.case.policy.min_cost_share:
         return None
     operation = operation_of(run.case, columns[best], {fix.value for fix in fixes})
-    return Slowest(rank=run.case.times.ranks[columns[best]], operation=operation, cost_ms=gains[best].ms)
+    return Slowest(rank=times.ranks[columns[best]], operation=operation, cost_ms=cost_ms)
 
 
 # -- which ranks take more than their peers, and in what -------------------------------------------------
@@ -142,10 +138,11 @@ def operation_of(case: Case, column: int, repaired: set[str]) -> str:
     """Return the operation in which a rank takes most beyond its peers, of those that are not repaired."""
     columns = next(its for its in case.by_role.values() if column in its)
     place = int(np.flatnonzero(columns == column)[0])
-    beyond_ms = {}
     times = case.times if UNLOGGED in case.times.operations else case.times.by_gaps()
-    for name, its_ms in zip(times.operations, times.operation_ms[:, :, columns], strict=True):
-        beyond_ms[name] = float(np.nansum(its_ms[:, place] - peer_medians(its_ms)[:, place]))
+    beyond_ms = {
+        name: float(np.nansum(its_ms[:, place] - peer_medians(its_ms)[:, place]))
+        for name, its_ms in zip(times.operations, times.operation_ms[:, :, columns], strict=True)
+    }
     left = {name: ms for name, ms in beyond_ms.items() if name not in repaired and ms > 0}
     return max(left, key=left.__getitem__, default="")
 

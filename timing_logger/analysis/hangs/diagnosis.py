@@ -99,8 +99,8 @@ def run_end_of(
     end = replace(_end_of(ending, world_size, mixed, now_unix_s), fates=fates_of(ending))
     if lacks and end.state == "ended":
         end = replace(end, state="unfinished")
-    if doubts_the_end(words):
-        return as_far_as_told(say(end), words)
+    if any("end" in one.not_told for one in words.values()):
+        return _as_far_as_told(say(end), words)
     earlier = None if _lives(ending, now_unix_s) else _stood_still(rows, words, world_size, mixed)
     if earlier is None:
         return say(end)
@@ -124,12 +124,9 @@ def _stood_still(
 
 def _lives(ending: Ending, now_unix_s: float | None) -> bool:
     """Tell whether some process of the run lives, as far as is known."""
-    seen_s = [
-        ending.seen_s.get(rank, -math.inf)
-        for rank, one in ending.words.items()
-        if one.closed is False and not one.killed
-    ]
-    return now_unix_s is not None and now_unix_s - max(seen_s, default=-math.inf) < criteria.GONE_AFTER_S
+    open_ones = (rank for rank, one in ending.words.items() if one.closed is False and not one.killed)
+    seen_s = max((ending.seen_s.get(rank, -math.inf) for rank in open_ones), default=-math.inf)
+    return now_unix_s is not None and now_unix_s - seen_s < criteria.GONE_AFTER_S
 
 
 def _end_of(ending: Ending, world_size: int | None, mixed: str, now_unix_s: float | None) -> RunEnd:
@@ -220,9 +217,8 @@ def _rank_ends(ending: Ending, gone: Collection[int], dead: Collection[int]) -> 
     busy = rows_by_rank(is_open[is_open["operation"].map(is_own_work).astype(bool)].sort_values("began_s"))
     none = rows[:0]
     for rank in ending.words:
-        yield _rank_end(
-            ending, rank, last.get(rank), busy.get(rank, none), gone=rank in gone, dead=rank in dead
-        )
+        told = last.get(rank), busy.get(rank, none)
+        yield _rank_end(ending, rank, *told, gone=rank in gone, dead=rank in dead)
 
 
 def _rank_end(
@@ -239,7 +235,7 @@ def _rank_end(
         dead: whether it is known to have ended without closing, and others are not.
     """
     one = ending.words[rank]
-    seen_s = ending.seen_s.get(rank, math.nan)
+    seen_s, not_told = ending.seen_s.get(rank, math.nan), "instants" in one.not_told
     return RankEnd(
         rank=rank,
         incarnation=one.incarnation,
@@ -251,17 +247,12 @@ def _rank_end(
         layer_name="" if last is None else str(last["layer_name"]),
         iteration=None if last is None or math.isnan(last["iteration"]) else int(last["iteration"]),
         status="" if last is None else str(last["status"]),
-        ended_s=None if last is None else _ended_s(ending, one, float(last["ended_s"])),
+        ended_s=None if last is None or not_told else ending.before_the_end_s(float(last["ended_s"])),
         busy_with=str(busy["operation"].iloc[-1]) if len(busy) else "",
         busy_s=ending.before_the_end_s(float(busy["began_s"].iloc[-1])) if len(busy) else None,
         idle_stack=one.idle_stack,
         signal=one.signal,
     )
-
-
-def _ended_s(ending: Ending, one: LastWords, ended_unix_s: float) -> float | None:
-    """Return when a row ended, in s before the last sign of life; None if no instant is known."""
-    return None if "instants" in one.not_told else ending.before_the_end_s(ended_unix_s)
 
 
 # -- from parts --------------------------------------------------------------------------------------
@@ -298,12 +289,7 @@ def hang_as_of(now_unix_s: float) -> ByProcess[_Part, RunEnd]:
 # Its files are closed when the import ends, and open as long as it follows what grows: neither is of the run.
 
 
-def doubts_the_end(words: Mapping[int, LastWords]) -> bool:
-    """Tell whether some file was made from what does not tell how the run ended."""
-    return any("end" in one.not_told for one in words.values())
-
-
-def as_far_as_told(end: RunEnd, words: Mapping[int, LastWords]) -> RunEnd:
+def _as_far_as_told(end: RunEnd, words: Mapping[int, LastWords]) -> RunEnd:
     """Return the end of a run without what only the files of the import tell.
 
     Args:

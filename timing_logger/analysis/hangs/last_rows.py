@@ -16,7 +16,6 @@ from timing_logger.analysis.collectives.matching import earlier_in_step
 from timing_logger.analysis.rows.analysis import COLUMNS_OF, EARLIER_IN_STEP
 from timing_logger.analysis.rows.arrays import (
     Array,
-    Bools,
     Frame,
     Ints,
     coded_text,
@@ -66,8 +65,7 @@ def last_rows(timings: IntoDataFrame) -> pd.DataFrame:
         columns[name] = pd.Series(np.array([*texts, ""], dtype=object)[codes], dtype=object)
     columns |= {name: numbers(small, name) for name in _NUMBERS}
     columns[EARLIER_IN_STEP] = _earlier(frame)[kept]
-    found: pd.DataFrame = pd.DataFrame(columns)
-    return found
+    return pd.DataFrame(columns)
 
 
 def only_last_rows(timings: pd.DataFrame) -> pd.DataFrame:
@@ -75,8 +73,7 @@ def only_last_rows(timings: pd.DataFrame) -> pd.DataFrame:
 
     A reader of a growing file keeps only these of the rows before.
     """
-    kept: pd.DataFrame = timings.iloc[_kept(opened(timings, COLUMNS_OF["hang"]))].reset_index(drop=True)
-    return kept
+    return timings.iloc[_kept(opened(timings, COLUMNS_OF["hang"]))].reset_index(drop=True)
 
 
 def has_failed(status: str) -> bool:
@@ -111,10 +108,8 @@ def _last_of_each(group: Ints, rows: Ints, most: int) -> Sequence[Ints]:
 def _earlier(frame: Frame) -> Ints:
     """Return ``earlier_in_step`` of collectives without a number; 0 in other rows."""
     found = np.zeros(len(frame), np.int64)
-    unnumbered: Bools = np.isnan(numbers(frame, "seq")) & each_text(
-        coded_text(frame, "operation"), is_collective
-    )
-    row = np.flatnonzero(unnumbered)
+    are_collective = each_text(coded_text(frame, "operation"), is_collective)
+    row = np.flatnonzero(np.isnan(numbers(frame, "seq")) & are_collective)
     if len(row):
         found[row] = earlier_in_step(frame, row)
     return found

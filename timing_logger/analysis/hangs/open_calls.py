@@ -84,7 +84,9 @@ def ending_of(rows: pd.DataFrame, words: Mapping[int, LastWords], moment: Moment
     rows["hangs"] = False
     for rank, mine in rows_by_rank(rows[rows["rank"].isin(rows["rank"][rows["is_open"]])]).items():
         for i in mine.index[mine["is_open"]]:
-            rows.loc[i, "hangs"] = _hangs(mine, mine.loc[i], everyone[rank], last_sign_s)
+            call, one = mine.loc[i], everyone[rank]
+            is_old = bool(last_sign_s - call["began_s"] >= one.hang_after_s)
+            rows.loc[i, "hangs"] = is_old and not _goes_on_beside(mine, call, one, last_sign_s)
     return Ending(rows, dict(sorted(everyone.items())), seen_s, last_sign_s)
 
 
@@ -107,8 +109,7 @@ def _of_newest(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.DataFra
     newest: pd.Series[int] = rows.groupby("rank")["incarnation"].transform("max")
     stated = rows["rank"].map({rank: one.incarnation for rank, one in words.items()}).fillna(0)
     kept = rows[rows["incarnation"] >= np.maximum(newest, stated)].reset_index(drop=True)
-    found: pd.DataFrame = kept[~_is_of_earlier_life(kept)].reset_index(drop=True)
-    return found
+    return kept[~_is_of_earlier_life(kept)].reset_index(drop=True)
 
 
 def _is_of_earlier_life(rows: pd.DataFrame) -> Bools:
@@ -141,8 +142,7 @@ def _with_told_calls(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.D
         {name: rows[name].dtype for name in ("rank", "incarnation", EARLIER_IN_STEP)}
         | {name: np.float64 for name in rows.columns if rows[name].dtype == np.float64}
     )
-    found: pd.DataFrame = pd.concat([rows, added], ignore_index=True) if len(rows) else added
-    return found
+    return pd.concat([rows, added], ignore_index=True) if len(rows) else added
 
 
 def _has_row(rows: pd.DataFrame, call: OpenCallInfo) -> bool:
@@ -195,17 +195,11 @@ def _in_unix_time(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.Data
     A rank whose sidecar does not map its clock is taken to have the median offset of the others. If no
     sidecar maps a clock, counters are taken to be on one axis.
     """
-    known = [one.offset_ns for one in words.values() if one.offset_ns is not None]
-    default_ns = median(known) if known else 0
-    offset_s = {
-        rank: (default_ns if one.offset_ns is None else one.offset_ns) / NS_PER_S
-        for rank, one in words.items()
-    }
+    known_ns = {rank: one.offset_ns for rank, one in words.items() if one.offset_ns is not None}
+    default_ns = median(known_ns.values()) if known_ns else 0
+    offset_s = {rank: known_ns.get(rank, default_ns) / NS_PER_S for rank in words}
     of_row = rows["rank"].map(offset_s).astype(np.float64)
-    placed: pd.DataFrame = rows.assign(
-        began_s=rows["start_counter"] + of_row, ended_s=rows["end_counter"] + of_row
-    )
-    return placed
+    return rows.assign(began_s=rows["start_counter"] + of_row, ended_s=rows["end_counter"] + of_row)
 
 
 def _last_signs_s(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> dict[int, float]:
@@ -217,10 +211,8 @@ def _last_signs_s(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> dict[in
     found: dict[int, float] = {}
     latest = rows.groupby("rank")[["began_s", "ended_s"]].max().max(axis=1)
     for rank, one in words.items():
-        has_instants = (
-            rank in latest.index and latest[rank] == latest[rank] and "instants" not in one.not_told
-        )
-        instants = [float(latest[rank])] if has_instants else []
+        latest_s = math.nan if "instants" in one.not_told else float(latest.get(rank, math.nan))
+        instants = [] if math.isnan(latest_s) else [latest_s]
         if is_mapped and one.updated_ns is not None:
             instants.append(one.updated_ns / NS_PER_S)
         if instants:
@@ -229,12 +221,6 @@ def _last_signs_s(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> dict[in
 
 
 # -- which of them hang ------------------------------------------------------------------------------------
-
-
-def _hangs(mine: pd.DataFrame, call: pd.Series[Any], one: LastWords, last_sign_s: float) -> bool:
-    """Tell whether the call was open for too long, and its process did not go on beside it."""
-    age_s = last_sign_s - call["began_s"]
-    return bool(age_s >= one.hang_after_s) and not _goes_on_beside(mine, call, one, last_sign_s)
 
 
 def _failed(

@@ -28,11 +28,8 @@ N_GROUPS = "n_groups"
 """The key under which a sidecar from a digest states how many groups there are, if it tells of fewer."""
 
 _TEXTS = ("thread", "operation", "layer_name", "group")
-_HEARTBEAT = (
-    "open_calls",
-    "groups",
-    "last_progress_counter_ns",
-)  # written by loggers that refresh while they live
+_HEARTBEAT = ("open_calls", "groups", "last_progress_counter_ns")
+"""Written by loggers that refresh while they live."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +148,7 @@ def last_words(files: Iterable[File]) -> dict[int, LastWords]:
 
 def _words_of(file: File) -> LastWords:
     sidecar = cast("Mapping[str, Any]", sidecar_of(file))
+    imported = sidecar.get("imported") or {}
     return LastWords(
         rank=int(file["rank"]),
         incarnation=int(file.get("incarnation", 1)),
@@ -172,13 +170,9 @@ def _words_of(file: File) -> LastWords:
         progressed_counter_ns=sidecar.get("last_progress_counter_ns"),
         idle_stack=tuple(sidecar.get("idle_stack", [])),
         host=_text(sidecar.get("host")),
-        not_told=frozenset(_imported(sidecar).get("not_told", ())),
-        goes_on=_imported(sidecar).get("goes_on") is True,
+        not_told=frozenset(imported.get("not_told", ())),
+        goes_on=imported.get("goes_on") is True,
     )
-
-
-def _imported(sidecar: Mapping[str, Any]) -> Mapping[str, Any]:
-    return sidecar.get("imported") or {}
 
 
 def _hang_after_s(stated: Any) -> float:
@@ -208,12 +202,11 @@ def _standstill(entry: Mapping[str, Any] | None, sidecar: Mapping[str, Any]) -> 
 
 
 def _progress_of(entry: Mapping[str, Any]) -> dict[tuple[str, int | None], Progress]:
-    return dict(_progress(group) for group in entry.get("groups", []) if "issued" in group)
-
-
-def _progress(entry: Mapping[str, Any]) -> tuple[tuple[str, int | None], Progress]:
-    issued: int = entry["issued"]
-    return (_text(entry.get("group")), entry.get("size")), Progress(issued, entry.get("completed", issued))
+    return {
+        (_text(of.get("group")), of.get("size")): Progress(of["issued"], of.get("completed", of["issued"]))
+        for of in entry.get("groups", [])
+        if "issued" in of
+    }
 
 
 def _text(value: str | None) -> str:
@@ -281,10 +274,8 @@ def _span_s(one: LastWords, stall: Standstill | None) -> tuple[float, float] | N
     """Return when a standstill began and ended, in Unix time in s; None if that is not known."""
     if stall is None or one.offset_ns is None:
         return None
-    return (
-        (stall.since_counter_ns + one.offset_ns) / NS_PER_S,
-        (stall.until_counter_ns + one.offset_ns) / NS_PER_S,
-    )
+    since_ns, until_ns = stall.since_counter_ns + one.offset_ns, stall.until_counter_ns + one.offset_ns
+    return since_ns / NS_PER_S, until_ns / NS_PER_S
 
 
 def _stall_at(one: LastWords, at_s: float) -> Standstill | None:
@@ -293,16 +284,11 @@ def _stall_at(one: LastWords, at_s: float) -> Standstill | None:
         span = _span_s(one, stall)
         if span is None or span[0] >= at_s:
             continue
-        if span[1] >= at_s - (
-            criteria.NOTICED_WITHIN_S if _ended_with_it(one, span[1]) else criteria.FREED_TOGETHER_S
-        ):
+        seen_s = math.inf if one.updated_ns is None else one.updated_ns / NS_PER_S
+        ended = bool(one.closed or one.killed) and seen_s < span[1] + criteria.ENDED_WITHIN_S
+        if span[1] >= at_s - (criteria.NOTICED_WITHIN_S if ended else criteria.FREED_TOGETHER_S):
             return stall
     return None
-
-
-def _ended_with_it(one: LastWords, until_s: float) -> bool:
-    seen_s = math.inf if one.updated_ns is None else one.updated_ns / NS_PER_S
-    return bool(one.closed or one.killed) and seen_s < until_s + criteria.ENDED_WITHIN_S
 
 
 def _words_then(one: LastWords, stall: Standstill | None, at_s: float) -> LastWords:
@@ -357,9 +343,8 @@ def _are(rows: pd.DataFrame, calls: Iterable[OpenCallInfo]) -> Bools:
     found = np.zeros(len(rows), np.bool_)
     for call in calls:
         if call.start_counter_ns is not None:
-            near = (
-                abs(rows["start_counter"].to_numpy() - call.start_counter_ns / NS_PER_S)
-                < criteria.SAME_INSTANT_S
+            apart_s = abs(rows["start_counter"].to_numpy() - call.start_counter_ns / NS_PER_S)
+            found |= (apart_s < criteria.SAME_INSTANT_S) & (rows["operation"] == call.operation).to_numpy(
+                np.bool_
             )
-            found |= near & (rows["operation"] == call.operation).to_numpy(np.bool_)
     return found

@@ -76,8 +76,7 @@ def _of_group(rows: pd.DataFrame, group: str, size: int | None) -> pd.DataFrame:
     """Return the rows of the collectives of a group."""
     same_size = rows["group_size"].isna() if size is None else rows["group_size"] == size
     of_group = rows[(rows["group"] == group) & same_size]
-    found: pd.DataFrame = of_group[of_group["is_collective"]]
-    return found
+    return of_group[of_group["is_collective"]]
 
 
 def _went_on(rows: pd.DataFrame, failed: pd.DataFrame) -> bool:
@@ -112,7 +111,11 @@ def _stuck(ending: Ending, parts: pd.DataFrame, problems: Problem, world_size: i
         inside=tuple(sorted(inside_s)),
         inside_s=dict(sorted(inside_s.items())),
         missing=missing,
-        silent=tuple(rank for rank in missing if _is_silent_since(ending, rank, entered_s)),
+        silent=tuple(
+            rank
+            for rank in missing
+            if not ending.words[rank].closed and ending.seen_s.get(rank, -math.inf) < entered_s
+        ),
         unread=unread,
         unknown_ranks=n_unknown,
         failed=dict(sorted(failed.items())),
@@ -179,11 +182,6 @@ def _pending(rows: pd.DataFrame, is_open: pd.DataFrame) -> tuple[int, ...]:
     return tuple(sorted(int(rank) for rank, group, seq in parts if (int(rank), group, seq) not in waited))
 
 
-def _is_silent_since(ending: Ending, rank: int, instant_s: float) -> bool:
-    """Tell whether the rank left no sign of life after an instant, and did not close its log."""
-    return not ending.words[rank].closed and ending.seen_s.get(rank, -math.inf) < instant_s
-
-
 def _cannot_end(is_open: pd.DataFrame, problems: Problem) -> bool:
     """Tell whether ranks are in different collectives of one group under one number, at the same time."""
     differ = Problem.OPERATIONS in problems and Problem.NAME_SHARED not in problems
@@ -233,9 +231,10 @@ def _by_counts(ending: Ending, world_size: int | None, by_rows: Sequence[StuckGr
     everything = {key for one in ending.words.values() for key in one.progress}
     for group, size in sorted(everything - seen, key=str):
         oldest = [
-            one.progress[group, size].completed
+            counts.completed
             for one in ending.words.values()
-            if _has_settled(one) and _n_open(one, group, size) and not _went_past(ending, one, group, size)
+            if _has_settled(one) and (counts := one.progress_in(group, size)).issued != counts.completed
+            if not _went_past(ending, one, group, size)
         ]
         if oldest:
             yield _counted(ending, group, size, max(oldest), world_size)
@@ -278,17 +277,10 @@ def _is_inside(one: LastWords, group: str, size: int | None, seq: int | None) ->
     return seq is not None and _has_settled(one) and counts.completed <= seq < counts.issued
 
 
-def _n_open(one: LastWords, group: str, size: int | None) -> int:
-    counts = one.progress_in(group, size)
-    return counts.issued - counts.completed
-
-
 def _has_settled(one: LastWords) -> bool:
-    return (
-        not one.closed
-        and one.idle_s is not None
-        and one.idle_s >= min(criteria.SETTLED_AFTER_S, one.hang_after_s)
-    )
+    if one.closed or one.idle_s is None:
+        return False
+    return one.idle_s >= min(criteria.SETTLED_AFTER_S, one.hang_after_s)
 
 
 def _idle_before_the_end_s(ending: Ending, rank: int) -> float | None:

@@ -112,15 +112,14 @@ def why_it_hangs(
 
     The arguments are those of :func:`who_waits`.
     """
-    blocking = [_without_pending(group) for group in groups]
+    blocking = [
+        replace(group, inside=tuple(rank for rank in group.inside if rank not in group.pending))
+        for group in groups
+    ]
     waited_for = [message for message in messages if not message.in_background]
     if waits := who_waits(blocking, waited_for, gone):
         return causes(waits, blocked(blocking, waited_for, gone))
     return causes(who_waits(groups, messages, gone), blocked(groups, messages, gone))
-
-
-def _without_pending(group: StuckGroup) -> StuckGroup:
-    return replace(group, inside=tuple(rank for rank in group.inside if rank not in group.pending))
 
 
 def who_waits(groups: Iterable[StuckGroup], messages: Iterable[StuckMessage], gone: Collection[int]) -> Waits:

@@ -129,12 +129,7 @@ def _coded_of_pandas(column: pd.Series[str]) -> tuple[Ints, list[str]]:
     codes, distinct = pd.factorize(column)
     if len(codes) and codes.min() < 0:
         codes, distinct = pd.factorize(column.fillna(""))
-    return _ascending(codes, list(distinct))
-
-
-def _ascending(codes: Ints, texts: list[str]) -> tuple[Ints, list[str]]:
-    """Return texts and their codes with the texts in ascending order."""
-    codes, ascending = codes.astype(np.int64, copy=False), sorted(texts)
+    codes, texts, ascending = codes.astype(np.int64, copy=False), list(distinct), sorted(distinct)
     if texts == ascending:
         return codes, texts
     number_of = {text: number for number, text in enumerate(ascending)}
@@ -222,7 +217,10 @@ def _codes(values: Array) -> Ints:
         if least == greatest:
             return np.zeros(len(values), np.int64)
         if greatest - least <= 2 * len(values):
-            return _codes_by_counting(values.astype(np.int64) - least)
+            values = values.astype(np.int64) - least
+            is_present = np.zeros(values.max() + 1, np.bool_)  # counting is ten times as fast as hashing
+            is_present[values] = True
+            return (np.cumsum(is_present) - 1)[values]
     codes, _ = pd.factorize(values, sort=True)
     has_unknown = len(codes) > 0 and codes.min() < 0
     return codes.astype(np.int64) + has_unknown
@@ -240,13 +238,3 @@ def _as_integers(values: Floats) -> Floats | Ints:
     if not ((np.floor(values) == values) | ~known).all():
         return values
     return np.where(known, values - least + 1, 0).astype(np.int64)
-
-
-def _codes_by_counting(values: Ints) -> Ints:
-    """Return dense codes of integers from 0 up to a small multiple of their count, faster than by hashing.
-
-    Counting is ten times as fast as hashing.
-    """
-    is_present = np.zeros(values.max() + 1, np.bool_)
-    is_present[values] = True
-    return (np.cumsum(is_present) - 1)[values]

@@ -149,7 +149,7 @@ def laid_end_to_end(files: Iterable[File]) -> set[tuple[int, int]]:
     for file in files:
         names = (sidecar_of(file).get("imported") or {}).get("not_told")
         if isinstance(names, list) and "instants" in names and "communication" not in names:
-            found.add((file["rank"], file.get("incarnation", 1)))
+            found.add(_process(file))
     return found
 
 
@@ -185,26 +185,22 @@ def roles_of(
         ranks: the ranks whose roles are returned.
         stated: the role of each rank, or of some; None to take the other sources.
     """
-    known = _stated(stated) or _from_column(timings) or _from_labels(timings)
-    return {rank: known.get(rank, NO_ROLE) for rank in ranks}
+    known = stated or _from_column(timings) or _from_labels(timings)
+    return {rank: _text(known.get(rank)) for rank in ranks}
 
 
-def _stated(roles: Mapping[int, object] | None) -> dict[int, str]:
-    return {rank: _text(role) for rank, role in (roles or {}).items()}
-
-
-def _from_column(timings: IntoDataFrameT) -> dict[int, str]:
+def _from_column(timings: IntoDataFrameT) -> dict[int, object]:
     frame = nw.from_native(timings)
     if "role" not in frame.collect_schema().names():
         return {}
     stated = frame.select("rank", "role").unique()
     stated = stated.collect() if isinstance(stated, nw.LazyFrame) else stated
-    return {rank: _text(role) for rank, role in stated.iter_rows()}
+    return dict(stated.iter_rows())
 
 
-def _from_labels(timings: IntoDataFrame) -> dict[int, str]:
+def _from_labels(timings: IntoDataFrame) -> dict[int, object]:
     files: Sequence[File] = getattr(timings, "attrs", {}).get("files", [])
-    return {file["rank"]: _text(sidecar_of(file).get("labels")) for file in files}
+    return {file["rank"]: sidecar_of(file).get("labels") for file in files}
 
 
 def _text(role: object) -> str:
@@ -259,10 +255,10 @@ def different_runs(files: Sequence[File]) -> str:
 
 def _by_run(files: Sequence[File]) -> Iterable[list[File]]:
     in_order = sorted(files, key=_process)
-    processes = [_process(file) for file in in_order]
+    processes = np.array([_process(file) for file in in_order], np.int64).reshape(-1, 2)
     runs = defaultdict(list)
-    for file, run in zip(in_order, runs_of(*np.array(processes, np.int64).reshape(-1, 2).T), strict=True):
-        runs[int(run)].append(file)
+    for file, run in zip(in_order, runs_of(*processes.T).tolist(), strict=True):
+        runs[run].append(file)
     return runs.values()
 
 

@@ -22,7 +22,14 @@ from timing_logger.analysis.rows.arrays import (
     renamed,
 )
 from timing_logger.analysis.rows.grouping import first_above, greatest_of_each, least_of_each, order_by, sums
-from timing_logger.analysis.rows.operations import PROBES, base_operation, goes_on, is_communication, is_wait
+from timing_logger.analysis.rows.operations import (
+    COMMUNICATION,
+    PROBES,
+    base_operation,
+    goes_on,
+    is_communication,
+    is_wait,
+)
 from timing_logger.schema.record import DEVICE_CLOCK
 
 
@@ -136,8 +143,7 @@ def has_overlaps(owner: Ints, starts: Floats, ends: Floats, n_owners: int) -> Bo
 
 def _overlapping(owner: Ints, starts: Floats, ends: Floats) -> Bools:
     """Tell for each interval but the first whether the one before, of the same owner, has not ended."""
-    overlapping: Bools = (starts[1:] < ends[:-1]) & (owner[1:] == owner[:-1])
-    return overlapping
+    return (starts[1:] < ends[:-1]) & (owner[1:] == owner[:-1])
 
 
 def union_length(starts: Floats, ends: Floats) -> float:
@@ -215,7 +221,8 @@ def lanes_of(frame: Frame) -> RowLanes:
     named = coded_text(frame, "operation")
     lane = thread_or_stream(frame)
     in_background = each_text(named, goes_on) | _waited_for_elsewhere(frame, named, lane)
-    blocks = each_text(named, is_wait) | (each_text(named, _needs_others) & ~in_background)
+    needs_others = each_text(named, lambda name: base_operation(name) in COMMUNICATION | PROBES)
+    blocks = each_text(named, is_wait) | (needs_others & ~in_background)
     return RowLanes(lane, in_background, blocks)
 
 
@@ -236,10 +243,6 @@ def thread_or_stream(frame: Frame) -> Ints:
 
 def _blocked_thread(name: str) -> str:
     return MAIN_THREAD if _FOREIGN_THREAD.fullmatch(name) else name
-
-
-def _needs_others(name: str) -> bool:
-    return is_communication(name) or base_operation(name) in PROBES
 
 
 def _waited_for_elsewhere(frame: Frame, named: tuple[Ints, list[str]], lane: Ints) -> Bools:

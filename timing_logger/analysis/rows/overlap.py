@@ -196,6 +196,8 @@ def _figures(frame: Frame, step: Ints, row: Ints) -> dict[str, Floats]:
     works, tells_who_is_blocked = _what_is_recorded(rows, process)
     hidden_ms = np.where(works, beside_work_ms, communication_ms - blocked_ms)
     hidden_ms = np.where(works | tells_who_is_blocked, hidden_ms, np.nan)
+    told, since = rows.only(rows.kind != _TWIN), iterations_since(numbers(frame, "iteration")[row], process)
+    lasted_ms = 1e3 * durations_s(told.starts, told.ends, told.step, since)
     return {
         "communication_ms": communication_ms,
         "compute_ms": np.where(works, compute_ms, np.nan),
@@ -204,7 +206,7 @@ def _figures(frame: Frame, step: Ints, row: Ints) -> dict[str, Floats]:
         "exposed_ms": communication_ms - hidden_ms,
         "hidden_ms": hidden_ms,
         "overlap": hidden_ms / np.where(communication_ms > 0, communication_ms, np.nan),
-        "step_ms": _step_ms(rows, iterations_since(numbers(frame, "iteration")[row], process)),
+        "step_ms": np.where(lasted_ms > 0, lasted_ms, np.nan),
     }
 
 
@@ -219,12 +221,6 @@ def _what_is_recorded(rows: _Rows, process_of_step: Ints) -> tuple[Bools, Bools]
     goes_on = has((rows.kind == _COMMUNICATION) & ~rows.blocks)
     tells = ~goes_on | has(rows.kind == _WAIT)
     return has(rows.kind == _COMPUTE)[process_of_step], tells[process_of_step]
-
-
-def _step_ms(rows: _Rows, since: Floats) -> Floats:
-    told = rows.only(rows.kind != _TWIN)
-    lasted_ms = 1e3 * durations_s(told.starts, told.ends, told.step, since)
-    return np.where(lasted_ms > 0, lasted_ms, np.nan)
 
 
 def _of_one_rank(rows: _Rows, n_steps: int) -> Floats:
@@ -393,8 +389,7 @@ def _process_times(timings: pd.DataFrame) -> ProcessTimes:
 
 def _efficiencies_of_all(parts: Sequence[ProcessTimes]) -> pd.DataFrame:
     times = ProcessTimes(*(np.concatenate(values) for values in zip(*parts, strict=True)))
-    found: pd.DataFrame = efficiencies_of(of_pandas(), times)
-    return found
+    return efficiencies_of(of_pandas(), times)
 
 
 EFFICIENCIES = ByProcess(COLUMNS_OF["efficiencies"], _process_times, _efficiencies_of_all)

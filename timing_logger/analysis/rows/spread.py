@@ -122,18 +122,6 @@ _SCHEMA: Schema = {
 }  # fmt: skip
 
 
-class _Steps(NamedTuple):
-    """The time in the operation by step and rank.
-
-    Attributes:
-        ranks: the rank of each column.
-        time_ms: time in ms, steps x ranks.
-    """
-
-    ranks: list[int]
-    time_ms: Floats
-
-
 def spread_between_ranks(timings: IntoDataFrameT) -> IntoDataFrameT:
     """Compare the time that ranks spend in operations that synchronise all ranks of a group.
 
@@ -178,19 +166,19 @@ def spread_of_steps(
     walls_s = walls_s[walls_s > 0]
     wall_ms = 1000 * float(np.median(walls_s)) if len(walls_s) else float("inf")
     found = [
-        (*name, *_compared(common, wall_ms))
+        (*name, *_compared(*common, wall_ms))
         for code, name in enumerate(steps.names)
         if (common := _common_steps(steps.only(steps.name == code), is_named=name[1] != "")) is not None
     ]
     return like(frame, _SCHEMA, found)
 
 
-def _compared(steps: _Steps, wall_ms: float) -> tuple[object, ...]:
-    total_ms = steps.time_ms.sum(axis=0)
+def _compared(ranks: Ints, time_ms: Floats, wall_ms: float) -> tuple[object, ...]:
+    total_ms = time_ms.sum(axis=0)
     least = int(total_ms.argmin())
     others = np.delete(total_ms, least)
-    n_steps = len(steps.time_ms)
-    least_in_steps = int((steps.time_ms.argmin(axis=1) == least).sum())
+    n_steps = len(time_ms)
+    least_in_steps = int((time_ms.argmin(axis=1) == least).sum())
     stands_out = (
         n_steps >= criteria.STANDS_OUT_STEPS
         and least_in_steps > criteria.MOST_SHARE * n_steps
@@ -199,13 +187,16 @@ def _compared(steps: _Steps, wall_ms: float) -> tuple[object, ...]:
     )
     ratio = float(np.median(others)) / total_ms[least] if total_ms[least] > 0 else float("nan")
     return (
-        len(steps.ranks), n_steps, steps.ranks[least], float(total_ms[least]), least_in_steps,
+        len(ranks), n_steps, int(ranks[least]), float(total_ms[least]), least_in_steps,
         float(others.min()), float(np.median(others)), float(others.max()), ratio, bool(stands_out),
     )  # fmt: skip
 
 
-def _common_steps(part: SynchronisedSteps, *, is_named: bool) -> _Steps | None:
-    """Return the steps that all ranks recorded alike; None if there are none or ranks are missing."""
+def _common_steps(part: SynchronisedSteps, *, is_named: bool) -> tuple[Ints, Floats] | None:
+    """Return ranks, and their times in ms in the steps that all recorded alike (steps x ranks).
+
+    It is None if there are no such steps, or ranks are missing.
+    """
     known_steps = (column for column in (_steps(part), part.seq) if not np.isnan(column).all())
     step = next(known_steps, None)
     if step is None:
@@ -223,7 +214,7 @@ def _common_steps(part: SynchronisedSteps, *, is_named: bool) -> _Steps | None:
     if not is_named:
         alike &= _same_on_all(placed(part.total_bytes))
     time_ms = placed(part.time_ms)[alike]
-    return _Steps(ranks.tolist(), time_ms) if len(time_ms) else None
+    return (ranks, time_ms) if len(time_ms) else None
 
 
 def _steps(part: SynchronisedSteps) -> Floats:
@@ -234,8 +225,7 @@ def _steps(part: SynchronisedSteps) -> Floats:
 
 
 def _same_on_all(by_step_and_rank: Floats) -> Bools:
-    alike: Bools = (by_step_and_rank == by_step_and_rank[:, :1]).all(axis=1)
-    return alike
+    return (by_step_and_rank == by_step_and_rank[:, :1]).all(axis=1)
 
 
 def _all_ranks_once(part: SynchronisedSteps) -> bool:

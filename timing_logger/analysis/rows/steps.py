@@ -177,7 +177,8 @@ def counted_passes(frame: Frame, wanted: Bools) -> Floats | None:
     iteration = numbers(frame, "iteration")
     process = processes_of(frame)
     inside = ~np.isnan(iteration) & wanted
-    falling = _where_it_falls(iteration[inside], process[inside])
+    falls = (np.diff(iteration[inside]) < 0) & (np.diff(process[inside]) == 0)  # of whatever threads
+    falling = np.unique(process[inside][1:][falls])
     if not len(falling):
         return None
     in_time = each_text(coded_text(frame, "operation"), lambda name: base_operation(name) not in _LATE)
@@ -186,19 +187,9 @@ def counted_passes(frame: Frame, wanted: Bools) -> Floats | None:
     passes = np.zeros(len(frame))
     for one in falling:
         rows = np.flatnonzero(inside & (process == one))
-        passes[rows] = _passes(iteration[rows], _when(start_s[rows]), lane[rows], in_time[rows])
+        when = np.arange(len(rows)) * 1.0 if np.isnan(start_s[rows]).any() else start_s[rows]
+        passes[rows] = _passes(iteration[rows], when, lane[rows], in_time[rows])
     return passes if passes.any() else None
-
-
-def _where_it_falls(iteration: Floats, process: Ints) -> Ints:
-    """Return the processes in which the iteration falls from a row to the next, of whatever threads."""
-    falls = (np.diff(iteration) < 0) & (np.diff(process) == 0)
-    return np.unique(process[1:][falls])
-
-
-def _when(start_s: Floats) -> Floats:
-    """Return the starts of rows, or the order of recording if not every start is known."""
-    return np.arange(len(start_s), dtype=np.float64) if np.isnan(start_s).any() else start_s
 
 
 def _passes(iteration: Floats, when: Floats, lane: Ints, in_time: Bools) -> Floats:

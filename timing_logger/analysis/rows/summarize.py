@@ -33,9 +33,8 @@ from timing_logger.analysis.rows.grouping import (
 )
 from timing_logger.analysis.rows.intervals import union_lengths, wall_times_s
 from timing_logger.analysis.rows.operations import is_wait
-from timing_logger.analysis.rows.tables import new_columns, opened, taken
+from timing_logger.analysis.rows.tables import in_one_table, new_columns, opened, taken
 from timing_logger.errors import ConfigurationError
-from timing_logger.reading.sources import joined
 from timing_logger.schema.timing_files import KEYS
 
 _PROCESS = ("rank", "incarnation")
@@ -108,7 +107,8 @@ def map_totals(timings: IntoDataFrameT, by: Sequence[str]) -> TotalsPart:
     Raises:
         ConfigurationError: ``by`` is empty, or names another column.
     """
-    _check(by)
+    if isinstance(by, str) or not by or not set(by) <= set(KEYS):
+        raise ConfigurationError(f"by={by!r}: name some of the columns {', '.join(KEYS)}, as a list.")
     frame = opened(timings, COLUMNS_OF["summarize"])
     operation = coded_text(frame, "operation")
     group = _groups(frame, by)
@@ -142,8 +142,7 @@ def reduce_totals(parts: Sequence[TotalsPart], by: Sequence[str]) -> IntoDataFra
     figures = _figures(parts, places, len(row))
     table = taken(keys, by, row).with_columns(*new_columns(keys, figures))
     order = _most_first(keys, row, figures["total_ms"]) if by[0] == "operation" else np.arange(len(row))
-    totals: IntoDataFrame = taken(table, table.columns, order).to_native()
-    return totals
+    return taken(table, table.columns, order).to_native()
 
 
 def _groups(frame: Frame, by: Sequence[str]) -> Ints:
@@ -154,17 +153,7 @@ def _joined_keys(parts: Sequence[TotalsPart]) -> Frame:
     if len(parts) == 1:
         return nw.from_native(parts[0].keys)
     tables = [cast("pd.DataFrame", part.keys) for part in parts]  # of other libraries all rows are one part
-    columns = [str(name) for name in tables[0]]
-    joined_keys: Frame = nw.from_native(
-        joined([{name: keys[name] for name in columns} for keys in tables], columns)
-    )
-    return joined_keys
-
-
-def _check(by: Sequence[str]) -> None:
-    others = [name for name in by if name not in KEYS]
-    if isinstance(by, str) or others or not by:
-        raise ConfigurationError(f"by={by!r}: name some of the columns {', '.join(KEYS)}, as a list.")
+    return nw.from_native(in_one_table(tables))
 
 
 def _values(frame: Frame, name: str) -> Ints | Floats:
@@ -243,17 +232,13 @@ def _wall_times(frame: Frame, key: Ints, n_keys: int, counted_ms: Floats) -> tup
     for rows, wall_s in zip(rows_of_each(process), wall_times_s(frame, process).tolist(), strict=True):
         here = dense_codes(key[rows])
         present = key[rows][any_row_of(here)]
-        union_ms = _union_ms(here, starts[rows], ends[rows], len(present))
+        known = counts_known(starts[rows] + ends[rows], here, len(present)) > 0
+        union_s = union_lengths(here, starts[rows], ends[rows], len(present))
+        union_ms = np.where(known, 1e3 * union_s, _NAN)
         # fmin: a row's duration may be known and its instants not.
         under_way_ms[present] += np.fmin(sums(counted_ms[rows], here, len(present)), union_ms)
         all_wall_ms[present] += 1e3 * wall_s
     return under_way_ms, all_wall_ms
-
-
-def _union_ms(group: Ints, starts: Floats, ends: Floats, n_groups: int) -> Floats:
-    """Return the length of the union of each group's intervals in ms; NaN where no instants are known."""
-    known = counts_known(starts + ends, group, n_groups) > 0
-    return np.where(known, 1e3 * union_lengths(group, starts, ends, n_groups), _NAN)
 
 
 def totals_by(by: Sequence[str]) -> ByProcess[TotalsPart, IntoDataFrame]:
@@ -261,5 +246,4 @@ def totals_by(by: Sequence[str]) -> ByProcess[TotalsPart, IntoDataFrame]:
 
     A part holds the duration of each row, and its group.
     """
-    reduce = partial(reduce_totals, by=by)
-    return ByProcess(COLUMNS_OF["summarize"], partial(map_totals, by=by), reduce)
+    return ByProcess(COLUMNS_OF["summarize"], partial(map_totals, by=by), partial(reduce_totals, by=by))

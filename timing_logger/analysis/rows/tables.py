@@ -212,17 +212,13 @@ def text_column(frame: Frame, name: str, texts: Sequence[str], codes: Ints) -> C
 
     It is a categorical if the operations in ``frame`` are one: text would take ten times the memory.
     """
-    if _has_categoricals(frame) and len(set(texts)) == len(texts):
+    is_pandas = frame.implementation.is_pandas_like() and "operation" in frame.columns
+    if is_pandas and frame["operation"].dtype == nw.Categorical and len(set(texts)) == len(texts):
         small = codes.astype(np.min_scalar_type(-len(texts) - 1))
         native = pd.Series(pd.Categorical.from_codes(small, pd.Index(list(texts), dtype="str")), name=name)
         return nw.from_native(native, series_only=True)
     distinct = nw.new_series(name, list(texts), nw.String, backend=frame.implementation)
     return nw.maybe_reset_index(distinct[codes])
-
-
-def _has_categoricals(frame: Frame) -> bool:
-    is_pandas = frame.implementation.is_pandas_like()
-    return is_pandas and "operation" in frame.columns and frame["operation"].dtype == nw.Categorical
 
 
 def taken(frame: Frame, columns: Sequence[str], rows: Ints) -> Frame:
@@ -243,14 +239,12 @@ def like(
     """Make a table of ``rows`` in the library of ``frame``, with the types of ``schema`` even if empty."""
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
     data = {name: list(column) for name, column in zip(schema, columns, strict=True)}
-    table: IntoDataFrameT = nw.from_dict(data, schema, backend=frame.implementation).to_native()
-    return table
+    return nw.from_dict(data, schema, backend=frame.implementation).to_native()
 
 
 def of_pandas() -> Frame:
     """Return an empty table of pandas, to make results in its library."""
-    none: Frame = nw.from_native(pd.DataFrame())
-    return none
+    return nw.from_native(pd.DataFrame())
 
 
 # -- join the tables of many parts -----------------------------------------------------------------------

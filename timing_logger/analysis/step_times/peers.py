@@ -54,8 +54,7 @@ def relative_scores(times: Floats) -> Floats:
     """
     medians = column_medians(times)
     least = np.fmin.reduce(medians, initial=np.nan)
-    found: Floats = least / np.where(medians > 0, medians, np.nan)
-    return found
+    return least / np.where(medians > 0, medians, np.nan)
 
 
 def n_known_steps(times: Floats) -> int:
@@ -77,8 +76,7 @@ def column_medians(values: Floats) -> Floats:
 def column_means(values: Floats) -> Floats:
     """Return the mean of the known values of each column; NaN for a column without any."""
     n_known = (~np.isnan(values)).sum(axis=0)
-    means: Floats = np.nansum(values, axis=0) / np.where(n_known, n_known, np.nan)
-    return means
+    return np.nansum(values, axis=0) / np.where(n_known, n_known, np.nan)
 
 
 def row_medians(values: Floats) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from narwhals.typing import IntoDataFrameT
@@ -11,7 +11,6 @@ from narwhals.typing import IntoDataFrameT
 from timing_logger.analysis.accounting.part import CommunicationPart, Spent, map_account, map_communication
 from timing_logger.analysis.rows.analysis import COLUMNS_OF
 from timing_logger.analysis.rows.arrays import (
-    Bools,
     Floats,
     Frame,
     Ints,
@@ -117,7 +116,10 @@ def process_steps(
     """
     process, n_steps = steps[0], len(recorded)
     own = rows.operations_are(needs_no_other_rank)
-    alone_ms = _alone_ms(rows, own | rows.blocks)
+    held, alone_ms = np.flatnonzero(own | rows.blocks), np.full(len(own), np.nan)
+    alone_ms[held] = exclusive_ms(
+        rows.elapsed_ms[held], rows.start_s[held], rows.end_s[held], rows.lane[held]
+    )  # of others it is unknown
     stands_for = _stands_for(rows, process, recorded)
     ends = ends_of_communication(rows, process)
     blocks = np.flatnonzero(rows.blocks)
@@ -146,20 +148,26 @@ def joined_steps(parts: Sequence[ProcessSteps]) -> ProcessSteps:
     n_processes = np.array([len(part.ranks) for part in parts])
     first = np.cumsum(n_processes) - n_processes
     lengths = [len(part.process) for part in parts]
+    by_array: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in (
+            "ranks",
+            "iterations",
+            "epochs",
+            "gap_ms",
+            "stands_for",
+            "blocked_ms",
+            "begins_s",
+            "ends_s",
+        )
+    }
     return ProcessSteps(
-        ranks=np.concatenate([part.ranks for part in parts]),
+        **by_array,
         process=np.concatenate([number + part.process for number, part in zip(first, parts, strict=True)]),
-        iterations=np.concatenate([part.iterations for part in parts]),
-        epochs=np.concatenate([part.epochs for part in parts]),
         work_ms=joined_columns([part.work_ms for part in parts], lengths, 0.0),
-        gap_ms=np.concatenate([part.gap_ms for part in parts]),
-        stands_for=np.concatenate([part.stands_for for part in parts]),
         in_gaps_ms=joined_columns([part.in_gaps_ms for part in parts], lengths, 0.0),
-        blocked_ms=np.concatenate([part.blocked_ms for part in parts]),
         workload=joined_workload([part.workload for part in parts], lengths),
         unlogged_ms=[sums_ms for part in parts for sums_ms in part.unlogged_ms],
-        begins_s=np.concatenate([part.begins_s for part in parts]),
-        ends_s=np.concatenate([part.ends_s for part in parts]),
     )
 
 
@@ -169,13 +177,6 @@ def _work_ms(rows: WorkRows, alone_ms: Floats, n_steps: int) -> dict[str, Floats
         for code, name in enumerate(rows.operations)
         if needs_no_other_rank(name) and (here := rows.operation == code).any()
     }
-
-
-def _alone_ms(rows: WorkRows, held: Bools) -> Floats:
-    """Return the time of each row without that of the rows inside it; NaN for rows that are not ``held``."""
-    alone = np.full(len(held), np.nan)
-    alone[held] = exclusive_ms(rows.elapsed_ms[held], rows.start_s[held], rows.end_s[held], rows.lane[held])
-    return alone
 
 
 def _stands_for(rows: WorkRows, process: Ints, recorded: Ints) -> Floats:
@@ -221,8 +222,7 @@ def exclusive_ms(elapsed_ms: Floats, starts_s: Floats, ends_s: Floats, lanes: In
         order = _outer_first(lane, starts_s[rows], ends_s[rows])
         rows, lane = rows[order], lane[order]
         alone[rows] -= 1000 * _enclosed_s(lane, starts_s[rows], ends_s[rows])
-    exclusive: Floats = np.maximum(alone, 0.0)
-    return exclusive
+    return np.maximum(alone, 0.0)
 
 
 def _outer_first(lane: Ints, starts: Floats, ends: Floats) -> Ints:
@@ -248,8 +248,7 @@ def _enclosed_s(lane: Ints, starts: Floats, ends: Floats) -> Floats:
         around = _around(lane, starts, own_ends)
     inner = np.flatnonzero(around >= 0)
     within_s = np.bincount(around[inner], (own_ends - starts)[inner], minlength=len(starts))
-    enclosed: Floats = ends - own_ends + within_s
-    return enclosed
+    return ends - own_ends + within_s
 
 
 def _around(lane: Ints, starts: Floats, ends: Floats) -> Ints:

@@ -123,8 +123,7 @@ class StepTimes:
     @property
     def not_timed_ms(self) -> Floats:
         """How long each rank was neither in communication nor in a row of own work, steps x ranks."""
-        not_timed: Floats = np.maximum(self.gap_ms - np.nansum(self.operation_ms, axis=0), 0.0)
-        return not_timed
+        return np.maximum(self.gap_ms - np.nansum(self.operation_ms, axis=0), 0.0)
 
     def by_gaps(self) -> StepTimes:
         """Return the same steps with the time between communication as self time."""
@@ -193,22 +192,14 @@ def reduce_step_times(
         world_size: the number of ranks in the run; None if unknown.
         with_blocked: whether ``blocked`` is asked for, too.
     """
-    has_iterations = any(part.has_iterations for part in parts)
-    if has_iterations:  # parts without iterations have no steps: their counts of rows are no iterations
+    if any(
+        part.has_iterations for part in parts
+    ):  # parts without iterations have no steps: their counts of rows are no iterations
         parts = [part if part.has_iterations else part.without_steps() for part in parts]
     numbering, number = _numbered_together(parts)
     steps = joined_steps([part.steps for part in parts])._replace(iterations=number)
     parts = [part._replace(steps=part.steps.without_steps()) for part in parts]  # they are not needed twice
-    operations = sorted({name for part in parts for name in part.operations if needs_no_other_rank(name)})
-    return _assembled(
-        steps,
-        parts,
-        operations,
-        numbering,
-        world_size,
-        has_iterations=has_iterations,
-        with_blocked=with_blocked,
-    )
+    return _assembled(steps, parts, numbering, world_size, with_blocked=with_blocked)
 
 
 def _numbered_together(parts: Sequence[StepTimesPart]) -> tuple[Numbering, Ints]:
@@ -230,13 +221,13 @@ def _known_epochs(steps: ProcessSteps) -> Floats:
 def _assembled(
     steps: ProcessSteps,
     parts: Sequence[StepTimesPart],
-    operations: list[str],
     numbering: Numbering,
     world_size: int | None,
     *,
-    has_iterations: bool,
     with_blocked: bool,
 ) -> StepTimes:
+    has_iterations = any(part.has_iterations for part in parts)
+    operations = sorted({name for part in parts for name in part.operations if needs_no_other_rank(name)})
     ranks, column = np.unique(steps.ranks, return_inverse=True)
     iterations = np.unique(steps.iterations)
     shape = Shape(len(iterations), len(ranks))
@@ -264,8 +255,8 @@ def _assembled(
     )
     waits, transfers = waits_by_step(communication), transfers_by_step(communication)
     account = _account(parts, lines, communication)
-    blocked = _blocked(lines, communication) if with_blocked else None
     tied, step = communication.rows, communication.step
+    blocked = blocked_stretches(lines, tied.axis, communication.blocked) if with_blocked else None
     del communication  # the program needs the memory of what lines did while they were blocked
     return StepTimes(
         ranks.tolist(), iterations, operations, operation_ms, np.where(self_ms > 0, self_ms, np.nan), waits,
@@ -285,10 +276,6 @@ def _account(
         return None
     run = AccountOfRun(lines, spent_of(with_spent), communication.rows, communication.blocked)
     return cast("pd.DataFrame", account_table(run, of_pandas()))
-
-
-def _blocked(lines: AccountLines, communication: Communication) -> BlockedStretches:
-    return blocked_stretches(lines, communication.rows.axis, communication.blocked)
 
 
 def _recorded_every(stands_for: Floats) -> int:

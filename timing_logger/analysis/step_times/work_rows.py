@@ -70,14 +70,16 @@ class WorkRows(NamedTuple):
         operation, operations = coded_text(frame, "operation")
         succeeded = each_text(coded_text(frame, "status"), {OK, ""}.__contains__)
         lanes = lanes_of(frame)
+        stated, sizes = numbers(frame, "work"), numbers(frame, "message_size_bytes")
+        of_copies = np.isnan(stated) & each_text((operation, operations), is_copy)
         rows = cls(
             operations=operations,
             operation=operation,
             process=process,
             entry=entry,
             elapsed_ms=np.where(succeeded, numbers(frame, "elapsed_ms"), np.nan),
-            work=_work(frame, (operation, operations)),
-            size_bytes=numbers(frame, "message_size_bytes"),
+            work=np.where(of_copies, sizes, stated),
+            size_bytes=sizes,
             start_s=numbers(frame, "start_counter"),
             end_s=numbers(frame, "end_counter"),
             lane=dense_codes(process, lanes.lane),
@@ -95,12 +97,6 @@ class WorkRows(NamedTuple):
     def operations_are(self, predicate: Callable[[str], bool]) -> Bools:
         """Apply ``predicate`` to the name of each row's operation."""
         return each_text((self.operation, self.operations), predicate)
-
-
-def _work(frame: Frame, operation: tuple[Ints, list[str]]) -> Floats:
-    stated = numbers(frame, "work")
-    of_copies = np.isnan(stated) & each_text(operation, is_copy)
-    return np.where(of_copies, numbers(frame, "message_size_bytes"), stated)
 
 
 # -- put columns of several parts, of which each has some, one after the other ---------------------------
@@ -159,7 +155,8 @@ def ends_of_communication(rows: WorkRows, process: Ints) -> Ends:
     last_s = greatest_of_each(rows.end_s[blocked], rows.entry[blocked], len(process))
     entries = np.flatnonzero(~np.isnan(last_s))
     n_processes = int(process.max(initial=-1)) + 1
-    return Ends(last_s, entries, last_s[entries], process[entries], _begins(process[entries], n_processes))
+    begin = np.searchsorted(process[entries], np.arange(n_processes + 1))
+    return Ends(last_s, entries, last_s[entries], process[entries], begin)
 
 
 def in_gaps_ms(
@@ -262,18 +259,13 @@ def unlogged_ms(rows: WorkRows, counts: Bools, n_processes: int) -> list[dict[tu
     has_device = np.bincount(of_all.process, of_all.on_device, minlength=n_processes) > 0
     around = of_all.only(of_all.on_device | ~has_device[of_all.process]) if has_device.any() else of_all
     by_end = order_by(around.process, around.end_s)
-    first = _begins(around.process, n_processes)
+    first = np.searchsorted(around.process, np.arange(n_processes + 1))
     before = first_above(first, around.end_s[by_end], process, begin_s) - 1
     after = first_above(first, around.start_s, process, np.nextafter(end_s, -np.inf))
     known = (before >= first[process]) & (after < first[process + 1])
     operation, n = around.operation, len(rows.operations)
     pair = (process[known] * n + operation[by_end[before[known]]]) * n + operation[after[known]]
     return _by_names(pair, 1000 * (end_s - begin_s)[known], rows.operations, n_processes)
-
-
-def _begins(process: Ints, n_processes: int) -> Ints:
-    """Return where each process begins in an ascending array of their numbers, and at last its length."""
-    return np.searchsorted(process, np.arange(n_processes + 1))
 
 
 def _by_names(

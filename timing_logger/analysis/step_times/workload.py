@@ -91,7 +91,9 @@ def workload(rows: WorkRows, process: Ints) -> StepsWorkload:
     states = is_stated & ~rows.operations_are(is_copy)
     most = np.full(n_steps, np.nan)
     np.fmax.at(most, rows.entry[states], work[states])
-    return StepsWorkload(sums, _where_known(sums.get(DATA), most) if states.any() else None, None, n_rows)
+    of_data = sums.get(DATA, np.zeros(n_steps))
+    of_step = np.where(of_data > 0, of_data, most) if states.any() else None
+    return StepsWorkload(sums, of_step, None, n_rows)
 
 
 def _where_stated(rows: WorkRows, process: Ints) -> Floats:
@@ -118,10 +120,6 @@ def sent_in_turn(
     turn = (np.arange(len(at)) - np.searchsorted(at, at)) % 2
     sums = np.bincount(at + n_steps * turn, size_bytes, minlength=2 * n_steps).reshape(2, n_steps)
     return np.where(sums > 0, sums, np.nan)
-
-
-def _where_known(first: Floats | None, otherwise: Floats) -> Floats:
-    return otherwise if first is None else np.where(first > 0, first, otherwise)
 
 
 def joined_workload(parts: Sequence[StepsWorkload], lengths: Sequence[int]) -> StepsWorkload:
