@@ -183,7 +183,8 @@ def _map(timings: pd.DataFrame) -> PartOfAccount:
 
 def _reduce(parts: Sequence[PartOfAccount]) -> pd.DataFrame:
     files = [file for part in parts for file in part.files]
-    return account_table(account_of([part.account for part in parts], files), of_pandas())
+    found: pd.DataFrame = account_table(account_of([part.account for part in parts], files), of_pandas())
+    return found
 
 
 ACCOUNT = ByProcess(COLUMNS_OF["account"], _map, _reduce, row_bytes=700)

@@ -130,7 +130,8 @@ def _medians(values: Floats, group: Ints) -> tuple[Floats, Floats]:
 def _never_back(values: Floats, part: Ints) -> Floats:
     """Return the greatest value of each part up to each place."""
     span = float(np.ptp(values)) + 1.0 if len(values) else 1.0
-    return np.maximum.accumulate(values + part * span) - part * span
+    highest: Floats = np.maximum.accumulate(values + part * span) - part * span
+    return highest
 
 
 _AT_ONCE = 2**24

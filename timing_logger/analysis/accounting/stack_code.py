@@ -74,7 +74,8 @@ def code_table(own: Sequence[LineStretches], samples: pd.DataFrame) -> pd.DataFr
     found = found.assign(share=found["samples"] / total, total=total)
     order = ["rank", "incarnation", "total", "operation", "samples"]
     found = found.sort_values(order, ascending=[True, True, False, True, False], kind="stable")
-    return found[list(_NOTHING)].reset_index(drop=True)
+    table: pd.DataFrame = found[list(_NOTHING)].reset_index(drop=True)
+    return table
 
 
 def _most(values: pd.Series) -> object:

@@ -374,7 +374,8 @@ def with_expectation(bandwidth: pd.DataFrame, benchmark: Benchmark) -> pd.DataFr
         for operation, size, n in zip(bandwidth["operation"].astype(str), sizes, n_ranks, strict=True)
     ])  # fmt: skip
     columns = {"expected_busbw_gb_per_s": expected, "share_of_expected": reached / expected}
-    return bandwidth.assign(**columns)
+    found: pd.DataFrame = bandwidth.assign(**columns)
+    return found
 
 
 def _expected(operation: str, size_bytes: float, n_ranks: float, points: Sequence[Point]) -> float:

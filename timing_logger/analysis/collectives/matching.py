@@ -287,4 +287,5 @@ def is_root(frame: Frame, parts: Instances) -> Bools:
     group, names = coded_text(frame, "group")
     place = np.arange(len(parts.row)) - parts.for_parts(parts.first)
     number = own_numbers((group[parts.row], names), parts.rank, place)
-    return number == numbers(frame, "peer")[parts.row]
+    found: Bools = number == numbers(frame, "peer")[parts.row]
+    return found

@@ -294,7 +294,8 @@ def _misfits(differences: Floats) -> Floats:
 def _as_likely(off: Floats, n: int) -> Bools:
     """Tell which places are not ruled out, if the series is two levels with normal noise."""
     least = max(float(np.nanmin(off)), _LEAST_MISFIT)
-    return n * np.log(np.maximum(off, _LEAST_MISFIT) / least) <= criteria.LIKELY_SIGMAS**2
+    likely: Bools = n * np.log(np.maximum(off, _LEAST_MISFIT) / least) <= criteria.LIKELY_SIGMAS**2
+    return likely
 
 
 _LEAST_MISFIT = 1e-18

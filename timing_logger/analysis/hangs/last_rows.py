@@ -65,7 +65,8 @@ def last_rows(timings: IntoDataFrame) -> pd.DataFrame:
         columns[name] = pd.Series(np.array([*texts, ""], dtype=object)[codes], dtype=object)
     columns |= {name: numbers(small, name) for name in _NUMBERS}
     columns[EARLIER_IN_STEP] = _earlier(frame)[kept]
-    return pd.DataFrame(columns)
+    found: pd.DataFrame = pd.DataFrame(columns)
+    return found
 
 
 def only_last_rows(timings: pd.DataFrame) -> pd.DataFrame:
@@ -73,7 +74,8 @@ def only_last_rows(timings: pd.DataFrame) -> pd.DataFrame:
 
     A reader of a growing file keeps only these of the rows before.
     """
-    return timings.iloc[_kept(opened(timings, COLUMNS_OF["hang"]))].reset_index(drop=True)
+    kept: pd.DataFrame = timings.iloc[_kept(opened(timings, COLUMNS_OF["hang"]))].reset_index(drop=True)
+    return kept
 
 
 def has_failed(status: str) -> bool:

@@ -109,7 +109,8 @@ def _of_newest(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.DataFra
     newest: pd.Series[int] = rows.groupby("rank")["incarnation"].transform("max")
     stated = rows["rank"].map({rank: one.incarnation for rank, one in words.items()}).fillna(0)
     kept = rows[rows["incarnation"] >= np.maximum(newest, stated)].reset_index(drop=True)
-    return kept[~_is_of_earlier_life(kept)].reset_index(drop=True)
+    found: pd.DataFrame = kept[~_is_of_earlier_life(kept)].reset_index(drop=True)
+    return found
 
 
 def _is_of_earlier_life(rows: pd.DataFrame) -> Bools:
@@ -142,7 +143,8 @@ def _with_told_calls(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.D
         {name: rows[name].dtype for name in ("rank", "incarnation", EARLIER_IN_STEP)}
         | {name: np.float64 for name in rows.columns if rows[name].dtype == np.float64}
     )
-    return pd.concat([rows, added], ignore_index=True) if len(rows) else added
+    found: pd.DataFrame = pd.concat([rows, added], ignore_index=True) if len(rows) else added
+    return found
 
 
 def _has_row(rows: pd.DataFrame, call: OpenCallInfo) -> bool:
@@ -199,7 +201,10 @@ def _in_unix_time(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.Data
     default_ns = median(known_ns.values()) if known_ns else 0
     offset_s = {rank: known_ns.get(rank, default_ns) / NS_PER_S for rank in words}
     of_row = rows["rank"].map(offset_s).astype(np.float64)
-    return rows.assign(began_s=rows["start_counter"] + of_row, ended_s=rows["end_counter"] + of_row)
+    placed: pd.DataFrame = rows.assign(
+        began_s=rows["start_counter"] + of_row, ended_s=rows["end_counter"] + of_row
+    )
+    return placed
 
 
 def _last_signs_s(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> dict[int, float]:

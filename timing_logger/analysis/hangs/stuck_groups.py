@@ -76,7 +76,8 @@ def _of_group(rows: pd.DataFrame, group: str, size: int | None) -> pd.DataFrame:
     """Return the rows of the collectives of a group."""
     same_size = rows["group_size"].isna() if size is None else rows["group_size"] == size
     of_group = rows[(rows["group"] == group) & same_size]
-    return of_group[of_group["is_collective"]]
+    found: pd.DataFrame = of_group[of_group["is_collective"]]
+    return found
 
 
 def _went_on(rows: pd.DataFrame, failed: pd.DataFrame) -> bool:

@@ -143,7 +143,8 @@ def has_overlaps(owner: Ints, starts: Floats, ends: Floats, n_owners: int) -> Bo
 
 def _overlapping(owner: Ints, starts: Floats, ends: Floats) -> Bools:
     """Tell for each interval but the first whether the one before, of the same owner, has not ended."""
-    return (starts[1:] < ends[:-1]) & (owner[1:] == owner[:-1])
+    overlapping: Bools = (starts[1:] < ends[:-1]) & (owner[1:] == owner[:-1])
+    return overlapping
 
 
 def union_length(starts: Floats, ends: Floats) -> float:

@@ -389,7 +389,8 @@ def _process_times(timings: pd.DataFrame) -> ProcessTimes:
 
 def _efficiencies_of_all(parts: Sequence[ProcessTimes]) -> pd.DataFrame:
     times = ProcessTimes(*(np.concatenate(values) for values in zip(*parts, strict=True)))
-    return efficiencies_of(of_pandas(), times)
+    found: pd.DataFrame = efficiencies_of(of_pandas(), times)
+    return found
 
 
 EFFICIENCIES = ByProcess(COLUMNS_OF["efficiencies"], _process_times, _efficiencies_of_all)

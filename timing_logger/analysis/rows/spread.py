@@ -225,7 +225,8 @@ def _steps(part: SynchronisedSteps) -> Floats:
 
 
 def _same_on_all(by_step_and_rank: Floats) -> Bools:
-    return (by_step_and_rank == by_step_and_rank[:, :1]).all(axis=1)
+    alike: Bools = (by_step_and_rank == by_step_and_rank[:, :1]).all(axis=1)
+    return alike
 
 
 def _all_ranks_once(part: SynchronisedSteps) -> bool:

@@ -142,7 +142,8 @@ def reduce_totals(parts: Sequence[TotalsPart], by: Sequence[str]) -> IntoDataFra
     figures = _figures(parts, places, len(row))
     table = taken(keys, by, row).with_columns(*new_columns(keys, figures))
     order = _most_first(keys, row, figures["total_ms"]) if by[0] == "operation" else np.arange(len(row))
-    return taken(table, table.columns, order).to_native()
+    totals: IntoDataFrame = taken(table, table.columns, order).to_native()
+    return totals
 
 
 def _groups(frame: Frame, by: Sequence[str]) -> Ints:
@@ -153,7 +154,8 @@ def _joined_keys(parts: Sequence[TotalsPart]) -> Frame:
     if len(parts) == 1:
         return nw.from_native(parts[0].keys)
     tables = [cast("pd.DataFrame", part.keys) for part in parts]  # of other libraries all rows are one part
-    return nw.from_native(in_one_table(tables))
+    joined_keys: Frame = nw.from_native(in_one_table(tables))
+    return joined_keys
 
 
 def _values(frame: Frame, name: str) -> Ints | Floats:

@@ -239,12 +239,14 @@ def like(
     """Make a table of ``rows`` in the library of ``frame``, with the types of ``schema`` even if empty."""
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
     data = {name: list(column) for name, column in zip(schema, columns, strict=True)}
-    return nw.from_dict(data, schema, backend=frame.implementation).to_native()
+    table: IntoDataFrameT = nw.from_dict(data, schema, backend=frame.implementation).to_native()
+    return table
 
 
 def of_pandas() -> Frame:
     """Return an empty table of pandas, to make results in its library."""
-    return nw.from_native(pd.DataFrame())
+    none: Frame = nw.from_native(pd.DataFrame())
+    return none
 
 
 # -- join the tables of many parts -----------------------------------------------------------------------

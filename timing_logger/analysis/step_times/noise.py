@@ -230,7 +230,8 @@ def _in_blocks(of_steps: Bools, length: int) -> Bools:
     n_ranks = of_steps.shape[1]
     whole = np.zeros((-(-len(of_steps) // length) * length, n_ranks), np.bool_)
     whole[: len(of_steps)] = of_steps
-    return whole.reshape(-1, length, n_ranks).max(axis=1)
+    found: Bools = whole.reshape(-1, length, n_ranks).max(axis=1)
+    return found
 
 
 def _usual_length(events: Bools) -> int:

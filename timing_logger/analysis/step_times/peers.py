@@ -54,7 +54,8 @@ def relative_scores(times: Floats) -> Floats:
     """
     medians = column_medians(times)
     least = np.fmin.reduce(medians, initial=np.nan)
-    return least / np.where(medians > 0, medians, np.nan)
+    found: Floats = least / np.where(medians > 0, medians, np.nan)
+    return found
 
 
 def n_known_steps(times: Floats) -> int:
@@ -76,7 +77,8 @@ def column_medians(values: Floats) -> Floats:
 def column_means(values: Floats) -> Floats:
     """Return the mean of the known values of each column; NaN for a column without any."""
     n_known = (~np.isnan(values)).sum(axis=0)
-    return np.nansum(values, axis=0) / np.where(n_known, n_known, np.nan)
+    means: Floats = np.nansum(values, axis=0) / np.where(n_known, n_known, np.nan)
+    return means
 
 
 def row_medians(values: Floats) -> Floats:

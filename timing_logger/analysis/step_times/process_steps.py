@@ -222,7 +222,8 @@ def exclusive_ms(elapsed_ms: Floats, starts_s: Floats, ends_s: Floats, lanes: In
         order = _outer_first(lane, starts_s[rows], ends_s[rows])
         rows, lane = rows[order], lane[order]
         alone[rows] -= 1000 * _enclosed_s(lane, starts_s[rows], ends_s[rows])
-    return np.maximum(alone, 0.0)
+    exclusive: Floats = np.maximum(alone, 0.0)
+    return exclusive
 
 
 def _outer_first(lane: Ints, starts: Floats, ends: Floats) -> Ints:
@@ -248,7 +249,8 @@ def _enclosed_s(lane: Ints, starts: Floats, ends: Floats) -> Floats:
         around = _around(lane, starts, own_ends)
     inner = np.flatnonzero(around >= 0)
     within_s = np.bincount(around[inner], (own_ends - starts)[inner], minlength=len(starts))
-    return ends - own_ends + within_s
+    enclosed: Floats = ends - own_ends + within_s
+    return enclosed
 
 
 def _around(lane: Ints, starts: Floats, ends: Floats) -> Ints:

@@ -123,7 +123,8 @@ class StepTimes:
     @property
     def not_timed_ms(self) -> Floats:
         """How long each rank was neither in communication nor in a row of own work, steps x ranks."""
-        return np.maximum(self.gap_ms - np.nansum(self.operation_ms, axis=0), 0.0)
+        not_timed: Floats = np.maximum(self.gap_ms - np.nansum(self.operation_ms, axis=0), 0.0)
+        return not_timed
 
     def by_gaps(self) -> StepTimes:
         """Return the same steps with the time between communication as self time."""

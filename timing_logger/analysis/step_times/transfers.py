@@ -285,7 +285,8 @@ def _ended_alone(of: Communication) -> Bools:
     together = dense_codes(of.column[both], np.rint(end_s * 1e7))
     in_background = each_text(coded_text(frame, "operation"), goes_on)[both]
     alone = (np.bincount(together)[together] == 1) | ~in_background | np.isnan(end_s)
-    return np.logical_and(*np.split(alone, 2))
+    found: Bools = np.logical_and(*np.split(alone, 2))
+    return found
 
 
 def _link(of: Communication, i: int, size_class: float, row: int) -> Link:
