@@ -67,12 +67,12 @@ def compare_runs(
     _check(runs, against, max_regression, paired=paired, in_batches=in_batches)
     here = [list(runs)] if in_batches else [[run] for run in runs]
     there = _batches(against) if in_batches else [[run] for run in against]
-    logs = [
+    logs, against_logs = (
         [float(np.mean([math.log(run.step_mean_ms) for run in unit])) for unit in side]
         for side in (here, there)
-    ]
-    shift = shift_between(*logs, paired=paired, confidence=criteria.STEP_CONFIDENCE)
-    step = _step_change(*logs, shift, max_regression)
+    )
+    shift = shift_between(logs, against_logs, paired=paired, confidence=criteria.STEP_CONFIDENCE)
+    step = _step_change(logs, against_logs, shift, max_regression)
     why = _why_not(here, there, in_batches=in_batches)
     parts = () if why else parts_of_step(here, there, paired=paired)
     differences = differences_of(here, there, paired=paired, with_intervals=not why)

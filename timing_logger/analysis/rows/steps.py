@@ -187,7 +187,7 @@ def counted_passes(frame: Frame, wanted: Bools) -> Floats | None:
     passes = np.zeros(len(frame))
     for one in falling:
         rows = np.flatnonzero(inside & (process == one))
-        when = np.arange(len(rows)) * 1.0 if np.isnan(start_s[rows]).any() else start_s[rows]
+        when = np.arange(len(rows), dtype=np.float64) if np.isnan(start_s[rows]).any() else start_s[rows]
         passes[rows] = _passes(iteration[rows], when, lane[rows], in_time[rows])
     return passes if passes.any() else None
 
