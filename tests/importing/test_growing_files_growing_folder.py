@@ -1,4 +1,4 @@
-"""A folder of timing files that are appended to: rows, what its sidecars say, and what is left of none."""
+"""A folder of timing files that are appended to: its rows, and what its sidecars say."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from timing_logger.errors import LogPathError
 from timing_logger.importing import growing_files
 from timing_logger.importing.growing_files import GrowingFolder
 from timing_logger.importing.log_folder import Process
@@ -32,25 +31,15 @@ def process(rank: int, wall_offset_ns: int = 0) -> Process:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> GrowingFolder:
-    return GrowingFolder(tmp_path / "of" / "run", "steps")
+    path = tmp_path / "of" / "run"
+    path.mkdir(parents=True)
+    return GrowingFolder(path, "steps")
 
 
 def sidecar(folder: GrowingFolder, rank: int = 0) -> Any:
     found = read_sidecar(folder.path / f"timing-rank{rank}.csv")
     assert found is not None
     return found
-
-
-def test_the_folder_is_there_at_once_and_one_in_which_there_is_something_is_refused(tmp_path: Path) -> None:
-    folder = GrowingFolder(tmp_path / "of" / "run", "steps")
-    assert folder.path.is_dir()
-    (folder.path / "file").touch()
-    with pytest.raises(LogPathError, match="is not empty"):
-        GrowingFolder(folder.path, "steps")
-    with pytest.raises(LogPathError, match="exists and is no folder"):
-        GrowingFolder(folder.path / "file", "steps")
-    with pytest.raises(LogPathError, match="cannot be made: Not a directory"):
-        GrowingFolder(folder.path / "file" / "run", "steps")
 
 
 def test_rows_go_to_the_file_of_their_rank_and_are_counted(folder: GrowingFolder) -> None:
@@ -61,7 +50,7 @@ def test_rows_go_to_the_file_of_their_rank_and_are_counted(folder: GrowingFolder
     assert (folder.ranks, folder.n_rows, folder.notes) == ([1, 3], 4, [])
     lines = {path.name: path.read_text().count("FORWARD") for path in folder.path.glob("*.csv")}
     assert lines == {"timing-rank1.csv": 1, "timing-rank3.csv": 3}
-    folder.close({}, ())
+    folder.close()
 
 
 def test_what_was_left_out_is_told_once_with_the_first_rank_and_sources_with_each(
@@ -69,7 +58,9 @@ def test_what_was_left_out_is_told_once_with_the_first_rank_and_sources_with_eac
 ) -> None:
     for rank, log in ((2, OTHER_LOG), (2, LOG), (1, LOG)):
         folder.append(process(rank), [row()], log)
-    folder.close({"a line that is no JSON": 2}, {"end", "waits"})
+    folder.left_out.add("a line that is no JSON", 2)
+    folder.not_told = ["waits", "end"]
+    folder.close()
     first, second = (sidecar(folder, rank)["imported"] for rank in (1, 2))
     assert (first["left_out"], second["left_out"]) == ({"a line that is no JSON": 2}, {})
     assert (first["files"], second["files"]) == (["a.jsonl"], ["a.jsonl", "b.jsonl"])
@@ -78,10 +69,10 @@ def test_what_was_left_out_is_told_once_with_the_first_rank_and_sources_with_eac
 
 def test_a_sidecar_says_that_more_comes_until_the_folder_is_closed(folder: GrowingFolder) -> None:
     folder.append(process(0), [row()], LOG)
-    folder.refresh({}, ())
+    folder.refresh()
     assert (sidecar(folder)["closed"], sidecar(folder)["imported"]["goes_on"]) == (False, True)
     assert sidecar(folder)["run_id"] == "import steps run"
-    folder.close({}, ())
+    folder.close()
     assert (sidecar(folder)["closed"], sidecar(folder)["imported"]["goes_on"]) == (True, False)
 
 
@@ -95,7 +86,8 @@ def test_sidecars_are_written_again_after_seconds_or_for_a_new_rank(
     def says_after(later_s: float, *, n_left_out: int) -> int:
         nonlocal now_s
         now_s += later_s
-        folder.refresh({"lines": n_left_out}, ())
+        folder.left_out["lines"] = n_left_out
+        folder.refresh()
         return int(sidecar(folder)["imported"]["left_out"]["lines"])
 
     folder.append(process(0), [row()], LOG)
@@ -105,7 +97,7 @@ def test_sidecars_are_written_again_after_seconds_or_for_a_new_rank(
     assert says_after(0.2, n_left_out=3) == 3
     folder.append(process(1), [row()], LOG)
     assert says_after(0.1, n_left_out=4) == 4
-    folder.close({}, ())
+    folder.close()
 
 
 @pytest.mark.parametrize(("not_told", "is_ahead"), [((), True), (("instants",), False)])
@@ -115,40 +107,25 @@ def test_all_ranks_are_as_new_as_the_newest_row_unless_instants_are_made_up(
     folder.append(process(0, 5), [row()], LOG)
     folder.append(process(1, UNIX_S * 10**9), [row(end_ns=50)], LOG)
     before_ns = time.time_ns()
-    folder.refresh({}, not_told)
+    folder.not_told = list(not_told)
+    folder.refresh()
     updated_ns = {sidecar(folder, rank)["updated_unix_ns"] for rank in (0, 1)}
     assert len(updated_ns) == 1
     if is_ahead:
         assert updated_ns == {UNIX_S * 10**9 + 50}
     else:
         assert before_ns <= updated_ns.pop() <= time.time_ns()
-    folder.close({}, ())
+    folder.close()
 
 
 def test_what_was_cleared_is_gone_and_the_folder_goes_on(folder: GrowingFolder) -> None:
     folder.append(process(0), [row()], LOG)
-    folder.refresh({}, ())
+    folder.refresh()
     folder.clear()
     assert (list(folder.path.iterdir()), folder.n_rows, folder.ranks) == ([], 0, [])
     folder.append(process(1), [row()], LOG)
-    folder.close({}, ())
+    folder.close()
     assert sorted(path.name for path in folder.path.iterdir()) == [
         "timing-rank1.csv",
         "timing-rank1.meta.json",
     ]
-
-
-def test_a_folder_without_a_row_is_removed_with_those_that_were_made_for_it(
-    folder: GrowingFolder, tmp_path: Path
-) -> None:
-    folder.close({}, ())
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_that_was_there_or_in_which_others_put_something_stays(tmp_path: Path) -> None:
-    (tmp_path / "there").mkdir()
-    GrowingFolder(tmp_path / "there", "steps").close({}, ())
-    folder = GrowingFolder(tmp_path / "of" / "run", "steps")
-    (tmp_path / "of" / "note").touch()
-    folder.close({}, ())
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["note", "of", "there"]

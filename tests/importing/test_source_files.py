@@ -19,7 +19,7 @@ from timing_logger.importing.source_files import (
     DamagedError,
     blocks_of,
     files_at,
-    files_now,
+    found_at,
     is_compressed,
     lines_of,
     plain_name,
@@ -42,13 +42,14 @@ def test_of_a_folder_the_files_with_the_endings_count(folder: Path) -> None:
 def test_a_file_that_is_named_counts_whatever_its_ending_and_once(folder: Path) -> None:
     named: list[Path | str] = [folder / "notes.txt", str(folder / "b.jsonl"), folder / "*.jsonl"]
     assert files_at(named, [".jsonl"]) == [folder / "b.jsonl", folder / "notes.txt"]
-    assert files_now(named, [".jsonl"]) == [folder / "b.jsonl", folder / "notes.txt"]
+    found = [found_at(one, [".jsonl"]) for one in named]
+    assert found == [[folder / "notes.txt"], [folder / "b.jsonl"], [folder / "b.jsonl"]]
 
 
 def test_what_is_not_there_yet_is_no_file_now(folder: Path) -> None:
     os.mkfifo(folder / "pipe")
     nothing = [folder / "none.jsonl", folder / "*.csv", folder / "c.jsonl", folder / "pipe"]
-    assert files_now(nothing, [".jsonl"]) == []
+    assert [found_at(one, [".jsonl"]) for one in nothing] == [[], [], [], []]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from timing_logger.errors import ConfigurationError, NotImportableError
+from timing_logger.importing.imported import LeftOut
 from timing_logger.importing.step_columns import StepColumns, StepOfRank, StepsOfFile
 from timing_logger.importing.step_records import Unusable
 from timing_logger.schema.timing_files import MAX_RANK
@@ -18,7 +19,7 @@ SECONDS = StepColumns(seconds="s")
 def said_by(
     record: dict[str, Any], columns: StepColumns = SECONDS, name: str = "log.csv"
 ) -> tuple[int, StepOfRank]:
-    return StepsOfFile(Path(name), columns).of(record)
+    return StepsOfFile(Path(name), columns, LeftOut()).of(record)
 
 
 @pytest.mark.parametrize(
@@ -104,13 +105,13 @@ def test_without_a_column_of_the_rank_the_name_has_to_tell_it() -> None:
 
 
 def test_the_record_tells_the_rank_before_the_name_of_the_file_does() -> None:
-    steps = StepsOfFile(Path("rank3.csv"), SECONDS)
+    steps = StepsOfFile(Path("rank3.csv"), SECONDS, LeftOut())
     ranks = [steps.of({"step": 1, "s": 1, "rank": rank})[0] for rank in ("", 5, None)]
     assert ranks == [3, 5, 3]
 
 
 def test_a_later_record_without_a_rank_is_left_out_alone() -> None:
-    steps = StepsOfFile(Path("log.csv"), SECONDS)
+    steps = StepsOfFile(Path("log.csv"), SECONDS, LeftOut())
     assert steps.of({"step": 1, "s": 1, "rank": 5})[0] == 5
     with pytest.raises(Unusable, match="a record without a value of 'rank'"):
         steps.of({"step": 1, "s": 1})
@@ -122,7 +123,7 @@ def test_a_later_record_without_a_rank_is_left_out_alone() -> None:
 def test_only_the_first_record_has_to_have_all_columns() -> None:
     with pytest.raises(NotImportableError, match=r"has no column 's'. Its columns are 'step', 'rank'"):
         said_by({"step": 1, "rank": 5})
-    steps = StepsOfFile(Path("log.csv"), SECONDS)
+    steps = StepsOfFile(Path("log.csv"), SECONDS, LeftOut())
     steps.of({"step": 1, "s": 1, "rank": 5})
     with pytest.raises(Unusable, match="a record without a value of 's'"):
         steps.of({"step": 1, "rank": 5})
@@ -138,3 +139,18 @@ def test_the_number_of_a_step_is_one_that_a_row_can_hold(step: Any, is_usable: b
     else:
         with pytest.raises(Unusable, match="'step' that is no whole number"):
             said_by(record)
+
+
+def test_a_column_that_is_only_blank_in_the_first_record_is_there() -> None:
+    with pytest.raises(Unusable, match="a record without a value of 's'"):
+        said_by({"step": "1", "s": "", "rank": 0})
+
+
+@pytest.mark.parametrize("name", ["s", "x.z"])
+def test_a_column_that_is_not_there_is_refused_with_the_first_twenty_that_are(name: str) -> None:
+    record = {"step": 1, "x": {"y": 1}, **{f"c{i}": i for i in range(30)}}
+    with pytest.raises(
+        NotImportableError,
+        match=rf"^paths: 'log.csv' has no column '{name}'\. .* 'c17': name one of",
+    ):
+        said_by(record, StepColumns(seconds=name))

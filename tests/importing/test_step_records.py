@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from timing_logger.errors import NotImportableError
 from timing_logger.importing.imported import LeftOut
 from timing_logger.importing.step_records import (
     Cell,
@@ -17,7 +16,6 @@ from timing_logger.importing.step_records import (
     cell,
     duration_ns,
     has,
-    require,
     unix_ns,
     whole,
 )
@@ -168,19 +166,3 @@ def test_the_size_of_a_number_tells_the_unit_of_an_instant_and_a_text_is_utc_unl
 )
 def test_what_is_no_instant_is_refused(value: Any) -> None:
     assert found_or_why(unix_ns, value) == "no instant"
-
-
-# -- the first record --------------------------------------------------------------------------------
-
-
-def test_a_column_that_is_only_blank_in_the_first_record_is_there() -> None:
-    require(Path("log"), {"step": "", "x": {"y": 1}}, ["step", "x.y"])
-
-
-@pytest.mark.parametrize("name", ["s", "x.z"])
-def test_a_column_that_is_not_there_is_refused_with_the_first_twenty_that_are(name: str) -> None:
-    record = {"x": {"y": 1}, **{f"c{i}": i for i in range(30)}}
-    with pytest.raises(
-        NotImportableError, match=rf"^paths: 'log' has no column '{name}'\. .* 'c18': name one"
-    ):
-        require(Path("log"), record, [name])

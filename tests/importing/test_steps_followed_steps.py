@@ -237,6 +237,26 @@ def test_a_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:
         follow(log, COLUMNS)
 
 
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [("logs/a.jsonl", "exists and is no folder"), ("logs/a.jsonl/out", "cannot be made: Not a directory")],
+)
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path, output: str, said: str) -> None:
+    log = tmp_path / "logs" / "a.jsonl"
+    log.parent.mkdir()
+    log.write_bytes(line(1))
+    with pytest.raises(LogPathError, match=said):
+        followed(partial(follow_steps, log, tmp_path / output, ONE_RANK))
+
+
+def test_a_folder_that_was_there_or_in_which_others_put_something_stays(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    for output, act in (("there", lambda: None), ("of/run", (tmp_path / "of" / "note").touch)):
+        with pytest.raises(NotImportableError, match="Nothing was made"):
+            followed(partial(follow_steps, tmp_path / "none", tmp_path / output, ONE_RANK), act)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["note", "of", "there"]
+
+
 def test_where_nothing_comes_nothing_is_made(tmp_path: Path) -> None:
     with pytest.raises(NotImportableError, match="no record of steps could be read from 0 files"):
         follow(tmp_path / "logs" / "*.jsonl", ONE_RANK)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
 from timing_logger.errors import ConfigurationError, NotImportableError
 from timing_logger.importing.growing_files import (
@@ -16,8 +16,10 @@ from timing_logger.importing.growing_files import (
     GrowingFolder,
     many_files,
 )
-from timing_logger.importing.imported import Imported, LeftOut
+from timing_logger.importing.imported import Imported
+from timing_logger.importing.log_folder import refuse
 from timing_logger.importing.source_files import AnyPath, Lines
+from timing_logger.reading.atomic_files import made_folder
 
 INTERVAL_S = 1.0
 """From one look at the sources to the next."""
@@ -74,38 +76,27 @@ _MOST_PASSES = 3
 
 _AGAIN = "Import again, into another folder, to have all rows."
 
-Take: TypeAlias = Callable[[Iterable[str]], None]
-"""Takes the next lines of a file, and appends what they say to the timing files.
-
-It raises NotImportableError if the file is none of this kind.
-"""
-
 
 class Kind(Protocol):
     """What is followed: it makes rows of lines.
 
     Attributes:
-        left_out: how many records could not be used, by reason.
-        not_told: what the source does not tell, by the names of ``sidecar.NOT_TOLD``.
         notes: what else there is to know, a sentence each.
         must_begin_anew: whether the rows that are written are called otherwise by what was read since.
     """
 
-    left_out: LeftOut
     must_begin_anew: bool
-
-    @property
-    def not_told(self) -> list[str]:
-        """As said above."""
-        ...
 
     @property
     def notes(self) -> list[str]:
         """As said above."""
         ...
 
-    def opened(self, path: Path) -> Take:
-        """Return what takes the lines of a file, from its beginning on."""
+    def take(self, path: Path, lines: Iterable[str]) -> None:
+        """Take the next lines of a file, and append what they say to the timing files.
+
+        It raises NotImportableError if the file is none of this kind.
+        """
         ...
 
     def begin_anew(self) -> None:
@@ -154,29 +145,27 @@ def follow(
         ConfigurationError: nothing ends it.
     """
     until = until.checked()
-    folder = GrowingFolder(output, sources.kind)
-    kind = make(folder)
-    files = GrowingFiles(sources.paths, sources.endings, folder.path)
-    following = _Following(files, kind, folder, until, tell)
-    try:
-        with many_files():
-            following.run()
-    except CannotGoOn as error:
-        raise error.args[0] from None
-    finally:
-        folder.close(kind.left_out, kind.not_told)
-    if not folder.ranks:
-        raise NotImportableError(
-            f"paths: no record of {sources.kind} could be read from {len(files)} files"
-            f"{kind.left_out.briefly}. Nothing was made."
-        )
+    path = Path(output).absolute()
+    refuse(path)
+    with made_folder(path):  # without a row it is removed again
+        folder = GrowingFolder(path, sources.kind)
+        kind = make(folder)
+        files = GrowingFiles(sources.paths, sources.endings, path)
+        following = _Following(files, kind, folder, until, tell)
+        try:
+            with many_files():
+                following.run()
+        except CannotGoOn as error:
+            raise error.args[0] from None
+        finally:
+            folder.close()
+        if not folder.ranks:
+            raise NotImportableError(
+                f"paths: no record of {sources.kind} could be read from {len(files)} files"
+                f"{folder.left_out.briefly}. Nothing was made."
+            )
     notes = [*kind.notes, *folder.notes, *following.notes]
-    return Imported(Path(output), folder.ranks, folder.n_rows, dict(kind.left_out), kind.not_told, notes)
-
-
-class _Reading(NamedTuple):
-    lines: Lines
-    take: Take
+    return Imported(Path(output), folder.ranks, folder.n_rows, dict(folder.left_out), folder.not_told, notes)
 
 
 class _Following:
@@ -190,7 +179,7 @@ class _Following:
     ) -> None:
         self._files, self._kind, self._folder = files, kind, folder
         self._until, self._tell = until, tell
-        self._readings: dict[GrowingFile, _Reading] = {}
+        self._lines: dict[GrowingFile, Lines] = {}
         self._ended: list[Path] = []
         self._is_first = True
 
@@ -212,24 +201,24 @@ class _Following:
                 self._settle(self._take_rests)
                 return
             self._until.wait()
-        for file in list(self._readings):
+        for file in list(self._lines):
             self._leave_the_rest(file)
 
     def _look(self) -> bool:
         """Import what was added since the last look, and tell whether anything was."""
         grew = self._read_all(lambda: self._until.is_now)
         self._settle(lambda: None)
-        self._folder.refresh(self._kind.left_out, self._kind.not_told)
+        self._folder.refresh()
         return grew
 
     def _take_rests(self) -> None:
-        for file, reading in list(self._readings.items()):
+        for file, lines in list(self._lines.items()):
             with self._ended_where_it_must(file):
-                reading.take(reading.lines.rest())
+                self._kind.take(file.path, lines.rest())
 
     def _leave_the_rest(self, file: GrowingFile) -> None:
-        if file in self._readings and self._readings.pop(file).lines.has_rest:
-            self._kind.left_out.add(CUT)
+        if file in self._lines and self._lines.pop(file).has_rest:
+            self._folder.left_out.add(CUT)
 
     def _settle(self, and_then: Callable[[], None]) -> None:
         """Write all rows anew, if they are called otherwise by what was read since."""
@@ -245,7 +234,7 @@ class _Following:
             raise CannotGoOn(NotImportableError(f"paths: {said} ranks or groups. {_AGAIN}"))
         self._kind.begin_anew()
         self._folder.clear()
-        self._readings.clear()
+        self._lines.clear()
         for file in self._files.look():
             file.begin_anew()
         self._read_all(lambda: False)
@@ -258,18 +247,14 @@ class _Following:
             with self._ended_where_it_must(file):
                 for block in file.blocks():
                     grew = True
-                    reading = self._readings.get(file) or self._begin(file)
-                    reading.take(reading.lines.of(block))
-                    self._folder.refresh(self._kind.left_out, self._kind.not_told)
+                    if file not in self._lines:
+                        self._lines[file] = Lines(str(file.path), self._folder.left_out)
+                    self._kind.take(file.path, self._lines[file].of(block))
+                    self._folder.refresh()
                     if is_stopped():
                         break
         self._is_first = self._is_first and not grew
         return grew
-
-    def _begin(self, file: GrowingFile) -> _Reading:
-        lines = Lines(str(file.path), self._kind.left_out)
-        self._readings[file] = _Reading(lines, self._kind.opened(file.path))
-        return self._readings[file]
 
     @contextmanager
     def _ended_where_it_must(self, file: GrowingFile) -> Iterator[None]:
@@ -285,5 +270,5 @@ class _Following:
             if self._is_first:
                 raise
             self._tell(f"{file.path}: is left out: {str(error).removeprefix('paths: ')}")
-            self._readings.pop(file, None)
+            self._lines.pop(file, None)
             file.is_over = True

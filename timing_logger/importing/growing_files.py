@@ -11,16 +11,17 @@ import os
 import resource
 import stat
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from timing_logger.errors import LogPathError, NotImportableError, TooLargeError
-from timing_logger.importing.log_folder import Process, TimingFileOfRank, refuse
-from timing_logger.importing.source_files import MAGIC_BYTES, AnyPath, files_now, is_compressed
-from timing_logger.process.shared_files import make_folder, opened, remove_folder
+from timing_logger.errors import NotImportableError, TooLargeError
+from timing_logger.importing.imported import LeftOut
+from timing_logger.importing.log_folder import Process, TimingFileOfRank
+from timing_logger.importing.source_files import MAGIC_BYTES, AnyPath, found_at, is_compressed
+from timing_logger.process.shared_files import opened
 from timing_logger.schema.record import RawRecord
-from timing_logger.schema.sidecar import ImportedFrom, in_order_of_not_told
+from timing_logger.schema.sidecar import ImportedFrom
 
 _REFRESHED_S = 5.0
 """Readers take a process for gone whose sidecar is 30 s old."""
@@ -30,30 +31,22 @@ class GrowingFolder:
     """A folder that is being written, one timing file for each rank.
 
     Args:
-        output: the path of the folder; it may exist if it is empty.
+        path: the folder, which is there and empty.
         kind: what is imported.
-
-    Raises:
-        LogPathError: there is something at the path already, or it cannot be made.
 
     Attributes:
         n_rows: the number of rows in all files.
+        left_out: how many records could not be used, by reason.
+        not_told: what the source does not tell, in the order of ``sidecar.NOT_TOLD``.
     """
 
-    def __init__(self, output: str | os.PathLike[str], kind: str) -> None:
-        self.path = Path(output).absolute()
-        refuse(self.path)
-        self._kind, self._run_id = kind, f"import {kind} {self.path.name}"
+    def __init__(self, path: Path, kind: str) -> None:
+        self.path, self._kind, self._run_id = path, kind, f"import {kind} {path.name}"
         self._files: dict[int, TimingFileOfRank] = {}
         self._refreshed_s = -_REFRESHED_S
         self.n_rows = 0
-        self._made = [one for one in (self.path, *self.path.parents) if not one.exists()]
-        try:
-            make_folder(self.path)
-        except OSError as error:
-            raise LogPathError(
-                f"output: the folder {str(self.path)!r} cannot be made: {error.strerror}."
-            ) from error
+        self.left_out = LeftOut()
+        self.not_told: list[str] = []
 
     @property
     def ranks(self) -> list[int]:
@@ -89,41 +82,30 @@ class GrowingFolder:
         self._files.clear()
         self.n_rows = 0
 
-    def refresh(self, left_out: Mapping[str, int], not_told: Collection[str]) -> None:
+    def refresh(self) -> None:
         """Write the sidecars, if that is long ago: they say that the files are being written."""
         if time.monotonic() - self._refreshed_s >= _REFRESHED_S:
-            self._describe(left_out, not_told, is_closed=False)
+            self._describe(is_closed=False)
             self._refreshed_s = time.monotonic()
 
-    def close(self, left_out: Mapping[str, int], not_told: Collection[str]) -> None:
-        """Write the last sidecars, which say that no more comes, and close the files.
-
-        A folder in which there is no row is removed.
-        """
-        self._describe(left_out, not_told, is_closed=True)
+    def close(self) -> None:
+        """Write the last sidecars, which say that no more comes, and close the files."""
+        self._describe(is_closed=True)
         for file in self._files.values():
             file.close()
-        if not self._files:
-            for folder in self._made:
-                with suppress(OSError):  # somebody else put something there
-                    remove_folder(folder)
 
-    def _describe(self, left_out: Mapping[str, int], not_told: Collection[str], *, is_closed: bool) -> None:
-        # All are as new: that a rank has no new rows does not tell that its process is gone.
-        newest_ns = 0 if "instants" in not_told else self._newest_unix_ns()
+    def _describe(self, *, is_closed: bool) -> None:
+        # All are as new: that a rank has no new rows does not tell that its process is gone. The newest row is
+        # of clocks that may be ahead of that of this host.
+        is_known = "instants" not in self.not_told
+        newest_ns = max((file.newest_unix_ns for file in self._files.values() if is_known), default=0)
         seen_ns = None if is_closed else max(time.time_ns(), newest_ns)
         for rank in self.ranks:
             file = self._files[rank]
-            of_all = dict(left_out) if rank == self.ranks[0] else {}
+            of_all = dict(self.left_out) if rank == self.ranks[0] else {}
             names = sorted({source.name for source in file.sources})
-            imported = ImportedFrom(
-                self._kind, names, of_all, in_order_of_not_told(not_told), goes_on=not is_closed
-            )
+            imported = ImportedFrom(self._kind, names, of_all, self.not_told, goes_on=not is_closed)
             file.describe(imported, self._run_id, seen_ns)
-
-    def _newest_unix_ns(self) -> int:
-        """Return when the newest row ended, by clocks that may be ahead of that of this host."""
-        return max((file.newest_unix_ns for file in self._files.values()), default=0)
 
 
 _BLOCK_BYTES = 2**18
@@ -230,7 +212,7 @@ class GrowingFiles:
     def look(self) -> list[GrowingFile]:
         """Find new files, and return all that are followed, in the order of their names."""
         of_inode = {file.inode: file for file in self._files.values()}
-        for path in files_now(self._paths, self._endings):
+        for path in sorted({file for given in self._paths for file in found_at(given, self._endings)}):
             if path in self._files or Path(os.path.realpath(path.parent)) == self._output:
                 continue
             with suppress(OSError):  # it has gone again

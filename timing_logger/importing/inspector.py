@@ -5,11 +5,10 @@ from __future__ import annotations
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 
 from timing_logger.errors import NotImportableError, TooLargeError
-from timing_logger.importing.following import CannotGoOn, Sources, Take, Until, follow
+from timing_logger.importing.following import CannotGoOn, Sources, Until, follow
 from timing_logger.importing.growing_files import GrowingFolder
 from timing_logger.importing.imported import Imported, LeftOut
 from timing_logger.importing.inspector_records import (
@@ -148,18 +147,18 @@ class RowsOfRun:
     """
 
     def __init__(self, naming: Naming) -> None:
-        self._naming = naming
+        self.naming = naming
         self._at_us: dict[int, int] = {}
         self._numbers: dict[tuple[int, int, int], tuple[int, int]] = {}
         self._n_numbered: Counter[tuple[int, int, int]] = Counter()
 
     def go_on_with(self, naming: Naming) -> None:
         """Call ranks and groups by what is known later, by which those of before are called the same."""
-        self._naming = naming._replace(origin_ns=self._naming.origin_ns)
+        self.naming = naming._replace(origin_ns=self.naming.origin_ns)
 
     def process(self, process: Process, rank: int) -> Described:
         """Return how the process of a rank is described."""
-        naming = self._naming
+        naming = self.naming
         return Described(
             rank, naming.world_size, process.host, f"inspector {process.host}" if naming.has_instants else "",
             naming.origin_ns, process.pid,
@@ -168,16 +167,16 @@ class RowsOfRun:
     def of(self, rank: int, one: Operation) -> RawRecord:
         """Return the row of the next operation of a rank: without instants it begins where the last ended."""
         at_us = self._at_us.get(rank, BEFORE_S * 10**6)
-        if self._naming.has_instants:
-            at_us = max(0, one.start_us - self._naming.origin_ns // _NS_PER_US)
+        if self.naming.has_instants:
+            at_us = max(0, one.start_us - self.naming.origin_ns // _NS_PER_US)
         self._at_us[rank] = at_us + one.lasts_us
         self._count(rank, one)
         return self._row(one, at_us * _NS_PER_US)
 
     def _row(self, one: Operation, start_ns: int) -> RawRecord:
-        communicator = self._naming.communicators[one.communicator]
+        communicator = self.naming.communicators[one.communicator]
         group = _name_of(communicator)
-        if one.communicator in self._naming.has_several_kinds and one.peer < 0:
+        if one.communicator in self.naming.has_several_kinds and one.peer < 0:
             group += f" {one.nccl_function}"
         is_message = one.number < 0
         return (
@@ -248,69 +247,54 @@ class _GrowingDumps:
     """
 
     def __init__(self, folder: GrowingFolder) -> None:
-        self.left_out = LeftOut()
         self.must_begin_anew = False
         self._folder = folder
-        self._records = Records(self.left_out)
+        self._records = Records(folder.left_out)
         self._facts = Facts(self._records.communicators)
-        self._naming: Naming | None = None
         self._rows: RowsOfRun | None = None
         self._n_known = 0
-
-    @property
-    def not_told(self) -> list[str]:
-        """What dumps do not tell, as far as these are known."""
-        return in_order_of_not_told(self._naming.not_told if self._naming else ())
 
     @property
     def notes(self) -> list[str]:
         """What else there is to know, a sentence each."""
         return self._rows.notes if self._rows else []
 
-    def opened(self, path: Path) -> Take:
-        """Return what takes the lines of a file."""
-        return partial(self._take, path)
-
     def begin_anew(self) -> None:
         """Forget the rows that were made, and call ranks and groups by all that is known."""
-        self.left_out.clear()
-        self._name_anew()
+        self._folder.left_out.clear()
+        self._rows = RowsOfRun(self._known())
         self.must_begin_anew = False
 
-    def _take(self, source: Path, lines: Iterable[str]) -> None:
+    def take(self, path: Path, lines: Iterable[str]) -> None:
         """Append the rows of operations, unless ranks or groups have other names by what they tell."""
         found = [record for line in lines if (record := self._records.of(line)) is not None]
         for process, one in found:
             self._facts.note(process, one)
         if self._facts.changes != self._n_known and not self.must_begin_anew:
-            before = self._naming
             naming = self._known()
-            self.must_begin_anew = before is None or not before.holds_for(naming)
-            if not self.must_begin_anew and self._rows is not None:
-                self._naming, self._n_known = naming, self._facts.changes
+            if self._rows is None or not self._rows.naming.holds_for(naming):
+                self.must_begin_anew = True
+            else:
                 self._rows.go_on_with(naming)
-        if not self.must_begin_anew:
-            self._append(found, source)
-
-    def _name_anew(self) -> None:
-        self._naming, self._n_known = self._known(), self._facts.changes
-        self._rows = RowsOfRun(self._naming)
+        if self._rows is not None and not self.must_begin_anew:
+            self._append(self._rows, found, path)
 
     def _known(self) -> Naming:
         try:
-            return self._facts.naming()
+            naming = self._facts.naming()
         except NotImportableError as error:
             raise CannotGoOn(error) from error
+        self._n_known = self._facts.changes
+        return naming
 
-    def _append(self, found: Sequence[tuple[Process, Operation]], source: Path) -> None:
-        if self._naming is None or self._rows is None:
-            return
-        rows: dict[tuple[Process, int], list[RawRecord]] = defaultdict(list)
+    def _append(self, rows: RowsOfRun, found: Sequence[tuple[Process, Operation]], source: Path) -> None:
+        self._folder.not_told = in_order_of_not_told(rows.naming.not_told)
+        made: dict[tuple[Process, int], list[RawRecord]] = defaultdict(list)
         for process, one in found:
-            rank = self._naming.rank_of(process, one)
+            rank = rows.naming.rank_of(process, one)
             if rank is None:
-                self.left_out.add(OF_SEVERAL)
+                self._folder.left_out.add(OF_SEVERAL)
             else:
-                rows[process, rank].append(self._rows.of(rank, one))
-        for (process, rank), its in rows.items():
-            self._folder.append(self._rows.process(process, rank), its, source)
+                made[process, rank].append(rows.of(rank, one))
+        for (process, rank), its in made.items():
+            self._folder.append(rows.process(process, rank), its, source)

@@ -105,7 +105,7 @@ def files_at(paths: AnyPath | Sequence[AnyPath], endings: Sequence[str]) -> list
 
 def _files_of(path: AnyPath, endings: Sequence[str]) -> list[Path]:
     named = Path(path)
-    found = _found_at(path, endings)
+    found = found_at(path, endings)
     if named.is_dir():
         if not found:
             wanted = ", ".join(f"*{ending}" for ending in endings)
@@ -123,26 +123,18 @@ def _files_of(path: AnyPath, endings: Sequence[str]) -> list[Path]:
     return found
 
 
-def files_now(paths: Sequence[AnyPath], endings: Sequence[str]) -> list[Path]:
-    """Return the files that are named, as :func:`files_at` does; none where a path leads to none yet."""
-    return sorted({file for path in paths for file in _found_at(path, endings)})
-
-
-def _found_at(path: AnyPath, endings: Sequence[str]) -> list[Path]:
+def found_at(path: AnyPath, endings: Sequence[str]) -> list[Path]:
+    """Return the files that a path leads to, as :func:`files_at` does; none where there is none yet."""
     named = Path(path)
     if named.is_dir():
         return sorted(
             one
             for one in [named / name for name in shared_files.names_in(named)]
-            if one.is_file() and _ends_in(one.name, endings)
+            if one.is_file() and plain_name(one.name).endswith(tuple(endings))
         )
     if os.path.lexists(named):
         return [named] if named.is_file() else []
     return [one for one in sorted(shared_files.matching_anywhere(str(path))) if one.is_file()]
-
-
-def _ends_in(name: str, endings: Sequence[str]) -> bool:
-    return plain_name(name).endswith(tuple(endings))
 
 
 def plain_name(name: str) -> str:

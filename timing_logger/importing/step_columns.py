@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from timing_logger.errors import ConfigurationError, NotImportableError
+from timing_logger.importing.imported import LeftOut
 from timing_logger.importing.step_records import (
     Cells,
+    StepRecords,
+    Unusable,
     amount,
     cell,
     duration_ns,
     has,
-    require,
     unix_ns,
     whole,
 )
@@ -118,17 +120,32 @@ class StepOfRank(NamedTuple):
 
 
 class StepsOfFile:
-    """The steps that the records of one file say.
+    """The steps that the lines of one file say, which are taken one after the other.
 
     Args:
         path: the file, whose name may tell the rank.
         columns: which columns say what.
+        left_out: where lines are counted that say no step.
     """
 
-    def __init__(self, path: Path, columns: StepColumns) -> None:
-        self._path, self._columns = path, columns
+    def __init__(self, path: Path, columns: StepColumns, left_out: LeftOut) -> None:
+        self._path, self._columns, self._left_out = path, columns, left_out
+        self._records = StepRecords(path, left_out)
         self._rank = _rank_in(path, columns)
         self._is_checked = False
+
+    def in_lines(self, lines: Iterable[str]) -> Iterator[tuple[int, StepOfRank]]:
+        """Yield the rank and the step of each of the next lines that says one.
+
+        Raises:
+            NotImportableError: the first record does not have such columns.
+        """
+        for line in lines:
+            if (record := self._records.of(line)) is not None:
+                try:
+                    yield self.of(record)
+                except Unusable as reason:
+                    self._left_out.add(str(reason))
 
     def of(self, record: Cells) -> tuple[int, StepOfRank]:
         """Return the rank and the step of a record.
@@ -143,9 +160,14 @@ class StepsOfFile:
         return self._rank_of(record), _step_of(record, self._columns)
 
     def _check(self, record: Cells) -> None:
-        require(self._path, record, self._columns.needed)
+        known = ", ".join(map(repr, list(record)[:20]))
+        for name in self._columns.needed:
+            if not has(record, name) and name not in record:
+                raise NotImportableError(
+                    f"paths: {str(self._path)!r} has no column {name!r}. Its columns are {known}: name one "
+                    "of these."
+                )
         if self._rank is None and not (self._columns.rank and has(record, self._columns.rank)):
-            known = ", ".join(map(repr, list(record)[:20]))
             raise NotImportableError(
                 f"paths: nothing tells the rank of {str(self._path)!r}: it has no column "
                 f"{self._columns.rank!r}, and its name has no {self._columns.rank_in_name!r}. Name the "

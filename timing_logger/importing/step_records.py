@@ -5,14 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from timing_logger.errors import NotImportableError
 from timing_logger.importing.imported import LeftOut
-from timing_logger.importing.source_files import MOST_LINE_BYTES, lines_of, plain_name
+from timing_logger.importing.source_files import MOST_LINE_BYTES, plain_name
 
 Cells: TypeAlias = Mapping[str, Any]
 
@@ -24,20 +23,10 @@ _UNITS_PER_S = (1e3, 1e6, 1e9)
 _THIS_ERA_S = 4e9  # Unix time in 2096; in ms it is a thousand times that
 
 
-def records_of(path: Path, left_out: LeftOut) -> Iterator[Cells]:
-    """Yield the records of a file, each by the names of its columns.
+class StepRecords:
+    """The records of the lines of one file, which are taken one after the other, by the names of columns.
 
     A file whose first line begins with a brace has a JSON object in each line; others are CSV with a header.
-    """
-    records = StepRecords(path, left_out)
-    for line in lines_of(path, left_out):
-        record = records.of(line)
-        if record is not None:
-            yield record
-
-
-class StepRecords:
-    """The records of the lines of one file, which are taken one after the other.
 
     Args:
         path: the file, whose name may tell what separates cells.
@@ -221,17 +210,3 @@ def _number(value: Any) -> float:
         return float(value)
     except (ValueError, OverflowError):
         return math.nan
-
-
-def require(path: Path, record: Cells, names: Iterable[str]) -> None:
-    """Refuse a file whose first record lacks a column that was named.
-
-    Raises:
-        NotImportableError: it does.
-    """
-    for name in names:
-        if not has(record, name) and name not in record:
-            known = ", ".join(map(repr, list(record)[:20]))
-            raise NotImportableError(
-                f"paths: {str(path)!r} has no column {name!r}. Its columns are {known}: name one of these."
-            )

@@ -10,17 +10,15 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from timing_logger.errors import NotImportableError, TooLargeError
-from timing_logger.importing.following import Sources, Take, Until, follow
+from timing_logger.importing.following import Sources, Until, follow
 from timing_logger.importing.growing_files import GrowingFolder
 from timing_logger.importing.imported import Imported, LeftOut
 from timing_logger.importing.log_folder import LogFolder, Process, new_log_folder
-from timing_logger.importing.source_files import AnyPath, files_at
+from timing_logger.importing.source_files import AnyPath, files_at, lines_of
 from timing_logger.importing.step_columns import StepColumns, StepOfRank, StepsOfFile
-from timing_logger.importing.step_records import StepRecords, Unusable, records_of
 from timing_logger.schema.record import HOST_CLOCK, OK, RawRecord
 
 MOST_STEPS = 10**7
@@ -95,13 +93,7 @@ def _read(files: Sequence[Path], columns: StepColumns) -> tuple[dict[int, _Rank]
     left_out = LeftOut()
     n_steps = 0
     for path in files:
-        steps = StepsOfFile(path, columns)
-        for record in records_of(path, left_out):
-            try:
-                rank, step = steps.of(record)
-            except Unusable as reason:
-                left_out.add(str(reason))
-                continue
+        for rank, step in StepsOfFile(path, columns, left_out).in_lines(lines_of(path, left_out)):
             n_steps += 1
             if n_steps > MOST_STEPS:
                 raise TooLargeError(f"paths: there are more than {MOST_STEPS} steps. Import fewer at a time.")
@@ -117,24 +109,16 @@ def _read(files: Sequence[Path], columns: StepColumns) -> tuple[dict[int, _Rank]
 def _write(folder: LogFolder, ranks: dict[int, _Rank], left_out: LeftOut, columns: StepColumns) -> None:
     first_ns = min(step.end_ns for rank in ranks.values() for step in rank.steps())
     wall_offset_ns = origin_ns(
-        first_ns if columns.time else min(_modified_ns(rank) for rank in ranks.values())
+        first_ns
+        if columns.time
+        else min(file.stat().st_mtime_ns for rank in ranks.values() for file in rank.files)
     )
     for number in sorted(ranks):
-        rank = ranks[number]
-        rows = list(_rows_of(rank, columns, wall_offset_ns))
+        rank, made = ranks[number], RowsOfRank(columns, wall_offset_ns)
+        rows = [row for step in rank.steps() for row in made.of(step)]
         of_all = left_out if number == min(ranks) else {}
         process = Process(number, wall_offset_ns=wall_offset_ns)
         folder.add(process, rows, list(rank.files), of_all, columns.not_told)
-
-
-def _modified_ns(rank: _Rank) -> int:
-    return min(file.stat().st_mtime_ns for file in rank.files)
-
-
-def _rows_of(rank: _Rank, columns: StepColumns, wall_offset_ns: int) -> Iterator[RawRecord]:
-    rows = RowsOfRank(columns, wall_offset_ns)
-    for step in rank.steps():
-        yield from rows.of(step)
 
 
 # -- from steps to rows: one for each phase, or one for the step, one after the other --------------------
@@ -237,37 +221,21 @@ class _Steps:
     must_begin_anew = False
 
     def __init__(self, columns: StepColumns, folder: GrowingFolder) -> None:
-        self.left_out = LeftOut()
-        self._columns = columns
-        self._folder = folder
+        self.notes = notes_on(columns)
+        self._columns, self._folder = columns, folder
         self._now_ns = time.time_ns()
+        self._files: dict[Path, StepsOfFile] = {}
         self._ranks: dict[int, tuple[Process, RowsOfRank]] = {}
-
-    @property
-    def not_told(self) -> list[str]:
-        return self._columns.not_told
-
-    @property
-    def notes(self) -> list[str]:
-        return notes_on(self._columns)
-
-    def opened(self, path: Path) -> Take:
-        return partial(self._take, path, StepRecords(path, self.left_out), StepsOfFile(path, self._columns))
+        folder.not_told = columns.not_told
 
     def begin_anew(self) -> None:
         raise AssertionError("no later step says anything of those before")
 
-    def _take(self, path: Path, records: StepRecords, steps: StepsOfFile, lines: Iterable[str]) -> None:
+    def take(self, path: Path, lines: Iterable[str]) -> None:
+        if path not in self._files:
+            self._files[path] = StepsOfFile(path, self._columns, self._folder.left_out)
         rows: dict[int, list[RawRecord]] = defaultdict(list)
-        for line in lines:
-            record = records.of(line)
-            if record is None:
-                continue
-            try:
-                rank, step = steps.of(record)
-            except Unusable as reason:
-                self.left_out.add(str(reason))
-                continue
+        for rank, step in self._files[path].in_lines(lines):
             rows[rank].extend(self._rows_of(rank, step))
         for rank, its in rows.items():
             self._folder.append(self._ranks[rank][0], its, path)
