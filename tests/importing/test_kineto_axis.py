@@ -13,7 +13,6 @@ from timing_logger.importing.kineto_events import (
     Kept,
     Kernels,
     Launches,
-    LaunchTimes,
     Ran,
     Span,
     Thread,
@@ -56,9 +55,9 @@ def test_nothing_is_before_the_axis_begins_or_ends_before_its_start(
 
 def test_work_of_which_no_launch_is_known_was_launched_when_it_started() -> None:
     launches = Launches(array("q", [9, 2, 5]), array("d", [90.0, 20.0, 50.0]))
-    times = LaunchTimes(launches).of([5, 9, 2, 10, 3, -1], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    times = launches.of([5, 9, 2, 10, 3, -1], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
     assert times.tolist() == [50.0, 90.0, 20.0, 4.0, 5.0, 6.0]
-    assert LaunchTimes(Launches()).of([5], [1.0]).tolist() == [1.0]
+    assert Launches().of([5], [1.0]).tolist() == [1.0]
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from timing_logger.importing.kineto_communication import Calls, waits_in_gaps
-from timing_logger.importing.kineto_events import Span
+from timing_logger.importing.kineto_communication import waits_in_gaps
+from timing_logger.importing.kineto_events import COMMUNICATION, Span
+from timing_logger.importing.kineto_events import WORK as OF_WORK
+from timing_logger.importing.kineto_work import Lane
 
 WORK, ISSUE = False, True
 
@@ -16,10 +18,9 @@ def waits(
 ) -> list[tuple[float, float]]:
     """Return the wait for each operation, in the order in which they are given."""
     starts_us, ends_us, is_issue = zip(*calls, strict=True) if calls else ((), (), ())
-    of_thread = Calls(np.array(starts_us, float), np.array(ends_us, float), np.array(is_issue, bool))
-    found = list(waits_in_gaps(of_thread, [Span(*one) for one in operations]))
-    assert len({one.place for one in found}) == len(operations)
-    return [tuple(one.span) for one in sorted(found, key=lambda one: one.place)]
+    kinds = np.where(np.array(is_issue, bool), COMMUNICATION, OF_WORK)
+    of_thread = Lane(np.array(starts_us, float), np.array(ends_us, float), kinds.astype(np.int8))
+    return [tuple(wait) for wait in waits_in_gaps(of_thread, [Span(*one) for one in operations])]
 
 
 def test_a_thread_without_calls_waited_for_nothing() -> None:

@@ -14,9 +14,9 @@ from timing_logger.importing.kineto_events import (
     WORK,
     Annotation,
     Axis,
-    Copy,
     Kept,
     Kernels,
+    Ran,
     Span,
     Thread,
 )
@@ -30,7 +30,7 @@ LANES = Lanes(8, {9: "loader"})
 
 def copies_of(*copies: tuple[str, Args]) -> tuple[list[Record], LeftOut]:
     """Return the rows of copies with these names and arguments, and what was left out."""
-    kept = Kept(LeftOut(), copies=[Copy(Span(10.0, 12.0), name, args) for name, args in copies])
+    kept = Kept(LeftOut(), copies=[Ran(Span(10.0, 12.0), name, args) for name, args in copies])
     return [Record(*row) for row in work_rows(kept, AXIS, Lanes(None, {}))], kept.left_out
 
 
@@ -203,7 +203,7 @@ def test_kernels_and_copies_are_of_the_step_in_which_they_were_launched() -> Non
     kept = Kept(
         LeftOut(),
         streams={(0, 7): kernels_of((70.0, 71.0, 3), (72.0, 73.0, 1), (74.0, 75.0, 2))},
-        copies=[Copy(Span(80.0, 81.0), "Memcpy HtoD", Args(correlation=2, device=0, stream=7))],
+        copies=[Ran(Span(80.0, 81.0), "Memcpy HtoD", Args(correlation=2, device=0, stream=7))],
     )
     for correlation, at_us in ((2, 40.0), (1, 10.0), (3, 5.0)):
         kept.launches.add(correlation, at_us)

@@ -24,7 +24,7 @@ def read(path: Path, content: bytes) -> tuple[list[Event], dict[str, Any], LeftO
     path.write_bytes(content)
     events: list[Event] = []
     left_out = LeftOut()
-    return events, read_trace(path, events.extend, left_out).members, left_out
+    return events, read_trace(path, events.extend, left_out), left_out
 
 
 def names(events: list[Event]) -> str:
@@ -158,7 +158,7 @@ def test_an_event_that_does_not_end_is_given_up_and_so_is_what_comes_behind(
     reader.add(b"b")
     assert left_out == {CUT: 1}
     reader.add(b'"}, {"name": "c"}]}')
-    assert reader.end().members == {"traceEvents": []}
+    assert reader.end() == {"traceEvents": []}
     assert (names(events), left_out) == ("a", {CUT: 1})
 
 

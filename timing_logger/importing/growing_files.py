@@ -95,8 +95,8 @@ class GrowingFolder:
             file.close()
 
     def _describe(self, *, is_closed: bool) -> None:
-        # All are as new: that a rank has no new rows does not tell that its process is gone. The newest row is
-        # of clocks that may be ahead of that of this host.
+        # All are as new: that a rank has no new rows does not tell that its process is gone. The newest
+        # row is by clocks that may be ahead of that of this host.
         is_known = "instants" not in self.not_told
         newest_ns = max((file.newest_unix_ns for file in self._files.values() if is_known), default=0)
         seen_ns = None if is_closed else max(time.time_ns(), newest_ns)

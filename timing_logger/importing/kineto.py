@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ from timing_logger.errors import NotImportableError
 from timing_logger.importing.imported import Imported, LeftOut
 from timing_logger.importing.kineto_communication import communication_rows
 from timing_logger.importing.kineto_events import Axis, Kept, first_instant_us
-from timing_logger.importing.kineto_names import Group, integer, only_group, rank_of
+from timing_logger.importing.kineto_names import integer, only_group, rank_of
 from timing_logger.importing.kineto_work import Lanes, work_rows
 from timing_logger.importing.log_folder import LogFolder, Process, new_log_folder
 from timing_logger.importing.source_files import AnyPath, files_at
@@ -30,12 +30,10 @@ class _Traced(NamedTuple):
     """What a trace tells of a rank.
 
     Attributes:
-        rank: the rank.
         members: what the trace says outside of its events.
         kept: what was kept of its events.
     """
 
-    rank: int
     members: dict[str, Any]
     kept: Kept
 
@@ -111,25 +109,28 @@ class _Importer:
             self._write_one(folder, path)
 
     def _write_one(self, folder: LogFolder, path: Path) -> None:
-        traced = self._read(path)
+        kept = Kept(LeftOut())
+        traced = _Traced(read_trace(path, kept.take, kept.left_out), kept)
+        rank = self._new_rank(traced, path)
         if self._origin_ns is None:
-            first_ns = traced.base_ns + round(first_instant_us(traced.kept) * 1e3)
+            first_ns = traced.base_ns + round(first_instant_us(kept) * 1e3)
             self._origin_ns = max(0, first_ns // _NS_PER_S - _BEFORE_S) * _NS_PER_S
-        rows = list(_rows_of(traced, traced.base_ns - self._origin_ns, self._from_step))
-        self.left_out.update(traced.kept.left_out)
-        self._first_steps.add(min(traced.kept.steps, default=None))
+        axis, lanes = Axis(traced.base_ns - self._origin_ns, kept.steps), Lanes.of(kept)
+        only = only_group(traced.distributed)
+        rows = list(work_rows(kept, axis, lanes))
+        rows += communication_rows(kept, axis, lanes, only, _unnamed(rank), self._from_step)
+        self.left_out.update(kept.left_out)
+        self._first_steps.add(min(kept.steps, default=None))
         if not rows:
             raise NotImportableError(
                 f"paths: {str(path)!r} has no step, collective, annotation or operation in it. Was it "
                 "recorded with ProfilerActivity.CPU?"
             )
-        process = _process(traced, path, self._origin_ns)
-        folder.add(process, rows, [path], traced.kept.left_out, _not_told(rows, traced.rank))
+        process = _process(rank, traced, path, self._origin_ns)
+        folder.add(process, rows, [path], kept.left_out, _not_told(rows, rank))
 
-    def _read(self, path: Path) -> _Traced:
-        kept = Kept(LeftOut())
-        members = read_trace(path, kept.take, kept.left_out).members
-        traced = _Traced(0, members, kept)
+    def _new_rank(self, traced: _Traced, path: Path) -> int:
+        """Return the rank of a trace, which no other may have."""
         rank = _rank(traced, path, alone=len(self._files) == 1)
         if rank in self._of_rank:
             raise NotImportableError(
@@ -137,7 +138,7 @@ class _Importer:
                 "trace of each rank at a time."
             )
         self._of_rank[rank] = path
-        return traced._replace(rank=rank)
+        return rank
 
 
 def _rank(traced: _Traced, path: Path, *, alone: bool) -> int:
@@ -154,23 +155,15 @@ def _rank(traced: _Traced, path: Path, *, alone: bool) -> int:
     )
 
 
-def _process(traced: _Traced, path: Path, wall_offset_ns: int) -> Process:
+def _process(rank: int, traced: _Traced, path: Path, wall_offset_ns: int) -> Process:
     host = traced.members.get("host_name")
     if not isinstance(host, str):
         found = _HANDLER_NAME.fullmatch(path.name)
         host = found[1] if found else ""
     return Process(
-        traced.rank, integer(traced.distributed.get("world_size")), host, f"kineto {host}" if host else "",
+        rank, integer(traced.distributed.get("world_size")), host, f"kineto {host}" if host else "",
         wall_offset_ns, traced.kept.pid,
     )  # fmt: skip
-
-
-def _rows_of(traced: _Traced, offset_ns: int, from_step: int | None) -> Iterator[RawRecord]:
-    kept = traced.kept
-    axis, lanes = Axis(offset_ns, kept.steps), Lanes.of(kept)
-    only: Group | None = only_group(traced.distributed)
-    yield from work_rows(kept, axis, lanes)
-    yield from communication_rows(kept, axis, lanes, only, _unnamed(traced.rank), from_step)
 
 
 def _unnamed(rank: int) -> str:

@@ -21,9 +21,7 @@ from timing_logger.importing.kineto_events import (
     COMMUNICATION,
     Axis,
     Call,
-    Floats,
     Kept,
-    LaunchTimes,
     Ran,
     Span,
     correlation_of,
@@ -38,7 +36,7 @@ from timing_logger.importing.kineto_names import (
     integer,
     kernel_operation,
 )
-from timing_logger.importing.kineto_work import Lanes, outermost
+from timing_logger.importing.kineto_work import Lane, Lanes, outermost
 from timing_logger.importing.trace_events import Args
 from timing_logger.schema.record import DEVICE_CLOCK, HOST_CLOCK, OK, WAIT, RawRecord
 
@@ -54,31 +52,6 @@ EARLY_US = 1e3
 _LEAST_GAP_US = 20.0
 
 
-class Calls(NamedTuple):
-    """The outermost calls of a thread, in order.
-
-    Attributes:
-        starts_us, ends_us: from when to when.
-        is_issue: whether the call does nothing but issue an operation.
-    """
-
-    starts_us: Floats
-    ends_us: Floats
-    is_issue: np.typing.NDArray[np.bool_]
-
-
-class Waited(NamedTuple):
-    """A wait for an operation.
-
-    Attributes:
-        place: which operation.
-        span: from when to when; of no length if nobody waited.
-    """
-
-    place: int
-    span: Span
-
-
 class _Gap(NamedTuple):
     """A gap between two calls, and the call before it if that issues an operation."""
 
@@ -86,35 +59,35 @@ class _Gap(NamedTuple):
     issue: Span | None
 
 
-def waits_in_gaps(calls: Calls, operations: Sequence[Span]) -> Iterator[Waited]:
-    """Yield the wait of a thread for each operation.
+def waits_in_gaps(calls: Lane, operations: Sequence[Span]) -> list[Span]:
+    """Return the wait of a thread for each operation; it is of no length if the thread did not wait.
 
     Args:
-        calls: its calls.
+        calls: its outermost calls; those of the kind ``COMMUNICATION`` do nothing but issue an operation.
         operations: from the issue of each operation to its end.
     """
     gaps = _gaps_of(calls)
     ends = [gap.span.end_us for gap in gaps]
     reached_us = -np.inf
+    found = [Span(end_us, end_us) for _, end_us in operations]
     for i in sorted(range(len(operations)), key=lambda i: operations[i].start_us):
         issued_us, end_us = operations[i]
         gap = _gap_of(operations[i], gaps, bisect_left(ends, end_us))
-        if gap is None or end_us <= reached_us:
-            yield Waited(i, Span(end_us, end_us))
-            continue
-        from_us = max(gap.span.start_us, issued_us, reached_us)
-        reached_us = max(from_us, min(end_us, gap.span.end_us))
-        yield Waited(i, Span(from_us, reached_us))
+        if gap is not None and end_us > reached_us:
+            from_us = max(gap.span.start_us, issued_us, reached_us)
+            reached_us = max(from_us, min(end_us, gap.span.end_us))
+            found[i] = Span(from_us, reached_us)
+    return found
 
 
-def _gaps_of(calls: Calls) -> list[_Gap]:
+def _gaps_of(calls: Lane) -> list[_Gap]:
     if not len(calls.starts_us):
         return []
-    until_us = np.append(calls.starts_us[1:], np.inf)
+    until_us, is_issue = np.append(calls.starts_us[1:], np.inf), calls.kinds == COMMUNICATION
     return [
         _Gap(
             Span(float(calls.ends_us[i]), float(until_us[i])),
-            Span(float(calls.starts_us[i]), float(calls.ends_us[i])) if calls.is_issue[i] else None,
+            Span(float(calls.starts_us[i]), float(calls.ends_us[i])) if is_issue[i] else None,
         )
         for i in np.flatnonzero(until_us - calls.ends_us >= _LEAST_GAP_US).tolist()
     ]
@@ -195,16 +168,15 @@ def communication_rows(
     """
     numbers = Numbers(from_step)
     on_host, on_device = list(_carried_out_by_gloo(kept)), list(_kernels(kept))
-    waited: dict[int, list[Span]] = defaultdict(list)
-    for found in _waits(kept, on_host, lanes):
-        waited[found.place].append(found.span)
+    waited = dict(_waits(kept, on_host, lanes))
     for one in sorted([*on_host, *on_device], key=lambda one: one.issued_us):
         group = group_of(one.args) or only or Group(unnamed, None)
         step = axis.step_at(one.issued_us)
         row = _row(one, group, axis, lanes, step, numbers)
         yield row
-        for span in waited.get(id(one), ()):
-            yield _wait_row(row, axis, span)
+        if id(one) in waited:
+            start_ns, end_ns = axis.interval_ns(waited[id(one)])
+            yield (*row[:3], WAIT, *row[4:6], start_ns, end_ns, *row[8:])
 
 
 def _row(
@@ -222,11 +194,6 @@ def _row(
     )  # fmt: skip
 
 
-def _wait_row(row: RawRecord, axis: Axis, span: Span) -> RawRecord:
-    start_ns, end_ns = axis.interval_ns(span)
-    return (*row[:3], WAIT, *row[4:6], start_ns, end_ns, *row[8:])
-
-
 def _peer(one: Operation, group: Group) -> int | None:
     if one.name in MESSAGES:
         return group.place_of(one.args.to_rank if one.name == "SEND" else one.args.from_rank)
@@ -239,10 +206,8 @@ def _peer(one: Operation, group: Group) -> int | None:
 def _kernels(kept: Kept) -> Iterator[Operation]:
     """Yield what kernels did; several kernels of one call are one operation."""
     called = {one.args.external_id: one for one in kept.parameters if one.args and _is_id(one.args)}
-    launches = LaunchTimes(kept.launches)
-    launched_us = launches.of(
-        [correlation_of(ran.args or Args()) for ran in kept.kernels],
-        [ran.span.start_us for ran in kept.kernels],
+    launched_us = kept.launches.of(
+        [correlation_of(ran.args) for ran in kept.kernels], [ran.span.start_us for ran in kept.kernels]
     )
     of_call: dict[Any, list[tuple[Ran, float]]] = defaultdict(list)
     for ran, at_us in zip(kept.kernels, launched_us.tolist(), strict=True):
@@ -344,14 +309,12 @@ def _bytes_of_shapes(args: Args | None) -> int | None:
     return total if is_known else None
 
 
-def _waits(kept: Kept, on_host: list[Operation], lanes: Lanes) -> Iterator[Waited]:
-    """Yield how long the threads that issued operations were blocked on them."""
+def _waits(kept: Kept, on_host: list[Operation], lanes: Lanes) -> Iterator[tuple[int, Span]]:
+    """Yield the identity of operations, and when the threads that issued them were blocked on them."""
     of_thread: dict[Any, list[Operation]] = defaultdict(list)
     for one in on_host:
         of_thread[lanes.main if lanes.is_main(one.thread) else one.thread].append(one)
     for thread, operations in of_thread.items():
         if thread in kept.threads:
-            lane = outermost(kept.threads[thread])
-            calls = Calls(lane.starts_us, lane.ends_us, lane.kinds == COMMUNICATION)
-            for found in waits_in_gaps(calls, [one.span for one in operations]):
-                yield Waited(id(operations[found.place]), found.span)
+            spans = waits_in_gaps(outermost(kept.threads[thread]), [one.span for one in operations])
+            yield from zip(map(id, operations), spans, strict=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,8 @@ from timing_logger.importing.kineto_names import (
     is_communication_kernel,
 )
 from timing_logger.importing.trace_events import Args, Event
+
+Floats = npt.NDArray[np.float64]
 
 GLOO = "gloo:"
 STEP = "ProfilerStep#"
@@ -53,7 +56,7 @@ class Call(NamedTuple):
 
 
 class Ran(NamedTuple):
-    """A collective or message as it was carried out: by a kernel, or by a thread of gloo."""
+    """A collective or message as it was carried out, by a kernel or by a thread of gloo; or a copy."""
 
     span: Span
     name: str
@@ -67,14 +70,6 @@ class Annotation(NamedTuple):
     thread: Any
     operation: str
     layer: str
-
-
-class Copy(NamedTuple):
-    """A copy on a device."""
-
-    span: Span
-    name: str
-    args: Args
 
 
 @dataclass
@@ -123,6 +118,21 @@ class Launches:
         self.correlations.append(correlation)
         self.at_us.append(at_us)
 
+    def of(self, correlations: Sequence[int], started_us: Sequence[float]) -> Floats:
+        """Return when each was launched, once all are known; where that is not known, when it started."""
+        wanted, started = np.asarray(correlations, np.int64), np.asarray(started_us, np.float64)
+        known, at_us = self._sorted
+        if not len(known):
+            return started
+        place = np.searchsorted(known, wanted).clip(max=len(known) - 1)
+        return np.where(known[place] == wanted, at_us[place], started)
+
+    @cached_property
+    def _sorted(self) -> tuple[npt.NDArray[np.int64], Floats]:
+        correlations = np.array(self.correlations, np.int64)
+        order = np.argsort(correlations, kind="stable")
+        return correlations[order], np.array(self.at_us)[order]
+
 
 @dataclass
 class Kept:
@@ -149,7 +159,7 @@ class Kept:
     annotations: list[Annotation] = field(default_factory=list)
     kernels: list[Ran] = field(default_factory=list)
     gloo: list[Ran] = field(default_factory=list)
-    copies: list[Copy] = field(default_factory=list)
+    copies: list[Ran] = field(default_factory=list)
     streams: dict[tuple[Any, Any], Kernels] = field(default_factory=dict)
     launches: Launches = field(default_factory=Launches)
     pid: int = 0
@@ -224,18 +234,18 @@ def _keep_kernel(kept: Kept, event: Event, span: Span) -> None:
     kernels.add(span, correlation_of(args))
 
 
-def correlation_of(args: Args) -> int:
+def correlation_of(args: Args | None) -> int:
     """Return the number that an event of a device shares with its launch; -1 if it has none."""
-    found = args.correlation
+    found = args.correlation if args is not None else None
     return found if type(found) is int and 0 <= found < 2**63 else -1
 
 
 def _keep_copy(kept: Kept, event: Event, span: Span) -> None:
-    kept.copies.append(Copy(span, event.name, _apart(event.args) or Args()))
+    kept.copies.append(Ran(span, event.name, _apart(event.args)))
 
 
 def _keep_launch(kept: Kept, event: Event, span: Span) -> None:
-    if event.args is not None and (correlation := correlation_of(event.args)) >= 0:
+    if (correlation := correlation_of(event.args)) >= 0:
         kept.launches.add(correlation, span.start_us)
 
 
@@ -257,9 +267,6 @@ _KEEP = {
     "cuda_runtime": _keep_launch, "cuda_driver": _keep_launch, "Runtime": _keep_launch,
 }  # fmt: skip
 """What is done with an event, by its category; those of others are not needed."""
-
-
-Floats = npt.NDArray[np.float64]
 
 
 class Axis:
@@ -294,23 +301,6 @@ class Axis:
     def step_at(self, at_us: float) -> int | None:
         """Return the number of the step at an instant; None outside of any."""
         return self.steps_at([at_us])[0]
-
-
-class LaunchTimes:
-    """When work for devices was launched."""
-
-    def __init__(self, launches: Launches) -> None:
-        correlations = np.array(launches.correlations, np.int64)
-        order = np.argsort(correlations, kind="stable")
-        self._correlations, self._at_us = correlations[order], np.array(launches.at_us)[order]
-
-    def of(self, correlations: Sequence[int], started_us: Sequence[float]) -> Floats:
-        """Return when each was launched; where that is not known, when it started."""
-        wanted, started = np.asarray(correlations, np.int64), np.asarray(started_us, np.float64)
-        if not len(self._correlations):
-            return started
-        place = np.searchsorted(self._correlations, wanted).clip(max=len(self._correlations) - 1)
-        return np.where(self._correlations[place] == wanted, self._at_us[place], started)
 
 
 def first_instant_us(kept: Kept) -> float:

@@ -16,12 +16,13 @@ from timing_logger.importing.kineto_events import (
     Floats,
     Kept,
     Kernels,
-    LaunchTimes,
+    Launches,
     Span,
     Thread,
     correlation_of,
 )
-from timing_logger.importing.kineto_names import copy_operation, thread_name
+from timing_logger.importing.kineto_names import copy_operation, integer, thread_name
+from timing_logger.importing.trace_events import Args
 from timing_logger.schema.record import DEVICE_CLOCK, HOST_CLOCK, OK, RawRecord
 
 MAIN_THREAD = "MainThread"
@@ -34,7 +35,6 @@ _DEVICE_GAP_US = 20.0
 """The same for kernels of a stream, between which nothing is computed."""
 
 _AUTOGRAD = "pt_autograd"
-_MOST = 2**62
 
 
 class Lanes(NamedTuple):
@@ -80,10 +80,9 @@ def work_rows(kept: Kept, axis: Axis, lanes: Lanes) -> Iterator[RawRecord]:
     for tid, thread in kept.threads.items():
         if lanes.is_main(tid):
             yield from _thread_rows(thread, axis, covered, only_backward=bool(kept.streams))
-    launches = LaunchTimes(kept.launches)
     for (device, stream), kernels in kept.streams.items():
-        yield from _stream_rows(kernels, axis, launches, f"cuda:{device}/{stream}")
-    yield from _copy_rows(kept, axis, launches)
+        yield from _stream_rows(kernels, axis, kept.launches, f"cuda:{device}/{stream}")
+    yield from _copy_rows(kept, axis)
 
 
 def _row(
@@ -171,7 +170,7 @@ def _is_inside(at_us: Floats, spans: list[Span]) -> np.typing.NDArray[np.bool_]:
 # -- devices ---------------------------------------------------------------------------------------
 
 
-def _stream_rows(kernels: Kernels, axis: Axis, launches: LaunchTimes, stream: str) -> Iterator[RawRecord]:
+def _stream_rows(kernels: Kernels, axis: Axis, launches: Launches, stream: str) -> Iterator[RawRecord]:
     starts, ends = np.array(kernels.starts_us), np.array(kernels.ends_us)
     order = np.argsort(starts, kind="stable")
     starts, ends = starts[order], np.maximum.accumulate(ends[order])
@@ -182,8 +181,8 @@ def _stream_rows(kernels: Kernels, axis: Axis, launches: LaunchTimes, stream: st
         yield _row(axis, span, steps[begin], COMPUTE, clock=DEVICE_CLOCK, stream=stream)
 
 
-def _copy_rows(kept: Kept, axis: Axis, launches: LaunchTimes) -> Iterator[RawRecord]:
-    launched_us = launches.of(
+def _copy_rows(kept: Kept, axis: Axis) -> Iterator[RawRecord]:
+    launched_us = kept.launches.of(
         [correlation_of(one.args) for one in kept.copies], [one.span.start_us for one in kept.copies]
     )
     for one, step in zip(kept.copies, axis.steps_at(launched_us), strict=True):
@@ -191,6 +190,6 @@ def _copy_rows(kept: Kept, axis: Axis, launches: LaunchTimes) -> Iterator[RawRec
         if operation is None:
             kept.left_out.add("a copy neither between host and device nor within a device")
             continue
-        n_bytes = one.args.bytes if type(one.args.bytes) is int and 0 <= one.args.bytes < _MOST else None
-        stream = f"cuda:{one.args.device}/{one.args.stream}"
+        args = one.args or Args()
+        stream, n_bytes = f"cuda:{args.device}/{args.stream}", integer(args.bytes)
         yield _row(axis, one.span, step, operation, clock=DEVICE_CLOCK, stream=stream, n_bytes=n_bytes)

@@ -9,6 +9,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -163,7 +164,7 @@ class LogFolder:
         """
         file = TimingFileOfRank(self._folder, process)
         try:
-            file.append(sorted(rows, key=_start_of), *files)
+            file.append(sorted(rows, key=itemgetter(START)), *files)
         finally:
             file.close()
         names = [source.name for source in files]
@@ -172,11 +173,6 @@ class LogFolder:
         self._not_told.update(not_told)
         self.ranks.append(process.rank)
         self.n_rows += file.n_rows
-
-
-def _start_of(row: RawRecord) -> int:
-    start: int = row[START]
-    return start
 
 
 @contextmanager
@@ -198,7 +194,8 @@ def new_log_folder(output: str | os.PathLike[str], kind: str) -> Iterator[LogFol
         draft = target.with_name(f".{os.getpid()}.{target.name}")
         with undone_by(partial(remove_tree, draft)):
             try:
-                _made(draft)
+                remove_tree(draft)  # of a process with this number that was killed
+                make_folder(draft, is_new=True)
                 yield LogFolder(draft, kind, run_id=f"import {kind} {target.name}")
                 with held_back():
                     rename(draft, target)  # a folder that is empty gives way
@@ -210,11 +207,6 @@ def new_log_folder(output: str | os.PathLike[str], kind: str) -> Iterator[LogFol
                 ) from error
             finally:
                 remove_tree(draft)
-
-
-def _made(draft: Path) -> None:
-    remove_tree(draft)  # of a process with this number that was killed
-    make_folder(draft, is_new=True)
 
 
 def refuse(target: Path) -> None:

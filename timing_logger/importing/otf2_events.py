@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from timing_logger.importing.imported import LeftOut
 from timing_logger.schema.record import DEVICE_CLOCK, HOST_CLOCK, OK, WAIT, RawRecord
@@ -16,7 +16,8 @@ _UNTOLD = frozenset({"COMM_RANK", "COMM_SIZE", "WTIME", "WTICK", "FINALIZE", "IN
 _SET_UP = frozenset({"INIT", "INIT_THREAD"})
 _COMPLETING = ("WAIT", "TEST")
 _MOST_BYTES = 2**62
-_UNPAIRED = "an event of a request that was not seen to begin"
+Numbers: TypeAlias = "tuple[str, int | None, int | None, int | None]"
+"""The group of a row and its size, the number in it, and the other rank."""
 
 
 class Group(NamedTuple):
@@ -27,11 +28,11 @@ class Group(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """A message under way: when it began, in which call, and the numbers of its row."""
+    """A message under way: when it began; of one that is sent also its bytes, and the numbers of its row."""
 
     start_ns: int
-    operation: str
-    numbers: tuple[str, int | None, int, int | None, int | None]
+    n_bytes: int | None = None
+    numbers: Numbers = ("", None, 0, None)
 
 
 class Open(NamedTuple):
@@ -59,7 +60,6 @@ class Location:
         self._requests: dict[Any, Begun] = {}
         self._collectives: Counter[str] = Counter()
         self._messages: Counter[tuple[str, str, int | None]] = Counter()
-        self.has_messages_without_peer = False
 
     def take(self, kind: str, event: Any, at_ns: int) -> Iterator[RawRecord]:
         """Take an event, and yield the rows that end with it."""
@@ -92,14 +92,14 @@ class Location:
         for row in told:
             yield (*row[:6], region.start_ns, at_ns, *row[8:])
         plain = name.removeprefix(MPI).upper()
-        if not told and not plain.startswith((*_COMPLETING, "I")) and plain not in _UNTOLD:
-            yield self._row("MPI_INIT" if plain in _SET_UP else plain, region.start_ns, at_ns)
-        elif not told and plain in _SET_UP:
+        if not told and plain in _SET_UP:
             yield self._row("MPI_INIT", region.start_ns, at_ns)
+        elif not told and not plain.startswith((*_COMPLETING, "I")) and plain not in _UNTOLD:
+            yield self._row(plain, region.start_ns, at_ns)
 
     def _row(
         self, operation: str, start_ns: int, end_ns: int, n_bytes: int | None = None,
-        numbers: tuple[str, int | None, int | None, int | None] = ("", None, None, None),
+        numbers: Numbers = ("", None, None, None),
     ) -> RawRecord:  # fmt: skip
         clock = DEVICE_CLOCK if self._stream else HOST_CLOCK
         return (
@@ -122,55 +122,36 @@ class Location:
 
     # -- messages ------------------------------------------------------------------------------------
 
-    def _numbers(self, direction: str, communicator: Any, peer: Any) -> Any:
-        group, other = self._group_of(communicator), _plain(peer)
-        key = group.name, direction, other
+    def _numbers(self, operation: str, event: Any) -> Numbers:
+        group = self._group_of(event.communicator)
+        other = _plain(event.receiver if operation == "SEND" else event.sender)
+        key = group.name, operation, other
         seq = self._messages[key]
         self._messages[key] += 1
         return group.name, group.size, seq, other
 
-    def _send(self, event: Any, at_ns: int) -> Iterator[RawRecord]:
-        numbers = self._numbers("SEND", event.communicator, event.receiver)
-        self._told.append(self._row("SEND", at_ns, at_ns, _plain(event.msg_length), numbers))
+    def _message(self, operation: str, event: Any, at_ns: int) -> Iterator[RawRecord]:
+        numbers = self._numbers(operation, event)
+        self._told.append(self._row(operation, at_ns, at_ns, _plain(event.msg_length), numbers))
         yield from ()
 
-    def _receive(self, event: Any, at_ns: int) -> Iterator[RawRecord]:
-        numbers = self._numbers("RECV", event.communicator, event.sender)
-        self._told.append(self._row("RECV", at_ns, at_ns, _plain(event.msg_length), numbers))
-        yield from ()
-
-    def _begin_send(self, event: Any, _: int) -> Iterator[RawRecord]:
-        numbers = self._numbers("SEND", event.communicator, event.receiver)
-        begun = Begun(self._open[-1].start_ns, "ISEND", (*numbers, _plain(event.msg_length)))
+    def _begin(self, operation: str, event: Any, _: int) -> Iterator[RawRecord]:
+        begun = Begun(self._open[-1].start_ns)
+        if operation == "SEND":  # of one that is received all else is known at its end
+            begun = begun._replace(numbers=self._numbers(operation, event), n_bytes=_plain(event.msg_length))
         self._requests[event.request_id] = begun
         yield from ()
 
-    def _begin_receive(self, event: Any, _: int) -> Iterator[RawRecord]:
-        self._requests[event.request_id] = Begun(self._open[-1].start_ns, "IRECV", ("", None, 0, None, None))
-        yield from ()
-
-    def _end_send(self, event: Any, at_ns: int) -> Iterator[RawRecord]:
+    def _end(self, operation: str, event: Any, at_ns: int) -> Iterator[RawRecord]:
         begun = self._requests.pop(event.request_id, None)
         if begun is None:
-            self._left_out.add(_UNPAIRED)
+            self._left_out.add("an event of a request that was not seen to begin")
             return
-        *numbers, n_bytes = begun.numbers
-        yield from self._completed("ISEND", begun, at_ns, n_bytes, tuple(numbers))
-
-    def _end_receive(self, event: Any, at_ns: int) -> Iterator[RawRecord]:
-        begun = self._requests.pop(event.request_id, None)
-        if begun is None:
-            self._left_out.add(_UNPAIRED)
-            return
-        numbers = self._numbers("RECV", event.communicator, event.sender)
-        yield from self._completed("IRECV", begun, at_ns, _plain(event.msg_length), numbers)
-
-    def _completed(
-        self, operation: str, begun: Begun, at_ns: int, n_bytes: int | None, numbers: Any
-    ) -> Iterator[RawRecord]:
-        yield self._row(operation, begun.start_ns, at_ns, n_bytes, numbers)
+        if operation == "RECV":
+            begun = begun._replace(numbers=self._numbers(operation, event), n_bytes=_plain(event.msg_length))
+        yield self._row(f"I{operation}", begun.start_ns, at_ns, begun.n_bytes, begun.numbers)
         if self._open[-1].name.removeprefix(MPI).upper().startswith("WAIT"):
-            self._told.append(self._row(WAIT, at_ns, at_ns, n_bytes, numbers))
+            self._told.append(self._row(WAIT, at_ns, at_ns, begun.n_bytes, begun.numbers))
 
 
 def enum_name(value: Any) -> str:
@@ -184,8 +165,12 @@ def _plain(value: Any) -> int | None:
 
 
 _TAKEN: dict[str, Callable[[Location, Any, int], Iterator[RawRecord]]] = {
-    "MpiCollectiveEnd": Location._collective, "MpiSend": Location._send, "MpiRecv": Location._receive,
-    "MpiIsend": Location._begin_send, "MpiIsendComplete": Location._end_send,
-    "MpiIrecvRequest": Location._begin_receive, "MpiIrecv": Location._end_receive,
-}  # fmt: skip
+    "MpiCollectiveEnd": Location._collective,
+    "MpiSend": lambda at, *event: at._message("SEND", *event),
+    "MpiRecv": lambda at, *event: at._message("RECV", *event),
+    "MpiIsend": lambda at, *event: at._begin("SEND", *event),
+    "MpiIsendComplete": lambda at, *event: at._end("SEND", *event),
+    "MpiIrecvRequest": lambda at, *event: at._begin("RECV", *event),
+    "MpiIrecv": lambda at, *event: at._end("RECV", *event),
+}
 """What is done with an event of MPI, by its kind; those of others are not needed."""

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -69,19 +69,16 @@ class Event(msgspec.Struct, gc=False):
 Take = Callable[[list[Event]], None]
 
 
-class Trace(NamedTuple):
-    """What a trace says outside of its events: the members of its object."""
-
-    members: dict[str, Any]
-
-
 _decoded = msgspec.json.Decoder(list[Event]).decode
 
 
-def read_trace(path: Path, take: Take, left_out: LeftOut) -> Trace:
+def read_trace(path: Path, take: Take, left_out: LeftOut) -> dict[str, Any]:
     """Have ``take`` called with the events of a trace, some thousand at a time, in their order.
 
     Events that are none are counted in ``left_out``, as is the end of a trace that is cut.
+
+    Returns:
+        What the trace says outside of its events: the members of its object.
 
     Raises:
         NotImportableError: the file is no trace.
@@ -117,7 +114,7 @@ class _Reader:
         if len(self._rest) > _MOST_HEAD_BYTES:
             self._refuse_or_break()
 
-    def end(self) -> Trace:
+    def end(self) -> dict[str, Any]:
         """Take what is left, and return what the trace says outside of its events."""
         if self._members is None:
             self._refuse()
@@ -125,7 +122,7 @@ class _Reader:
             self._take_one_by_one()
             if not self._over and not (self._is_list and not self._rest.strip(b" \t\r\n,")):
                 self._left_out.add(_CUT)
-        return Trace({**(self._members or {}), **self._tail()})
+        return {**(self._members or {}), **self._tail()}
 
     def _tail(self) -> dict[str, Any]:
         if not self._over or self._is_list:
