@@ -34,6 +34,7 @@ def test_a_copy_without_arguments_is_kept() -> None:
 
 def test_arguments_are_kept() -> None:
     (copy,) = kept_of(event("Memcpy HtoD", "gpu_memcpy", args=Args(bytes=4096))).copies
+    assert copy.args is not None
     assert copy.args.bytes == 4096
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from timing_logger.importing.kineto_names import Group, group_of, integer, only_group, rank_of
+from timing_logger.importing.imported import integer
+from timing_logger.importing.kineto_names import Group, group_of, only_group, rank_of
 from timing_logger.importing.trace_events import Args
 from timing_logger.schema.timing_files import MAX_RANK
 

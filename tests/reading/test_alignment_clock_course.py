@@ -121,7 +121,7 @@ def test_whatever_a_clock_does_within_the_drift_bound_is_covered(
     at_s: list[int], rates: list[float], errors: list[float]
 ) -> None:
     alignment = measured(wandering(rates), at_s, errors)
-    assert alignment.contradictions == []
+    assert alignment.course.contradictions == []
     assert uncovered_s(alignment, wandering(rates), np.linspace(-2000.0, 13_000.0, 1501)) <= 2e-9
 
 
@@ -139,7 +139,7 @@ def test_a_step_that_the_measurements_contradict_is_covered_too(
 
     alignment = measured(course, at_s, errors)
     inside_s = np.linspace(at_s[0], at_s[-1], 1001)[1:-1]
-    if alignment.contradictions:
+    if alignment.course.contradictions:
         assert uncovered_s(alignment, course, inside_s) <= 3e-9
 
 
@@ -148,14 +148,14 @@ def test_a_step_that_the_measurements_contradict_is_covered_too(
 
 @pytest.mark.parametrize("name", ["paused early", "paused in the middle", "paused late", "leapt"])
 def test_measurements_that_drift_cannot_explain_contradict_each_other(name: str) -> None:
-    (found,) = measured(COURSES[name], [0.0, HOUR_S]).contradictions
+    (found,) = measured(COURSES[name], [0.0, HOUR_S]).course.contradictions
     assert abs(found.moved_s) == pytest.approx(0.2)
     assert found.explained_s == pytest.approx(HOUR_S * criteria.MAX_CLOCK_DRIFT + 2 * HALF_WIDTH_S, rel=1e-3)
 
 
 @pytest.mark.parametrize("name", ["temperature", "corrected by 20 ppm", "corrected by -20 ppm"])
 def test_what_drift_explains_is_no_contradiction(name: str) -> None:
-    assert measured(COURSES[name], [0.0, HOUR_S / 2, HOUR_S], errors=(1, -1)).contradictions == []
+    assert measured(COURSES[name], [0.0, HOUR_S / 2, HOUR_S], errors=(1, -1)).course.contradictions == []
 
 
 def test_a_step_makes_only_the_time_between_its_two_measurements_uncertain() -> None:
@@ -171,11 +171,11 @@ def test_a_correction_by_the_most_that_ntp_does_is_covered_where_it_is_noticed()
         return BOOTED_LATER_S + 5e-4 * np.clip(at_s - 700.0, 0.0, 20.0)
 
     alignment = measured(slewed, np.arange(0.0, 1501.0, 300.0).tolist(), errors=(1, -1))
-    assert [found.moved_s for found in alignment.contradictions] == pytest.approx([0.01], abs=1e-5)
+    assert [found.moved_s for found in alignment.course.contradictions] == pytest.approx([0.01], abs=1e-5)
     assert uncovered_s(alignment, slewed, np.linspace(0.0, 1500.0, 3001)) <= 1e-9
 
 
 def test_two_measurements_of_one_moment_are_one() -> None:
     alignment = measured(temperature(0.0), [10.0, 10.0, 20.0])
-    assert alignment.contradictions == []
+    assert alignment.course.contradictions == []
     assert uncovered_s(alignment, temperature(0.0), np.linspace(0.0, 30.0, 301)) <= 1e-9

@@ -46,7 +46,7 @@ def test_the_world_that_was_started_first_is_meant_if_none_is_asked_for(spawned:
         f"This is about {FIRST}. The run also has the spawned world a (--world a), 2 ranks; the spawned "
         "world b (--world b), 1 rank."
     )
-    assert [(one.name, why) for one, why in found.others] == [
+    assert [(TimingFile.parse(path.name), why) for path, why in found.left_out] == [
         (TimingFile(0, 3), "of the spawned world a"),
         (TimingFile(0, 4), "of the spawned world a"),
         (TimingFile(1, 2), "of the spawned world a"),
@@ -74,7 +74,7 @@ def test_a_run_without_a_file_of_the_first_world_is_about_the_first_by_name(spaw
 def test_a_run_of_one_world_keeps_its_numbers_and_nothing_is_said(tmp_path: Path) -> None:
     for sidecar in ({}, {"world": "a"}):
         found = of_world({"run": [source(tmp_path, 0, 7, **sidecar)]}, "")["run"]
-        assert (names(found.sources), found.others, found.about) == ([(0, 7)], [], "")
+        assert (names(found.sources), found.left_out, found.about) == ([(0, 7)], [], "")
 
 
 def test_of_several_runs_those_are_found_that_have_the_world(spawned: list[Source], tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_iterations_that_go_on_tell_that_the_run_does(iterations: tuple[int, ...
 ])  # fmt: skip
 def test_clocks_that_are_more_than_a_minute_apart_are_two(apart_s: float, said: str) -> None:
     found = numbered([0, 1, 2, 3], [0, 1, 0, 1], unix_s=[0, 1, 2 + apart_s, 3 + apart_s])
-    assert second_runs._two_clocks(found) == said
+    assert second_runs._two_clocks(found, *second_runs._pairs(found)) == said
 
 
 S = 10**9

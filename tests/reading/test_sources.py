@@ -39,14 +39,14 @@ def test_an_open_call_that_ended_is_dropped_where_few_columns_are_asked_for(
 
 
 def test_a_file_without_open_calls_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[Path] = []
-    by_lines = sources._parsed_by_lines
+    read: list[bytes] = []
+    by_lines = sources.parse_timings
 
-    def noted(path: Path) -> Parsed:
-        read.append(path)
-        return by_lines(path)
+    def noted(data: bytes) -> Parsed:
+        read.append(data)
+        return by_lines(data)
 
-    monkeypatch.setattr(sources, "_parsed_by_lines", noted)
+    monkeypatch.setattr(sources, "parse_timings", noted)
     source = source_of(tmp_path / "timing-rank0.csv", record(), ENDED)
     assert (len(source.parsed.frame), len(read)) == (2, 1)
 

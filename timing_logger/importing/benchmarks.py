@@ -64,20 +64,17 @@ def read_benchmark(path: AnyPath) -> Benchmark:
             )
     for is_of, read in _KINDS:
         if any(map(is_of, lines)):
-            return _checked(read(lines, file), file)
+            benchmark = read(lines, file)
+            if not benchmark.points:
+                raise NotImportableError(
+                    f"expected: {str(file)!r} has no result of {benchmark.name} that can be used. Keep the "
+                    "whole output."
+                )
+            return benchmark
     raise NotImportableError(
         f"expected: {str(file)!r} is of no benchmark that is known here: nccl-tests, OSU micro-benchmarks "
         "and Intel MPI Benchmarks. Keep the lines that begin with #."
     )
-
-
-def _checked(benchmark: Benchmark, file: Path) -> Benchmark:
-    if not benchmark.points:
-        raise NotImportableError(
-            f"expected: {str(file)!r} has no result of {benchmark.name} that can be used. Keep the whole "
-            "output."
-        )
-    return benchmark
 
 
 def _numbers(line: str) -> list[float]:

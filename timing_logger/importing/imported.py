@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 MOST_REASONS = 100
 """Reasons of which each is counted by itself; a hostile file could otherwise bring any number."""
 
 OTHER = "for other reasons"
+
+_MOST_INTEGER = 2**62
 
 
 class LeftOut(Counter[str]):
@@ -24,6 +26,11 @@ class LeftOut(Counter[str]):
         """The commonest reasons as they stand at the end of a sentence; "" without any."""
         told = "; ".join(f"{n}: {reason}" for reason, n in self.most_common(3))
         return f": {told}" if told else ""
+
+
+def integer(value: Any) -> int | None:
+    """Return a whole number of at least 0 that a row can hold; None for all else."""
+    return value if type(value) is int and 0 <= value < _MOST_INTEGER else None
 
 
 class Imported(NamedTuple):

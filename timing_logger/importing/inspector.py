@@ -109,9 +109,7 @@ def _write(folder: LogFolder, dumps: _Dumps, naming: Naming) -> list[str]:
     """Write a timing file for each rank, and return what there is to know."""
     rows = RowsOfRun(naming)
     process_of = {rank: process for process, ranks in naming.ranks.items() for rank in ranks}
-    of_process: dict[Process, dict[int, list[Operation]]] = {}
-    for process in dumps.processes:
-        of_process[process] = _by_rank(dumps, process, naming)
+    of_process = {process: _by_rank(dumps, process, naming) for process in dumps.processes}
     left_out = dumps.left_out
     for rank, process in sorted(process_of.items()):
         made = [rows.of(rank, one) for one in of_process[process].pop(rank)]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from timing_logger.errors import NotImportableError
-from timing_logger.importing.imported import Imported, LeftOut
+from timing_logger.importing.imported import Imported, LeftOut, integer
 from timing_logger.importing.kineto_communication import communication_rows
 from timing_logger.importing.kineto_events import Axis, Kept, first_instant_us
-from timing_logger.importing.kineto_names import integer, only_group, rank_of
+from timing_logger.importing.kineto_names import only_group, rank_of
 from timing_logger.importing.kineto_work import Lanes, work_rows
 from timing_logger.importing.log_folder import LogFolder, Process, new_log_folder
 from timing_logger.importing.source_files import AnyPath, files_at
@@ -24,29 +24,6 @@ _NS_PER_S = 10**9
 _BEFORE_S = 10**6
 _RANK_IN_NAME = re.compile(r"rank[-_.]?(\d{1,9})(?!\d)", re.IGNORECASE)
 _HANDLER_NAME = re.compile(r"(.+)_\d+\.\d+\.pt\.trace\.json(?:\.gz)?")
-
-
-class _Traced(NamedTuple):
-    """What a trace tells of a rank.
-
-    Attributes:
-        members: what the trace says outside of its events.
-        kept: what was kept of its events.
-    """
-
-    members: dict[str, Any]
-    kept: Kept
-
-    @property
-    def distributed(self) -> dict[str, Any]:
-        """What the trace says of the run."""
-        found = self.members.get("distributedInfo")
-        return found if isinstance(found, dict) else {}
-
-    @property
-    def base_ns(self) -> int:
-        """The Unix time of 0 on the axis of the trace, in ns."""
-        return integer(self.members.get("baseTimeNanoseconds")) or 0
 
 
 def import_kineto(paths: AnyPath | Sequence[AnyPath], output: AnyPath) -> Imported:
@@ -110,13 +87,16 @@ class _Importer:
 
     def _write_one(self, folder: LogFolder, path: Path) -> None:
         kept = Kept(LeftOut())
-        traced = _Traced(read_trace(path, kept.take, kept.left_out), kept)
-        rank = self._new_rank(traced, path)
+        members = read_trace(path, kept.take, kept.left_out)
+        stated = members.get("distributedInfo")
+        distributed = stated if isinstance(stated, dict) else {}
+        base_ns = integer(members.get("baseTimeNanoseconds")) or 0
+        rank = self._new_rank(distributed, path)
         if self._origin_ns is None:
-            first_ns = traced.base_ns + round(first_instant_us(kept) * 1e3)
+            first_ns = base_ns + round(first_instant_us(kept) * 1e3)
             self._origin_ns = max(0, first_ns // _NS_PER_S - _BEFORE_S) * _NS_PER_S
-        axis, lanes = Axis(traced.base_ns - self._origin_ns, kept.steps), Lanes.of(kept)
-        only = only_group(traced.distributed)
+        axis, lanes = Axis(base_ns - self._origin_ns, kept.steps), Lanes.of(kept)
+        only = only_group(distributed)
         rows = list(work_rows(kept, axis, lanes))
         rows += communication_rows(kept, axis, lanes, only, _unnamed(rank), self._from_step)
         self.left_out.update(kept.left_out)
@@ -126,12 +106,14 @@ class _Importer:
                 f"paths: {str(path)!r} has no step, collective, annotation or operation in it. Was it "
                 "recorded with ProfilerActivity.CPU?"
             )
-        process = _process(rank, traced, path, self._origin_ns)
+        host, size = _host(members, path), integer(distributed.get("world_size"))
+        clock = f"kineto {host}" if host else ""
+        process = Process(rank, size, host, clock, self._origin_ns, kept.pid)
         folder.add(process, rows, [path], kept.left_out, _not_told(rows, rank))
 
-    def _new_rank(self, traced: _Traced, path: Path) -> int:
+    def _new_rank(self, distributed: Mapping[str, Any], path: Path) -> int:
         """Return the rank of a trace, which no other may have."""
-        rank = _rank(traced, path, alone=len(self._files) == 1)
+        rank = _rank(distributed, path, alone=len(self._files) == 1)
         if rank in self._of_rank:
             raise NotImportableError(
                 f"paths: {str(self._of_rank[rank])!r} and {str(path)!r} are both of rank {rank}. Import one "
@@ -141,8 +123,8 @@ class _Importer:
         return rank
 
 
-def _rank(traced: _Traced, path: Path, *, alone: bool) -> int:
-    stated = rank_of(traced.distributed.get("rank"))
+def _rank(distributed: Mapping[str, Any], path: Path, *, alone: bool) -> int:
+    stated = rank_of(distributed.get("rank"))
     if stated is not None:
         return stated
     if found := _RANK_IN_NAME.findall(path.name):
@@ -155,15 +137,11 @@ def _rank(traced: _Traced, path: Path, *, alone: bool) -> int:
     )
 
 
-def _process(rank: int, traced: _Traced, path: Path, wall_offset_ns: int) -> Process:
-    host = traced.members.get("host_name")
-    if not isinstance(host, str):
-        found = _HANDLER_NAME.fullmatch(path.name)
-        host = found[1] if found else ""
-    return Process(
-        rank, integer(traced.distributed.get("world_size")), host, f"kineto {host}" if host else "",
-        wall_offset_ns, traced.kept.pid,
-    )  # fmt: skip
+def _host(members: Mapping[str, Any], path: Path) -> str:
+    """Return the name of the host, as the trace states it or the name of its file; "" if neither does."""
+    host = members.get("host_name")
+    found = _HANDLER_NAME.fullmatch(path.name)
+    return host if isinstance(host, str) else found[1] if found else ""
 
 
 def _unnamed(rank: int) -> str:

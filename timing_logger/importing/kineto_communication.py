@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from timing_logger.importing.imported import integer
 from timing_logger.importing.kineto_events import (
     COMMUNICATION,
     Axis,
@@ -33,7 +34,6 @@ from timing_logger.importing.kineto_names import (
     bytes_of_type,
     collective,
     group_of,
-    integer,
     kernel_operation,
 )
 from timing_logger.importing.kineto_work import Lane, Lanes, outermost
@@ -108,7 +108,6 @@ def _gap_of(operation: Span, gaps: Sequence[_Gap], place: int) -> _Gap | None:
 
 
 _EARLY_US = 1.0  # a thread of gloo may note its begin before the call that woke it is noted
-_MOST_BYTES = 2**62
 
 
 class Operation(NamedTuple):
@@ -246,7 +245,7 @@ def _bytes_stated(args: Args) -> int | None:
     n_elements, each = integer(args.n_elements), bytes_of_type(args.dtype)
     if n_elements is None or each is None:
         return None
-    return n_elements * each if n_elements * each < _MOST_BYTES else None
+    return integer(n_elements * each)
 
 
 # -- gloo ------------------------------------------------------------------------------------------
@@ -305,8 +304,7 @@ def _bytes_of_shapes(args: Args | None) -> int | None:
         total = sum(math.prod(shape) * each for shape, each in tensors if each)
     except (ValueError, TypeError, RecursionError, OverflowError):
         return None
-    is_known = all(each for _, each in tensors) and isinstance(total, int) and 0 <= total < _MOST_BYTES
-    return total if is_known else None
+    return integer(total) if all(each for _, each in tensors) else None
 
 
 def _waits(kept: Kept, on_host: list[Operation], lanes: Lanes) -> Iterator[tuple[int, Span]]:

@@ -7,11 +7,11 @@ import re
 from typing import Any, NamedTuple
 
 from timing_logger.analysis.rows.operations import is_own_work
+from timing_logger.importing.imported import integer
 from timing_logger.importing.trace_events import Args
 from timing_logger.schema.timing_files import MAX_RANK
 
 _UNKNOWN = ("", "undefined", "None")
-_MOST_INTEGER = 2**62
 
 
 class Group(NamedTuple):
@@ -50,11 +50,6 @@ def only_group(distributed: dict[str, Any]) -> Group | None:
     only = groups[0]
     size = integer(only.get("pg_size")) or integer(distributed.get("world_size"))
     return Group(_name(only.get("pg_desc"), only.get("pg_name")), size, _ranks(only.get("ranks")))
-
-
-def integer(value: Any) -> int | None:
-    """Return a whole number of at least 0 that a row can hold; None for all else."""
-    return value if type(value) is int and 0 <= value < _MOST_INTEGER else None
 
 
 def rank_of(value: Any) -> int | None:
@@ -108,9 +103,7 @@ _KERNELS = {
     "AllReduce": "ALLREDUCE", "AllGather": "ALLGATHER", "ReduceScatter": "REDUCE_SCATTER",
     "Broadcast": "BCAST", "Reduce": "REDUCE", "AllToAll": "ALLTOALL",
 }  # fmt: skip
-_KERNEL = re.compile(
-    r"(?:nccl|rccl)\w*?Kernel_?(AllReduce|AllGather|ReduceScatter|Broadcast|Reduce|AllToAll)"
-)
+_KERNEL = re.compile(rf"(?:nccl|rccl)\w*?Kernel_?({'|'.join(_KERNELS)})")
 
 _BYTES = {
     "bool": 1, "byte": 1, "char": 1, "unsignedchar": 1, "signedchar": 1, "uint8": 1, "int8": 1,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from timing_logger.importing.imported import integer
 from timing_logger.importing.kineto_events import (
     BACKWARD_WORK,
     WORK,
@@ -21,7 +22,7 @@ from timing_logger.importing.kineto_events import (
     Thread,
     correlation_of,
 )
-from timing_logger.importing.kineto_names import copy_operation, integer, thread_name
+from timing_logger.importing.kineto_names import copy_operation, thread_name
 from timing_logger.importing.trace_events import Args
 from timing_logger.schema.record import DEVICE_CLOCK, HOST_CLOCK, OK, RawRecord
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from timing_logger.errors import ConfigurationError, NotImportableError, TooLargeError
-from timing_logger.importing.imported import Imported, LeftOut
+from timing_logger.importing.imported import Imported, LeftOut, integer
 from timing_logger.importing.log_folder import LogFolder, Process, new_log_folder
 from timing_logger.importing.otf2_events import Group, Location, enum_name
 from timing_logger.importing.source_files import AnyPath, files_at
@@ -80,7 +80,7 @@ class _Archive:
         clock = archive.definitions.clock_properties
         self._per_s: int = clock.timer_resolution
         self._first: int = clock.global_offset
-        began_ns = _integer(getattr(clock, "realtime_timestamp", None))
+        began_ns = integer(getattr(clock, "realtime_timestamp", None))
         self._wall_offset_ns = max(0, began_ns - _BEFORE_NS) if began_ns else 0
         self._rank_of = _ranks(archive.definitions)
         self._groups: dict[int, Group] = {}
@@ -188,7 +188,3 @@ def _host_of(group: Any) -> str:
             return str(node.name)
         node = node.parent
     return ""
-
-
-def _integer(value: Any) -> int:
-    return value if type(value) is int and 0 < value < 2**62 else 0

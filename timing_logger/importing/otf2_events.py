@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
-from timing_logger.importing.imported import LeftOut
+from timing_logger.importing.imported import LeftOut, integer
 from timing_logger.schema.record import DEVICE_CLOCK, HOST_CLOCK, OK, WAIT, RawRecord
 
 MPI = "MPI_"
@@ -15,7 +15,6 @@ _UNTOLD = frozenset({"COMM_RANK", "COMM_SIZE", "WTIME", "WTICK", "FINALIZE", "IN
 
 _SET_UP = frozenset({"INIT", "INIT_THREAD"})
 _COMPLETING = ("WAIT", "TEST")
-_MOST_BYTES = 2**62
 Numbers: TypeAlias = "tuple[str, int | None, int | None, int | None]"
 """The group of a row and its size, the number in it, and the other rank."""
 
@@ -116,15 +115,15 @@ class Location:
         operation = enum_name(event.collective_op)
         if operation in ("CREATE_HANDLE", "DESTROY_HANDLE"):
             operation = self._open[-1].name.removeprefix(MPI).upper()
-        numbers = group.name, group.size, seq, _plain(event.root)
-        self._told.append(self._row(operation, at_ns, at_ns, _plain(event.size_sent), numbers))
+        numbers = group.name, group.size, seq, integer(event.root)
+        self._told.append(self._row(operation, at_ns, at_ns, integer(event.size_sent), numbers))
         yield from ()
 
     # -- messages ------------------------------------------------------------------------------------
 
     def _numbers(self, operation: str, event: Any) -> Numbers:
         group = self._group_of(event.communicator)
-        other = _plain(event.receiver if operation == "SEND" else event.sender)
+        other = integer(event.receiver if operation == "SEND" else event.sender)
         key = group.name, operation, other
         seq = self._messages[key]
         self._messages[key] += 1
@@ -132,13 +131,13 @@ class Location:
 
     def _message(self, operation: str, event: Any, at_ns: int) -> Iterator[RawRecord]:
         numbers = self._numbers(operation, event)
-        self._told.append(self._row(operation, at_ns, at_ns, _plain(event.msg_length), numbers))
+        self._told.append(self._row(operation, at_ns, at_ns, integer(event.msg_length), numbers))
         yield from ()
 
     def _begin(self, operation: str, event: Any, _: int) -> Iterator[RawRecord]:
         begun = Begun(self._open[-1].start_ns)
         if operation == "SEND":  # of one that is received all else is known at its end
-            begun = begun._replace(numbers=self._numbers(operation, event), n_bytes=_plain(event.msg_length))
+            begun = begun._replace(numbers=self._numbers(operation, event), n_bytes=integer(event.msg_length))
         self._requests[event.request_id] = begun
         yield from ()
 
@@ -148,7 +147,7 @@ class Location:
             self._left_out.add("an event of a request that was not seen to begin")
             return
         if operation == "RECV":
-            begun = begun._replace(numbers=self._numbers(operation, event), n_bytes=_plain(event.msg_length))
+            begun = begun._replace(numbers=self._numbers(operation, event), n_bytes=integer(event.msg_length))
         yield self._row(f"I{operation}", begun.start_ns, at_ns, begun.n_bytes, begun.numbers)
         if self._open[-1].name.removeprefix(MPI).upper().startswith("WAIT"):
             self._told.append(self._row(WAIT, at_ns, at_ns, begun.n_bytes, begun.numbers))
@@ -157,11 +156,6 @@ class Location:
 def enum_name(value: Any) -> str:
     """Return the name of a value of OTF2's enumerations, which are none of Python's."""
     return str(value).rpartition(".")[2]
-
-
-def _plain(value: Any) -> int | None:
-    """Return a number that a row can hold; None for what stands for none."""
-    return value if type(value) is int and 0 <= value < _MOST_BYTES else None
 
 
 _TAKEN: dict[str, Callable[[Location, Any, int], Iterator[RawRecord]]] = {

@@ -65,7 +65,8 @@ class _CsvLines:
     """The records of lines of CSV, by their header. No cell goes on in another line."""
 
     def __init__(self, header: str, path: Path) -> None:
-        self._separator = "\t" if plain_name(path.name).endswith(".tsv") else _separator_of(header)
+        is_tsv = plain_name(path.name).endswith(".tsv")
+        self._separator = "\t" if is_tsv else max(_SEPARATORS, key=header.count)
         csv.field_size_limit(MOST_LINE_BYTES)
         self._names = [name.strip() for name in self._cells(header)]
 
@@ -87,10 +88,6 @@ class _CsvLines:
         if rows.line_num > 1:
             raise csv.Error("a quoted cell without its end")
         return row
-
-
-def _separator_of(header: str) -> str:
-    return max(_SEPARATORS, key=header.count)
 
 
 # -- cells -------------------------------------------------------------------------------------------

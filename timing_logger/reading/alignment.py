@@ -181,11 +181,6 @@ class Alignment:
     measurements: int
     course: ClockCourse
 
-    @property
-    def contradictions(self) -> list[ClockContradiction]:
-        """The pairs of neighbouring measurements that are farther apart than drift explains."""
-        return self.course.contradictions
-
     def on_the_axis(self, counter_s: Seconds) -> Seconds:
         """Map instants of the file to the reference's axis.
 
@@ -229,7 +224,7 @@ class Alignment:
             "measurements": self.measurements,
             "offset_s": float(self.course.offset_s[-1]) if mapped else None,
             "uncertainty_s": float(largest_s) if known else None,
-            "contradictions": [found._asdict() for found in self.contradictions],
+            "contradictions": [found._asdict() for found in self.course.contradictions],
         }
 
 
@@ -317,16 +312,12 @@ def _reference(files: Sequence[_File]) -> _Reference:
     )
     if votes:
         rank, clock = min(votes, key=lambda vote: (-votes[vote], vote))
-        return _Reference(rank, clock, _wall_offset_of(clock, files))
+        stated = (file.wall_offset_ns for file in files if file.clock == clock)
+        return _Reference(rank, clock, next((at for at in stated if at is not None), None))
     for file in sorted(files, key=lambda file: file.clock is None):
         if file.clock is not None or file.wall_offset_ns is not None:
             return _Reference(file.name.rank, file.clock, file.wall_offset_ns)
     return _Reference(None, None, None)
-
-
-def _wall_offset_of(clock: Clock, files: Sequence[_File]) -> int | None:
-    stated = (file.wall_offset_ns for file in files if file.clock == clock)
-    return next((offset_ns for offset_ns in stated if offset_ns is not None), None)
 
 
 def _clock_of(offset: ClockOffset) -> Clock:

@@ -62,15 +62,13 @@ class _Opened(NamedTuple):
         source: the file.
         header: its first line; empty if the file must be read by itself.
         lines: its whole lines, without the header.
-        cut: what follows them, without a newline.
-        parts: a dict with ``path``, ``bytes`` and ``rows`` for each part.
+        content: what else was read of it.
     """
 
     source: Source
     header: bytes = b""
     lines: bytes = b""
-    cut: str = ""
-    parts: Sequence[dict[str, Any]] = ()
+    content: Content = Content(0, 0, "")
 
 
 def _opened(source: Source) -> _Opened:
@@ -86,12 +84,14 @@ def _opened(source: Source) -> _Opened:
     bodies = [data[len(header) : end] for data, end in zip(contents, ends, strict=True)]
     if others or any(b"\0" in body or b"\r" in body for body in bodies):
         return _Opened(source)
+    n_rows = [body.count(b"\n") for body in bodies]
     parts = [
-        {"path": str(path), "bytes": len(data), "rows": body.count(b"\n")}
-        for path, data, body in zip(source.paths, contents, bodies, strict=True)
+        {"path": str(path), "bytes": len(data), "rows": rows}
+        for path, data, rows in zip(source.paths, contents, n_rows, strict=True)
     ]
     cuts = [data[end:].decode(errors="backslashreplace") for data, end in zip(contents, ends, strict=True)]
-    return _Opened(source, header, b"".join(bodies), "\n".join(filter(None, cuts)), parts)
+    content = Content(sum(n_rows), sum(map(len, contents)), "\n".join(filter(None, cuts)), parts=parts)
+    return _Opened(source, header, b"".join(bodies), content)
 
 
 def _alone(source: Source) -> Piece:
@@ -114,21 +114,20 @@ def _halved(files: list[_Opened]) -> Iterator[Piece]:
 
 def _together(files: list[_Opened]) -> Piece | None:
     source = files[0].source
-    n_rows = [sum(part["rows"] for part in file.parts) for file in files]
+    contents = [file.content for file in files]
+    n_rows = [content.n_rows for content in contents]
     wanted = {*source.read_columns, "status"}
     frame = _parsed(files, [name for name in COLUMNS if name in wanted])
     if frame is None or len(frame) != sum(n_rows):
         return None
-    n_replaced = [0] * len(files)
     if has_inflight(frame):
         frame = _parsed(files, [name for name in COLUMNS if name in wanted.union(KEY_COLUMNS)])
         assert frame is not None, "its lines are sound"
         frame, n_left = _without_replaced(frame, n_rows)
-        n_replaced, n_rows = (np.array(n_rows) - n_left).tolist(), n_left
-    contents = [
-        Content(n, sum(part["bytes"] for part in file.parts), file.cut, replaced=replaced, parts=file.parts)
-        for file, n, replaced in zip(files, n_rows, n_replaced, strict=True)
-    ]
+        contents = [
+            content._replace(n_rows=n, replaced=content.n_rows - n)
+            for content, n in zip(contents, n_left, strict=True)
+        ]
     return Piece([file.source for file in files], frame[source.read_columns], contents)
 
 
@@ -198,11 +197,10 @@ def read_batch(files: Sequence[File]) -> Batch:
     """
     columns, clocks = files[0][0].columns, iter([clock for _, clock in files])
     read = [_read(piece, clocks, columns) for piece in pieces_of([source for source, _ in files])]
-    described = [file for batch in read for file in batch.files]
     if len(read) == 1:
         return read[0]
     table = joined([batch.columns for batch in read], columns)
-    return Batch({str(name): table[name] for name in table}, described)
+    return Batch({str(name): table[name] for name in table}, [file for one in read for file in one.files])
 
 
 def _read(piece: Piece, clocks: Iterator[Alignment], columns: Sequence[str]) -> Batch:

@@ -16,7 +16,7 @@ from timing_logger.errors import NotATimingFileError
 from timing_logger.process.shared_files import content_of, matching
 from timing_logger.process.sidecar_files import check_is_file
 from timing_logger.reading.alignment import Alignment
-from timing_logger.reading.csv_lines import MAX_EXAMPLE_CHARS, MAX_EXAMPLES
+from timing_logger.reading.csv_lines import MAX_EXAMPLE_CHARS, MAX_EXAMPLES, shortened
 from timing_logger.reading.runs_of_job import Incarnations
 from timing_logger.reading.sources import Source
 from timing_logger.reading.timings import AnyPath, timing_files, troubles
@@ -169,9 +169,7 @@ class KindOfTable(NamedTuple):
             "rows": sum(len(one.rows) for one in read),
             "cut": "\n".join(one.cut for one in read if one.cut),
             "bad_lines": len(bad),
-            "bad_examples": [
-                line[:MAX_EXAMPLE_CHARS].decode(errors="backslashreplace") for line in bad[:MAX_EXAMPLES]
-            ],
+            "bad_examples": [shortened(line) for line in bad[:MAX_EXAMPLES]],
             **self.described(source.sidecar or {}),
         }
 

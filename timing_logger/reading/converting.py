@@ -17,7 +17,7 @@ from timing_logger.errors import ConfigurationError, LogPathError
 from timing_logger.process.shared_files import created, write
 from timing_logger.reading.atomic_files import drafts_of, made_folder
 from timing_logger.reading.parquet import SUFFIX as PARQUET
-from timing_logger.reading.parquet import Facts, parquet_name, writing_parquet
+from timing_logger.reading.parquet import Facts, parquet_name, write_parquet
 from timing_logger.reading.sources import Source, chosen_engine
 from timing_logger.reading.timings import AnyPath, find_sources, troubles, warn_of_schemas
 from timing_logger.schema.cells import amount_cell
@@ -99,11 +99,8 @@ def convert(
 # -- what is read ----------------------------------------------------------------------------------
 
 
-class _Input(NamedTuple):
-    """The rows of one timing file, sorted by start, and its description."""
-
-    rows: pd.DataFrame
-    facts: Facts
+_Input: TypeAlias = "tuple[pd.DataFrame, Facts]"
+"""The rows of one timing file, sorted by start, and its description."""
 
 
 def _inputs(sources: deque[Source], progress: Progress | None) -> Iterator[_Input]:
@@ -122,7 +119,7 @@ def _input(source: Source) -> _Input:
     parsed, name = source.parsed, source.name
     rows = parsed.frame.sort_values("start_counter", kind="stable", ignore_index=True)
     facts = {**source.description(parsed.content), "replaced": parsed.content.replaced}
-    return _Input(rows.assign(rank=name.rank, incarnation=name.incarnation), facts)
+    return rows.assign(rank=name.rank, incarnation=name.incarnation), facts
 
 
 # -- where it is written ---------------------------------------------------------------------------
@@ -152,15 +149,8 @@ def _write(to: Format, targets: Sequence[Path], inputs: Iterator[_Input]) -> lis
             return _write_text(targets[0], "", _json_lines, inputs)
         with drafts_of(targets) as drafts:
             if len(drafts) == 1:
-                return _write_parquet(drafts[0], inputs)
-            return [_write_parquet(draft, iter([one]))[0] for one, draft in zip(inputs, drafts, strict=True)]
-
-
-def _write_parquet(draft: Path, inputs: Iterator[_Input]) -> list[Facts]:
-    with writing_parquet(draft) as file:
-        for rows, facts in inputs:
-            file.add(rows, facts)
-    return file.facts
+                return write_parquet(drafts[0], inputs)
+            return [write_parquet(draft, [one])[0] for one, draft in zip(inputs, drafts, strict=True)]
 
 
 def _write_text(

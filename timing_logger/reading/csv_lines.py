@@ -110,7 +110,7 @@ def parse_timings(data: bytes) -> Parsed:
     frame = _without_words(frame, set().union(*(block.missing for block in blocks)))
     before = np.cumsum([0, *map(len, frames)]).tolist()
     headers = [first + row for first, block in zip(before, blocks, strict=False) for row in block.headers]
-    examples = [_shortened(line) for line in bad[:MAX_EXAMPLES]]
+    examples = [shortened(line) for line in bad[:MAX_EXAMPLES]]
     return Parsed(frame, Content(len(frame), len(data), cut, len(bad), examples, headers=headers))
 
 
@@ -144,7 +144,8 @@ def _no_rows() -> pd.DataFrame:
     return _typed(pd.DataFrame(), escaped=True)[0]
 
 
-def _shortened(line: bytes) -> str:
+def shortened(line: bytes) -> str:
+    """Return the beginning of a damaged line as text."""
     return line[:MAX_EXAMPLE_CHARS].decode(errors="backslashreplace")
 
 
@@ -158,7 +159,7 @@ def _form(header: bytes) -> _Form:
     spaced = names != [name.strip('"') for name in stated]
     names = [_RENAMED.get(name, name) for name in names]
     if not set(BARE_COLUMNS) <= set(names) or len(set(names)) < len(names):
-        raise UnknownHeader(_shortened(header))
+        raise UnknownHeader(shortened(header))
     return _Form(names, spaced, header.removeprefix(_BOM).strip())
 
 
@@ -339,10 +340,7 @@ def _integer(cell: str) -> int | None:
     try:
         value = int(cell)
     except ValueError:
-        try:
-            as_float = float(cell)
-        except ValueError:
-            return None
+        as_float = _float_or_inf(cell)
         if not as_float.is_integer():  # nor are inf and NaN
             return None
         value = int(as_float)

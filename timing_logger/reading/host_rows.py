@@ -114,16 +114,11 @@ def _is_sound(line: bytes, n_cells: int) -> bool:
 
 
 def _parsed(lines: list[bytes], names: list[str]) -> pd.DataFrame:
-    if not lines:
-        return _no_rows()
-    rows: pd.DataFrame = pd.read_csv(BytesIO(b"\n".join(lines)), header=None, names=names, dtype="float64")
-    known: pd.DataFrame = rows.reindex(columns=[*INSTANTS, *NAMES])
+    rows: pd.DataFrame = pd.DataFrame({name: np.empty(0) for name in COUNTED})
+    if lines:
+        rows = pd.read_csv(BytesIO(b"\n".join(lines)), header=None, names=names, dtype="float64")
+    known: pd.DataFrame = rows.reindex(columns=[*COUNTED])
     return known
-
-
-def _no_rows() -> pd.DataFrame:
-    empty: pd.DataFrame = pd.DataFrame({name: np.empty(0) for name in (*INSTANTS, *NAMES)})
-    return empty
 
 
 def _described(sidecar: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -24,7 +23,7 @@ from timing_logger.errors import ConfigurationError, NotATimingFileError
 from timing_logger.process.shared_files import created, opened
 from timing_logger.reading.content import Content
 from timing_logger.reading.csv_lines import Parsed
-from timing_logger.reading.plain_files import arrow_types
+from timing_logger.reading.plain_files import arrow_types, blanks
 from timing_logger.schema.record import FIELDS, Field
 from timing_logger.schema.timing_files import TimingFile
 
@@ -39,9 +38,8 @@ _PROCESS = ("rank", "incarnation")
 
 # Timestamps and sequence numbers differ little from row to row. Durations recur as whole values, even where
 # there are too many of them for a dictionary. In the other columns a few values recur often.
-_DELTAS = {"timestamp": "DELTA_BINARY_PACKED", "seq": "DELTA_BINARY_PACKED"}
 _ENCODINGS = {
-    **_DELTAS,
+    **dict.fromkeys(("timestamp", "seq"), "DELTA_BINARY_PACKED"),
     **{field.name: "BYTE_STREAM_SPLIT" for field in FIELDS if field.kind == "seconds"},
     **{field.name: "PLAIN" for field in FIELDS if field.kind == "milliseconds"},
 }
@@ -75,50 +73,32 @@ def pyarrow_parquet() -> tuple[ModuleType, ModuleType]:
 # -- writing -------------------------------------------------------------------------------------
 
 
-class ParquetFile:
-    """A Parquet file that is being written, one timing file after the other.
+def write_parquet(path: Path, files: Iterable[tuple[pd.DataFrame, Facts]]) -> list[Facts]:
+    """Write a Parquet file, one timing file after the other, and return what its metadata state of each.
 
-    Attributes:
-        facts: the description of each timing file that was added.
-    """
-
-    def __init__(self, writer: Any, pyarrow: ModuleType) -> None:
-        self._writer = writer
-        self._pyarrow = pyarrow
-        self.facts: list[Facts] = []
-
-    def add(self, frame: pd.DataFrame, facts: Facts) -> None:
-        """Add all rows of one timing file.
-
-        Args:
-            frame: the rows, with the columns of the schema, ``rank`` and ``incarnation``.
-            facts: the description of the timing file.
-        """
-        starts = range(0, len(frame), ROWS_PER_GROUP)
-        for start in starts:
-            rows = frame.iloc[start : start + ROWS_PER_GROUP]
-            table = self._pyarrow.Table.from_pandas(rows, _schema(self._pyarrow), preserve_index=False)
-            self._writer.write_table(table, row_group_size=ROWS_PER_GROUP)
-        self.facts.append({**facts, "row_groups": len(starts), "columns": _schema(self._pyarrow).names})
-
-
-@contextmanager
-def writing_parquet(path: Path) -> Iterator[ParquetFile]:
-    """Open a Parquet file to add rows to; its metadata are written at the end of the block.
+    Args:
+        path: of the Parquet file.
+        files: of each timing file the rows, with the columns of the schema, ``rank`` and ``incarnation``, and
+            its description.
 
     Raises:
         ConfigurationError: pyarrow is not installed.
     """
     pyarrow, parquet = pyarrow_parquet()
+    schema, stated = _schema(pyarrow), []
     with created(path) as stored, parquet.ParquetWriter(
-        stored, _schema(pyarrow), compression="zstd", compression_level=_ZSTD_LEVEL,
+        stored, schema, compression="zstd", compression_level=_ZSTD_LEVEL,
         use_dictionary=_DICTIONARIES, column_encoding=_ENCODINGS, write_page_checksum=True,
     ) as writer:  # fmt: skip
-        file = ParquetFile(writer, pyarrow)
-        yield file
-        writer.add_key_value_metadata(
-            {_KEY: json.dumps({"files": file.facts, _CHECKSUM: _crc32(file.facts)})}
-        )
+        for frame, facts in files:
+            starts = range(0, len(frame), ROWS_PER_GROUP)
+            for start in starts:
+                rows = frame.iloc[start : start + ROWS_PER_GROUP]
+                table = pyarrow.Table.from_pandas(rows, schema, preserve_index=False)
+                writer.write_table(table, row_group_size=ROWS_PER_GROUP)
+            stated.append({**facts, "row_groups": len(starts), "columns": schema.names})
+        writer.add_key_value_metadata({_KEY: json.dumps({"files": stated, _CHECKSUM: _crc32(stated)})})
+    return stated
 
 
 def _schema(pyarrow: ModuleType) -> Any:
@@ -129,16 +109,7 @@ def _schema(pyarrow: ModuleType) -> Any:
 
 # Exceptions that pyarrow raises for bytes that are no Parquet, or that come up on the way to a table.
 # pyarrow's own exceptions derive from these.
-_DAMAGE = (
-    OSError,
-    ValueError,
-    TypeError,
-    KeyError,
-    IndexError,
-    NotImplementedError,
-    MemoryError,
-    OverflowError,
-)
+_DAMAGE = (OSError, ValueError, TypeError, LookupError, NotImplementedError, MemoryError, OverflowError)
 
 
 # -- reading -------------------------------------------------------------------------------------
@@ -257,18 +228,12 @@ def _crc32(facts: list[Facts]) -> int:
     return zlib.crc32(json.dumps(facts).encode())
 
 
-def _blanks(field: Field, length: int) -> Any:
-    if field.kind == "text":
-        return pd.Series([""]).array.take(np.zeros(length, np.intp))
-    if field.kind == "integer":
-        return pd.arrays.IntegerArray(np.zeros(length, np.int64), np.ones(length, np.bool_))
-    return np.full(length, np.nan)
-
-
 def _column(field: Field, table: Any) -> Any:
     """Convert a column as ``csv_lines`` would make it of text; blank if the file is older than the column."""
     if field.name not in table.column_names:
-        return _blanks(field, len(table))
+        if field.kind == "text":
+            return pd.Series([""]).array.take(np.zeros(len(table), np.intp))
+        return blanks(field, len(table))
     values = table[field.name]
     if field.kind == "text":
         array = values.unify_dictionaries().combine_chunks()

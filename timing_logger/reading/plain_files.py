@@ -64,7 +64,10 @@ def parse_plain_file(path: Path, columns: Collection[str]) -> Parsed | None:
     fields = [field for field in FIELDS if field.name in columns]
     n_bytes = path.stat().st_size
     try:
-        blocks = _blocks(path, fields)
+        names, header_bytes = _plain_header(path)
+        with ThreadPoolExecutor(usable_cores()) as workers:
+            block = partial(_block, path, names, fields)
+            blocks = list(workers.map(block, *_borders(path, header_bytes)))
     except NotPlain:
         return None
     if path.stat().st_size != n_bytes:
@@ -95,12 +98,6 @@ class NotPlain(ValueError):
 
 
 # -- a file -> blocks of its columns -----------------------------------------------------------------
-
-
-def _blocks(path: Path, fields: Sequence[Field]) -> list[Block]:
-    names, header_bytes = _plain_header(path)
-    with ThreadPoolExecutor(usable_cores()) as workers:
-        return list(workers.map(partial(_block, path, names, fields), *_borders(path, header_bytes)))
 
 
 def _plain_header(path: Path) -> tuple[tuple[str, ...], int]:
@@ -198,13 +195,12 @@ def _has_hexadecimal(block: bytes) -> bool:
 
 def _check_values(field: Field, column: pa.Array) -> None:
     """Raise ``NotPlain`` for an instant or a duration that the logger does not write."""
+    is_plain = True
     if field.kind == "timestamp":
         is_plain = not column.null_count and _microseconds(column).min(initial=_FIRST_YEAR) >= _FIRST_YEAR
     elif field.kind in ("milliseconds", "seconds", "amount"):
         known = np.isfinite(_floats(column))
         is_plain = int(np.count_nonzero(known)) + column.null_count == len(column)
-    else:
-        is_plain = True
     if not is_plain:
         raise NotPlain
 
@@ -223,11 +219,12 @@ def _joined_blocks(blocks: list[Block], fields: Sequence[Field]) -> pd.DataFrame
     frame: pd.DataFrame = pd.DataFrame(columns, copy=False)
     for field in fields:
         if field not in there:
-            frame[field.name] = _blanks(field, len(frame))
+            frame[field.name] = blanks(field, len(frame))
     return frame
 
 
-def _blanks(field: Field, length: int) -> Any:
+def blanks(field: Field, length: int) -> Any:
+    """Return a column of which a file has no value; text as a categorical."""
     if field.kind == "text":
         return _categorical([(np.zeros(length, np.int8), [""])])
     if field.kind == "integer":

@@ -188,20 +188,16 @@ def _recovered_file(timing_file: Path, until_s: float) -> Recovery:
     try:
         return _taken_from(ring, timing_file, sidecar, until_s)
     except NotARing as error:
-        return Recovery(
-            timing_file, 0, f"what a killed process left in {str(ring)!r} cannot be read: {error}", None
-        )
+        said = f"what a killed process left in {str(ring)!r} cannot be read: {error}"
+        return Recovery(timing_file, 0, said, None)
     except UntrustedFileError as error:
         return _not_trusted(timing_file, sidecar, ring, error)
     except OSError as error:
         if str(error.filename) == str(ring):
             return _out_of_reach(timing_file, sidecar, ring, error)
-        return Recovery(
-            timing_file,
-            0,
-            f"rows that its process had not written stay in {str(ring)!r}, if any, as they cannot be added "
-            f"here: {error.strerror or error}",
-        )
+        why = f"as they cannot be added here: {error.strerror or error}"
+        said = f"rows that its process had not written stay in {str(ring)!r}, if any, {why}"
+        return Recovery(timing_file, 0, said)
 
 
 def _taken_from(path: Path, timing_file: Path, sidecar: SidecarDict, until_s: float) -> Recovery:

@@ -10,98 +10,6 @@ from typing import Literal, NamedTuple, TypeAlias
 from timing_logger.errors import ConfigurationError
 from timing_logger.reading.sources import Source
 
-
-class WorldOfRun(NamedTuple):
-    """The files of one world of a run.
-
-    Attributes:
-        sources: the files, in order.
-        others: the files of its other worlds, each with the reason why it is left out.
-        about: which worlds there are, and how to ask for the others; "" if there is one.
-    """
-
-    sources: list[Source]
-    others: list[tuple[Source, str]]
-    about: str
-
-
-def stated_by(source: Source, key: str) -> str:
-    """Return a text of the sidecar; "" if it states none."""
-    text = (source.sidecar or {}).get(key)
-    return text if isinstance(text, str) else ""
-
-
-def of_world(runs: Mapping[str, list[Source]], world: str) -> dict[str, WorldOfRun]:
-    """Select the files of one world in each run that has it.
-
-    In a run with several worlds, whose ranks took names from each other, a file's incarnation becomes its
-    place among those of its rank in its world.
-
-    Args:
-        runs: the files of each run.
-        world: the name of the world; "" for the one that was started first, or, in a run without a file of
-            it, the first by name.
-
-    Raises:
-        ConfigurationError: no run has this world.
-    """
-    found = {}
-    for run_id, sources in runs.items():
-        worlds = _worlds(sources)
-        taken = world if world in worlds or world else min(worlds)
-        if taken in worlds:
-            found[run_id] = _chosen(worlds, taken)
-    if not found:
-        there = sorted({name for sources in runs.values() for name in _worlds(sources) if name})
-        raise ConfigurationError(
-            f"There is no world {world!r} in these files. "
-            + (
-                f"The spawned worlds in them: {', '.join(there)}."
-                if there
-                else "None of their runs spawned one."
-            )
-        )
-    return found
-
-
-def _worlds(sources: Sequence[Source]) -> dict[str, list[Source]]:
-    worlds: dict[str, list[Source]] = {}
-    for source in sources:
-        worlds.setdefault(stated_by(source, "world"), []).append(source)
-    return worlds
-
-
-def _chosen(worlds: Mapping[str, list[Source]], taken: str) -> WorldOfRun:
-    others = {name: worlds[name] for name in sorted(worlds) if name != taken}
-    if not others:
-        return WorldOfRun(worlds[taken], [], "")
-    left_out = [
-        (source, f"of {_world_named(name)}") for name, sources in others.items() for source in sources
-    ]
-    _number_incarnations(worlds[taken])
-    return WorldOfRun(worlds[taken], left_out, f"This is about {_world_named(taken)}. {_also(others)}")
-
-
-def _number_incarnations(sources: Sequence[Source]) -> None:
-    seen: Counter[int] = Counter()
-    for source in sources:
-        seen[source.name.rank] += 1
-        source.name = source.name._replace(incarnation=seen[source.name.rank])
-
-
-def _also(others: Mapping[str, list[Source]]) -> str:
-    each = []
-    for name, sources in others.items():
-        n_ranks = len({source.name.rank for source in sources})
-        asked = f" (--world {name})" if name else ""
-        each.append(f"{_world_named(name)}{asked}, {n_ranks} {'rank' if n_ranks == 1 else 'ranks'}")
-    return f"The run also has {'; '.join(each)}."
-
-
-def _world_named(world: str) -> str:
-    return f"the spawned world {world}" if world else "the world that was started first"
-
-
 Incarnations: TypeAlias = "Literal['latest', 'all'] | int"
 
 _MOST_NAMED = 3
@@ -115,17 +23,24 @@ class LeftOutFile(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """The files of one run, or of all.
+    """The files of one run, of one world of it, or of all.
 
     Attributes:
         sources: the chosen files, in the order of rank and incarnation.
         left_out: the others.
-        about: which run and world the files are of; "" if there are none but its incarnations.
+        about: which run and world the files are of, and how to ask for other worlds; "" if there are none but
+            incarnations.
     """
 
     sources: list[Source]
     left_out: list[LeftOutFile]
     about: str
+
+
+def stated_by(source: Source, key: str) -> str:
+    """Return a text of the sidecar; "" if it states none."""
+    text = (source.sidecar or {}).get(key)
+    return text if isinstance(text, str) else ""
 
 
 class Run(NamedTuple):
@@ -180,8 +95,7 @@ def of_run(sources: list[Source], incarnations: Incarnations, world: str = "") -
     if incarnations == "all":
         found = Chosen(one.sources, [], "")
     elif incarnations == "latest":
-        chosen, replaced = newest_run(one.sources)
-        found = Chosen(chosen, [LeftOutFile(source.path, reason) for source, reason in replaced], "")
+        found = Chosen(*newest_run(one.sources), about="")
     else:
         numbered = _numbered(runs_by_times(one.sources), _highest_incarnation)
         runs = [Run(number, "", run) for number, run in numbered.items()]
@@ -234,7 +148,7 @@ def _highest_incarnation(run: Sequence[Source]) -> int:
 # -- several runs ----------------------------------------------------------------------------------------
 
 
-def _of_several(worlds: dict[str, WorldOfRun], incarnations: Incarnations) -> Chosen:
+def _of_several(worlds: dict[str, Chosen], incarnations: Incarnations) -> Chosen:
     runs = _all_runs(worlds)
     for run in runs:
         for source in run.sources:
@@ -252,7 +166,7 @@ def _of_several(worlds: dict[str, WorldOfRun], incarnations: Incarnations) -> Ch
     return chosen
 
 
-def _all_runs(worlds: dict[str, WorldOfRun]) -> list[Run]:
+def _all_runs(worlds: dict[str, Chosen]) -> list[Run]:
     """Return all runs in the order in which they began."""
     found = [(run_id, run) for run_id, one in worlds.items() for run in runs_by_times(one.sources)]
     found.sort(key=lambda run: _began_ns(run[1]))
@@ -298,12 +212,79 @@ def _of_number(runs: list[Run], number: int) -> Chosen:
     return Chosen(asked.sources, sorted(left_out), about)
 
 
+# -- worlds of a run -------------------------------------------------------------------------------------
+
+
+def of_world(runs: Mapping[str, list[Source]], world: str) -> dict[str, Chosen]:
+    """Select the files of one world in each run that has it.
+
+    In a run with several worlds, whose ranks took names from each other, a file's incarnation becomes its
+    place among those of its rank in its world.
+
+    Args:
+        runs: the files of each run.
+        world: the name of the world; "" for the one that was started first, or, in a run without a file of
+            it, the first by name.
+
+    Raises:
+        ConfigurationError: no run has this world.
+    """
+    found = {}
+    for run_id, sources in runs.items():
+        worlds = _worlds(sources)
+        taken = world if world in worlds or world else min(worlds)
+        if taken in worlds:
+            found[run_id] = _chosen(worlds, taken)
+    if not found:
+        there = sorted({name for sources in runs.values() for name in _worlds(sources) if name})
+        named = f"The spawned worlds in them: {', '.join(there)}."
+        said = named if there else "None of their runs spawned one."
+        raise ConfigurationError(f"There is no world {world!r} in these files. {said}")
+    return found
+
+
+def _worlds(sources: Sequence[Source]) -> dict[str, list[Source]]:
+    worlds: dict[str, list[Source]] = {}
+    for source in sources:
+        worlds.setdefault(stated_by(source, "world"), []).append(source)
+    return worlds
+
+
+def _chosen(worlds: Mapping[str, list[Source]], taken: str) -> Chosen:
+    others = {name: worlds[name] for name in sorted(worlds) if name != taken}
+    if not others:
+        return Chosen(worlds[taken], [], "")
+    left_out = [
+        LeftOutFile(source.path, f"of {_world_named(name)}")
+        for name, sources in others.items()
+        for source in sources
+    ]
+    seen: Counter[int] = Counter()
+    for source in worlds[taken]:
+        seen[source.name.rank] += 1
+        source.name = source.name._replace(incarnation=seen[source.name.rank])
+    return Chosen(worlds[taken], left_out, f"This is about {_world_named(taken)}. {_also(others)}")
+
+
+def _also(others: Mapping[str, list[Source]]) -> str:
+    each = []
+    for name, sources in others.items():
+        n_ranks = len({source.name.rank for source in sources})
+        asked = f" (--world {name})" if name else ""
+        each.append(f"{_world_named(name)}{asked}, {n_ranks} {'rank' if n_ranks == 1 else 'ranks'}")
+    return f"The run also has {'; '.join(each)}."
+
+
+def _world_named(world: str) -> str:
+    return f"the spawned world {world}" if world else "the world that was started first"
+
+
 # -- in words --------------------------------------------------------------------------------------------
 
 
-def _with_other_worlds(chosen: Chosen, one: WorldOfRun) -> Chosen:
-    left_out = [*chosen.left_out, *(LeftOutFile(source.path, reason) for source, reason in one.others)]
-    return chosen._replace(left_out=left_out, about=" ".join(filter(None, (chosen.about, one.about))))
+def _with_other_worlds(chosen: Chosen, one: Chosen) -> Chosen:
+    about = " ".join(filter(None, (chosen.about, one.about)))
+    return chosen._replace(left_out=[*chosen.left_out, *one.left_out], about=about)
 
 
 def _named(runs: Sequence[Run]) -> str:
@@ -333,7 +314,7 @@ def runs_by_times(sources: list[Source]) -> list[list[Source]]:
     return runs
 
 
-def newest_run(sources: list[Source]) -> tuple[list[Source], list[tuple[Source, str]]]:
+def newest_run(sources: list[Source]) -> tuple[list[Source], list[LeftOutFile]]:
     """Return the newest file of each rank, without ranks that took no part in the newest run, and the others.
 
     A run with fewer ranks than the one before leaves files of the ranks that it lacks. Such a file had ended
@@ -348,14 +329,14 @@ def newest_run(sources: list[Source]) -> tuple[list[Source], list[tuple[Source, 
     for source in sources:
         present = newest[source.name.rank]
         if source is not present:
-            left_out.append((source, f"{present.path.name} of the same rank is newer"))
+            left_out.append(LeftOutFile(source.path, f"{present.path.name} of the same rank is newer"))
             continue
         successor = _successor(source, restarts)
         if successor is None:
             kept.append(source)
         else:
             reason = f"of an earlier job: it had ended when {successor.path.name} began"
-            left_out.append((source, reason))
+            left_out.append(LeftOutFile(source.path, reason))
     return kept, left_out
 
 

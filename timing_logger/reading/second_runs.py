@@ -86,9 +86,10 @@ def second_run(frame: pd.DataFrame, sidecar: Mapping[str, Any] | None, headers: 
     found = _numbered(frame)
     if not found.earlier.any():
         return ""
+    pairs = _pairs(found)
     checks = (
-        _at_one_time(frame, found),
-        _two_clocks(found),
+        _at_one_time(frame, found, *pairs),
+        _two_clocks(found, *pairs),
         *_outside(found, sidecar),
         _far_away(frame, found, sidecar),
     )
@@ -98,9 +99,8 @@ def second_run(frame: pd.DataFrame, sidecar: Mapping[str, Any] | None, headers: 
 def _begins_again(frame: pd.DataFrame, row: int) -> bool:
     """Tell whether numbers, counters or iterations go back at a row; in a later part of a file they go on."""
     before, after = frame.iloc[:row], frame.iloc[row:]
-    if (
-        before["end_counter"].max() - after["end_counter"].min() > criteria.MAX_APART_S
-    ):  # rows are written as they end
+    back_s = before["end_counter"].max() - after["end_counter"].min()
+    if back_s > criteria.MAX_APART_S:  # rows are written as they end
         return True
     found = _numbered(frame) if set(frame.columns) >= _NEEDED else None
     if found is not None and len(found.row):
@@ -190,9 +190,8 @@ def _pairs(found: _Numbered) -> tuple[_Ints, _Ints]:
     return both["at_first"].to_numpy(np.int64), both["at_second"].to_numpy(np.int64)
 
 
-def _at_one_time(frame: pd.DataFrame, found: _Numbered) -> str:
+def _at_one_time(frame: pd.DataFrame, found: _Numbered, first: _Ints, second: _Ints) -> str:
     """Find calls of one thread that blocked it and had the same number at one time."""
-    first, second = _pairs(found)
     blocks = of_names(frame["operation"], lambda name: name.startswith(SYNCHRONISING))
     blocks &= of_names(frame["clock"], HOST_CLOCK.upper().__eq__)
     thread = pd.factorize(frame["thread"])[0]
@@ -202,8 +201,7 @@ def _at_one_time(frame: pd.DataFrame, found: _Numbered) -> str:
     return f"in {n} of its collectives one thread is twice at a time" if n > 1 and 2 * n > len(first) else ""
 
 
-def _two_clocks(found: _Numbered) -> str:
-    first, second = _pairs(found)
+def _two_clocks(found: _Numbered, first: _Ints, second: _Ints) -> str:
     offset_s = found.unix_s - found.start_s
     apart_s = abs(np.nan_to_num(median_of_known(offset_s[second]) - median_of_known(offset_s[first])))
     return (

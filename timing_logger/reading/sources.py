@@ -95,7 +95,10 @@ class Source:
         check_is_file("paths", path)
         if self.engine == "pyarrow" and (plain := parse_plain_file(path, columns)):
             return plain
-        parsed = _parsed_by_lines(path)
+        try:
+            parsed = parse_timings(content_of(path))
+        except UnknownHeader as error:
+            raise NotATimingFileError(f"paths: {error.of(path)}") from None
         frame = parsed.frame[columns]
         return parsed._replace(frame=compact(frame) if self.engine == "pyarrow" else frame)
 
@@ -205,13 +208,6 @@ class ParquetSource(Source):
         facts = self.part.facts
         whole = {"path": facts["path"], "bytes": facts["bytes"], "rows": facts["rows"]}
         return list(facts.get("parts") or [whole])
-
-
-def _parsed_by_lines(path: Path) -> Parsed:
-    try:
-        return parse_timings(content_of(path))
-    except UnknownHeader as error:
-        raise NotATimingFileError(f"paths: {error.of(path)}") from None
 
 
 def _as_one(paths: Sequence[Path], parts: list[Parsed], columns: Sequence[str]) -> Parsed:

@@ -329,23 +329,19 @@ def _files_at(path: Path, beside: _Neighbours) -> list[Path]:
 
 def _sources_in(path: Path) -> list[Source]:
     if path.suffix != PARQUET:
-        return [Source([path], _stated_name(path))]
+        name = TimingFile.parse(path.name)
+        if name is None:
+            raise NotATimingFileError(
+                f"paths: the name of {str(path)!r} states no rank. Looked for {PATTERN}, such as "
+                f"{TimingFile(0).name!r} or {TimingFile(0, 2).name!r}; rename the file if it is one."
+            )
+        return [Source([path], name)]
     try:
         return [ParquetSource([path], part.name, part=part) for part in parts_of(path)]
     except NotConverted as error:
         raise NotATimingFileError(
             f"paths: {str(path)!r} cannot be read: {error}. Name one that 'timing-logger convert' wrote."
         ) from None
-
-
-def _stated_name(path: Path) -> TimingFile:
-    name = TimingFile.parse(path.name)
-    if name is None:
-        raise NotATimingFileError(
-            f"paths: the name of {str(path)!r} states no rank. Looked for {PATTERN}, such as "
-            f"{TimingFile(0).name!r} or {TimingFile(0, 2).name!r}; rename the file if it is one."
-        )
-    return name
 
 
 def _what_is_in(folder: Path) -> str:
