@@ -30,7 +30,7 @@ from timing_logger.process.shared_files import (
 )
 from timing_logger.process.sidecar_files import parts_of, read_sidecar
 from timing_logger.reading.living import gave_a_sign_lately, is_here, lives
-from timing_logger.schema.record import HEADER, RawRecord, format_records, unescape_text
+from timing_logger.schema.record import HEADER, format_records, unescape_text
 from timing_logger.schema.ring_file import NotARing, Ring, RingHeader, read_ring
 from timing_logger.schema.sidecar import SidecarDict
 from timing_logger.schema.timing_files import TimingFile, sidecar_path
@@ -53,7 +53,8 @@ def write_missing(parts: Sequence[Path], owner: int, ring: Ring) -> int:
     Raises:
         OSError: a part is another user's, or no file, or the file system's error.
     """
-    lines = _lines([*ring.records, *ring.open_calls], ring.wall_offset_ns)
+    text = format_records([*ring.records, *ring.open_calls], ring.wall_offset_ns)
+    lines = [line.encode() for line in text.splitlines(keepends=True)]
     there = Counter(map(_key, _last_lines(parts, owner, sum(map(len, lines)) + _SLACK_BYTES)))
     missing = []
     for line in lines:
@@ -65,12 +66,6 @@ def write_missing(parts: Sequence[Path], owner: int, ring: Ring) -> int:
     if missing:
         _append(parts[-1], owner, missing)
     return len(missing)
-
-
-def _lines(records: Sequence[RawRecord], wall_offset_ns: int) -> list[bytes]:
-    if not records:
-        return []
-    return [line.encode() for line in format_records(records, wall_offset_ns).splitlines(keepends=True)]
 
 
 def _last_lines(parts: Sequence[Path], owner: int, n_bytes: int) -> Iterator[bytes]:
