@@ -42,18 +42,32 @@ class Function(NamedTuple):
         return "I" + name.removesuffix("_INIT") if name.endswith("_INIT") else name
 
 
-def _function(name: str, parameters: str, sent_bytes: str = "", root_sends: bool = False) -> Function:
-    return Function(name, tuple(parameters.split()), sent_bytes, root_sends, large=bool(sent_bytes))
+def _function(
+    name: str, parameters: str, sent_bytes: str = "", *,
+    root_sends: bool = False, large: bool | None = None, row: str = "", strings: int = 0,
+) -> Function:  # fmt: skip
+    """Return a function, which has a ``_c`` variant if it sends, unless ``large`` says otherwise."""
+    is_large = bool(sent_bytes) if large is None else large
+    return Function(name, tuple(parameters.split()), sent_bytes, root_sends, is_large, row, strings)
 
+
+def _total(counts: str, n_counts: str, datatype: str) -> str:
+    return f"bytes(total({counts}, {n_counts}, COUNT_BYTES), TYPE({datatype}))"
+
+
+_FROM_EACH = "sendbuf sendcount sendtype recvbuf recvcounts displs recvtype"
+_EQUAL = "sendbuf sendcount sendtype recvbuf recvcount recvtype"
+_MANY = "sendbuf sendcounts sdispls sendtype recvbuf recvcounts rdispls recvtype comm"
+_MANY_TYPES = "sendbuf sendcounts sdispls sendtypes recvbuf recvcounts rdispls recvtypes comm"
+_REDUCED = "sendbuf recvbuf count datatype op"
 
 _SENT = "bytes(COUNT(sendcount), TYPE(sendtype))"
 _RECEIVED = "bytes(COUNT(recvcount), TYPE(recvtype))"
 _BLOCK = f"(IN_PLACE(sendbuf) ? {_RECEIVED} : {_SENT})"
+_BLOCKS, _NEIGHBORS = "call.group->blocks", "neighbors(call.group, COMM(comm))"
 _OWN_OF_MANY = f"IN_PLACE(sendbuf) ? bytes(COUNT_AT(recvcounts, call.group->rank), TYPE(recvtype)) : {_SENT}"
-_TO_EACH = (
-    "IN_PLACE(sendbuf) ? bytes(total(recvcounts, call.group->blocks, COUNT_BYTES), TYPE(recvtype))"
-    " : bytes(total(sendcounts, call.group->blocks, COUNT_BYTES), TYPE(sendtype))"
-)
+_SENT_TO_EACH = _total("sendcounts", _BLOCKS, "sendtype")
+_TO_EACH = f"IN_PLACE(sendbuf) ? {_total('recvcounts', _BLOCKS, 'recvtype')} : {_SENT_TO_EACH}"
 _OF_TYPES = (
     "IN_PLACE(sendbuf) ? BYTES_OF_TYPES(recvcounts, recvtypes, call.group->blocks)"
     " : BYTES_OF_TYPES(sendcounts, sendtypes, call.group->blocks)"
@@ -62,88 +76,58 @@ _BUFFER = "bytes(COUNT(count), TYPE(datatype))"
 _IS_ROOT = "is_root(call.group, RANK(root))"
 
 BLOCKING_COLLECTIVES = (
-    _function("Allgather", "sendbuf sendcount sendtype recvbuf recvcount recvtype comm", _BLOCK),
-    _function(
-        "Allgatherv", "sendbuf sendcount sendtype recvbuf recvcounts displs recvtype comm", _OWN_OF_MANY
-    ),
-    _function("Allreduce", "sendbuf recvbuf count datatype op comm", _BUFFER),
-    _function(
-        "Alltoall", "sendbuf sendcount sendtype recvbuf recvcount recvtype comm",
-        f"call.group->blocks * {_BLOCK}",
-    ),
-    _function(
-        "Alltoallv",
-        "sendbuf sendcounts sdispls sendtype recvbuf recvcounts rdispls recvtype comm", _TO_EACH,
-    ),
-    _function(
-        "Alltoallw",
-        "sendbuf sendcounts sdispls sendtypes recvbuf recvcounts rdispls recvtypes comm", _OF_TYPES,
-    ),
+    _function("Allgather", f"{_EQUAL} comm", _BLOCK),
+    _function("Allgatherv", f"{_FROM_EACH} comm", _OWN_OF_MANY),
+    _function("Allreduce", f"{_REDUCED} comm", _BUFFER),
+    _function("Alltoall", f"{_EQUAL} comm", f"{_BLOCKS} * {_BLOCK}"),
+    _function("Alltoallv", _MANY, _TO_EACH),
+    _function("Alltoallw", _MANY_TYPES, _OF_TYPES),
     _function("Barrier", "comm"),
     _function("Bcast", "buffer count datatype root comm", _BUFFER, root_sends=True),
-    _function("Exscan", "sendbuf recvbuf count datatype op comm", _BUFFER),
-    _function("Gather", "sendbuf sendcount sendtype recvbuf recvcount recvtype root comm", _BLOCK),
-    _function(
-        "Gatherv", "sendbuf sendcount sendtype recvbuf recvcounts displs recvtype root comm", _OWN_OF_MANY
-    ),
-    _function("Neighbor_allgather", "sendbuf sendcount sendtype recvbuf recvcount recvtype comm", _SENT),
-    _function(
-        "Neighbor_allgatherv", "sendbuf sendcount sendtype recvbuf recvcounts displs recvtype comm", _SENT
-    ),
-    _function(
-        "Neighbor_alltoall", "sendbuf sendcount sendtype recvbuf recvcount recvtype comm",
-        f"neighbors(call.group, COMM(comm)) * {_SENT}",
-    ),
-    _function(
-        "Neighbor_alltoallv",
-        "sendbuf sendcounts sdispls sendtype recvbuf recvcounts rdispls recvtype comm",
-        "bytes(total(sendcounts, neighbors(call.group, COMM(comm)), COUNT_BYTES), TYPE(sendtype))",
-    ),
-    _function(
-        "Neighbor_alltoallw",
-        "sendbuf sendcounts sdispls sendtypes recvbuf recvcounts rdispls recvtypes comm",
-        "BYTES_OF_TYPES(sendcounts, sendtypes, neighbors(call.group, COMM(comm)))",
-    ),
-    _function("Reduce", "sendbuf recvbuf count datatype op root comm", _BUFFER),
+    _function("Exscan", f"{_REDUCED} comm", _BUFFER),
+    _function("Gather", f"{_EQUAL} root comm", _BLOCK),
+    _function("Gatherv", f"{_FROM_EACH} root comm", _OWN_OF_MANY),
+    _function("Neighbor_allgather", f"{_EQUAL} comm", _SENT),
+    _function("Neighbor_allgatherv", f"{_FROM_EACH} comm", _SENT),
+    _function("Neighbor_alltoall", f"{_EQUAL} comm", f"{_NEIGHBORS} * {_SENT}"),
+    _function("Neighbor_alltoallv", _MANY, _total("sendcounts", _NEIGHBORS, "sendtype")),
+    _function("Neighbor_alltoallw", _MANY_TYPES, f"BYTES_OF_TYPES(sendcounts, sendtypes, {_NEIGHBORS})"),
+    _function("Reduce", f"{_REDUCED} root comm", _BUFFER),
     _function(
         "Reduce_scatter", "sendbuf recvbuf recvcounts datatype op comm",
-        "bytes(total(recvcounts, call.group->own_size, COUNT_BYTES), TYPE(datatype))",
+        _total("recvcounts", "call.group->own_size", "datatype"),
     ),
     _function(
         "Reduce_scatter_block", "sendbuf recvbuf recvcount datatype op comm",
         "call.group->own_size * bytes(COUNT(recvcount), TYPE(datatype))",
     ),
-    _function("Scan", "sendbuf recvbuf count datatype op comm", _BUFFER),
+    _function("Scan", f"{_REDUCED} comm", _BUFFER),
     _function(
-        "Scatter", "sendbuf sendcount sendtype recvbuf recvcount recvtype root comm",
-        f"{_IS_ROOT} ? call.group->blocks * {_SENT} : call.group->own_size * {_RECEIVED}", root_sends=True,
+        "Scatter", f"{_EQUAL} root comm",
+        f"{_IS_ROOT} ? {_BLOCKS} * {_SENT} : call.group->own_size * {_RECEIVED}", root_sends=True,
     ),
     _function(
         "Scatterv", "sendbuf sendcounts displs sendtype recvbuf recvcount recvtype root comm",
-        f"{_IS_ROOT} ? bytes(total(sendcounts, call.group->blocks, COUNT_BYTES), TYPE(sendtype)) : BLANK",
-        root_sends=True,
+        f"{_IS_ROOT} ? {_SENT_TO_EACH} : BLANK", root_sends=True,
     ),
 )  # fmt: skip
 
 _SEND = "buf count datatype dest tag comm"
-_SENDS = ("Send", "Bsend", "Rsend", "Ssend")
 BLOCKING_MESSAGES = (
-    *(_function(name, _SEND, _BUFFER) for name in _SENDS),
-    _function("Recv", "buf count datatype source tag comm status")._replace(large=True),
+    *(_function(name, _SEND, _BUFFER) for name in ("Send", "Bsend", "Rsend", "Ssend")),
+    _function("Recv", "buf count datatype source tag comm status", large=True),
     _function(
         "Sendrecv",
         "sendbuf sendcount sendtype dest sendtag recvbuf recvcount recvtype source recvtag comm status",
         _SENT,
     ),
-    _function(
-        "Sendrecv_replace", "buf count datatype dest sendtag source recvtag comm status", _BUFFER
-    ),
-)  # fmt: skip
+    _function("Sendrecv_replace", "buf count datatype dest sendtag source recvtag comm status", _BUFFER),
+)
 
 
 BEGIN_COMMUNICATORS = (
-    _function("Comm_idup", "comm newcomm request")._replace(row="ICOMM_DUP"),
-    _function("Comm_idup_with_info", "comm info newcomm request")._replace(row="ICOMM_DUP_WITH_INFO"),
+    _function("Comm_idup", "comm newcomm request", row="ICOMM_DUP"),
+    _function("Comm_idup_with_info", "comm info newcomm request", row="ICOMM_DUP_WITH_INFO"),
 )
 
 
@@ -166,13 +150,11 @@ ISSUED = (*map(_nonblocking, (*BLOCKING_COLLECTIVES, *BLOCKING_MESSAGES)), *BEGI
 
 PREPARED = (
     *map(_persistent, (*BLOCKING_COLLECTIVES, *BLOCKING_MESSAGES[:5])),
-    _function(
-        "Psend_init", "buf partitions count datatype dest tag comm info request", _PARTS
-    )._replace(large=False),
-    _function(
-        "Precv_init", "buf partitions count datatype source tag comm info request", _PARTS
-    )._replace(large=False),
-)  # fmt: skip
+    *(
+        _function(name, f"buf partitions count datatype {peer} tag comm info request", _PARTS, large=False)
+        for name, peer in (("Psend_init", "dest"), ("Precv_init", "source"))
+    ),
+)
 """The persistent functions, whose requests are started."""
 
 PROBES = (
@@ -183,8 +165,8 @@ PROBES = (
 )
 
 MATCHED_RECEIVES = (
-    _function("Mrecv", "buf count datatype message status")._replace(large=True),
-    _function("Imrecv", "buf count datatype message request")._replace(large=True),
+    _function("Mrecv", "buf count datatype message status", large=True),
+    _function("Imrecv", "buf count datatype message request", large=True),
 )
 """What receives the message that a matched probe found."""
 
@@ -224,9 +206,9 @@ MAKE_COMMUNICATORS_IN_C = (
 
 
 MAKE_WINDOWS = (
-    _function("Win_create", "base size disp_unit info comm new_win")._replace(large=True),
-    _function("Win_allocate", "size disp_unit info comm baseptr new_win")._replace(large=True),
-    _function("Win_allocate_shared", "size disp_unit info comm baseptr new_win")._replace(large=True),
+    _function("Win_create", "base size disp_unit info comm new_win", large=True),
+    _function("Win_allocate", "size disp_unit info comm baseptr new_win", large=True),
+    _function("Win_allocate_shared", "size disp_unit info comm baseptr new_win", large=True),
     _function("Win_create_dynamic", "info comm new_win"),
 )
 
@@ -248,7 +230,7 @@ ON_SOME_OF_A_WINDOW = (
 )
 """Calls on a window in which a rank may wait for others, but not all take part: they have no number."""
 
-MAKE_FILES = (_function("File_open", "comm filename amode info new_file")._replace(strings=1),)
+MAKE_FILES = (_function("File_open", "comm filename amode info new_file", strings=1),)
 
 _WRITES = ("File_write_all", "File_write_at_all", "File_write_ordered")
 _READS = ("File_read_all", "File_read_at_all", "File_read_ordered")
@@ -256,14 +238,13 @@ _READS = ("File_read_all", "File_read_at_all", "File_read_ordered")
 
 def _of_buffer(name: str, suffix: str = "", status: str = "", sent_bytes: str = "") -> Function:
     offset = "offset" if "_at_" in name else ""
-    made = _function(name + suffix, f"file {offset} buf count datatype {status}", sent_bytes)
-    return made._replace(large=True)
+    return _function(name + suffix, f"file {offset} buf count datatype {status}", sent_bytes, large=True)
 
 
 ON_ALL_OF_A_FILE = (
     _function("File_set_size", "file size"),
     _function("File_preallocate", "file size"),
-    _function("File_set_view", "file disp etype filetype datarep info")._replace(strings=1),
+    _function("File_set_view", "file disp etype filetype datarep info", strings=1),
     _function("File_seek_shared", "file offset whence"),
     _function("File_set_atomicity", "file flag"),
     _function("File_sync", "file"),
@@ -285,7 +266,7 @@ END_HANDLES = (_function("Win_free", "old_win"), _function("File_close", "old_fi
 _TARGET = "target_rank target_disp target_count target_datatype"
 COUNTED = (
     *(
-        _function(name, f"origin_addr origin_count origin_datatype {_TARGET} {rest}")._replace(large=True)
+        _function(name, f"origin_addr origin_count origin_datatype {_TARGET} {rest}", large=True)
         for name, rest in (
             ("Rput", "win request"),
             ("Rget", "win request"),
@@ -296,12 +277,11 @@ COUNTED = (
         "Rget_accumulate",
         "origin_addr origin_count origin_datatype result_addr result_count result_datatype "
         f"{_TARGET} op win request",
-    )._replace(large=True),
+        large=True,
+    ),
     _function("Win_test", "win flag"),
     *(
-        _function(name, f"file {'offset' if '_at_' in name else ''} buf count datatype request")._replace(
-            large=True
-        )
+        _of_buffer(name, status="request")
         for name in ("File_iread_all", "File_iread_at_all", "File_iwrite_all", "File_iwrite_at_all")
     ),
 )
@@ -341,13 +321,12 @@ COMPLETIONS = (
         "Testany", "count requests index flag status",
         "INT(count)", "FLAG(flag) && INT_AT(index) != MPI_UNDEFINED", "index",
     ),
-    _completion(
-        "Waitsome", "count requests outcount indices statuses",
-        "INT(count)", "INT_AT(outcount) == MPI_UNDEFINED ? 0 : INT_AT(outcount)", "indices",
-    ),
-    _completion(
-        "Testsome", "count requests outcount indices statuses",
-        "INT(count)", "INT_AT(outcount) == MPI_UNDEFINED ? 0 : INT_AT(outcount)", "indices",
+    *(
+        _completion(
+            name, "count requests outcount indices statuses",
+            "INT(count)", "INT_AT(outcount) == MPI_UNDEFINED ? 0 : INT_AT(outcount)", "indices",
+        )
+        for name in ("Waitsome", "Testsome")
     ),
 )  # fmt: skip
 

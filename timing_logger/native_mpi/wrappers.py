@@ -62,23 +62,6 @@ _IN_C = {
     "BINDING": "&in_c",
     "RETURN(code)": "return (code)",
 }
-_COUNT_OF = {
-    "int": {
-        "COUNT(w)": "((int64_t) (int) (w))",
-        "LARGE_COUNT(w)": "((MPI_Count) (w))",
-        "COUNT_BYTES": "((int) sizeof(int))",
-    },
-    "MPI_Count": {
-        "COUNT(w)": "((int64_t) (w))",
-        "LARGE_COUNT(w)": "((MPI_Count) (w))",
-        "COUNT_BYTES": "((int) sizeof(MPI_Count))",
-    },
-    "Fortran": {
-        "COUNT(w)": "((int64_t) *(MPI_Fint *) (w))",
-        "LARGE_COUNT(w)": "(*(MPI_Count *) (w))",
-        "COUNT_BYTES": "((int) sizeof(MPI_Fint))",
-    },
-}
 _IN_FORTRAN = {
     "INT(w)": "((int) *(MPI_Fint *) (w))",
     "INT_AT(w)": "((int) *(MPI_Fint *) (w))",
@@ -101,8 +84,15 @@ _IN_FORTRAN = {
     "RETURN(code)": "{ (void) (code); return; }",
 }
 
-C = Binding("C", "MPI_{}".format, str, _IN_C | _COUNT_OF["int"])
-LARGE = Binding("C, with large counts", "MPI_{}_c".format, "{}_c".format, _IN_C | _COUNT_OF["MPI_Count"])
+
+def _counts(kind: str, count: str, large_count: str = "((MPI_Count) (w))") -> dict[str, str]:
+    return {"COUNT(w)": count, "LARGE_COUNT(w)": large_count, "COUNT_BYTES": f"((int) sizeof({kind}))"}
+
+
+C = Binding("C", "MPI_{}".format, str, _IN_C | _counts("int", "((int64_t) (int) (w))"))
+LARGE = Binding(
+    "C, with large counts", "MPI_{}_c".format, "{}_c".format, _IN_C | _counts("MPI_Count", "((int64_t) (w))")
+)
 
 
 def _fortran(title: str, suffix: str) -> Binding:
@@ -110,7 +100,7 @@ def _fortran(title: str, suffix: str) -> Binding:
         title,
         lambda name: f"mpi_{name.lower()}{suffix}",
         f"{{}}{suffix.rstrip('_') or '_f'}".format,
-        _IN_FORTRAN | _COUNT_OF["Fortran"],
+        _IN_FORTRAN | _counts("MPI_Fint", "((int64_t) *(MPI_Fint *) (w))", "(*(MPI_Count *) (w))"),
         is_fortran=True,
     )
 
@@ -128,35 +118,31 @@ def real_header(exists: Callable[[str], bool]) -> str:
     Args:
         exists: whether the MPI declares a function of C of this name.
     """
-    members, found = [], []
-    for binding in BINDINGS:
-        for function, _ in _wrapped_in(binding, exists):
-            n = len(binding.parameters(function))
-            kind = "void" if binding.is_fortran else "int"
-            members.append(f"    {kind} (*{binding.field(function.name)})({_words(n)});")
-            found.append(f'FIND({binding.field(function.name)}, "{_own_entry(binding, function.name)}")')
-    for name, n in table.ASKED.items():
-        members.append(f"    int (*{name})({_words(n)});")
-        found.append(f'FIND({name}, "PMPI_{name}")')
-    for name in table.CONVERSIONS:
-        members.append(f"    void *(*{name})(MPI_Fint);")
-        found.append(f'FIND({name}, "PMPI_{name}")')
+    declared = [
+        (
+            "void " if binding.is_fortran else "int ",
+            binding.field(function.name),
+            _words(len(binding.parameters(function))),
+            binding.symbol(function.name).replace("MPI_", "PMPI_").replace("mpi_", "pmpi_"),
+        )
+        for binding in BINDINGS
+        for function, _ in _wrapped_in(binding, exists)
+    ]
+    declared += [("int ", name, _words(n), f"PMPI_{name}") for name, n in table.ASKED.items()]
+    declared += [("void *", name, "MPI_Fint", f"PMPI_{name}") for name in table.CONVERSIONS]
+    found = [f'FIND({field}, "{entry}")' for _, field, _, entry in declared]
     return "\n".join(
         (
             "/* MPI's own functions. Written by wrappers.py. */",
             "extern struct real {",
             "    bool found, unfit;",
-            *members,
+            *(f"    {kind}(*{field})({parameters});" for kind, field, parameters, _ in declared),
             "} real;",
             "",
             "#define REAL_FUNCTIONS(FIND) " + " \\\n    ".join(found),
             "",
         )
     )
-
-
-def _own_entry(binding: Binding, name: str) -> str:
-    return binding.symbol(name).replace("MPI_", "PMPI_").replace("mpi_", "pmpi_")
 
 
 def _wrapped_in(binding: Binding, exists: Callable[[str], bool]) -> Iterator[tuple[_Wrapped, list[str]]]:
@@ -190,13 +176,10 @@ def wrappers(exists: Callable[[str], bool]) -> str:
     parts = ['/* Written by wrappers.py. */\n#include "waits.h"\n']
     for binding in BINDINGS:
         parts.append(f"\n/* -- {binding.title} */\n")
-        parts.extend(_defined(name, text) for name, text in binding.definitions.items())
+        for name, text in binding.definitions.items():
+            parts.append(f"#undef {name.split('(')[0]}\n#define {name} {text}")
         parts.extend(_wrapper(binding, one, body) for one, body in _wrapped_in(binding, exists))
     return "\n".join(parts) + "\n"
-
-
-def _defined(name: str, text: str) -> str:
-    return f"#undef {name.split('(')[0]}\n#define {name} {text}"
 
 
 def _wrapper(binding: Binding, function: _Wrapped, body: list[str]) -> str:
@@ -319,10 +302,6 @@ _MADE = {
 def _makes(function: Function) -> list[str]:
     made = next(text for name, text in _MADE.items() if name in function.parameters)
     return [*_begun_collective(function), "enter(begun);", *_then(made, call="leave(begun, REAL)")]
-
-
-def _names_communicator(function: Function) -> list[str]:
-    return _then("rename_group(COMM(comm));")
 
 
 def _makes_communicator_of_others(function: Function) -> list[str]:
@@ -452,7 +431,7 @@ _WAYS = (
     _Way(table.MAKE_COMMUNICATORS_IN_C, _makes, [C]),
     _Way(table.MAKE_COMMUNICATORS_OF_OTHERS, _makes_communicator_of_others),
     _Way(table.END_COMMUNICATORS, _ends_communicator),
-    _Way(table.NAME_COMMUNICATORS_IN_C, _names_communicator, [C]),
+    _Way(table.NAME_COMMUNICATORS_IN_C, lambda _: _then("rename_group(COMM(comm));"), [C]),
     _Way((*table.ON_ALL_OF_A_WINDOW, *table.ON_ALL_OF_A_FILE), _on_all),
     _Way(table.ON_SOME_OF_A_WINDOW, _on_some),
     _Way(table.READS_OF_FILES, _reads),
