@@ -73,8 +73,8 @@ def test_a_column_of_one_text_is_that_cell_for_ever_and_of_several_each_ones() -
     ("cache", "most", "keys"),
     [
         (cells._TextColumn(), 4096, [f"name {number}" for number in range(4097)]),
-        (cells._IntegerCells(), 4096, list(range(4097))),
-        (cells._AmountCells(), 4096, [number / 2 for number in range(4097)]),
+        (cells._Cells(cells._integer_cell), 4096, list(range(4097))),
+        (cells._Cells(amount_cell), 4096, [number / 2 for number in range(4097)]),
     ],
     ids=["texts", "integers", "amounts"],
 )

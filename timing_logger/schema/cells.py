@@ -66,24 +66,34 @@ def quoted_text(text: str) -> str:
     return '"' + text.replace('"', '""') + '"' if _NEEDS_QUOTES.search(text) else text
 
 
-class _TextColumn(dict[str, str]):
-    """A cache from names to their CSV cells: a run has few names and millions of rows."""
+class _Cells(dict[Any, str]):
+    """A cache from values to their CSV cells: a run has few names and numbers, and millions of rows."""
 
-    MAX_NAMES = 4096
+    MOST = 4096
+
+    def __init__(self, cell: Callable[[Any], str]) -> None:
+        super().__init__()
+        self._cell = cell
+
+    def __missing__(self, value: Any) -> str:
+        if len(self) >= self.MOST:
+            self.clear()
+        cell = self[value] = self._cell(value)
+        return cell
+
+
+class _TextColumn(_Cells):
+    """The cells of names."""
 
     def __init__(self, normalize: Callable[[str], str] = str) -> None:
-        super().__init__()
-        self._normalize = normalize
+        super().__init__(lambda name: quoted_text(normalize(name)))
 
     def __missing__(self, value: Any) -> str:
         if type(value) is not str:
             raise TypeError("not a name")  # the careful path takes this record
         if len(value) > MAX_TEXT_CHARS:
-            return quoted_text(self._normalize(value[: MAX_TEXT_CHARS - 1] + "…"))
-        if len(self) >= self.MAX_NAMES:
-            self.clear()
-        cell = self[value] = quoted_text(self._normalize(value))
-        return cell
+            return self._cell(value[: MAX_TEXT_CHARS - 1] + "…")
+        return super().__missing__(value)
 
 
 _names = _TextColumn()
@@ -150,27 +160,15 @@ def texts(column: tuple[Any, ...], memo: _TextColumn = _names) -> Iterable[str]:
     return map(memo.__getitem__, column)
 
 
-class _IntegerCells(dict[Any, str]):
-    """A cache from integers to their CSV cells, for columns whose values repeat."""
-
-    MAX_VALUES = 4096
-
-    def __missing__(self, value: int | None) -> str:
-        if len(self) >= self.MAX_VALUES:
-            self.clear()
-        cell = self[value] = _integer_cell(value)
-        return cell
-
-
-_integer_cells = _IntegerCells()
-
-
 def _integer_cell(value: int | None) -> str:
     if value is None:
         return ""
     if not -_MAX_INT <= value <= _MAX_INT:
         raise ValueError("more than 64 bits")
     return str(value)
+
+
+_integer_cells = _Cells(_integer_cell)
 
 
 def integers(column: tuple[Any, ...]) -> Iterable[str]:
@@ -195,19 +193,7 @@ def check_types(column: tuple[Any, ...], known: frozenset[type] = frozenset({int
         raise TypeError("not a number of its column")
 
 
-class _AmountCells(dict[Any, str]):
-    """A cache from amounts to their CSV cells."""
-
-    MAX_VALUES = 4096
-
-    def __missing__(self, value: float | None) -> str:
-        if len(self) >= self.MAX_VALUES:
-            self.clear()
-        cell = self[value] = "" if value is None else amount_cell(value)
-        return cell
-
-
-_amount_cells = _AmountCells()
+_amount_cells = _Cells(lambda value: "" if value is None else amount_cell(value))
 
 
 def amounts(column: tuple[Any, ...]) -> Iterable[str]:

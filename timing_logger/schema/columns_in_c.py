@@ -23,11 +23,11 @@ from timing_logger.schema.record import (
 )
 
 _WRITERS = {"integer": "csv_number", "amount": "csv_number", "text": "csv_cell"}
-_GIVEN = frozenset(
-    {"operation", "thread"}
-)  # to the function that makes a record of a span: not always its own
+# given to the function that makes a record of a span: they are not always its own
+_GIVEN = frozenset({"operation", "thread"})
 _OTHERS = ("start_ns", "end_ns", "metadata")  # of a record
 _AMOUNTS = [field.name for field in FIELDS if field.kind == "amount"]
+_CONTINUED = " \\"  # a line of a macro
 HEADER_FILE, CYTHON_FILE = "columns.h", "columns.pxi"
 
 
@@ -48,7 +48,7 @@ enum {{ {_listed(NUMBERS)} }};
 
 /* The cells of a line in their order. */
 #define CSV_CELLS(out, second, wall_offset_ns, row) \\
-{_continued(_cell(field) for field in FIELDS)}
+{_lines((_cell(field) for field in FIELDS), end=_CONTINUED)}
 
 #endif
 """
@@ -61,10 +61,6 @@ def _listed(names: Iterable[str]) -> str:
 def _bits(names: Iterable[str]) -> str:
     """Return an expression in parentheses, as the macro stands among other operators."""
     return f"({' | '.join([f'(1u << {name.upper()})' for name in names]) or '0u'})"
-
-
-def _continued(lines: Iterable[str]) -> str:
-    return " \\\n".join(f"    {line}" for line in lines)
 
 
 def _cell(field: Field) -> str:
@@ -100,7 +96,7 @@ cdef inline void no_further_fields(Fields *fields) noexcept:
 cdef inline bint numbers_packed(Slot *slot, const Fields *fields) except -1:
     \"\"\"Fill in the numbers; return False if one is no integer that its column can hold.\"\"\"
     return (
-{_lines(_anded(f"_number(slot, {name.upper()}, fields.numbers[{name.upper()}])" for name in NUMBERS), 8)}
+{_lines((f"_number(slot, {name.upper()}, fields.numbers[{name.upper()}])" for name in NUMBERS), 8, " and")}
     )
 
 
@@ -147,9 +143,6 @@ def _of_record(name: str) -> str:
     return name if name in _OTHERS else f"<object> {_place(name)}"
 
 
-def _anded(conditions: Iterable[str]) -> Iterable[str]:
-    return " and\n".join(conditions).split("\n")
-
-
-def _lines(statements: Iterable[str], indent: int = 4) -> str:
-    return "\n".join(" " * indent + statement for statement in statements)
+def _lines(statements: Iterable[str], indent: int = 4, end: str = "") -> str:
+    """Return them as lines, each of which but the last ends in ``end``."""
+    return f"{end}\n".join(" " * indent + statement for statement in statements)

@@ -43,9 +43,8 @@ MOST_BYTES = 2**28
 
 _MOST_SLOTS = MOST_RECORDS + 2**14  # a ring has some more than its queue holds, for what is being written
 _MOST_NAMES = 2**14
-_MOST_BEHIND = (
-    4096  # by how many records the header's ``head`` may be late: one for each thread that puts some
-)
+# by how many records the header's ``head`` may be late: one for each thread that puts some
+_MOST_BEHIND = 4096
 _MOST_NAME_BYTES = 2**24
 
 _FIRST_REAL = 12
@@ -140,7 +139,10 @@ def ring_in(part: Part, size: int) -> Ring:
         progressed_ns=header.progressed_ns,
         records=_records(plain, names),
         open_calls=list(_once([*_records(noted[~is_group], names), *_records(entered, names)])),
-        groups=[_group(Record._make(record)) for record in _records(noted[is_group], names)],
+        groups=[
+            GroupProgress(one.group, one.group_size or 0, one.seq or 0, one.peer or 0)
+            for one in map(Record._make, _records(noted[is_group], names))
+        ],
         elsewhere=len(held) - len(plain),
         damaged=len(waiting) - len(held),
     )
@@ -291,10 +293,6 @@ def _numbers(held: npt.NDArray[Any], has: list[int], place: int) -> list[float |
     exists, is_real = 1 << place, 1 << _FIRST_REAL + place
     both = zip(held.tolist(), held.view("f8").tolist(), has, strict=True)
     return [(real if bits & is_real else number) if bits & exists else None for number, real, bits in both]
-
-
-def _group(record: Record) -> GroupProgress:
-    return GroupProgress(record.group, record.group_size or 0, record.seq or 0, record.peer or 0)
 
 
 def _once(records: Iterable[RawRecord]) -> Iterator[RawRecord]:

@@ -197,10 +197,8 @@ class OpenCallInfo(NamedTuple):
     def of(cls, record: RawRecord) -> OpenCallInfo:
         """Return what the record of an open call says."""
         raw = repaired(record)
-        return cls(
-            raw.thread, raw.operation, raw.layer_name, raw.iteration, raw.epoch, raw.group, raw.group_size,
-            raw.seq, raw.peer, raw.message_size_bytes, raw.start_ns,
-        )  # fmt: skip
+        *columns, _ = cls._fields
+        return cls(*(getattr(raw, name) for name in columns), raw.start_ns)
 
 
 class GroupProgress(NamedTuple):

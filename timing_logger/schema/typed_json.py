@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -77,16 +77,11 @@ def _checked(value: Any, kind: Any, path: str, rules: Rules) -> tuple[Any, list[
     )
 
 
-@cache
-def _fields_of(schema: type) -> dict[str, Any]:
-    """Return the types of a class's fields: found once, as that takes longer than to check a sidecar."""
-    return get_type_hints(schema)
-
-
-@cache
-def _form_of(kind: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return the generic type of a type, and its arguments."""
-    return get_origin(kind), get_args(kind)
+# Both found once for each type, as that takes longer than to check a sidecar.
+_fields_of: Callable[[type], dict[str, Any]] = cache(get_type_hints)
+_form_of: Callable[[Any], tuple[Any, tuple[Any, ...]]] = cache(
+    lambda kind: (get_origin(kind), get_args(kind))
+)
 
 
 def _checked_fields(
