@@ -104,7 +104,7 @@ def test_the_logger_has_the_options_of_the_job(
 
 @pytest.mark.parametrize("wanted", [True, False])
 def test_it_says_whether_rows_of_batches_state_their_work(wanted: bool, tmp_path: Path) -> None:
-    assert session_in(tmp_path, batch_work=wanted).states_batch_work is wanted
+    assert session_in(tmp_path, batch_work=wanted).settings.batch_work is wanted
 
 
 # -- what went wrong -----------------------------------------------------------------------------------

@@ -85,20 +85,6 @@ def test_where_another_process_has_taken_the_names_it_waits_for_the_timing_file_
     assert {(tmp_path / name).read_text() for name in names} == {"{}"}
 
 
-def test_a_file_that_is_full_is_followed_by_its_next_part(tmp_path: Path) -> None:
-    timing_file = CsvSink(tmp_path, 0)
-    file = FileBeside(
-        timing_file, HOST, HEADER, started_unix_ns=1, mode=0o600, max_bytes=len(HEADER) + len(LINE)
-    )
-    for _ in range(2):
-        assert file.append(LINE) == []
-    assert [path.name for path in sorted(tmp_path.glob("host-*"))] == [
-        "host-rank0.csv",
-        "host-rank0.part2.csv",
-    ]
-    assert (file.name, file.lines) == ("host-rank0.csv", 2)
-
-
 def test_lines_that_were_written_together_count_each(tmp_path: Path) -> None:
     _, file = new(tmp_path)
     assert file.lines == 0

@@ -23,7 +23,7 @@ class Session:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+        self.settings = settings
         self._logger: TimingLogger | None = None
         self._starting = threading.RLock()
         self.broken = False
@@ -44,11 +44,6 @@ class Session:
             return self._logger
 
     @property
-    def states_batch_work(self) -> bool:
-        """Whether rows of loaded batches state how much these are."""
-        return self._settings.batch_work
-
-    @property
     def has_logger(self) -> bool:
         """Whether the logger was started."""
         return self._logger is not None
@@ -56,13 +51,13 @@ class Session:
     def _started(self, rank: Rank) -> TimingLogger:
         logger = TimingLogger(
             rank.rank,
-            self._settings.log_dir,
+            self.settings.log_dir,
             world_size=rank.world_size,
-            record_every_n_steps=self._settings.every,
+            record_every_n_steps=self.settings.every,
             hang_after=hang_after_s(),
             pause_rows=True,
-            host_counters=self._settings.host_counters,
-            stack_samples=self._settings.stack_samples,
+            host_counters=self.settings.host_counters,
+            stack_samples=self.settings.stack_samples,
         )
         lend_timing_logger(logger)
         return logger
@@ -85,4 +80,4 @@ class Session:
     def give_up(self) -> None:
         """Time nothing from now on; a file of the log folder has the exception that is being handled."""
         self.broken = True
-        note_problem(self._settings.log_dir)
+        note_problem(self.settings.log_dir)

@@ -102,12 +102,8 @@ def _start(settings: Settings) -> None:
             appear_soon(session)
         TorchOperations(session).attach(torch)
 
-    @session.harmless
-    def time_mpi(mpi: ModuleType) -> None:
-
-        time_world(session, mpi)
-
     after_import("torch", time_torch)
+    time_mpi = session.harmless(partial(time_world, session))
     after_import("mpi4py.MPI", time_mpi, around=partial(time_mpi_init, session))
 
 

@@ -161,7 +161,7 @@ class TorchOperations:
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
         from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-        if self._session.states_batch_work:
+        if self._session.settings.batch_work:
             self._work_of = work_of
         register_optimizer_step_pre_hook(self._guard(self._optimizer_begins))
         register_optimizer_step_post_hook(self._guard(self._optimizer_ends))

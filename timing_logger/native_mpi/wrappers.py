@@ -85,13 +85,13 @@ _IN_FORTRAN = {
 }
 
 
-def _counts(kind: str, count: str, large_count: str = "((MPI_Count) (w))") -> dict[str, str]:
+def _numbers(kind: str, count: str, large_count: str = "((MPI_Count) (w))") -> dict[str, str]:
     return {"COUNT(w)": count, "LARGE_COUNT(w)": large_count, "COUNT_BYTES": f"((int) sizeof({kind}))"}
 
 
-C = Binding("C", "MPI_{}".format, str, _IN_C | _counts("int", "((int64_t) (int) (w))"))
+C = Binding("C", "MPI_{}".format, str, _IN_C | _numbers("int", "((int64_t) (int) (w))"))
 LARGE = Binding(
-    "C, with large counts", "MPI_{}_c".format, "{}_c".format, _IN_C | _counts("MPI_Count", "((int64_t) (w))")
+    "C, with large counts", "MPI_{}_c".format, "{}_c".format, _IN_C | _numbers("MPI_Count", "((int64_t) (w))")
 )
 
 
@@ -100,7 +100,7 @@ def _fortran(title: str, suffix: str) -> Binding:
         title,
         lambda name: f"mpi_{name.lower()}{suffix}",
         f"{{}}{suffix.rstrip('_') or '_f'}".format,
-        _IN_FORTRAN | _counts("MPI_Fint", "((int64_t) *(MPI_Fint *) (w))", "(*(MPI_Count *) (w))"),
+        _IN_FORTRAN | _numbers("MPI_Fint", "((int64_t) *(MPI_Fint *) (w))", "(*(MPI_Count *) (w))"),
         is_fortran=True,
     )
 

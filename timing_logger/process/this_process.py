@@ -207,18 +207,15 @@ def id_of_new_run(environment: Environment = os.environ) -> str:
 
 def _world(environment: Environment) -> str:
     """Return the name of the world of a process that MPI spawned; of Open MPI its number in the namespace."""
-    if not (_is_spawned(environment) or _has_parents()):
+    # As Open MPI, or else MPICH or Intel MPI, says in the environment.
+    is_spawned = "OMPI_PARENT_PORT" in environment or environment.get("PMI_SPAWNED", "0") != "0"
+    if not (is_spawned or _has_parents()):
         return ""
     namespace = environment.get("PMIX_NAMESPACE", "")
     if namespace.isdecimal():
         return str(int(namespace) & 0xFFFF)
     _, at, number = namespace.rpartition("@")
     return number if at else "spawned"
-
-
-def _is_spawned(environment: Environment) -> bool:
-    """Tell whether Open MPI, or else MPICH or Intel MPI, says in the environment that it was spawned."""
-    return "OMPI_PARENT_PORT" in environment or environment.get("PMI_SPAWNED", "0") != "0"
 
 
 def _has_parents() -> bool:

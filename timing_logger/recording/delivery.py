@@ -212,7 +212,7 @@ class Delivery:
             How many were written, perhaps none, and for how many seconds the thread then waited for the
             interpreter.
         """
-        if self.file is None:
+        if self.file is None or not hasattr(channel, "write_oldest"):
             return 0, 0.0
         done_ns = perf_counter_ns()
 

@@ -19,23 +19,15 @@ class FileBeside:
         header: its first line, with the newline.
         started_unix_ns: the start time that the sidecar of the timing file states.
         mode: permissions of the files, from which the process's umask is subtracted.
-        max_bytes: the size at which a file is followed by its next part; None for no limit.
     """
 
     def __init__(
-        self,
-        timing_file: CsvSink,
-        kind: FilesBeside,
-        header: str,
-        *,
-        started_unix_ns: int,
-        mode: int,
-        max_bytes: float | None = None,
+        self, timing_file: CsvSink, kind: FilesBeside, header: str, *, started_unix_ns: int, mode: int
     ) -> None:
         self._timing_file = timing_file
         self._kind, self._header = kind, header
         self._started_unix_ns = started_unix_ns
-        self._mode, self._max_bytes = mode, max_bytes
+        self._mode = mode
         self._file: _Parts | None = None
         self._written = self._lost_before = 0
 
@@ -70,47 +62,33 @@ class FileBeside:
             self._file.close()
 
     def _current(self) -> _Parts:
-        name = self._timing_file.name
-        if self._file is None or self._file.incarnation != name.incarnation:
+        of = self._timing_file.name
+        if self._file is None or self._file.incarnation != of.incarnation:
             file = _Parts(
-                self._timing_file.path.parent, self._kind, name, self._started_unix_ns,
-                head=self._header.encode(), mode=self._mode, max_bytes=self._max_bytes,
-            )  # fmt: skip
+                self._timing_file.path.parent,
+                lambda incarnation, part: self._kind.name(TimingFile(of.rank, incarnation, part)),
+                argument="log_dir",
+                taken=lambda path: self._beside(path).incarnation < of.incarnation or is_taken(path),
+                claimed=lambda first: is_anothers(
+                    first.with_name(self._beside(first).name), self._started_unix_ns
+                ),
+                head=self._header.encode(),
+                mode=self._mode,
+            )
             self.close()
             self._lost_before += 0 if self._file is None else self._file.lost
             self._file = file
         return self._file
 
+    def _beside(self, path: Path) -> TimingFile:
+        """Return the timing file that a file of ours stands beside."""
+        found = self._kind.parse(path.name)
+        assert found is not None, path  # the name that is made of it above
+        return found
+
 
 class _Parts(FileInParts):
     """The file under one number. It takes no other by itself: the timing file does, and then this one."""
-
-    def __init__(
-        self,
-        folder: Path,
-        kind: FilesBeside,
-        of: TimingFile,
-        started_unix_ns: int,
-        *,
-        head: bytes,
-        mode: int,
-        max_bytes: float | None,
-    ) -> None:
-        def timing_file_of(path: Path) -> TimingFile:
-            found = kind.parse(path.name)
-            assert found is not None, path  # the name that is made of it below
-            return found
-
-        super().__init__(
-            folder,
-            lambda incarnation, part: kind.name(TimingFile(of.rank, incarnation, part)),
-            argument="log_dir",
-            taken=lambda path: timing_file_of(path).incarnation < of.incarnation or is_taken(path),
-            claimed=lambda first: is_anothers(first.with_name(timing_file_of(first).name), started_unix_ns),
-            head=head,
-            mode=mode,
-            max_bytes=max_bytes,
-        )
 
     @property
     def has_found_something(self) -> bool:

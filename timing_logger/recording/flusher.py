@@ -92,7 +92,6 @@ class Flusher:
         # Lines made in place are for the file alone: a sink of the user's may keep what it gets.
         file = self._delivery.file
         self._take = channel.take if file is None else channel.take_packed
-        self._can_catch_up = file is not None and hasattr(channel, "write_oldest")
         self._waited_s = 0.0
         self._most = CHUNK if file is None or file.is_limited else MOST_AT_ONCE
         self._caught_up_ns = perf_counter_ns()
@@ -299,8 +298,6 @@ class Flusher:
             self._attempt(self._refresh_sidecar)  # the rest may take seconds
 
     def _catch_up(self) -> int:
-        if not self._can_catch_up:
-            return 0
         written, waited_s = self._delivery.catch_up(self._channel)
         self._note_wait(waited_s)
         return written

@@ -15,11 +15,7 @@ Hook = Callable[[ModuleType], None]
 Around = Callable[[Callable[[], None]], None]
 
 
-def _plainly(load: Callable[[], None]) -> None:
-    load()
-
-
-def after_import(name: str, hook: Hook, *, around: Around = _plainly) -> None:
+def after_import(name: str, hook: Hook, *, around: Around = lambda load: load()) -> None:
     """Have ``hook`` called with the module ``name`` as soon as it has been imported.
 
     Args:
@@ -28,14 +24,10 @@ def after_import(name: str, hook: Hook, *, around: Around = _plainly) -> None:
         around: calls its argument, which loads the module, once; if the module was not imported before.
     """
     module = sys.modules.get(name)
-    if module is not None and not _is_being_imported(module):
+    if module is not None and not getattr(module.__spec__, "_initializing", False):
         hook(module)
     else:
         sys.meta_path.insert(0, _Finder(name, hook, around))
-
-
-def _is_being_imported(module: ModuleType) -> bool:
-    return bool(getattr(module.__spec__, "_initializing", False))
 
 
 class _Finder:
@@ -76,10 +68,6 @@ class _Loader:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        made: ModuleType | None = self._loader.create_module(spec)
-        return made
 
     def exec_module(self, module: ModuleType) -> None:
         # What the module says of itself is what it says without us.

@@ -147,9 +147,7 @@ class SidecarWriter:
         Raises:
             TimeoutError: the write takes longer than ``timeout_s`` seconds.
         """
-        self._note(account)
-        self._newest.append((self._timing_file, self._text()))
-        self._start_writer(or_write=False)
+        self._hand_over(account, or_write=False)
         self._await(timeout_s, or_write=False)
 
     def _await(self, timeout_s: float, *, or_write: bool = True) -> None:
@@ -210,10 +208,10 @@ class SidecarWriter:
 
     # -- writing it ---------------------------------------------------------------------------------
 
-    def _hand_over(self, account: Account, *, closed: bool = False) -> None:
+    def _hand_over(self, account: Account, *, closed: bool = False, or_write: bool = True) -> None:
         self._note(account)
         self._newest.append((self._timing_file, self._text(closed=closed)))
-        self._start_writer()
+        self._start_writer(or_write=or_write)
 
     def _start_writer(self, *, or_write: bool = True) -> bool:
         """Start the writing thread if there is something to write and no such thread is alive.

@@ -198,7 +198,7 @@ class OpenCallInfo(NamedTuple):
         """Return what the record of an open call says."""
         raw = repaired(record)
         *columns, _ = cls._fields
-        return cls(*(getattr(raw, name) for name in columns), raw.start_ns)
+        return cls._make(getattr(raw, name) for name in [*columns, "start_ns"])
 
 
 class GroupProgress(NamedTuple):

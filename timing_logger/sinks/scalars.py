@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol, TypedDict
+from typing import Protocol
 
 from timing_logger.schema.record import NS_PER_MS, OK, RawRecord, Record
 
@@ -38,25 +38,12 @@ class LogWriter:
         self._logger.info("%s: %.2f", tag, value)
 
 
-class InWindow(TypedDict):
-    """The metadata of a record of a window: the number of the window in its phase."""
-
-    window: int
-
-
-class ClosesWindow(InWindow):
-    """The metadata of the record that closes a window: how many others it has, and the step of its means."""
-
-    records: int
-    step: int
-
-
-def in_window(number: int) -> InWindow:
+def in_window(number: int) -> dict[str, int]:
     """Return the metadata of a record that belongs to window ``number`` of its phase, counted from 0."""
     return {"window": number}
 
 
-def closes_window(number: int, *, records: int, step: int) -> ClosesWindow:
+def closes_window(number: int, *, records: int, step: int) -> dict[str, int]:
     """Return the metadata of the record that closes window ``number``.
 
     Args:
@@ -69,22 +56,13 @@ def closes_window(number: int, *, records: int, step: int) -> ClosesWindow:
 class _Window:
     """The sums of one window until all records have arrived.
 
-    ``records`` and ``step`` are None until the window is closed.
+    ``closed`` has the number of its records and its step; it is None until the window is closed.
     """
 
     def __init__(self) -> None:
         self.sums: dict[str, tuple[int, int]] = {}
         self.arrived = 0
-        self.records: int | None = None
-        self.step: int | None = None
-
-    @property
-    def complete(self) -> bool:
-        return self.records is not None and self.arrived >= self.records
-
-    def add(self, tag: str, elapsed_ns: int) -> None:
-        sum_ns, count = self.sums.get(tag, (0, 0))
-        self.sums[tag] = sum_ns + elapsed_ns, count + 1
+        self.closed: tuple[int, int] | None = None
 
 
 class _Phase:
@@ -102,11 +80,11 @@ class _Phase:
         """Remove each window that is complete, or with ``at_once`` closed, and yield it with its step."""
         for number in sorted(self.open):
             window = self.open[number]
-            if window.step is None or not (window.complete or at_once):
+            if window.closed is None or (window.arrived < window.closed[0] and not at_once):
                 return
             del self.open[number]
             self.emitted = number
-            yield window, window.step
+            yield window, window.closed[1]
 
 
 class ScalarsSink:
@@ -156,9 +134,11 @@ class ScalarsSink:
             self.taken += 1
             window.arrived += in_time
             if record.status == OK and record.end_ns is not None:
-                window.add(self._tag(record), record.end_ns - record.start_ns)
+                tag = self._tag(record)
+                sum_ns, count = window.sums.get(tag, (0, 0))
+                window.sums[tag] = sum_ns + record.end_ns - record.start_ns, count + 1
         elif in_time:
-            window.records, window.step = record.metadata["records"], record.metadata["step"]
+            window.closed = record.metadata["records"], record.metadata["step"]
 
     def _emit_due(self, *, at_once: bool = False) -> None:
         for phase in self._phases.values():

@@ -15,7 +15,14 @@ from timing_logger.recording.cores.python import core as python
 from timing_logger.recording.recorder import Recorder
 
 STUB = ast.parse(Path(native.__path__[0], "core.pyi").read_text(encoding="utf-8"))
-OF_PYTHON = {name: getattr(python, name) for name in python.__all__}
+PYTHON = ast.parse(Path(python.__file__).read_text(encoding="utf-8"))
+OF_PYTHON = {
+    name: getattr(python, name)
+    for node in PYTHON.body
+    if isinstance(node, ast.ImportFrom | ast.FunctionDef)
+    for name in ([node.name] if isinstance(node, ast.FunctionDef) else [one.asname for one in node.names])
+    if name
+}
 CLASSES = {name: of for name, of in OF_PYTHON.items() if isinstance(of, type)}
 IMPORTED = {alias.asname for node in STUB.body if isinstance(node, ast.ImportFrom) for alias in node.names}
 STATED = {

@@ -15,7 +15,7 @@ from kernel_files import KernelFiles, read
 
 from timing_logger.recording.cores.chosen import SmallFiles
 from timing_logger.recording.watchers.kernel_files import Roots
-from timing_logger.recording.watchers.process_counters import ThreadWaits, Usage, process_sources
+from timing_logger.recording.watchers.process_counters import ThreadWaits, process_sources
 
 ME = str(os.getpid())
 
@@ -142,7 +142,11 @@ def test_the_use_of_the_process_is_in_microseconds(monkeypatch: pytest.MonkeyPat
     asked: list[int] = []
     monkeypatch.setattr(resource, "getrusage", lambda who: (asked.append(who), used)[1])
     monkeypatch.setattr(time, "process_time_ns", lambda: 12_345_678)
-    assert read(Usage()) == {"process_cpu_us": 12_345, "involuntary_switches": 4, "major_faults": 2}
+    assert read(process_sources(Roots())[1]) == {
+        "process_cpu_us": 12_345,
+        "involuntary_switches": 4,
+        "major_faults": 2,
+    }
     assert asked == [resource.RUSAGE_SELF]
 
 

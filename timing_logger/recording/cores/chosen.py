@@ -14,21 +14,16 @@ else:
     from timing_logger.recording.cores.native import core
 
 BackgroundSpan = core.BackgroundSpan
-Caller = core.Caller
 Channel = core.Channel
 CollectiveCount = core.CollectiveCount
-Completion = core.Completion
 LearnSize = core.LearnSize
-OpenCall = core.OpenCall
 SmallFiles = core.SmallFiles
 Span = core.Span
 TimedGroup = core.TimedGroup
 Unrecorded = core.Unrecorded
-Wait = core.Wait
 completing_method = core.completing_method
 handle_class = core.handle_class
 issued_method = core.issued_method
-lose_operation = core.lose_operation
 
 
 MOST_RECORDS = 2**36

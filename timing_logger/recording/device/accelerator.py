@@ -65,8 +65,12 @@ class Accelerator:
         self.current_index: Callable[[], int] = torch.accelerator.current_device_index
         self.current_stream: Callable[[int], _torch.Stream] = torch.accelerator.current_stream
         self._set_current_stream: Callable[[_torch.Stream], None] = torch.accelerator.set_stream
-        self.is_capturing: Callable[[], bool] = getattr(self._module, "is_current_stream_capturing", _never)
-        self.has_context: Callable[[int], bool] = getattr(torch._C, f"_{kind}_hasPrimaryContext", _always)
+        self.is_capturing: Callable[[], bool] = getattr(
+            self._module, "is_current_stream_capturing", lambda: False
+        )
+        self.has_context: Callable[[int], bool] = getattr(
+            torch._C, f"_{kind}_hasPrimaryContext", lambda index: True
+        )
 
     def used_devices(self) -> list[int]:
         """Return the numbers of the devices on which this process has a context."""
@@ -157,7 +161,7 @@ class Accelerator:
         """The function of the loaded runtime or driver that swaps the calling thread's capture mode."""
         version = self._torch.version
         if self.kind != "cuda":
-            return _no_modes
+            return lambda mode: 0
         if not version.hip:
             runtime = f"libcudart.so.{str(version.cuda).split('.')[0]}"
             return _loaded(runtime, "cudaThreadExchangeStreamCaptureMode") or _loaded(
@@ -188,20 +192,8 @@ def _loaded(library: str, name: str) -> Callable[[object], int] | None:
     return None
 
 
-def _no_modes(mode: object) -> int:
-    return 0
-
-
 def _not_exchanged(mode: object) -> int:
     return -1
-
-
-def _never() -> bool:
-    return False
-
-
-def _always(index: int) -> bool:
-    return True
 
 
 _found: Accelerator | None = None

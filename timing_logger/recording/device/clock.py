@@ -10,19 +10,13 @@ hour and 0.5 us after five seconds. Anchors are therefore renewed every few seco
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from bisect import bisect_right
+from typing import TYPE_CHECKING, NamedTuple
 
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.device.accelerator import DeviceEvent, is_about_capture
 from timing_logger.recording.device.devices import Device
 from timing_logger.recording.device.intervals import TORCH_ERRORS, DeviceInterval
-from timing_logger.schema.sidecar import DeviceAnchor, DeviceClockInfo
-
-if TYPE_CHECKING:
-    import torch
-from bisect import bisect_right
-from typing import NamedTuple
-
 from timing_logger.schema.defaults import (
     DEVICE_ANCHOR_EVERY_NS,
     DEVICE_CLOCK_DRIFT,
@@ -30,6 +24,10 @@ from timing_logger.schema.defaults import (
     MAX_DEVICE_CLOCK_DRIFT,
 )
 from timing_logger.schema.record import NS_PER_MS
+from timing_logger.schema.sidecar import DeviceAnchor, DeviceClockInfo
+
+if TYPE_CHECKING:
+    import torch
 
 _FIRST_RENEWAL_NS = 250_000_000
 _TRIES = 4

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+from weakref import ref
 
 from timing_logger.recording.cores.channel import AtomicCounter
 from timing_logger.recording.device.accelerator import Accelerator, DeviceEvent
 
 if TYPE_CHECKING:
     import torch
-from contextlib import suppress
-from typing import Protocol
-from weakref import ref
 
 PAIRS_PER_DEVICE = 4096
 """The most intervals of one device that are open, or not yet resolved, at any time."""

@@ -233,7 +233,7 @@ def open_interval(stream: torch.Stream | None = None) -> Interval | None:
 def _on_device(accelerator: Accelerator, stream: torch.Stream | None, issued_ns: int) -> Interval | None:
     """Return an interval on the device of ``stream`` or of the thread; None while the stream is captured."""
     index = accelerator.current_index()
-    if stream is None and not _is_used(accelerator, index):
+    if stream is None and not (is_in_use(index) or accelerator.has_context(index)):
         stream = _stream_of_the_only_device(accelerator)
         if stream is None:
             return HostInterval()
@@ -246,10 +246,6 @@ def _on_device(accelerator: Accelerator, stream: torch.Stream | None, issued_ns:
         on.captured.increment()
         return None
     return _begin_unless_full(on, stream, issued_ns)
-
-
-def _is_used(accelerator: Accelerator, index: int) -> bool:
-    return is_in_use(index) or accelerator.has_context(index)
 
 
 def _stream_of_the_only_device(accelerator: Accelerator) -> torch.Stream | None:
@@ -352,14 +348,14 @@ def reserve(stream: torch.Stream) -> list[DeviceInterval]:
         return []
     on = device(accelerator, stream.device.index)
     if accelerator.failed:
-        return [_made(on, None, stream)]
+        return [new_interval(on, None, stream, 0)]
     try:
         capturing, _ = accelerator.look_at(stream)
     except TORCH_ERRORS as error:
         on.note(error)
         capturing = _accelerator.is_about_capture(error)
         if not capturing:
-            return [_made(on, None, stream)]
+            return [new_interval(on, None, stream, 0)]
     if capturing:
         on.captured.increment()
         return []
@@ -370,13 +366,9 @@ def _unless_full(on: Device, stream: torch.Stream) -> list[DeviceInterval]:
     marks = on.marks_in(stream)
     if marks.is_full():
         on.full.increment()
-        return [_made(on, None, stream)]
-    made = [_made(on, pair, stream) for pair in on.pool.take_some(AT_ONCE)]
+        return [new_interval(on, None, stream, 0)]
+    made = [new_interval(on, pair, stream, 0) for pair in on.pool.take_some(AT_ONCE)]
     if not made:
-        return [_made(on, None, stream)]
+        return [new_interval(on, None, stream, 0)]
     marks.note(made[0], len(made))
     return made
-
-
-def _made(on: Device, events: EventPair | None, stream: torch.Stream) -> DeviceInterval:
-    return new_interval(on, events, stream, 0)

@@ -77,10 +77,7 @@ def stream_of_handle(handle: int, index: int) -> torch.Stream | None:
     return None if accelerator is None else accelerator.stream_of_handle(handle, index)
 
 
-if TYPE_CHECKING:
-    import torch
-
-else:
+if not TYPE_CHECKING:
     Span = object  # to be of a core: see `over`
 
 

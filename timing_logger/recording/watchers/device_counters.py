@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import reduce
 from importlib.util import find_spec
 from operator import or_
@@ -24,7 +25,20 @@ def _all_bits(of_devices: Numbers) -> int:
     return reduce(or_, of_devices)
 
 
-_OF_NVIDIA: Mapping[str, tuple[Callable[[Any, Any], float], Callable[[Numbers], float]]] = {
+Asked = Mapping[str, tuple[Callable[[Any, Any], Any], Callable[[Numbers], int]]]
+"""For each counter: how a library is asked it of one device, and what is made of the answers of several."""
+
+
+def _stated(asked: Asked, library: Any, devices: Sequence[Any], errors: tuple[Any, ...]) -> dict[str, float]:
+    """Return what is stated of devices; ``errors`` say that one does not state it, or this version."""
+    found: dict[str, float] = {}
+    for name, (ask, of_all) in asked.items() if devices else ():
+        with suppress(*errors):
+            found[name] = of_all([int(ask(library, of)) for of in devices])
+    return found
+
+
+_OF_NVIDIA: Asked = {
     "gpu_sm_mhz": (lambda nvml, of: nvml.nvmlDeviceGetClockInfo(of, nvml.NVML_CLOCK_SM), min),
     "gpu_throttle_bits": (lambda nvml, of: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(of), _all_bits),
     "gpu_temperature_c": (lambda nvml, of: nvml.nvmlDeviceGetTemperature(of, nvml.NVML_TEMPERATURE_GPU), max),
@@ -36,7 +50,6 @@ _OF_NVIDIA: Mapping[str, tuple[Callable[[Any, Any], float], Callable[[Numbers], 
     "gpu_pcie_width": (lambda nvml, of: nvml.nvmlDeviceGetCurrPcieLinkWidth(of), min),
     "gpu_pcie_generation": (lambda nvml, of: nvml.nvmlDeviceGetCurrPcieLinkGeneration(of), min),
 }  # fmt: skip
-"""For each counter: how it is asked of one device, and what is made of the answers of several."""
 
 
 class NvidiaDevices:
@@ -65,21 +78,14 @@ class NvidiaDevices:
         if names != self._names:
             self._names, self._handles = names, [self._handle(name) for name in names]
             self._events = self._watched()
-        found = {name: self._asked(ask, of_all) for name, (ask, of_all) in _OF_NVIDIA.items()}
-        found["gpu_xid"] = self._last_xid()
-        return {name: value for name, value in found.items() if value is not None}
+        found = _stated(_OF_NVIDIA, self._nvml, self._handles, (self._nvml.NVMLError, AttributeError))
+        last_xid = self._last_xid()
+        return found if last_xid is None else {**found, "gpu_xid": last_xid}
 
     def _handle(self, name: str) -> Any:
         if name.isdecimal():
             return self._nvml.nvmlDeviceGetHandleByIndex(int(name))
         return self._nvml.nvmlDeviceGetHandleByUUID(name)  # of a device, or a part of one (MIG)
-
-    def _asked(self, ask: Callable[[Any, Any], float], of_all: Callable[[Numbers], float]) -> float | None:
-        try:
-            answers = [int(ask(self._nvml, handle)) for handle in self._handles]
-        except (self._nvml.NVMLError, AttributeError):  # this device does not state it, or this version
-            return None
-        return of_all(answers) if answers else None
 
     def _watched(self) -> Any:
         """Have Xid errors noted from now on; return where. None if that is not possible."""
@@ -127,7 +133,7 @@ def _power_w(smi: Any, of: Any) -> Any:
     return now if isinstance(now, int) else stated["average_socket_power"]
 
 
-_OF_AMD: Mapping[str, tuple[Callable[[Any, Any], Any], Callable[[Numbers], int]]] = {
+_OF_AMD: Asked = {
     "gpu_sm_mhz": (_clock_mhz, min),
     "gpu_throttle_bits": (lambda smi, of: smi.amdsmi_get_gpu_metrics_info(of)["throttle_status"], _all_bits),
     "gpu_temperature_c": (_temperature_c, max),
@@ -139,7 +145,6 @@ _OF_AMD: Mapping[str, tuple[Callable[[Any, Any], Any], Callable[[Numbers], int]]
     ),
     "gpu_pcie_width": (lambda smi, of: smi.amdsmi_get_pcie_info(of)["pcie_metric"]["pcie_width"], min),
 }
-"""For each counter: how it is asked of one device, and what is made of the answers of several."""
 
 
 class AmdDevices:
@@ -164,23 +169,13 @@ class AmdDevices:
         handles = self._smi.amdsmi_get_processor_handles()
         numbers = [int(name) for name in self._used(len(handles)) if name.isdecimal()]
         own = [handles[number] for number in numbers if number < len(handles)]
-        found = {name: self._asked(own, ask, of_all) for name, (ask, of_all) in _OF_AMD.items()}
-        return {name: value for name, value in found.items() if value is not None}
-
-    def _asked(
-        self, own: list[Any], ask: Callable[[Any, Any], Any], of_all: Callable[[Numbers], int]
-    ) -> int | None:
-        try:
-            answers = [int(ask(self._smi, handle)) for handle in own]
-        except (self._smi.AmdSmiException, AttributeError, KeyError, ValueError):  # "N/A", or not stated
-            return None
-        return of_all(answers) if answers else None
+        # "N/A", or not stated
+        return _stated(
+            _OF_AMD, self._smi, own, (self._smi.AmdSmiException, AttributeError, KeyError, ValueError)
+        )
 
 
-_OF_DEVICES = (
-    "gpu_sm_mhz", "gpu_throttle_bits", "gpu_temperature_c", "gpu_power_w", "gpu_ecc_corrected",
-    "gpu_ecc_uncorrected", "gpu_pcie_width", "gpu_pcie_generation", "gpu_xid",
-)  # fmt: skip
+_OF_DEVICES = (*_OF_NVIDIA, "gpu_xid")
 
 _OF_ALLOCATOR = {"gpu_alloc_retries": "num_alloc_retries", "gpu_alloc_failures": "num_ooms"}
 
@@ -193,7 +188,10 @@ def device_sources() -> list[CounterSource]:
 
 
 def _of_devices() -> CounterSource:
-    readers = {"pynvml": _nvidia, "amdsmi": _amd}
+    readers: dict[str, Callable[[], Callable[[], Values]]] = {
+        "pynvml": lambda: NvidiaDevices(used_devices).read,
+        "amdsmi": lambda: AmdDevices(used_devices).read,
+    }
     installed = [readers[module] for module in readers if find_spec(module) is not None]
     if not installed:
         return ParsedSource(_OF_DEVICES, [], lambda texts: {}, "neither nvidia-ml-py nor amdsmi is installed")
@@ -216,16 +214,6 @@ def _first_that_works(readers: Sequence[Callable[[], Callable[[], Values]]]) -> 
         except Exception as error:  # of the library's own kind: there is no driver, or another version of it
             reasons.append(str(error))
     raise UnavailableError("; ".join(reasons))
-
-
-def _nvidia() -> Callable[[], Values]:
-
-    return NvidiaDevices(used_devices).read
-
-
-def _amd() -> Callable[[], Values]:
-
-    return AmdDevices(used_devices).read
 
 
 def _allocator() -> Mapping[str, float]:

@@ -118,7 +118,7 @@ def process_sources(roots: Roots) -> list[CounterSource]:
     of_self = roots.proc / "self"
     return [
         ThreadWaits(roots),
-        Usage(),
+        ParsedSource(("process_cpu_us", "involuntary_switches", "major_faults"), [], _usage),
         ParsedSource(("process_read_kb", "process_written_kb"), [f"{of_self}/io"], _disk_bytes),
     ]
 
@@ -194,24 +194,14 @@ def _listed(folder: str) -> list[str]:
     return []
 
 
-class Usage:
-    """What ``getrusage`` states, of all threads of the process."""
-
-    counters = ("process_cpu_us", "involuntary_switches", "major_faults")
-    why = ""
-
-    def paths(self) -> Sequence[str]:
-        """Return no file."""
-        return ()
-
-    def values(self, texts: Sequence[bytes]) -> Mapping[str, float]:
-        """Return what the process used so far."""
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        return {
-            "process_cpu_us": time.process_time_ns() // _NS_PER_US,
-            "involuntary_switches": used.ru_nivcsw,
-            "major_faults": used.ru_majflt,
-        }
+def _usage(texts: Sequence[bytes]) -> Mapping[str, float]:
+    """Return what the process used so far, all of its threads, as ``getrusage`` states it: in no file."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "process_cpu_us": time.process_time_ns() // _NS_PER_US,
+        "involuntary_switches": used.ru_nivcsw,
+        "major_faults": used.ru_majflt,
+    }
 
 
 def _disk_bytes(texts: Sequence[bytes]) -> Mapping[str, float]:

@@ -4,38 +4,19 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from timing_logger.recording.cores.channel import Channel
+from timing_logger.recording.cores.channel import Channel as Channel
 from timing_logger.recording.cores.issued_calls import CommonCalls, CompletingCall, two_given
-from timing_logger.recording.cores.python.background import BackgroundSpan, Completion, LearnSize, Wait
-from timing_logger.recording.cores.python.calls import (
-    Caller,
-    CollectiveCount,
-    OpenCall,
-    Span,
-    TimedGroup,
-    Unrecorded,
-)
-from timing_logger.recording.cores.python.small_files import SmallFiles
-
-__all__ = [
-    "BackgroundSpan",
-    "Caller",
-    "Channel",
-    "CollectiveCount",
-    "Completion",
-    "LearnSize",
-    "OpenCall",
-    "SmallFiles",
-    "Span",
-    "TimedGroup",
-    "Unrecorded",
-    "Wait",
-    "completing_method",
-    "handle_class",
-    "issued_method",
-    "lose_operation",
-]
-
+from timing_logger.recording.cores.python.background import BackgroundSpan as BackgroundSpan
+from timing_logger.recording.cores.python.background import Completion as Completion
+from timing_logger.recording.cores.python.background import LearnSize as LearnSize
+from timing_logger.recording.cores.python.background import Wait as Wait
+from timing_logger.recording.cores.python.calls import Caller as Caller
+from timing_logger.recording.cores.python.calls import CollectiveCount as CollectiveCount
+from timing_logger.recording.cores.python.calls import OpenCall as OpenCall
+from timing_logger.recording.cores.python.calls import Span as Span
+from timing_logger.recording.cores.python.calls import TimedGroup as TimedGroup
+from timing_logger.recording.cores.python.calls import Unrecorded as Unrecorded
+from timing_logger.recording.cores.python.small_files import SmallFiles as SmallFiles
 
 # -- methods that begin an operation and return a handle on it, and calls that see it end ----------------
 
