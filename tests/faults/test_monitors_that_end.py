@@ -24,7 +24,7 @@ from sidecars import sidecar_when
 from slow import slow
 
 from timing_logger import Monitor, TimingLogger
-from timing_logger.recording import run_monitor
+from timing_logger.process import monitor
 
 RANKS = 2
 OUTSIDE, INSIDE = "198.18.7.1", "198.18.7.2"  # of the range for benchmarks (RFC 2544)
@@ -99,7 +99,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, str]:
     "fault",
     [
         slow("stopped", "two trainings on two ranks; a logger whose monitor is stopped is quick below"),
-        slow("killed", "tests/recording/test_run_monitor.py kills one"),
+        slow("killed", "tests/process/test_monitor_of_a_logger.py kills one"),
         slow(
             "its files cannot be written",
             "test_delivery_receivers.py of tests/live has the full disk, test_looking.py what is no folder",
@@ -122,7 +122,7 @@ def test_the_training_ends_as_without_a_monitor(tmp_path: Path, plain: tuple[int
 def test_a_monitor_that_is_stopped_keeps_its_logger_neither_from_writing_nor_from_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_monitor, "_GRACE_S", 0.1)
+    monkeypatch.setattr(monitor, "_GRACE_S", 0.1)
     logger = TimingLogger(0, tmp_path, monitor=Monitor())
     assert logger._monitor is not None
     pid = logger._monitor.pid

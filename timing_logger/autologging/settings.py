@@ -1,4 +1,4 @@
-"""What ``timing-logger run`` tells the processes of a job, and they tell it: all that both sides know."""
+"""What ``timing-logger run`` tells the processes of a job, and they tell it; and which rank one is."""
 
 from __future__ import annotations
 
@@ -16,50 +16,6 @@ from timing_logger.process.launchers import Launcher
 from timing_logger.process.shared_files import make_folder, replace
 from timing_logger.process.this_process import identity
 from timing_logger.schema.defaults import HANG_AFTER_S
-
-
-class Rank(NamedTuple):
-    """A process's place in its job.
-
-    Attributes:
-        rank: from 0.
-        world_size: the number of ranks; None if it is not known.
-    """
-
-    rank: int
-    world_size: int | None
-
-
-def stated_rank(environment: Mapping[str, str] = os.environ) -> Rank | None:
-    """Return what the launcher states of this process; None without a launcher.
-
-    Args:
-        environment: the environment variables.
-    """
-    return _first_of(launchers.LAUNCHERS, environment)
-
-
-def rank_of_mpi(environment: Mapping[str, str] = os.environ) -> Rank | None:
-    """Return what a launcher of MPI states of this process; None without one, or if it is another's rank.
-
-    Args:
-        environment: the environment variables.
-    """
-    rank = _first_of([one for one in launchers.LAUNCHERS if one.is_mpi], environment)
-    return rank if rank == stated_rank(environment) else None
-
-
-def _first_of(among: Sequence[Launcher], environment: Mapping[str, str]) -> Rank | None:
-    for one in among:
-        rank, size = _number(environment.get(one.rank)), _number(environment.get(one.size))
-        if rank is not None and (size is None or rank < size):
-            return Rank(rank, size)
-    return None
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdigit() else None
-
 
 VARIABLE = "TIMING_LOGGER_AUTOLOG"
 
@@ -142,3 +98,49 @@ def note_problem(log_dir: str) -> None:
         replace(path, traceback.format_exc().encode())
     except OSError:
         pass
+
+
+# -- which rank this process is, as its launcher says ----------------------------------------------------
+
+
+class Rank(NamedTuple):
+    """A process's place in its job.
+
+    Attributes:
+        rank: from 0.
+        world_size: the number of ranks; None if it is not known.
+    """
+
+    rank: int
+    world_size: int | None
+
+
+def stated_rank(environment: Mapping[str, str] = os.environ) -> Rank | None:
+    """Return what the launcher states of this process; None without a launcher.
+
+    Args:
+        environment: the environment variables.
+    """
+    return _first_of(launchers.LAUNCHERS, environment)
+
+
+def rank_of_mpi(environment: Mapping[str, str] = os.environ) -> Rank | None:
+    """Return what a launcher of MPI states of this process; None without one, or if it is another's rank.
+
+    Args:
+        environment: the environment variables.
+    """
+    rank = _first_of([one for one in launchers.LAUNCHERS if one.is_mpi], environment)
+    return rank if rank == stated_rank(environment) else None
+
+
+def _first_of(among: Sequence[Launcher], environment: Mapping[str, str]) -> Rank | None:
+    for one in among:
+        rank, size = _number(environment.get(one.rank)), _number(environment.get(one.size))
+        if rank is not None and (size is None or rank < size):
+            return Rank(rank, size)
+    return None
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() else None

@@ -96,17 +96,22 @@ def _name(kind: type) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
 
 
-def _declared(name: str, kind: Any) -> str:
-    """Return the declaration of a field."""
+def _in_c(name: str, kind: Any) -> tuple[str, str]:
+    """Return the declaration of a field, and the statement that writes its value."""
+    value = f"value->{name}"
     if kind in _PLAIN:
-        before = _PLAIN[kind][0]
-        return f"{before}{'' if before.endswith('*') else ' '}{name};"
+        before, put = _PLAIN[kind]
+        put = "json_escaped" if kind is str and name in _ESCAPED else put
+        return f"{before}{'' if before.endswith('*') else ' '}{name};", f"{put}(file, {value});"
     if get_origin(kind) in (list, dict):
-        return f"json_entries *{name};"
+        empty = "[]" if get_origin(kind) is list else "{}"
+        return f"json_entries *{name};", f'json_all(file, {value}, "{empty}");'
     if optional := _optional(kind):
-        return f"const struct {_name(optional)} *{name};"
+        of = _name(optional)
+        return f"const struct {of} *{name};", f"{value} ? json_{of}(file, {value}) : json_null(file);"
     if _is_class(kind):
-        return f"struct {_name(kind)} {name};"
+        of = _name(kind)
+        return f"struct {of} {name};", f"json_{of}(file, &{value});"
     raise TypeError(f"{name}: C has nothing for the type {kind}")
 
 
@@ -117,7 +122,7 @@ def _struct(kind: type) -> str:
     hints = get_type_hints(kind)
     name = _name(kind)
     declared = f"""struct {name} {{
-{_lines(_declared(field, one) for field, one in hints.items())}
+{_lines(_in_c(field, one)[0] for field, one in hints.items())}
 }};
 
 """
@@ -144,19 +149,7 @@ static inline void add_{name}(struct json_list *list, struct {name} value)
 
 
 def _put(name: str, kind: Any, before: str) -> str:
-    return f'fputs("{before}\\"{name}\\": ", file); {_written(name, kind)}'
-
-
-def _written(name: str, kind: Any) -> str:
-    if kind is str and name in _ESCAPED:
-        return f"json_escaped(file, value->{name});"
-    if kind in _PLAIN:
-        return f"{_PLAIN[kind][1]}(file, value->{name});"
-    if get_origin(kind) in (list, dict):
-        return f'json_all(file, value->{name}, "{"[]" if get_origin(kind) is list else "{}"}");'
-    if optional := _optional(kind):
-        return f"value->{name} ? json_{_name(optional)}(file, value->{name}) : json_null(file);"
-    return f"json_{_name(kind)}(file, &value->{name});"
+    return f'fputs("{before}\\"{name}\\": ", file); {_in_c(name, kind)[1]}'
 
 
 def _lines(statements: Iterable[str]) -> str:

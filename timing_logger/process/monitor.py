@@ -1,12 +1,13 @@
 """``Monitor``: that a run is judged while it goes on, how often, and who is told.
 
-The process that does it is ``timing_logger.live``'s, and reads only files; ``monitor_process.py``
-starts it.
+The process that does it is ``timing_logger.live``'s, and reads only files; :class:`MonitorProcess` starts it,
+for a logger :class:`RunMonitor`.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -18,12 +19,17 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from timing_logger.errors import ConfigurationError
+from timing_logger.process.launchers import local_rank
 from timing_logger.schema.defaults import MONITOR_EVERY_S, MONITOR_WINDOW_S
+
+log = logging.getLogger("timing_logger")
 
 Event = dict[str, Any]
 """What changes, as plain values; ``docs/events.md`` has its keys."""
 
 _LONGEST_S = 3600.0
+_GRACE_S = 0.5
+"""Seconds that the end of the logger waits for what the monitor still says."""
 
 
 class Plain(Protocol):
@@ -105,6 +111,53 @@ class MonitorSettings:
     webhooks: Sequence[Mapping[str, Any]] = ()
     show_in: Sequence[Mapping[str, Any]] = ()
 
+
+class RunMonitor:
+    """The monitor that one rank of each host starts; on all others nothing.
+
+    Args:
+        monitor: its options.
+        log_dir: the folder of the timing files.
+        rank: the rank of this process.
+    """
+
+    def __init__(self, monitor: Monitor, log_dir: Path, rank: int) -> None:
+        self._on_verdict = monitor.on_verdict if rank == 0 else None
+        self._process: MonitorProcess | None = None
+        self._closing = False
+        if rank == 0 or local_rank(os.environ) == "0":
+            settings = monitor.settings(str(log_dir.absolute()))
+            try:
+                self._process = MonitorProcess(settings, self._hear)
+            except OSError as error:
+                log.warning("timing logger: the monitor of the run cannot be started: %s", error)
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the monitor's process; None where this rank starts none."""
+        return self._process.pid if self._process else None
+
+    def close(self) -> None:
+        """Let the monitor end. It may go on for some seconds, for what others are still to be told."""
+        self._closing = True
+        if self._process is not None:
+            self._process.close(_GRACE_S)
+
+    def _hear(self, content: Mapping[str, Any]) -> None:
+        if "event" in content and self._on_verdict is not None:
+            try:
+                self._on_verdict(content["event"])
+            except Exception:
+                log.exception("timing logger: on_verdict raised; the run goes on")
+        if "said" in content:
+            log.warning("timing logger: monitor: %s", content["said"])
+        if content.get("ended") is not None and not self._closing:
+            log.warning(
+                "timing logger: the monitor has ended (%s); the run goes on without", content["ended"]
+            )
+
+
+# -- the process ---------------------------------------------------------------------------------------------
 
 _SITE = str(Path(__file__).parents[1] / "autologging" / "site")
 _NOT_PASSED_ON = ("LD_PRELOAD", "TIMING_LOGGER_AUTOLOG")  # it is no rank, and not timed

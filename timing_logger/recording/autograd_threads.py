@@ -1,4 +1,4 @@
-"""Find the thread that called the backward pass in which autograd's engine calls Python.
+"""The frames of threads, and which thread called the backward pass in which autograd's engine calls Python.
 
 For each accelerator device the engine has a thread of its own, which does the work of the backward pass. That
 thread calls the hooks, and the callbacks at the end of the pass, while the thread that called ``backward`` is

@@ -140,7 +140,9 @@ class Flusher:
                 lost = self.counters.pending
                 log.error("timing logger: gave up closing; %d records were not written", lost)
                 self._last_error = f"gave up closing: {lost} records were not written"
-                self._tell_of_giving_up()
+                if self._sidecar is not None:  # whose file system may well answer
+                    with suppress(Exception):
+                        self._sidecar.tell(self._account(), timeout_s=LAST_WORDS_S)
         return self.closed
 
     def abandon(self) -> None:
@@ -378,11 +380,6 @@ class Flusher:
         if type(ended_ns) is int:
             came_ns = max(came_ns, ended_ns)
         return max(0, perf_counter_ns() - came_ns) / NS_PER_S
-
-    def _tell_of_giving_up(self) -> None:
-        if self._sidecar is not None:  # whose file system may well answer
-            with suppress(Exception):
-                self._sidecar.tell(self._account(), timeout_s=LAST_WORDS_S)
 
     def _account(self) -> Account:
         return Account(

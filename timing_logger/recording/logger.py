@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from timing_logger.errors import ConfigurationError
+from timing_logger.process.monitor import RunMonitor
 from timing_logger.recording import lifecycle
 from timing_logger.recording.clock import WallClock
 from timing_logger.recording.context import Context
@@ -18,7 +19,6 @@ from timing_logger.recording.instrumented_calls import InstrumentedCalls
 from timing_logger.recording.options import LoggerOptions, Options, shows_options
 from timing_logger.recording.recorder import Recorder
 from timing_logger.recording.ring import back
-from timing_logger.recording.run_monitor import RunMonitor
 from timing_logger.recording.sidecar_writer import SidecarWriter
 from timing_logger.recording.termination import at_sigterm, not_at_sigterm, sigterm_came
 from timing_logger.recording.watchers.hang_watch import HangWatch

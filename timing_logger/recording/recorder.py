@@ -7,7 +7,7 @@ these calls share is repeated in each of them, because one more function call wo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar
 
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.cores.core import Core, over
@@ -19,8 +19,6 @@ from timing_logger.recording.device.span import DeviceBlock, timed_block
 from timing_logger.recording.instrumented_calls import InstrumentedCalls
 from timing_logger.recording.spellings import one_value
 from timing_logger.schema.record import HOST_CLOCK, OK, stated_interval
-
-S = TypeVar("S", bound=Span)
 
 if TYPE_CHECKING:
     import torch
@@ -98,35 +96,6 @@ class Recorder(InstrumentedCalls):
         span.seq = seq
         span.peer = peer
         span.work = self._work if work is None else work
-        return span
-
-    def begin_operation(
-        self,
-        kind: type[S],
-        operation: str | None,
-        message_size: int | None,
-        layer_name: str | None,
-        group: str,
-        group_size: int | None,
-        peer: int | None,
-    ) -> S:
-        """Create a span of class ``kind`` that no ``with`` encloses: see :class:`InstrumentedCalls`."""
-        span = kind.__new__(kind)
-        span.end_ns = 0
-        span.caller = caller = self._caller
-        span.thread = caller.thread
-        span.operation = operation
-        span.message_size_bytes = message_size
-        label = self._label.get()
-        span.layer_name = label[0] if layer_name is None else layer_name
-        span.phase = label[1]
-        span.iteration = self._iteration
-        span.epoch = self._epoch
-        span.group = group
-        span.group_size = group_size
-        span.seq = None
-        span.peer = peer
-        span.work = self._work
         return span
 
     def operation(

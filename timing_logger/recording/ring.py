@@ -19,7 +19,7 @@ from timing_logger.process.sidecar_files import parts_of, read_sidecar
 from timing_logger.recording.clock import WallClock
 from timing_logger.recording.cores.channel import Channel
 from timing_logger.schema.defaults import QUEUE_RECORDS, RECORD_LATEST_S
-from timing_logger.schema.ring_file import MOST_RECORDS, SLOT_BYTES, Ring, read_ring, ring_header
+from timing_logger.schema.ring_file import MOST_RECORDS, SLOT_BYTES, read_ring, ring_header
 from timing_logger.schema.sidecar import CrashProtection
 from timing_logger.schema.timing_files import sidecar_path
 
@@ -102,7 +102,7 @@ def back(
             "be lost%s",
             backing.protection.reason,
             flush_interval_s + RECORD_LATEST_S,
-            "; ring_dir names another folder for it" if maker.could else "",
+            "; ring_dir names another folder for it" if not maker.why_not else "",
         )
     elif backing.protection.reason:
         _say_once("timing logger: %s", backing.protection.reason)
@@ -110,28 +110,23 @@ def back(
 
 
 class _Maker:
-    """Makes the file for one channel."""
+    """Makes the file for one channel; ``why_not`` is "" if a folder with enough room is all that it takes."""
 
     def __init__(self, channel: Channel, timing_file: Path, clock: WallClock) -> None:
         self._channel: Any = channel
         self._timing_file = timing_file.absolute()
         self._started = clock.anchors[0]
         self._asked = channel.capacity
-        self._why_not = ""
+        self.why_not = ""
         if not hasattr(channel, "back_by"):
-            self._why_not = "the Python core has none"
+            self.why_not = "the Python core has none"
         elif self._asked > MOST_RECORDS:
-            self._why_not = f"maxsize={self._asked}, and a ring holds at most {MOST_RECORDS} records"
-
-    @property
-    def could(self) -> bool:
-        """Whether a folder with enough room is all that it takes."""
-        return not self._why_not
+            self.why_not = f"maxsize={self._asked}, and a ring holds at most {MOST_RECORDS} records"
 
     def in_folder(self, folder: Path) -> Backing:
-        if self._why_not:
+        if self.why_not:
             raise LogPathError(
-                f"ring_dir={str(folder)!r} cannot be used: {self._why_not}. "
+                f"ring_dir={str(folder)!r} cannot be used: {self.why_not}. "
                 "timing_logger.recording_core says which core there is."
             )
         remove_left_rings(folder)
@@ -141,14 +136,14 @@ class _Maker:
             raise LogPathError(f"ring_dir: {str(folder)!r} cannot hold a ring: {error}.") from error
 
     def anywhere(self) -> Backing:
-        reasons = [self._why_not] if self._why_not else []
-        for folder in [] if self._why_not else _folders():
+        reasons = []
+        for folder in [] if self.why_not else _folders():
             remove_left_rings(folder)
             try:
                 return self._fitted_into(folder)
             except OSError as error:
                 reasons.append(f"{str(folder)!r}: {error.strerror}")
-        return Backing(self._channel, "", CrashProtection(False, "; ".join(reasons)))
+        return Backing(self._channel, "", CrashProtection(False, self.why_not or "; ".join(reasons)))
 
     def _fitted_into(self, folder: Path) -> Backing:
         """Make the file as large as is fit there.
@@ -275,17 +270,14 @@ def _is_needed_no_more(path: Path) -> bool:
         return _is_in_the_file(descriptor, path, timing_file)
 
 
-def _tells_more(ring: Ring) -> bool:
-    return bool(ring.records or ring.open_calls or ring.elsewhere or ring.damaged)
-
-
 def _is_in_the_file(descriptor: int, path: Path, timing_file: Path) -> bool:
     """Tell whether the files of a process tell all that its ring does. Have them say that it was killed."""
     sidecar = read_sidecar(timing_file)
     if sidecar is None:
         return False
     header = header_of(descriptor, path, timing_file, sidecar)
-    if header.released != header.head or _tells_more(ring := read_ring(descriptor)):
+    ring = read_ring(descriptor) if header.released == header.head else None
+    if ring is None or ring.records or ring.open_calls or ring.elsewhere or ring.damaged:
         return False
     if not sidecar.get("killed"):
         mark_killed(sidecar_path(timing_file), ring)

@@ -298,19 +298,14 @@ def _column_cells(field: Field, values: Mapping[str, tuple[Any, ...]]) -> Iterab
         return map(cells.interval_cells, values["start_ns"], values["end_ns"])
     if field.name not in values:  # every record of the batch ends before it
         return repeat("")
-    return _CELLS.get(field.name, _CELLS_OF_KIND[field.kind])(values[field.name])
+    return _CELLS.get(field.name, _OF_KIND[field.kind][0])(values[field.name])
 
 
-_CELLS_OF_KIND: dict[str, Callable[[tuple[Any, ...]], Iterable[str]]] = {
-    "integer": cells.integers,
-    "text": cells.texts,
-    "amount": cells.amounts,
-}
 _CELLS: dict[str, Callable[[tuple[Any, ...]], Iterable[str]]] = {
     "operation": partial(cells.texts, memo=cells.operations),
     "seq": cells.distinct_integers,
 }
-"""The same for columns that are written in a way of their own."""
+"""How columns are written that have a way of their own."""
 
 
 # -- the careful path: a record that the schema cannot hold as it is ------------------------------
@@ -328,9 +323,9 @@ def repaired(record: RawRecord) -> Record:
     start_ns, end_ns = cells.repaired_interval(raw.start_ns, raw.end_ns)
     others: dict[str, Any] = {}
     for field in FIELDS:
-        if field.kind in _REPAIRS:
+        if field.kind in _OF_KIND:
             before = getattr(raw, field.name)
-            others[field.name] = after = _REPAIRS[field.kind](before)
+            others[field.name] = after = _OF_KIND[field.kind][1](before)
             if _is_lost(before, after):
                 tell(field.name, field.kind, before)
     fixed = Record(start_ns=start_ns, end_ns=end_ns, **others)
@@ -342,9 +337,9 @@ def _is_lost(before: Any, after: Any) -> bool:
     return (after is None and before is not None) or (isinstance(after, str) and not isinstance(before, str))
 
 
-_REPAIRS: dict[str, Callable[[Any], Any]] = {
-    "integer": cells.repaired_integer,
-    "text": cells.repaired_text,
-    "amount": cells.repaired_amount,
+_OF_KIND: dict[str, tuple[Callable[[tuple[Any, ...]], Iterable[str]], Callable[[Any], Any]]] = {
+    "integer": (cells.integers, cells.repaired_integer),
+    "text": (cells.texts, cells.repaired_text),
+    "amount": (cells.amounts, cells.repaired_amount),
 }
-"""How a value is repaired, by the kind of its column."""
+"""How values are written and repaired, by the kind of their column."""

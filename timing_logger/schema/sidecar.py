@@ -295,7 +295,7 @@ class HostCountersInfo(NamedTuple):
 
 
 class StackSamplesInfo(NamedTuple):
-    """What became of the file of stack samples, see :mod:`timing_logger.schema.timing_files`.
+    """What became of the file of stack samples, see :class:`timing_logger.schema.timing_files.StackSample`.
 
     Attributes:
         file: its name; "" before its first line.

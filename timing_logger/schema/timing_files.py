@@ -1,36 +1,10 @@
-"""The names of timing files, of their sidecars, and of the files that stand beside them."""
+"""The names of timing files, of sidecars, and of the files beside them; and the lines of stack samples."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 from typing import NamedTuple
-
-
-class StackSample(NamedTuple):
-    """Where the main thread was at one instant: a line of the file.
-
-    Attributes:
-        counter: the instant, in seconds on the process's ``perf_counter`` axis.
-        function: the innermost function of the program's own code: neither of the standard library nor of an
-            installed package, unless there is none else.
-        file: its file, as the last two parts of the path.
-        line: the line of it that runs.
-        library_call: the function of a library that this line has called, as ``function (file)``; "" if
-            none, or if what runs is written in C.
-    """
-
-    counter: float
-    function: str
-    file: str
-    line: int
-    library_call: str
-
-
-COLUMNS = StackSample._fields
-
-HEADER = ",".join(COLUMNS) + "\n"
-
 
 MAX_RANK = 2**31 - 1
 """The largest rank: MPI's own limit, and enough for any job."""
@@ -128,6 +102,34 @@ HOST = FilesBeside("host")
 """What the host counted, see :mod:`timing_logger.schema.host_counters`."""
 
 STACKS = FilesBeside("stacks")
-"""Where the main thread was, see :mod:`timing_logger.schema.timing_files`."""
+"""Where the main thread was, see :class:`StackSample`."""
 
 KINDS = HOST, STACKS
+
+
+# -- stack samples ------------------------------------------------------------------------------------
+
+
+class StackSample(NamedTuple):
+    """Where the main thread was at one instant: a line of the file.
+
+    Attributes:
+        counter: the instant, in seconds on the process's ``perf_counter`` axis.
+        function: the innermost function of the program's own code: neither of the standard library nor of an
+            installed package, unless there is none else.
+        file: its file, as the last two parts of the path.
+        line: the line of it that runs.
+        library_call: the function of a library that this line has called, as ``function (file)``; "" if
+            none, or if what runs is written in C.
+    """
+
+    counter: float
+    function: str
+    file: str
+    line: int
+    library_call: str
+
+
+COLUMNS = StackSample._fields
+
+HEADER = ",".join(COLUMNS) + "\n"

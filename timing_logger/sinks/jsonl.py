@@ -62,17 +62,13 @@ class JsonlSink(FileInParts):
             "name": record.operation,
             "step": record.iteration,
             "rank": self._rank,
-            "duration_ms": _duration_ms(record),
+            "duration_ms": None if record.end_ns is None else (record.end_ns - record.start_ns) / NS_PER_MS,
         }
         if record.status != OK:
             row["status"] = record.status
         for key, value in _metadata(record).items():
             row[_free_key(key, row)] = value
         return row
-
-
-def _duration_ms(record: Record) -> float | None:
-    return None if record.end_ns is None else (record.end_ns - record.start_ns) / NS_PER_MS
 
 
 def _metadata(record: Record) -> Mapping[str, object]:

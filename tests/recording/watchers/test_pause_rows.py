@@ -7,16 +7,12 @@ import os
 import pytest
 
 from timing_logger import TimingLogger
-from timing_logger.recording.watchers import collector, compilations, graph_captures
-from timing_logger.recording.watchers import slow_imports as imports
-from timing_logger.recording.watchers.pause_recorders import Recorders
+from timing_logger.recording.watchers.pause_rows import IMPORTS, KINDS, Recorders
 from timing_logger.sinks.memory import MemorySink
-
-KINDS = collector, compilations, graph_captures, imports
 
 
 def wanted() -> list[bool]:
-    return [bool(kind.RECORDERS) for kind in KINDS]
+    return [bool(kind) for kind in KINDS]
 
 
 def test_without_the_option_no_kind_is_told(sink: MemorySink) -> None:
@@ -44,7 +40,7 @@ def test_a_pause_in_an_iteration_that_sampling_leaves_out_has_no_row(sink: Memor
     logger = TimingLogger(0, log_dir=None, sinks=[sink], pause_rows=True, record_every_n_steps=2)
     for iteration in range(4):
         logger.set_current_iteration(iteration)
-        imports.RECORDERS.tell(0, 1, layer_name=f"module_{iteration}", in_iterations=True)
+        IMPORTS.tell(0, 1, layer_name=f"module_{iteration}", in_iterations=True)
     logger.close()
     names = [row.layer_name for row in sink.records if row.operation == "IMPORT"]
     assert names == ["module_0", "module_2"]

@@ -1,4 +1,7 @@
-"""Interfaces: the timer of a block, the group that numbers a call, and the handle that is waited for."""
+"""Interfaces: the timer of a block, the group that numbers a call, the handle that is waited for.
+
+And the one block of all calls that are not recorded, :data:`NO_SPAN`.
+"""
 
 from __future__ import annotations
 

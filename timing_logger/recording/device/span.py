@@ -1,4 +1,4 @@
-"""Timed blocks of work that a device does."""
+"""Timed blocks of work that a device does, or the host, and in which stream."""
 
 from __future__ import annotations
 

@@ -118,10 +118,6 @@ def _ecc_errors(nvml: Any, of: Any, kind: Any) -> int:
 # -- what AMD SMI states of AMD's devices, through its own Python package --------------------------------
 
 
-def _clock_mhz(smi: Any, of: Any) -> Any:
-    return smi.amdsmi_get_clock_info(of, smi.AmdSmiClkType.GFX)["clk"]
-
-
 def _temperature_c(smi: Any, of: Any) -> Any:
     kind = smi.AmdSmiTemperatureType.HOTSPOT
     return smi.amdsmi_get_temp_metric(of, kind, smi.AmdSmiTemperatureMetric.CURRENT)
@@ -134,7 +130,7 @@ def _power_w(smi: Any, of: Any) -> Any:
 
 
 _OF_AMD: Asked = {
-    "gpu_sm_mhz": (_clock_mhz, min),
+    "gpu_sm_mhz": (lambda smi, of: smi.amdsmi_get_clock_info(of, smi.AmdSmiClkType.GFX)["clk"], min),
     "gpu_throttle_bits": (lambda smi, of: smi.amdsmi_get_gpu_metrics_info(of)["throttle_status"], _all_bits),
     "gpu_temperature_c": (_temperature_c, max),
     "gpu_power_w": (_power_w, sum),

@@ -20,47 +20,6 @@ from timing_logger.recording.open_calls import OpenCalls
 from timing_logger.schema.record import INFLIGHT, NS_PER_S, RawRecord, Record, is_message
 from timing_logger.schema.sidecar import GroupProgress, OpenCallInfo, Stall
 
-
-class Stalls:
-    """The stalls of one process, of which two are kept: what comes later overwrites neither.
-
-    Attributes:
-        last: the stall that the process is in, or else the last that it was in; None if there was none.
-        longest: the longest one; None if there was none.
-    """
-
-    def __init__(self) -> None:
-        self.last: Stall | None = None
-        self.longest: Stall | None = None
-
-    def note(
-        self,
-        since_ns: int,
-        until_ns: int,
-        open_calls: list[OpenCallInfo],
-        groups: list[GroupProgress],
-        stack: Callable[[], list[str]],
-    ) -> None:
-        """Note that the process has stood still.
-
-        Args:
-            since_ns: when it last began or recorded anything, by ``perf_counter_ns``.
-            until_ns: now.
-            open_calls: the calls that it is in.
-            groups: how far it has come in each group.
-            stack: returns the stack of the main thread; called once for each stall, since at the end of one
-                the main thread is in an exception handler, or on its way out.
-        """
-        known = self.last if self.last is not None and self.last.since_counter_ns == since_ns else None
-        self.last = Stall(since_ns, until_ns, open_calls, groups, stack() if known is None else known.stack)
-        if self.longest is None or _length_ns(self.last) >= _length_ns(self.longest):
-            self.longest = self.last
-
-
-def _length_ns(stall: Stall) -> int:
-    return stall.until_counter_ns - stall.since_counter_ns
-
-
 _MOST_FRAMES = 12
 _MOST_TOLD = 100
 
@@ -103,7 +62,8 @@ class HangWatch:
         self.at_once = False
         self.signal = ""
         self.ended_by = ""
-        self._stalls = Stalls()
+        self._last_stall: Stall | None = None
+        self._longest_stall: Stall | None = None
         self._open_calls = open_calls
         self._hang_after_ns = int(hang_after_s * NS_PER_S)
         self._told: dict[object, list[RawRecord]] = {}
@@ -125,7 +85,7 @@ class HangWatch:
             self._write(told[call])
         self._told = told
         if self._hangs(now_ns):
-            self._stalls.note(self._progress_ns, now_ns, self._told_calls(), self._groups(), _idle_stack)
+            self._note_stall(now_ns)
 
     def standing(self) -> Standing:
         """Return how far the process has come and what hangs, for its sidecar."""
@@ -134,8 +94,8 @@ class HangWatch:
             groups=self._groups(),
             idle_stack=_idle_stack() if self._hangs(perf_counter_ns()) else [],
             last_progress_counter_ns=self._progress_ns,
-            longest_stall=self._stalls.longest,
-            last_stall=self._stalls.last,
+            longest_stall=self._longest_stall,
+            last_stall=self._last_stall,
             signal=self.signal,
             ended_by=self.ended_by,
             untimed=dict(self._open_calls.untimed),
@@ -146,6 +106,19 @@ class HangWatch:
 
     def _hangs(self, now_ns: int) -> bool:
         return now_ns - self._progress_ns > self._hang_after_ns
+
+    def _note_stall(self, now_ns: int) -> None:
+        """Note that the process stands still; what comes later overwrites neither the longest nor the last.
+
+        The stack of the main thread is that of the first look: at the end of a stall it is in an exception
+        handler, or on its way out.
+        """
+        since_ns, last, longest = self._progress_ns, self._last_stall, self._longest_stall
+        stack = last.stack if last is not None and last.since_counter_ns == since_ns else _idle_stack()
+        stall = Stall(since_ns, now_ns, self._told_calls(), self._groups(), stack)
+        self._last_stall = stall
+        if longest is None or now_ns - since_ns >= longest.until_counter_ns - longest.since_counter_ns:
+            self._longest_stall = stall
 
     def _told_calls(self) -> list[OpenCallInfo]:
         told = [record for records in self._told.values() for record in records]

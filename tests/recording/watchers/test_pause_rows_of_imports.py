@@ -13,7 +13,7 @@ from weakref import ref
 import pytest
 
 from timing_logger import TimingLogger
-from timing_logger.recording.watchers import slow_imports as imports
+from timing_logger.recording.watchers import pause_rows
 from timing_logger.schema import defaults
 from timing_logger.sinks.memory import MemorySink
 
@@ -137,6 +137,6 @@ def test_an_import_of_50_ms_or_more_has_a_row(
     lasts_ms: int,
     names: list[str],
 ) -> None:
-    monkeypatch.setattr(imports, "perf_counter_ns", lambda: 10**9 + lasts_ms * 10**6)
-    imports._Watch()._ended("module", 10**9, ref(recording))
+    monkeypatch.setattr(pause_rows, "perf_counter_ns", lambda: 10**9 + lasts_ms * 10**6)
+    pause_rows._Watch()._ended("module", 10**9, ref(recording))
     assert imported(recording, sink) == names

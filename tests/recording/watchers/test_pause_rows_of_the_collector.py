@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from timing_logger import TimingLogger
-from timing_logger.recording.watchers import collector
+from timing_logger.recording.watchers import pause_rows
 from timing_logger.schema import defaults
 from timing_logger.sinks.memory import MemorySink
 
@@ -89,7 +89,7 @@ def test_a_pause_of_a_fifth_of_a_millisecond_or_more_has_a_row(
     lasts_ns: int, generations: list[str],
 ) -> None:  # fmt: skip
     clock = iter([10**9, 10**9 + lasts_ns])
-    monkeypatch.setattr(collector, "perf_counter_ns", lambda: next(clock))
+    monkeypatch.setattr(pause_rows, "perf_counter_ns", lambda: next(clock))
     for phase in ("start", "stop"):
-        collector._told(phase, {"generation": 2})
+        pause_rows._told(phase, {"generation": 2})
     assert [phase for _, phase, _ in rows(recording, sink)] == generations

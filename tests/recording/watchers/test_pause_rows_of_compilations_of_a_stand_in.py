@@ -12,7 +12,7 @@ import pytest
 from processes import run_python
 
 from timing_logger import TimingLogger
-from timing_logger.recording.watchers import compilations
+from timing_logger.recording.watchers import pause_rows
 from timing_logger.sinks.memory import MemorySink
 
 
@@ -37,7 +37,7 @@ class Compiler:
 
     def __init__(self) -> None:
         self._callback = stand_in(callback_handler=Handler())
-        compilations.time_compilations(self._callback)
+        pause_rows.time_compilations(self._callback)
 
     def _within(self, *stated: object, fails: bool = False) -> None:
         with self._callback.callback_handler.install_callbacks(*stated):
@@ -172,5 +172,5 @@ def test_where_torch_does_not_number_compilations_each_is_just_one(
 @pytest.mark.parametrize("attributes", [{}, {"callback_handler": object()}])
 def test_a_torch_that_compiles_in_other_ways_is_left_alone(attributes: dict[str, object]) -> None:
     callback = stand_in(**attributes)
-    compilations.time_compilations(callback)
+    pause_rows.time_compilations(callback)
     assert {name: vars(callback)[name] for name in attributes} == attributes

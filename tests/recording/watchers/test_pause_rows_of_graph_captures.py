@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from timing_logger import TimingLogger
-from timing_logger.recording.watchers import graph_captures
+from timing_logger.recording.watchers import pause_rows
 from timing_logger.sinks.memory import MemorySink
 
 
@@ -35,7 +35,7 @@ class StandIn:
 def graph_class() -> Any:
     graphs: Any = ModuleType("graphs")
     graphs.CUDAGraph = type("CUDAGraph", (StandIn,), dict(vars(StandIn)))
-    graph_captures.time_captures(graphs)
+    pause_rows.time_captures(graphs)
     return graphs.CUDAGraph
 
 
@@ -92,5 +92,5 @@ def test_the_graphs_of_torch_itself_are_timed(recording: TimingLogger) -> None:
 
 def test_a_torch_without_graphs_is_left_alone() -> None:
     graphs = ModuleType("graphs")
-    graph_captures.time_captures(graphs)
+    pause_rows.time_captures(graphs)
     assert not hasattr(graphs, "CUDAGraph")

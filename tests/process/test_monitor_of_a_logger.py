@@ -20,9 +20,9 @@ from monitored_runs import judges_of, monitor_of, write_run_of_this_host
 
 from timing_logger import Monitor, TimingLogger
 from timing_logger.errors import ConfigurationError
+from timing_logger.process import monitor as module
+from timing_logger.process.monitor import RunMonitor
 from timing_logger.process.this_process import boot_id, host_name
-from timing_logger.recording import run_monitor
-from timing_logger.recording.run_monitor import RunMonitor
 
 
 def started(folder: Path, rank: int = 0, **options: Any) -> RunMonitor:
@@ -44,7 +44,7 @@ def test_a_function_that_raises_gets_each_event_all_the_same(
         heard.append(event)
         raise ValueError("of the user's")
 
-    monkeypatch.setattr(run_monitor, "MonitorProcess", lambda settings, hear: hear)  # it starts none
+    monkeypatch.setattr(module, "MonitorProcess", lambda settings, hear: hear)  # it starts none
     hear: Any = started(tmp_path, on_verdict=on_verdict)._process
     for number in range(2):
         hear({"event": {"ranks": [number]}})
@@ -67,7 +67,7 @@ class Process:
 
 @pytest.fixture
 def process_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[RunMonitor], Process]:
-    monkeypatch.setattr(run_monitor, "MonitorProcess", Process)
+    monkeypatch.setattr(module, "MonitorProcess", Process)
 
     def process_of(monitor: RunMonitor) -> Process:
         process: Any = monitor._process
@@ -121,7 +121,7 @@ def test_a_monitor_that_cannot_be_started_is_said_to_be_missing(
     def refuse(settings: object, hear: object) -> None:
         raise OSError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(run_monitor, "MonitorProcess", refuse)
+    monkeypatch.setattr(module, "MonitorProcess", refuse)
     monitor = started(tmp_path)
     assert monitor.pid is None
     monitor.close()
@@ -184,7 +184,7 @@ def test_rank_0_and_the_first_rank_of_each_host_start_one(
     if local_rank:
         monkeypatch.setenv("LOCAL_RANK", local_rank)
     begun: list[object] = []
-    monkeypatch.setattr(run_monitor, "MonitorProcess", lambda settings, hear: begun.append(settings))
+    monkeypatch.setattr(module, "MonitorProcess", lambda settings, hear: begun.append(settings))
     started(tmp_path, rank)
     assert len(begun) == starts
 
