@@ -74,6 +74,7 @@ def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def new(file: CsvSink, clock: WallClock, backing: Backing | None = None) -> SidecarWriter:
+    backing = backing or Backing(None, "", CrashProtection(False, "no ring"))
     return SidecarWriter(file, clock, Options.of(0, {}).for_sidecar(), backing)
 
 

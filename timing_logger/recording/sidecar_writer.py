@@ -57,9 +57,7 @@ class SidecarWriter:
         stack_samples: the same of the file of stack samples.
     """
 
-    def __init__(
-        self, file: CsvSink, clock: WallClock, constants: RunFacts, backing: Backing | None = None
-    ) -> None:
+    def __init__(self, file: CsvSink, clock: WallClock, constants: RunFacts, backing: Backing) -> None:
         """Write the first sidecar, before anything is recorded.
 
         Args:
@@ -91,8 +89,7 @@ class SidecarWriter:
         )
         self.host_counters: Callable[[], sidecar.HostCountersInfo] | None = None
         self.stack_samples: Callable[[], sidecar.StackSamplesInfo] | None = None
-        if backing is not None:
-            self._info.ring_path, self._info.crash_protection = backing.path, backing.protection
+        self._info.ring_path, self._info.crash_protection = backing.path, backing.protection
         try:
             replace_sidecar(sidecar_path(file.path), self._text(), self._mode)
         except OSError as error:
@@ -117,8 +114,7 @@ class SidecarWriter:
         Raises:
             Exception: the error of the previous write, if that failed.
         """
-        if self._backing is not None:
-            self._backing.look_after()
+        self._backing.look_after()
         if not self._is_due(account):
             self._start_writer()
             return
@@ -167,7 +163,7 @@ class SidecarWriter:
         first_untimed = bool(account.standing.untimed) and not told.untimed
         measured = len(self._clock_offsets) > len(told.clock_offsets)
         moved = _extent(self._file.parts) != _extent(told.parts)
-        unprotected = self._backing is not None and self._backing.protection != told.crash_protection
+        unprotected = self._backing.protection != told.crash_protection
         hangs_otherwise = _what_hangs(account.standing) != _what_hangs(told)
         trouble = account.last_error != told.last_error or self._failure is not None or hangs_otherwise
         return (
@@ -191,8 +187,7 @@ class SidecarWriter:
             info.host_counters = self.host_counters()
         if self.stack_samples is not None:
             info.stack_samples = self.stack_samples()
-        if self._backing is not None:
-            info.crash_protection = self._backing.protection
+        info.crash_protection = self._backing.protection
         if file.incarnation != info.incarnation:
             self._timing_file = self._timing_file.with_name(file.name.name)
             info.file, info.incarnation = file.name.name, file.incarnation

@@ -113,7 +113,7 @@ class DeviceClock:
         if not self._line.marks:
             self._accept_first(found)
         elif found:
-            self._accept_unless_poor(min(found, key=_uncertainty_ns))
+            self._accept_unless_poor(min(found, key=lambda mark: mark.uncertainty_ns))
 
     def _note(self, error: Exception) -> None:
         """Drop the pending anchor and remember the error.
@@ -156,7 +156,7 @@ class DeviceClock:
         """
         self._first_ones += found
         self._looks += bool(self._first_ones)
-        best = min(self._first_ones, key=_uncertainty_ns, default=None)
+        best = min(self._first_ones, key=lambda mark: mark.uncertainty_ns, default=None)
         if best is not None and (best.uncertainty_ns <= GOOD_ANCHOR_NS or self._looks > _PATIENT_LOOKS):
             self._accept(best)
             self._first_ones.clear()
@@ -173,10 +173,6 @@ class DeviceClock:
         del self._anchors[:-_ANCHORS_KEPT]
         self._worst_uncertainty_ns = max(self._worst_uncertainty_ns, mark.uncertainty_ns)
         self._worst_miss_ns = max(self._worst_miss_ns, abs(missed_by_ns))
-
-
-def _uncertainty_ns(mark: Mark) -> int:
-    return mark.uncertainty_ns
 
 
 # -- anchors: moments known on a device's clock and on ``perf_counter``, and the line through them -------

@@ -105,7 +105,10 @@ def start_sampling(timing_file: CsvSink, started_unix_ns: int, mode: int) -> Sta
 def _line(now_ns: int, frame: FrameType | None) -> bytes:
     """Return the line of a sample; none if the main thread has no frame outside of these packages."""
     sample = sample_of(now_ns, frame)
-    return b"" if sample is None else _encoded(sample)
+    if sample is None:
+        return b""
+    texts = map(quoted_text, (sample.function, sample.file, str(sample.line), sample.library_call))
+    return (",".join([f"{sample.counter:.6f}", *texts]) + "\n").encode(errors="backslashreplace")
 
 
 def sample_of(now_ns: int, frame: FrameType | None) -> StackSample | None:
@@ -130,8 +133,3 @@ def _name(frame: FrameType) -> str:
 
 def _file(frame: FrameType) -> str:
     return short_path(frame.f_code.co_filename)
-
-
-def _encoded(sample: StackSample) -> bytes:
-    texts = map(quoted_text, (sample.function, sample.file, str(sample.line), sample.library_call))
-    return (",".join([f"{sample.counter:.6f}", *texts]) + "\n").encode(errors="backslashreplace")
