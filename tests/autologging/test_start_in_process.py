@@ -50,7 +50,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[logging.Logger]:
 
 def settings() -> Settings:
     assert start._session is not None
-    return start._session._settings
+    return start._session.settings
 
 
 def test_by_default_the_program_is_timed_in_full_into_the_usual_folder(hooks: Hooks) -> None:
