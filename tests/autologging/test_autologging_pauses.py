@@ -10,7 +10,7 @@ import warm
 from timed_jobs import PROGRAMS, Job, said_by_the_command, timed_warm, torchrun
 
 from timing_logger import analysis, read_timings
-from timing_logger.results.rank_facts import Pauses
+from timing_logger.results.facts import Pauses
 
 pytestmark = pytest.mark.slow("that compilations and imports are rows of their steps is quick without a job")
 beside_nothing = pytest.mark.serial  # what runs beside it makes the ranks' times differ

@@ -15,8 +15,8 @@ from timing_logger.analysis.step_times.transfers import Link, Transfers, Waits
 from timing_logger.analysis.verdict.case import Case
 from timing_logger.analysis.verdict.who.candidates import Candidate
 from timing_logger.analysis.verdict.who.slow_steps import SlowSteps
+from timing_logger.results.facts import Gate
 from timing_logger.results.policy import Policy
-from timing_logger.results.rank_facts import Gate
 
 POLICY = Policy()
 NO_STEPS: Ints = np.zeros(0, np.int64)

@@ -10,7 +10,7 @@ from snapshots import BEGINS, ENDS, HANGS, HEALTHY, SLOW, snapshot_of
 from timing_logger.analysis import RunEnd, Verdict
 from timing_logger.live.now import MOST_CHANGES, State, now_of, snapshot_text, table_of_ranks, worst_first
 from timing_logger.live.watcher import Snapshot
-from timing_logger.results.rank_facts import FewSteps
+from timing_logger.results.facts import FewSteps
 from timing_logger.results.run_end import RunState, StuckGroup
 
 CLOSED = {"closed": True}

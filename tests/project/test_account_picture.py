@@ -15,8 +15,7 @@ from simulated_runs import _row, _table
 from timing_logger.analysis import account
 from timing_logger.analysis.step_times.step_times import step_times
 from timing_logger.analysis.verdict.case import Case
-from timing_logger.analysis.verdict.who.prices import Slowed
-from timing_logger.analysis.verdict.who.pricing import pricing_of
+from timing_logger.analysis.verdict.who.pricing import Slowed, pricing_of
 from timing_logger.results.policy import STANDARD
 
 picture = SimpleNamespace(**runpy.run_path(str(ROOT / "website" / "account_picture.py")))

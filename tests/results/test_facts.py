@@ -19,52 +19,42 @@ from timing_logger.analysis.step_times.step_times import step_times
 from timing_logger.analysis.verdict.case import Case, Judgement
 from timing_logger.report import evidence_sentences, verdict_json
 from timing_logger.results.facts import (
+    ActAsOne,
+    AllSlower,
+    AloneInRole,
     CallCount,
     CommunicationNotTold,
+    Costliest,
     DeviceClockHides,
     DifferentRuns,
     EachAlone,
     EndedBadly,
+    EpochsCounted,
     EveryRankInSlow,
+    ExplainedWithout,
     Fact,
     FewCompared,
+    FewSteps,
+    HostOrWork,
     LeavesLate,
+    LostToSlowest,
+    MoreRows,
     MostlyTransfers,
+    MostWaitedFor,
     NobodyInAllSlow,
     NoRows,
     NoSelfTime,
+    NotNamed,
     OneRank,
     OneWaitedFor,
     OnHost,
     OnlyInAllSlow,
     OthersInAllSlow,
+    PassingOn,
+    Pauses,
     RanksLacking,
     Reason,
     RolesMayWait,
-    SlowTransfers,
-    Transfer,
-    UnlikeLinks,
-    UntimedCalls,
-    code_of,
-    plain_fact,
-)
-from timing_logger.results.plain import StepRange
-from timing_logger.results.policy import STANDARD
-from timing_logger.results.rank_facts import (
-    ActAsOne,
-    AllSlower,
-    AloneInRole,
-    Costliest,
-    EpochsCounted,
-    ExplainedWithout,
-    FewSteps,
-    HostOrWork,
-    LostToSlowest,
-    MoreRows,
-    MostWaitedFor,
-    NotNamed,
-    PassingOn,
-    Pauses,
     SelfTimeBetween,
     SelfTimeOfRows,
     SelfTimeUnknown,
@@ -73,12 +63,20 @@ from timing_logger.results.rank_facts import (
     SlowOperation,
     SlowRank,
     SlowRole,
+    SlowTransfers,
     StepsCounted,
+    Transfer,
     TwoRanks,
     UnevenWork,
+    UnlikeLinks,
+    UntimedCalls,
     VaryAlone,
     WorkOfRank,
+    code_of,
+    plain_fact,
 )
+from timing_logger.results.plain import StepRange
+from timing_logger.results.policy import STANDARD
 from timing_logger.results.verdict import Verdict
 from timing_logger.words.evidence import sentence
 from timing_logger.words.not_told import reason
@@ -240,12 +238,12 @@ def judged(timings: Any) -> Judgement:
 # -- no sentences in the analysis --------------------------------------------------------------------------
 
 PACKAGE = Path(timing_logger.__file__).parent
-TABLES = ("stretches.py",)
-"""Host counters have their units beside them."""
+TABLES = ("seen.py",)
+"""Host counters have their units beside them; and ``results/cause.py`` has what to look at next."""
 
 STATING = [
     *(path for path in (PACKAGE / "analysis" / "verdict").rglob("*.py") if path.name not in TABLES),
-    *(PACKAGE / "results" / f"{name}.py" for name in ("cause", "facts", "rank_facts", "run_end", "verdict")),
+    *(PACKAGE / "results" / f"{name}.py" for name in ("facts", "run_end", "verdict")),
 ]
 
 

@@ -7,24 +7,27 @@ from math import nan
 import pytest
 
 from timing_logger.analysis import Gate
-from timing_logger.results.facts import Fact, MostlyTransfers, SlowTransfers, Transfer
-from timing_logger.results.plain import UNLOGGED, StepRange
-from timing_logger.results.rank_facts import (
+from timing_logger.results.facts import (
     ActAsOne,
     AllSlower,
     AloneInRole,
     BondKind,
+    Fact,
     FewSteps,
     LostToSlowest,
+    MostlyTransfers,
     NotNamed,
     SelfTimeOfRows,
     SlowHost,
     Slowness,
     SlowOperation,
     SlowRole,
+    SlowTransfers,
+    Transfer,
     VaryAlone,
     WorkOfRank,
 )
+from timing_logger.results.plain import UNLOGGED, StepRange
 from timing_logger.words.evidence import sentence
 
 LINK = Transfer("ALLREDUCE", "world", None, None, None)

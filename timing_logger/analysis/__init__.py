@@ -47,8 +47,8 @@ if TYPE_CHECKING:
         windows,
     )
     from timing_logger.results.comparison import Comparison
+    from timing_logger.results.facts import Gate
     from timing_logger.results.policy import Policy
-    from timing_logger.results.rank_facts import Gate
     from timing_logger.results.run_end import RankEnd, RunEnd
     from timing_logger.results.run_summary import RunSummary
     from timing_logger.results.verdict import Suspect, Verdict
@@ -142,8 +142,8 @@ _NAMES_OF = {
         "summarize_ranks",
         "summarize_statuses",
     ],
+    "results.facts": ["Gate"],
     "results.policy": ["Policy"],
-    "results.rank_facts": ["Gate"],
     "results.verdict": ["Suspect", "Verdict"],
     "analysis.verdict.verdict": ["stragglers"],
     "analysis.verdict.windows": ["account_of_step", "scores", "stragglers_and_windows", "windows"],

@@ -15,7 +15,7 @@ from timing_logger.live.events import change_text
 from timing_logger.report._limits import MOST_LINES, on_left_out
 from timing_logger.report._text_tables import drawn, new_table
 from timing_logger.results import criteria
-from timing_logger.results.rank_facts import FewSteps
+from timing_logger.results.facts import FewSteps
 from timing_logger.words.not_told import not_told_sentences
 from timing_logger.words.units import count, fixed, or_unknown, page, percent, wrapped
 from timing_logger.words.verdict import verdict_sentence

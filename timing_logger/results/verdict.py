@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from timing_logger.results.cause import Cause, Sought
-from timing_logger.results.facts import Fact, Reason, plain_fact
+from timing_logger.results.facts import BondKind, Fact, Gate, Reason, plain_fact
 from timing_logger.results.plain import ShownStep, StepRange, plain_fields
 from timing_logger.results.policy import STANDARD, Policy
-from timing_logger.results.rank_facts import BondKind, Gate
 from timing_logger.results.run_end import RunEnd
 
 VerdictKind = Literal["healthy", "rank", "suspect", "role", "group-wide", "communication", "diffuse", "hang"]

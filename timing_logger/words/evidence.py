@@ -6,9 +6,9 @@ import math
 from functools import singledispatch
 
 from timing_logger.reading.named_ranks import capital, named_ranks
-from timing_logger.results import facts, rank_facts
+from timing_logger.results import facts
+from timing_logger.results.facts import Gate
 from timing_logger.results.plain import UNLOGGED
-from timing_logger.results.rank_facts import Gate
 from timing_logger.results.verdict import Verdict
 from timing_logger.schema.record import COMPILE, GC, GRAPH_CAPTURE, IMPORT
 from timing_logger.words.not_told import reason
@@ -22,7 +22,7 @@ def evidence_sentences(verdict: Verdict) -> tuple[str, ...]:
     return tuple(sentence(fact) for fact in verdict.evidence)
 
 
-TOLD_WITH_THE_VERDICT = (rank_facts.WorkOfRank, rank_facts.MoreRows, rank_facts.UnevenWork, rank_facts.Pauses)
+TOLD_WITH_THE_VERDICT = (facts.WorkOfRank, facts.MoreRows, facts.UnevenWork, facts.Pauses)
 """Facts that the sentence of the verdict states: whether a rank is slow or has more to do, other causes."""
 
 
@@ -38,17 +38,17 @@ def sentence(fact: facts.Fact) -> str:
 
 
 _WITHOUT_VALUES: dict[type[facts.Fact], str] = {
-    rank_facts.HostOrWork: "Half of the ranks were slower from the first step to the last: whether their "
+    facts.HostOrWork: "Half of the ranks were slower from the first step to the last: whether their "
     "host or their work is slow cannot be told.",
     facts.EveryRankInSlow: "All ranks take part in them, so whose link it is cannot be told.",
     facts.NobodyInAllSlow: "They have no rank in common, so whose link it is cannot be told.",
-    rank_facts.SelfTimeBetween: "Self time is the time between communication: rows of own work are missing "
+    facts.SelfTimeBetween: "Self time is the time between communication: rows of own work are missing "
     "or cover too little of it.",
     facts.OneRank: "Only one rank is recorded: nobody to compare it with.",
-    rank_facts.TwoRanks: "Two ranks: compared by their ratio, since one peer has no spread.",
-    rank_facts.StepsCounted: "No iteration is recorded: rounds of the collectives that repeat are counted as "
+    facts.TwoRanks: "Two ranks: compared by their ratio, since one peer has no spread.",
+    facts.StepsCounted: "No iteration is recorded: rounds of the collectives that repeat are counted as "
     "steps.",
-    rank_facts.EpochsCounted: "Iterations fall back and no epoch tells them apart: each time begins an "
+    facts.EpochsCounted: "Iterations fall back and no epoch tells them apart: each time begins an "
     "epoch, counted.",
 }
 
@@ -63,15 +63,15 @@ def _in_words(fact: facts.Fact) -> str:
 
 
 @_in_words.register
-def _slow_rank(fact: rank_facts.SlowRank) -> str:
+def _slow_rank(fact: facts.SlowRank) -> str:
     return _how_slow(fact)
 
 
-def _how_slow(fact: rank_facts.SlowRank | rank_facts.NotNamed | rank_facts.ExplainedWithout) -> str:
+def _how_slow(fact: facts.SlowRank | facts.NotNamed | facts.ExplainedWithout) -> str:
     return f"Rank {fact.rank}: {_by_how_much(fact.slowness, 'its peers')}"
 
 
-def _by_how_much(slowness: rank_facts.Slowness, others: str) -> str:
+def _by_how_much(slowness: facts.Slowness, others: str) -> str:
     return (
         f"{slowness.times_as_long:.2f} times the median of {others} ({slowness.window}, "
         f"{slowness.when.in_words()}, {count(slowness.slow_steps, 'slow step')})."
@@ -79,12 +79,12 @@ def _by_how_much(slowness: rank_facts.Slowness, others: str) -> str:
 
 
 @_in_words.register
-def _slow_host(fact: rank_facts.SlowHost) -> str:
+def _slow_host(fact: facts.SlowHost) -> str:
     return f"The typical rank of {fact.host}: {_by_how_much(fact.slowness, 'the other hosts')}"
 
 
 @_in_words.register
-def _not_named(fact: rank_facts.NotNamed) -> str:
+def _not_named(fact: facts.NotNamed) -> str:
     return f"{_how_slow(fact)} Not named: {'; '.join(map(_missed, fact.failed))}."
 
 
@@ -93,17 +93,17 @@ def _missed(gate: Gate) -> str:
 
 
 @_in_words.register
-def _explained_without(fact: rank_facts.ExplainedWithout) -> str:
+def _explained_without(fact: facts.ExplainedWithout) -> str:
     return f"{_how_slow(fact)} Without it {fact.explained_share:.0%} of the lost time is explained."
 
 
 @_in_words.register
-def _act_as_one(fact: rank_facts.ActAsOne) -> str:
+def _act_as_one(fact: facts.ActAsOne) -> str:
     ranks = capital(named_ranks(fact.ranks))
     return f"{ranks} are slow in the same steps by the same amount: {_what_makes_them_slow(fact)}."
 
 
-def _what_makes_them_slow(fact: rank_facts.ActAsOne) -> str:
+def _what_makes_them_slow(fact: facts.ActAsOne) -> str:
     unseen = "wait for each other in something that is not logged"
     no_other = f"of {fact.host}, and no rank of another host is as slow then"
     only_then = " only then" if fact.vary_together is False else ""
@@ -120,7 +120,7 @@ def _what_makes_them_slow(fact: rank_facts.ActAsOne) -> str:
 
 
 @_in_words.register
-def _vary_alone(fact: rank_facts.VaryAlone) -> str:
+def _vary_alone(fact: facts.VaryAlone) -> str:
     operation = _explained(fact.operation)
     return f"Apart from that, {operation} varies on each by itself: nobody there waits for another in it."
 
@@ -131,7 +131,7 @@ def _explained(operation: str) -> str:
 
 
 @_in_words.register
-def _slow_operation(fact: rank_facts.SlowOperation) -> str:
+def _slow_operation(fact: facts.SlowOperation) -> str:
     operation = _explained(fact.operation)
     if math.isnan(fact.excess_share):
         return f"{operation} is where rank {fact.rank} spent most beyond its peers."
@@ -139,7 +139,7 @@ def _slow_operation(fact: rank_facts.SlowOperation) -> str:
 
 
 @_in_words.register
-def _work_of_rank(fact: rank_facts.WorkOfRank) -> str:
+def _work_of_rank(fact: facts.WorkOfRank) -> str:
     times = f"{fixed(fact.times_as_long, 0 if fact.times_as_long >= 10 else 2)} times as long as"
     if not fact.explained_share > 0:
         return f"For the work that it has, rank {fact.rank} takes {times} its peers."
@@ -150,7 +150,7 @@ def _work_of_rank(fact: rank_facts.WorkOfRank) -> str:
 
 
 @_in_words.register
-def _more_rows(fact: rank_facts.MoreRows) -> str:
+def _more_rows(fact: facts.MoreRows) -> str:
     return (
         f"Rank {fact.rank} does {fact.operation} {fact.times_as_many:.2f} times as often as its peers, which "
         f"explains {fact.explained_share:.0%} of its delay if each takes as long."
@@ -158,7 +158,7 @@ def _more_rows(fact: rank_facts.MoreRows) -> str:
 
 
 @_in_words.register
-def _uneven_work(fact: rank_facts.UnevenWork) -> str:
+def _uneven_work(fact: facts.UnevenWork) -> str:
     return (
         "The ranks have uneven work: with as much to do for all of them in each step, the run would be "
         f"{fact.run_share:.0%} shorter."
@@ -174,23 +174,23 @@ _PAUSES = {
 
 
 @_in_words.register
-def _pauses(fact: rank_facts.Pauses) -> str:
+def _pauses(fact: facts.Pauses) -> str:
     return f"Without {_PAUSES[fact.operation]}, the run would be {fact.run_share:.0%} shorter."
 
 
 @_in_words.register
-def _most_waited_for(fact: rank_facts.MostWaitedFor) -> str:
+def _most_waited_for(fact: facts.MostWaitedFor) -> str:
     whom = f"{fact.waiting_share:.0%} was for rank {fact.rank}"
     return f"Of the time that ranks waited in these steps, {whom}, the largest part."
 
 
 @_in_words.register
-def _passing_on(fact: rank_facts.PassingOn) -> str:
+def _passing_on(fact: facts.PassingOn) -> str:
     return f"Waited for, but not slow themselves, so passing on a delay: {named_ranks(fact.ranks)}."
 
 
 @_in_words.register
-def _costliest(fact: rank_facts.Costliest) -> str:
+def _costliest(fact: facts.Costliest) -> str:
     return f"The likelihood that it is the costliest, as costs vary, is {fact.likelihood:.0%}."
 
 
@@ -198,7 +198,7 @@ def _costliest(fact: rank_facts.Costliest) -> str:
 
 
 @_in_words.register
-def _slow_role(fact: rank_facts.SlowRole) -> str:
+def _slow_role(fact: facts.SlowRole) -> str:
     whether = " Whether the rank or the work of its role is slow cannot be told."
     return (
         f"Role {fact.role or 'without a name'}: {fact.times_as_long:.2f} times the median of the other "
@@ -207,14 +207,14 @@ def _slow_role(fact: rank_facts.SlowRole) -> str:
 
 
 @_in_words.register
-def _all_slower(fact: rank_facts.AllSlower) -> str:
+def _all_slower(fact: facts.AllSlower) -> str:
     how = "together" if fact.how == "together" else "after a growth that went on little by little"
     share = f"{fact.ranks_share:.0%} of the ranks"
     return f"{share} took {fact.times_as_long:.2f} times their own best past, {how}."
 
 
 @_in_words.register
-def _lost_to_slowest(fact: rank_facts.LostToSlowest) -> str:
+def _lost_to_slowest(fact: facts.LostToSlowest) -> str:
     whom = named_ranks(fact.ranks) if fact.ranks else "no one in particular"
     return (
         f"{fact.lost_share:.0%} of the time is lost to the slowest rank of each step, most of that to {whom}."
@@ -290,24 +290,24 @@ def _others_in_all_slow(fact: facts.OthersInAllSlow) -> str:
 
 
 @_in_words.register
-def _self_time_of_rows(fact: rank_facts.SelfTimeOfRows) -> str:
+def _self_time_of_rows(fact: facts.SelfTimeOfRows) -> str:
     return f"Self time is that of the rows of own work: {', '.join(fact.operations) or 'there are none'}."
 
 
 @_in_words.register
-def _self_time_unknown(fact: rank_facts.SelfTimeUnknown) -> str:
+def _self_time_unknown(fact: facts.SelfTimeUnknown) -> str:
     return f"No step of {named_ranks(fact.ranks)} has a self time that is known: nothing is said of it."
 
 
 @_in_words.register
-def _alone_in_role(fact: rank_facts.AloneInRole) -> str:
+def _alone_in_role(fact: facts.AloneInRole) -> str:
     roles = "; ".join(fact.roles[:_MOST_ROLES])
     more = "; ..." if len(fact.roles) > _MOST_ROLES else ""
     return f"There is only one rank in each of these roles, so no peer to compare it with: {roles}{more}."
 
 
 @_in_words.register
-def _few_steps(fact: rank_facts.FewSteps) -> str:
+def _few_steps(fact: facts.FewSteps) -> str:
     missed = ": a rank that is a little slow would not be seen" if fact.nobody_is_slow else ""
     are = "is" if fact.recorded_steps == 1 else "are"
     return f"Only {count(fact.recorded_steps, 'step')} {are} recorded{missed}."

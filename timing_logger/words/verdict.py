@@ -8,9 +8,8 @@ from collections.abc import Iterable, Sequence
 from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.results import criteria
 from timing_logger.results.cause import kind_of_cause
-from timing_logger.results.facts import NoRows
+from timing_logger.results.facts import Gate, NoRows, Pauses, UnevenWork
 from timing_logger.results.plain import UNLOGGED
-from timing_logger.results.rank_facts import Gate, Pauses, UnevenWork
 from timing_logger.results.verdict import Verdict
 from timing_logger.schema.record import COMPILE, GC, GRAPH_CAPTURE, IMPORT, escape_text
 from timing_logger.words.cause import cause_sentence, no_cause

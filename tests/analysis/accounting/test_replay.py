@@ -21,7 +21,7 @@ from timing_logger.analysis.accounting.nodes import WAIT
 from timing_logger.analysis.accounting.replay import Replay
 from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.analysis.step_times.step_times import step_times
-from timing_logger.analysis.verdict.who.prices import Prices, Slowed
+from timing_logger.analysis.verdict.who.pricing import ByReplay, Slowed
 
 
 @few_examples(2)
@@ -58,11 +58,11 @@ def test_a_run_of_collectives_played_with_other_times_lasts_as_long_as_the_run_w
 # -- prices ----------------------------------------------------------------------------------------------
 
 
-def prices_of(timings: pd.DataFrame) -> Prices:
+def prices_of(timings: pd.DataFrame) -> ByReplay:
     times = step_times(timings)
     assert times.played is not None
     program, call, column, *_ = times.played
-    return Prices(program, call, column, np.zeros(len(column), np.int64), min_alike=3)
+    return ByReplay(program, call, column, np.zeros(len(column), np.int64), min_alike=3)
 
 
 ALL = np.arange(100)
@@ -74,15 +74,15 @@ def test_a_rank_costs_by_how_much_the_run_is_shorter_without_its_delay() -> None
     slow[:, 3] *= 1.4
     with_it, without = (data_parallel(factor) for factor in (slow, healthy))
     cost_ms = 1e3 * (with_it["end_counter"].max() - without["end_counter"].max())
-    assert prices_of(with_it).saved_ms([[Slowed(3, ALL)]])[0] == pytest.approx(cost_ms, rel=0.1)
+    assert prices_of(with_it).saved_of_each_ms([[Slowed(3, ALL)]])[0] == pytest.approx(cost_ms, rel=0.1)
 
 
 def test_two_ranks_that_are_equally_slow_do_not_hide_each_other() -> None:
     factor = factors(100, 8)
     factor[:, [2, 5]] = 1.5
     prices = prices_of(data_parallel(factor))
-    alone_ms = prices.saved_ms([[Slowed(2, ALL)]])[0]
-    both_ms = prices.saved_ms([[Slowed(2, ALL), Slowed(5, ALL)]])[0]
+    alone_ms = prices.saved_of_each_ms([[Slowed(2, ALL)]])[0]
+    both_ms = prices.saved_of_each_ms([[Slowed(2, ALL), Slowed(5, ALL)]])[0]
     harm_ms = prices.harm_ms([Slowed(2, ALL), Slowed(5, ALL)])
     assert alone_ms == pytest.approx(0.0, abs=1e-6)
     assert harm_ms == pytest.approx([both_ms, both_ms])
@@ -100,7 +100,7 @@ def test_a_rank_costs_as_much_in_steps_in_which_it_has_no_wait_as_all_was_done()
                 rows.append(row(rank, "WAIT", at + 0.1, now + 22.5, **of))
         now += 23.0
     prices = prices_of(table(*rows))
-    assert prices.saved_ms([[Slowed(1, prices.steps)]])[0] == pytest.approx(40 * 20.0, rel=0.05)
+    assert prices.saved_of_each_ms([[Slowed(1, prices.steps)]])[0] == pytest.approx(40 * 20.0, rel=0.05)
 
 
 def rounds(ranks: int, begins_ms: float, works_ms: Sequence[float], steps: range) -> tuple[list[Row], float]:
@@ -125,7 +125,7 @@ def test_ranks_that_join_a_run_would_come_sooner_had_the_others_been_quicker(wit
         state.append(row(rank, "BCAST", at + 3 * (rank > 0), at + (5 if rank else 0.1), **of))
     all_of_them, _ = rounds(5, at + 5, [20.0] * 5, range(40, 80))
     prices = prices_of(table(*few, *state, *all_of_them))
-    assert prices.saved_ms([[Slowed(1, prices.steps)]])[0] == pytest.approx(40 * 10.0, rel=0.05)
+    assert prices.saved_of_each_ms([[Slowed(1, prices.steps)]])[0] == pytest.approx(40 * 10.0, rel=0.05)
 
 
 @pytest.mark.slow("a rarer beginning; ranks that join are quick")
@@ -167,7 +167,7 @@ def test_the_set_up_of_communication_keeps_no_run_from_being_played_again() -> N
 def test_pauses_that_every_rank_has_now_and_then_are_no_part_of_what_ranks_cost() -> None:
     rng = np.random.default_rng(5)
     timings = data_parallel(factors(100, 8, noise=0.02) * np.where(rng.random((100, 8)) < 0.05, 3.0, 1.0))
-    saved_ms = prices_of(timings).saved_ms([[Slowed(rank, ALL)] for rank in range(8)])
+    saved_ms = prices_of(timings).saved_of_each_ms([[Slowed(rank, ALL)] for rank in range(8)])
     run_ms = 1e3 * float(timings["end_counter"].max() - timings["start_counter"].min())
     assert abs(saved_ms.mean()) < 0.01 * run_ms
 

@@ -31,7 +31,7 @@ from timing_logger import read_timings
 from timing_logger.analysis import RunEnd, hang, stragglers
 from timing_logger.analysis.hangs.diagnosis import HANG, run_end_of
 from timing_logger.analysis.hangs.last_rows import last_rows
-from timing_logger.analysis.verdict.verdict import judgement_of
+from timing_logger.analysis.verdict.verdict import map_judgement, reduce_judgement
 from timing_logger.cli import main
 from timing_logger.reading.named_ranks import select
 from timing_logger.report import stragglers_text, verdict_sentence
@@ -646,7 +646,8 @@ def test_a_verdict_that_names_a_slow_rank_stands_beside_the_hang() -> None:
     factor = factors(40, 4, noise=0.02)
     factor[:, 1] *= 2
     table = data_parallel(factor, slow_operations=["BACKWARD"])
-    verdict = judgement_of(table, None, RunEnd(state="hang", sentences=("Rank 2 never came.",))).verdict
+    end = RunEnd(state="hang", sentences=("Rank 2 never came.",))
+    verdict = reduce_judgement([map_judgement(table)], end=end).verdict
     assert (verdict.verdict, verdict.ranks, verdict.end.hangs) == ("rank", (1,), True)
     said = stragglers_text(verdict, table[:0], 100)
     assert said.startswith("Rank 2 never came.\n\nVerdict: rank 1 costs this run ")

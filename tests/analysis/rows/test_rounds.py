@@ -17,7 +17,7 @@ from timing_logger.analysis import stragglers
 from timing_logger.analysis.rows.rounds import _period, _rounds, _size_in_which_it_loops, rounds_of
 from timing_logger.analysis.rows.tables import opened
 from timing_logger.analysis.verdict.verdict import map_judgement, reduce_judgement
-from timing_logger.results.rank_facts import StepsCounted
+from timing_logger.results.facts import StepsCounted
 
 N_RANKS, N_ROUNDS = 4, 100
 EVERYBODY = np.arange(N_RANKS)

@@ -37,7 +37,7 @@ from timing_logger.report import evidence_sentences
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._heatmap import heatmap
 from timing_logger.report.html._verdict import judgement
-from timing_logger.results.rank_facts import EpochsCounted
+from timing_logger.results.facts import EpochsCounted
 
 PER_EPOCH = 50
 

@@ -22,20 +22,21 @@ from timing_logger.analysis.verdict.who.candidates import COST
 from timing_logger.analysis.verdict.who.culprits import EXPLAINED, Culprits
 from timing_logger.analysis.verdict.who.lockstep import Party
 from timing_logger.analysis.verdict.who.pricing import pricing_of
-from timing_logger.results.facts import Fact, OneRank
-from timing_logger.results.policy import STANDARD
-from timing_logger.results.rank_facts import (
+from timing_logger.results.facts import (
     AloneInRole,
     Costliest,
+    Fact,
     FewSteps,
     Gate,
     NotNamed,
+    OneRank,
     SelfTimeBetween,
     SelfTimeOfRows,
     SelfTimeUnknown,
     StepsCounted,
     TwoRanks,
 )
+from timing_logger.results.policy import STANDARD
 from timing_logger.results.verdict import Suspect
 
 # -- by which times ----------------------------------------------------------------------------------------

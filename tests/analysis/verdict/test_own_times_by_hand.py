@@ -28,7 +28,7 @@ from timing_logger.analysis.verdict.who.candidates import COST, WAITED
 from timing_logger.analysis.verdict.who.culprits import Culprits
 from timing_logger.analysis.verdict.who.lockstep import Bond, Party
 from timing_logger.analysis.verdict.who.pricing import pricing_of
-from timing_logger.results.rank_facts import (
+from timing_logger.results.facts import (
     ActAsOne,
     ExplainedWithout,
     FewSteps,

@@ -25,8 +25,7 @@ from timing_logger.cli import main
 from timing_logger.report import evidence_sentences, verdict_json, verdict_sentence
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._verdict import judgement
-from timing_logger.results.facts import RolesMayWait
-from timing_logger.results.rank_facts import FewSteps
+from timing_logger.results.facts import FewSteps, RolesMayWait
 from timing_logger.words.not_told import reason
 
 SEED = 7

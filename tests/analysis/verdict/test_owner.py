@@ -18,7 +18,7 @@ from timing_logger.analysis import Verdict, stragglers, windows
 from timing_logger.analysis.step_times.workload import Workload
 from timing_logger.analysis.verdict.owner import _Excess
 from timing_logger.report.verdict import stragglers_text
-from timing_logger.results.rank_facts import MoreRows, UnevenWork, WorkOfRank
+from timing_logger.results.facts import MoreRows, UnevenWork, WorkOfRank
 from timing_logger.words.verdict import verdict_sentence, what_next
 
 GROWING_MS = {"FORWARD": 8.0, "BACKWARD": 14.0}
@@ -130,7 +130,7 @@ def test_without_its_work_such_a_rank_is_not_known() -> None:
     assert stragglers(run(lengths(100, 4, 0.4), {2: 1.2}, stated="")).verdict != "rank"
 
 
-@pytest.mark.slow("test_equal_work.py has the owner by the part that more work explains")
+@pytest.mark.slow("test_owner_at_equal_work.py has the owner by the part that more work explains")
 def test_a_slow_rank_with_more_work_has_both() -> None:
     work = lengths(100, 4, 0.1)
     work[:, 2] *= 1.4
@@ -141,7 +141,7 @@ def test_a_slow_rank_with_more_work_has_both() -> None:
     assert 0.5 < fact.explained_share < 0.75
 
 
-@pytest.mark.slow("test_equal_work.py has what grows with the work and what does not")
+@pytest.mark.slow("test_owner_at_equal_work.py has what grows with the work and what does not")
 def test_an_operation_that_does_not_grow_with_the_work_is_not_explained_by_it() -> None:
     work = lengths(100, 4, 0.2)
     work[:, 2] *= 1.4
@@ -150,7 +150,7 @@ def test_an_operation_that_does_not_grow_with_the_work_is_not_explained_by_it() 
     assert (verdict.ranks, verdict.owner) == ((2,), "machine")
 
 
-@pytest.mark.slow("test_equal_work.py has what grows with the work and what does not")
+@pytest.mark.slow("test_owner_at_equal_work.py has what grows with the work and what does not")
 def test_a_rank_with_less_to_do_and_no_quicker_is_not_called_slow_where_this_is_not_known_to_matter() -> None:
     work = np.ones((100, 4))
     work[:, 1] = 0.6  # as in the last, smaller shard of the data; nobody's work varies
@@ -172,7 +172,7 @@ def test_uneven_work_of_ranks_in_turn_is_told_with_what_it_costs(seed: int) -> N
     assert only_fact(verdict, UnevenWork).run_share == verdict.cost_share > 0.05
 
 
-@pytest.mark.slow("test_equal_work.py has what grows with the work and what does not")
+@pytest.mark.slow("test_owner_at_equal_work.py has what grows with the work and what does not")
 def test_work_that_varies_by_little_is_healthy() -> None:
     assert stragglers(run(lengths(150, 4, 0.03))).verdict == "healthy"
 
@@ -180,7 +180,7 @@ def test_work_that_varies_by_little_is_healthy() -> None:
 # -- what tells how much there is to do --------------------------------------------------------------------
 
 
-@pytest.mark.slow("test_equal_work.py scales all times by the work of the step")
+@pytest.mark.slow("test_owner_at_equal_work.py scales all times by the work of the step")
 def test_the_work_of_the_batch_counts_for_all_that_is_done_with_it() -> None:
     work = lengths(100, 4, 0.4)
     times_ms = {"DATA": np.full(work.shape, 0.5), **operations_ms(work, {2: 1.2})}
@@ -188,7 +188,7 @@ def test_the_work_of_the_batch_counts_for_all_that_is_done_with_it() -> None:
     assert (verdict.ranks, verdict.owner) == ((2,), "machine")
 
 
-@pytest.mark.slow("test_equal_work.py scales the time between rows by the work of the step")
+@pytest.mark.slow("test_owner_at_equal_work.py scales the time between rows by the work of the step")
 def test_work_stated_in_communication_alone_counts_for_the_time_between() -> None:
     work = lengths(100, 4, 0.4)
     timings = of_operations(operations_ms(work, {2: 1.2}), logged=["ALLREDUCE"])

@@ -12,16 +12,16 @@ from hand_made_cases import case_of, steps
 
 from timing_logger.analysis.step_times.workload import Workload
 from timing_logger.analysis.verdict.case import Case, Judgement
+from timing_logger.analysis.verdict.own_times import _outdoes
 from timing_logger.analysis.verdict.owner import (
     _UNKNOWN,
     _Compared,
     _Excess,
-    _outdoes,
-    _owned,
     _told_by_rows,
     _told_by_work,
+    owned,
 )
-from timing_logger.results.rank_facts import MoreRows, WorkOfRank
+from timing_logger.results.facts import MoreRows, WorkOfRank
 from timing_logger.results.verdict import Verdict
 
 TEN = np.arange(10)
@@ -63,17 +63,17 @@ def test_ranks_found_at_equal_work_count_if_they_are_found_or_certain_only_there
 def test_a_slow_role_owns_its_delay_and_what_a_rank_stops_for_has_no_owner() -> None:
     case = late_rank()
     role = Judgement(case, Verdict(verdict="role"))
-    assert _owned(role, case.times, None).verdict.owner == "role"
+    assert owned(role, case.times, None).verdict.owner == "role"
     pause = Judgement(case, Verdict(verdict="rank", ranks=(2,), operation="GC"), slow={2: TEN})
-    assert _owned(pause, case.times, None) is pause
+    assert owned(pause, case.times, None) is pause
     nobody = Judgement(case, Verdict(verdict="healthy"))
-    assert _owned(nobody, case.times, None) is nobody
+    assert owned(nobody, case.times, None) is nobody
 
 
 def test_where_neither_work_nor_more_rows_are_known_the_owner_is_unknown() -> None:
     case = late_rank()
     rank = Judgement(case, Verdict(verdict="rank", ranks=(2,), operation="FORWARD"), slow={2: TEN})
-    found = _owned(rank, case.times, None).verdict
+    found = owned(rank, case.times, None).verdict
     assert (found.owner, found.evidence) == ("unknown", ())
 
 
@@ -137,6 +137,6 @@ def test_an_operation_done_as_often_as_by_the_peers_explains_nothing() -> None:
 def test_the_owner_is_kept_with_what_tells_it_after_the_evidence_that_is_there() -> None:
     case, first = late_rank(FORWARD=np.tile([1, 1, 2, 1], (10, 1))), SimpleNamespace()
     its: Any = Verdict(verdict="suspect", operation="FORWARD", evidence=(first,))  # type: ignore[arg-type]
-    found = _owned(Judgement(case, its, slow={2: TEN}), case.times, None).verdict
+    found = owned(Judgement(case, its, slow={2: TEN}), case.times, None).verdict
     assert found.owner == "work"
     assert found.evidence == (first, MoreRows(2, "FORWARD", 2.0, 1.0))

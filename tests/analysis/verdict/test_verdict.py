@@ -17,9 +17,9 @@ from slow import slow
 from timing_logger.analysis import Verdict, scores, stragglers, windows
 from timing_logger.analysis.rows.files import roles_of
 from timing_logger.report import evidence_sentences
-from timing_logger.results.facts import OneRank
-from timing_logger.results.rank_facts import (
+from timing_logger.results.facts import (
     FewSteps,
+    OneRank,
     SelfTimeBetween,
     SelfTimeUnknown,
     StepsCounted,
@@ -490,7 +490,7 @@ def test_a_difference_of_8_percent_names_nobody_however_sure_it_is() -> None:
 # -- all ranks, roles, pipelines ------------------------------------------------------------------------
 
 
-ALL_SLOWER = pytest.mark.slow("test_all_slower.py has it by hand")
+ALL_SLOWER = pytest.mark.slow("test_systemic_all_slower.py has it by hand")
 
 
 @ALL_SLOWER

@@ -14,7 +14,7 @@ from straggler_trace import load, readers
 from timing_logger.analysis import stragglers, stragglers_and_windows
 from timing_logger.analysis.step_times.step_times import step_times
 from timing_logger.analysis.verdict.windows import StragglersAndWindows
-from timing_logger.results.rank_facts import PassingOn
+from timing_logger.results.facts import PassingOn
 
 TRACE = Path(
     os.environ.get("TIMING_LOGGER_STRAGGLER_TRACE")

@@ -23,7 +23,7 @@ from timing_logger.report.html._account import (
 )
 from timing_logger.report.html._cause_kinds import TimeKinds
 from timing_logger.report.html._findings import Findings
-from timing_logger.results.rank_facts import StepsCounted
+from timing_logger.results.facts import StepsCounted
 
 
 @pytest.fixture(scope="module")

@@ -21,15 +21,14 @@ from timing_logger.analysis.step_times.peers import log_ratios, peer_medians, ro
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Case, Judgement
 from timing_logger.analysis.verdict.causes.search import given
-from timing_logger.analysis.verdict.verdict import map_judgement, reduce_judgement
-from timing_logger.analysis.verdict.who.equal_work import (
+from timing_logger.analysis.verdict.owner import (
     Assumption,
     at_equal_work,
     equal_shares,
     times_as_long,
 )
-from timing_logger.analysis.verdict.who.prices import Repair, Slowed
-from timing_logger.analysis.verdict.who.pricing import Pricing, pricing_of
+from timing_logger.analysis.verdict.verdict import map_judgement, reduce_judgement
+from timing_logger.analysis.verdict.who.pricing import Pricing, Repair, Slowed, pricing_of
 from timing_logger.analysis.verdict.who.slow_steps import slow_steps
 from timing_logger.analysis.verdict.whole_run.slow_links import as_usual, slow_links
 from timing_logger.errors import FixError

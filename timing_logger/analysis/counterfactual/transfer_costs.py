@@ -15,7 +15,7 @@ from timing_logger.analysis.rows.grouping import size_classes
 from timing_logger.analysis.rows.tables import like, opened
 from timing_logger.analysis.step_times.transfers import MESSAGE, Link
 from timing_logger.analysis.verdict.case import Case
-from timing_logger.analysis.verdict.verdict import judgement_of
+from timing_logger.analysis.verdict.verdict import map_judgement, reduce_judgement
 from timing_logger.errors import FixError
 from timing_logger.results import criteria
 from timing_logger.results.what_if import Fix
@@ -51,7 +51,7 @@ def transfer_costs(timings: IntoDataFrameT) -> IntoDataFrameT:
         error: how far the medians of classes of sizes are from this, as a fraction: the root mean square.
     """
     frame = opened(timings, COLUMNS_OF["stragglers"])
-    return costs_table(judgement_of(timings, None).case, frame)
+    return costs_table(reduce_judgement([map_judgement(timings)]).case, frame)
 
 
 def costs_table(case: Case, frame: nw.DataFrame[IntoDataFrameT]) -> IntoDataFrameT:

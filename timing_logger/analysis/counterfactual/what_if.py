@@ -20,7 +20,7 @@ from timing_logger.analysis.step_times.peers import peer_medians
 from timing_logger.analysis.verdict.case import Case, Judgement
 from timing_logger.analysis.verdict.causes.search import HostCounters
 from timing_logger.analysis.verdict.verdict import JudgementPart, map_judgement, reduce_judgement
-from timing_logger.analysis.verdict.who.prices import Repair
+from timing_logger.analysis.verdict.who.pricing import Repair
 from timing_logger.analysis.verdict.windows import STRAGGLERS
 from timing_logger.results.plain import UNLOGGED
 from timing_logger.results.policy import STANDARD, Policy

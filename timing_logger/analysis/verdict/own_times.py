@@ -8,21 +8,55 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.step_times.peers import column_medians, n_known_steps
+from timing_logger.analysis.step_times.peers import column_medians, n_known_steps, peer_medians
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Case, Judgement
+from timing_logger.analysis.verdict.owner import (
+    OF_RANKS,
+    at_equal_work,
+    equal_shares,
+    explained,
+    owned,
+    times_as_long,
+)
 from timing_logger.analysis.verdict.who.candidates import Candidate, operation_of, unlogged_between
 from timing_logger.analysis.verdict.who.culprits import EXPLAINED, Culprits, culprits
 from timing_logger.analysis.verdict.who.lockstep import Party, may_be_its_work
 from timing_logger.analysis.verdict.who.pricing import Pricing, waited_for_ms
-from timing_logger.analysis.verdict.whole_run.all_slower import all_slower
-from timing_logger.analysis.verdict.whole_run.systemic import diffuse, whole_role
-from timing_logger.results import criteria, rank_facts
+from timing_logger.analysis.verdict.whole_run.systemic import all_slower, diffuse, whole_role
+from timing_logger.results import criteria, facts
 from timing_logger.results.facts import Fact, OneRank
 from timing_logger.results.plain import UNLOGGED
 from timing_logger.results.verdict import Verdict, VerdictKind
 
 _MOST_OTHERS = 3  # are said why they are not named
+
+
+def with_owner(case: Case, pricing: Pricing) -> Judgement:
+    """Judge ranks by their own times, as recorded and as if all had the same to do.
+
+    A rank that is slow only at equal work is hidden by how much the work of all varies. Its cost then is what
+    it takes beyond the time that is due to its work.
+    """
+    found, times = by_own_times(case, pricing), case.times
+    equal = at_equal_work(case, equal_shares) if times.workload.is_known else None
+    if equal is not None and times.workload.of_step is not None:
+        beside_peers = times_as_long(times, at_equal_work(case, peer_medians))
+        at_equal = by_own_times(case.with_times(equal), pricing.at_equal_work(equal, beside_peers))
+        if _outdoes(at_equal, found):
+            recorded = times.by_gaps() if at_equal.case.times.from_gaps else times
+            return owned(at_equal, recorded, at_equal.case.times)
+    if found.verdict.verdict in ("healthy", "diffuse", "group-wide"):
+        return explained(found, case, pricing)
+    if equal is not None and found.case.times.from_gaps:
+        equal = equal.by_gaps()
+    return owned(found, found.case.times, equal)
+
+
+def _outdoes(at_equal: Judgement, found: Judgement) -> bool:
+    """Tell whether ranks are found at equal work only, or are certain only there."""
+    kinds = found.verdict.verdict, at_equal.verdict.verdict
+    return kinds[1] in OF_RANKS and (kinds[0] not in OF_RANKS or kinds == ("suspect", "rank"))
 
 
 def by_own_times(case: Case, pricing: Pricing) -> Judgement:
@@ -40,7 +74,7 @@ def by_own_times(case: Case, pricing: Pricing) -> Judgement:
     by_gaps = _Judged.on(case.with_times(times), pricing.on(times))
     if by_rows.verdict.verdict == "rank" and not _outdone(by_rows, by_gaps):
         return by_rows.judgement()
-    if by_gaps.verdict.verdict in ("rank", "suspect") or (is_healthy and not they_suffice):
+    if by_gaps.verdict.verdict in OF_RANKS or (is_healthy and not they_suffice):
         return by_gaps.judgement()
     return by_rows.judgement()
 
@@ -58,7 +92,7 @@ class _Judged(NamedTuple):
         return cls(case, _verdict(case, found), found)
 
     def judgement(self) -> Judgement:
-        of_ranks = self.verdict.verdict in ("rank", "suspect")
+        of_ranks = self.verdict.verdict in OF_RANKS
         slow = self.culprits.slow_steps(self.case.times) if of_ranks else {}
         return Judgement(self.case, self.verdict, slow=slow)
 
@@ -119,7 +153,7 @@ def _of_ranks(case: Case, found: Culprits) -> Verdict:
         gates=(*first.gates, *((gate,) if gate else ())),
         evidence=(
             *(fact for each in found.named for fact in _how_slow_together(times, each)),
-            *((rank_facts.HostOrWork(),) if is_role else ()),
+            *((facts.HostOrWork(),) if is_role else ()),
             _slow_operation(times, first),
             *_waited_for(times, first),
             *_passed_on(times, first, columns),
@@ -129,15 +163,15 @@ def _of_ranks(case: Case, found: Culprits) -> Verdict:
     )
 
 
-def _slow_operation(times: StepTimes, candidate: Candidate) -> rank_facts.SlowOperation:
+def _slow_operation(times: StepTimes, candidate: Candidate) -> facts.SlowOperation:
     operation, share = operation_of(times, candidate)
-    return rank_facts.SlowOperation(operation, times.ranks[candidate.column], share)
+    return facts.SlowOperation(operation, times.ranks[candidate.column], share)
 
 
 def _probably(case: Case, found: Culprits, party: Party) -> Verdict:
     times, policy = case.times, case.policy
     first, suspect = party.first, found.suspects[0]
-    share = rank_facts.Gate.at_least(EXPLAINED, suspect.share, policy.min_explained_share)
+    share = facts.Gate.at_least(EXPLAINED, suspect.share, policy.min_explained_share)
     others = [candidate for candidate in found.candidates if candidate.column not in party.columns]
     return replace(
         _about(times, first, "suspect", found),
@@ -146,7 +180,7 @@ def _probably(case: Case, found: Culprits, party: Party) -> Verdict:
         evidence=(
             _why_not(times, first, share if not share.passed else None),
             *_as_one(times, party),
-            rank_facts.Costliest(suspect.likelihood),
+            facts.Costliest(suspect.likelihood),
             *_why_not_others(times, others, None),
             *_few_steps(case, nobody_is_slow=False),
         ),
@@ -178,7 +212,7 @@ def _waited_for(times: StepTimes, candidate: Candidate) -> tuple[Fact, ...]:
     most_ms, total_ms = for_it_ms.max(initial=0.0), for_it_ms.sum()
     if not most_ms > 0 or for_it_ms[candidate.column] < most_ms:
         return ()
-    return (rank_facts.MostWaitedFor(times.ranks[candidate.column], float(most_ms / total_ms)),)
+    return (facts.MostWaitedFor(times.ranks[candidate.column], float(most_ms / total_ms)),)
 
 
 def _passed_on(times: StepTimes, candidate: Candidate, named: Sequence[int]) -> tuple[Fact, ...]:
@@ -196,25 +230,23 @@ def _passed_on(times: StepTimes, candidate: Candidate, named: Sequence[int]) -> 
     may_have_waited = times.waits.unmatched_ms[steps].sum(axis=0) > longest_ms
     late = np.flatnonzero(is_waited_for & may_have_waited & (levels < levels[candidate.column]))
     late = np.setdiff1d(late, named)
-    return (rank_facts.PassingOn(times.ranks_of(late)),) if len(late) else ()
+    return (facts.PassingOn(times.ranks_of(late)),) if len(late) else ()
 
 
 def _how_slow_together(times: StepTimes, party: Party) -> tuple[Fact, ...]:
     """Return how slow a party is, when, and what makes its ranks slow as one."""
     slowness = _slowness(times, party.first)
     if party.bond.kind == "host":
-        return (rank_facts.SlowHost(party.bond.host, slowness), *_as_one(times, party))
-    return (rank_facts.SlowRank(times.ranks[party.first.column], slowness), *_as_one(times, party))
+        return (facts.SlowHost(party.bond.host, slowness), *_as_one(times, party))
+    return (facts.SlowRank(times.ranks[party.first.column], slowness), *_as_one(times, party))
 
 
-def _slowness(times: StepTimes, candidate: Candidate) -> rank_facts.Slowness:
+def _slowness(times: StepTimes, candidate: Candidate) -> facts.Slowness:
     slow = candidate.slow
-    return rank_facts.Slowness(
-        float(np.exp(slow.level)), slow.kind, times.step_range(slow.steps), len(slow.steps)
-    )
+    return facts.Slowness(float(np.exp(slow.level)), slow.kind, times.step_range(slow.steps), len(slow.steps))
 
 
-def _why_not(times: StepTimes, candidate: Candidate, last_gate: rank_facts.Gate | None) -> Fact:
+def _why_not(times: StepTimes, candidate: Candidate, last_gate: facts.Gate | None) -> Fact:
     """Return how slow a candidate is, and the gates at which it failed.
 
     Args:
@@ -225,16 +257,16 @@ def _why_not(times: StepTimes, candidate: Candidate, last_gate: rank_facts.Gate 
     rank, slowness = times.ranks[candidate.column], _slowness(times, candidate)
     failed = tuple(gate for gate in candidate.gates if not gate.passed)
     if failed:
-        return rank_facts.NotNamed(rank, slowness, failed)
+        return facts.NotNamed(rank, slowness, failed)
     if last_gate is None:
-        return rank_facts.SlowRank(rank, slowness)
+        return facts.SlowRank(rank, slowness)
     if last_gate.passed:
-        return rank_facts.ExplainedWithout(rank, slowness, last_gate.value)
-    return rank_facts.NotNamed(rank, slowness, (last_gate,))
+        return facts.ExplainedWithout(rank, slowness, last_gate.value)
+    return facts.NotNamed(rank, slowness, (last_gate,))
 
 
 def _why_not_others(
-    times: StepTimes, candidates: Sequence[Candidate], last_gate: rank_facts.Gate | None
+    times: StepTimes, candidates: Sequence[Candidate], last_gate: facts.Gate | None
 ) -> tuple[Fact, ...]:
     """Return the same of the first few candidates."""
     return tuple(_why_not(times, candidate, last_gate) for candidate in candidates[:_MOST_OTHERS])
@@ -245,18 +277,16 @@ def _as_one(times: StepTimes, party: Party) -> tuple[Fact, ...]:
     if party.is_alone:
         return ()
     bond, ranks = party.bond, times.ranks_of(party.columns)
-    alike = rank_facts.ActAsOne(ranks, bond.kind, bond.n_hosts, bond.host, bond.host_ranks, bond.together)
+    alike = facts.ActAsOne(ranks, bond.kind, bond.n_hosts, bond.host, bond.host_ranks, bond.together)
     if bond.together is not False:
         return (alike,)
-    return (alike, rank_facts.VaryAlone(operation_of(times, party.first)[0]))
+    return (alike, facts.VaryAlone(operation_of(times, party.first)[0]))
 
 
 def _few_steps(case: Case, *, nobody_is_slow: bool) -> tuple[Fact, ...]:
     """Return that the run has few steps; nothing if it has enough to name any rank."""
     recorded = n_known_steps(case.times.self_ms)
-    return (
-        (rank_facts.FewSteps(recorded, nobody_is_slow),) if 0 < recorded < case.policy.min_slow_steps else ()
-    )
+    return (facts.FewSteps(recorded, nobody_is_slow),) if 0 < recorded < case.policy.min_slow_steps else ()
 
 
 def _what_it_rests_on(case: Case) -> tuple[Fact, ...]:
@@ -265,15 +295,13 @@ def _what_it_rests_on(case: Case) -> tuple[Fact, ...]:
     alone = tuple(role for role, columns in case.by_role.items() if len(columns) == 1)
     unknown = _unknown_ranks(times)
     return (
-        rank_facts.SelfTimeBetween()
-        if times.from_gaps
-        else rank_facts.SelfTimeOfRows(tuple(times.operations)),
-        *((rank_facts.SelfTimeUnknown(unknown),) if unknown else ()),
-        *((rank_facts.AloneInRole(alone),) if len(times.ranks) > 1 and alone else ()),
+        facts.SelfTimeBetween() if times.from_gaps else facts.SelfTimeOfRows(tuple(times.operations)),
+        *((facts.SelfTimeUnknown(unknown),) if unknown else ()),
+        *((facts.AloneInRole(alone),) if len(times.ranks) > 1 and alone else ()),
         *((OneRank(),) if len(times.ranks) == 1 else ()),
-        *((rank_facts.TwoRanks(),) if len(times.ranks) == 2 and not alone else ()),
-        *(() if times.has_iterations else (rank_facts.StepsCounted(),)),
-        *((rank_facts.EpochsCounted(),) if times.numbering.counted else ()),
+        *((facts.TwoRanks(),) if len(times.ranks) == 2 and not alone else ()),
+        *(() if times.has_iterations else (facts.StepsCounted(),)),
+        *((facts.EpochsCounted(),) if times.numbering.counted else ()),
     )
 
 

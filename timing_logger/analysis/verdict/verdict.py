@@ -7,22 +7,35 @@ with the rank that caused it. Which rank arrives last is looked at only afterwar
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import starmap
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.hangs.last_rows import last_rows
-from timing_logger.analysis.rows.files import File, different_runs, hosts_of, roles_of, run_python
+from timing_logger.analysis.rows.arrays import known
+from timing_logger.analysis.rows.files import (
+    File,
+    different_runs,
+    hosts_of,
+    not_told,
+    roles_of,
+    run_python,
+    sidecar_of,
+)
 from timing_logger.analysis.rows.tables import of_pandas
+from timing_logger.analysis.step_times.peers import peer_medians
 from timing_logger.analysis.step_times.process_steps import StepTimesPart, map_step_times
 from timing_logger.analysis.step_times.step_times import StepTimes, reduce_step_times
 from timing_logger.analysis.verdict.case import Case, Judgement
 from timing_logger.analysis.verdict.causes.search import HostCounters, given, with_cause
-from timing_logger.analysis.verdict.owner import with_owner
+from timing_logger.analysis.verdict.own_times import with_owner
 from timing_logger.analysis.verdict.typical_step import shown_in_table, typical_step
 from timing_logger.analysis.verdict.who.pricing import Pricing, pricing_of
 from timing_logger.analysis.verdict.whole_run.communication import (
@@ -30,22 +43,9 @@ from timing_logger.analysis.verdict.whole_run.communication import (
     slow_communication,
     why_unlike,
 )
-from timing_logger.analysis.verdict.whole_run.coverage import (
-    inconclusive_ranks,
-    why_inconclusive,
-    why_untimed,
-)
 from timing_logger.analysis.verdict.whole_run.systemic import late_ms, with_unexplained_waits
 from timing_logger.reading.named_ranks import Lack, lacking, lacking_in_words, stated_world_size
-from timing_logger.results.facts import (
-    CommunicationNotTold,
-    DifferentRuns,
-    LeavesLate,
-    OneWaitedFor,
-    RanksLacking,
-    Reason,
-    UntimedCalls,
-)
+from timing_logger.results import facts
 from timing_logger.results.policy import STANDARD, Policy
 from timing_logger.results.run_end import RunEnd
 from timing_logger.results.verdict import Verdict
@@ -81,31 +81,10 @@ def stragglers(
         and not timed; ``why`` then has the reason. The attribute ``end`` tells of any
         run whether it came to its end.
     """
-    judgement = judgement_of(timings, roles, policy=policy, host=given(host), with_blocked=True)
+    part = map_judgement(timings)
+    judgement = reduce_judgement([part], roles, policy=policy, host=given(host), with_blocked=True)
     verdict, step = judgement.verdict, typical_step(judgement)
     return replace(verdict, step=step and shown_in_table(step, verdict.ranks_to_look_at, timings))
-
-
-def judgement_of(
-    timings: IntoDataFrameT,
-    roles: Mapping[int, object] | None,
-    end: RunEnd | None = None,
-    *,
-    policy: Policy = STANDARD,
-    host: HostCounters | None = None,
-    with_blocked: bool = False,
-) -> Judgement:
-    """Judge a run, for ``stragglers``, ``windows`` and ``scores``.
-
-    Args:
-        timings, roles, policy: as those of ``stragglers``.
-        end: the end of the run where it is known already; None to find it.
-        host: reads the host counters; None if there are none.
-        with_blocked: as for :func:`reduce_judgement`.
-    """
-    return reduce_judgement(
-        [map_judgement(timings)], roles, end, policy=policy, host=host, with_blocked=with_blocked
-    )
 
 
 def judgement_on(case: Case, files: Sequence[File]) -> Judgement:
@@ -116,7 +95,7 @@ def judgement_on(case: Case, files: Sequence[File]) -> Judgement:
         files: ``attrs["files"]`` of ``read_timings``.
     """
     if mixed := different_runs(files):
-        verdict = _unjudged(Verdict(verdict="healthy"), DifferentRuns(mixed), case.times)
+        verdict = _unjudged(Verdict(verdict="healthy"), facts.DifferentRuns(mixed), case.times)
         return Judgement(case, verdict, are_comparable=False)
     pricing, untimed = pricing_of(case), why_untimed(files)
     found = with_owner(case, pricing)
@@ -128,7 +107,7 @@ def judgement_on(case: Case, files: Sequence[File]) -> Judgement:
         if verdict.verdict == "healthy" and verdict.judged:
             lost = found.case.times.share_of_run(float(late_ms(found.case).sum()))
             verdict = replace(verdict, lost_in_turn=lost)
-    elif isinstance(verdict.why, LeavesLate | OneWaitedFor):
+    elif isinstance(verdict.why, facts.LeavesLate | facts.OneWaitedFor):
         verdict = _unless_it_mostly_transfers(verdict, case, verdict.why)
     every = case.times.recorded_every
     verdict = replace(verdict, recorded_every=every, cost_ms=every * verdict.cost_ms)
@@ -136,7 +115,7 @@ def judgement_on(case: Case, files: Sequence[File]) -> Judgement:
     return found._replace(verdict=replace(verdict, hosts=hosts, in_python=run_python(files)))
 
 
-def _unjudged(verdict: Verdict, why: Reason, times: StepTimes) -> Verdict:
+def _unjudged(verdict: Verdict, why: facts.Reason, times: StepTimes) -> Verdict:
     return replace(verdict, judged=False, why=why, unjudged_ranks=tuple(times.ranks))
 
 
@@ -149,7 +128,9 @@ def _if_nobody_is_slow(verdict: Verdict, case: Case, pricing: Pricing) -> Verdic
     return with_unexplained_waits(verdict, case.times)
 
 
-def _unless_it_mostly_transfers(verdict: Verdict, case: Case, why: LeavesLate | OneWaitedFor) -> Verdict:
+def _unless_it_mostly_transfers(
+    verdict: Verdict, case: Case, why: facts.LeavesLate | facts.OneWaitedFor
+) -> Verdict:
     """Return that communication takes most of the run, if it does: a rank explains less of it than that."""
     mostly = mostly_transfers(case)
     known = replace(verdict, unjudged_ranks=inconclusive_ranks(case), evidence=(why, *verdict.evidence))
@@ -185,7 +166,7 @@ def _as_far_as_known(
     case: Case,
     lacks: Sequence[Lack],
     pricing: Pricing,
-    untimed: UntimedCalls | CommunicationNotTold | None,
+    untimed: facts.UntimedCalls | facts.CommunicationNotTold | None,
 ) -> Verdict:
     """Add to a verdict the inconclusive ranks, and why it is not known, if it is not.
 
@@ -195,7 +176,7 @@ def _as_far_as_known(
     absent = _absent(lacks)
     if absent:
         verdict = replace(verdict, evidence=(absent, *verdict.evidence))
-    why: Reason | None = absent if verdict.verdict in _OF_ALL_RANKS else None
+    why: facts.Reason | None = absent if verdict.verdict in _OF_ALL_RANKS else None
     if verdict.verdict == "healthy":
         why = why or why_inconclusive(case, pricing) or untimed
     unjudged = {*(case.times.ranks if why else inconclusive_ranks(case)), *(lack.rank for lack in lacks)}
@@ -204,10 +185,129 @@ def _as_far_as_known(
     return replace(verdict, unjudged_ranks=tuple(sorted(unjudged)))
 
 
-def _absent(lacks: Sequence[Lack]) -> RanksLacking | None:
+def _absent(lacks: Sequence[Lack]) -> facts.RanksLacking | None:
     """Return that rows of ranks are missing, other than of those that were to record nothing."""
     ranks = sorted({lack.rank for lack in lacks if not lack.by_choice})
-    return RanksLacking(tuple(ranks), lacking_in_words(lacks)) if ranks else None
+    return facts.RanksLacking(tuple(ranks), lacking_in_words(lacks)) if ranks else None
+
+
+# -- of which ranks enough is known: one of which nothing is known is not a healthy one -----------------
+
+
+def inconclusive_ranks(case: Case) -> tuple[int, ...]:
+    """Return the ranks that had no peer to be compared with in as many steps as a level takes."""
+    times, least = case.times, case.policy.min_level_steps
+    compared = np.zeros(len(times.ranks), np.int64)
+    for columns in case.by_role.values():
+        is_known = ~np.isnan(times.self_ms[:, columns])
+        has_peer = is_known.sum(axis=1, keepdims=True) > 1
+        compared[columns] = (is_known & has_peer).sum(axis=0)
+    return tuple(rank for rank, n in zip(times.ranks, compared, strict=True) if n < least)
+
+
+def why_inconclusive(case: Case, pricing: Pricing) -> facts.Reason | None:
+    """Return why a run in which no rank is known to be slow is not called healthy; None if it is healthy."""
+    if len(inconclusive_ranks(case)) == len(case.times.ranks):
+        return _why_nobody(case)
+    one_waited_for = _why_one_is_waited_for(case, pricing) or _why_late_to_leave(case)
+    return _why_hidden(case) or _why_roles_look_alike(case) or one_waited_for
+
+
+def why_untimed(files: Sequence[File]) -> facts.UntimedCalls | facts.CommunicationNotTold | None:
+    """Return what has no rows, though ranks may have waited for each other in it; None if there is nothing.
+
+    In rows that were imported without communication, a rank that waits for a slow one takes as long as that.
+    """
+    for kind, names in not_told(files).items():
+        if "communication" in names:
+            return facts.CommunicationNotTold(kind)
+    counts: Counter[str] = Counter()
+    for file in files:
+        counts.update(sidecar_of(file).get("untimed") or {})
+    return (
+        facts.UntimedCalls(tuple(starmap(facts.CallCount, counts.most_common()))) if counts.total() else None
+    )
+
+
+def _why_nobody(case: Case) -> facts.Reason:
+    """Return why no rank could be compared with another."""
+    times = case.times
+    if not times.ranks:
+        return facts.NoRows()
+    if len(times.ranks) == 1:
+        return facts.OneRank()
+    if all(len(columns) == 1 for columns in case.by_role.values()):
+        return facts.EachAlone()
+    if np.isnan(times.self_ms).all():
+        return facts.NoSelfTime()
+    return facts.FewCompared(case.policy.min_level_steps)
+
+
+def _why_hidden(case: Case) -> facts.DeviceClockHides | None:
+    """Return why a slow rank would look like its peers; None if it would not.
+
+    A stream that waits for communication stands still inside the rows around it, and no other row says for
+    how long. So where one rank is late, the others' own work on the device takes as long as that rank's.
+    """
+    times = case.times
+    if not times.on_device:
+        return None
+    waits_ms = np.fmax(times.waits.own_ms, times.waits.pending_ms)
+    met = ~np.isnan(waits_ms).all(axis=1) & ~np.isnan(times.self_ms).all(axis=1)
+    if not met.any():
+        return None
+    waited_ms = float(np.median(np.nanmax(waits_ms[met], axis=1)))
+    if waited_ms < case.policy.min_score_gap * float(np.median(np.nanmax(times.self_ms[met], axis=1))):
+        return None
+    return facts.DeviceClockHides(waited_ms)
+
+
+def _why_roles_look_alike(case: Case) -> facts.RolesMayWait | None:
+    """Return why a slow role would look like the others; None if it would not.
+
+    Ranks of several roles may hold each other up in messages that are not logged. The time between logged
+    rows is then the same for all of them, whichever role causes it.
+    """
+    times = case.times
+    if not times.from_gaps or len(case.by_role) < 2:
+        return None
+    worked_ms, spent_ms = np.nansum(times.operation_ms[:-1]), np.nansum(times.gap_ms)
+    enough = worked_ms >= case.policy.min_role_work_share * spent_ms
+    return None if enough else facts.RolesMayWait()
+
+
+def _why_one_is_waited_for(case: Case, pricing: Pricing) -> facts.OneWaitedFor | None:
+    """Return the rank for which the others waited visibly, though it is slow by too little to be named.
+
+    Such a run is not called healthy.
+    """
+    times, policy = case.times, case.policy
+    for_it_ms = np.nansum(times.waits.for_it_ms, axis=0)
+    if not for_it_ms.any():
+        return None
+    column = int(np.argmax(for_it_ms))
+    of_all = float(for_it_ms[column] / for_it_ms.sum())
+    if not of_all > policy.most_waiting_share:
+        return None
+    part = times.share_of_run(pricing.price_of_all_ms(column))
+    return None if part < policy.visible_cost_share else facts.OneWaitedFor(times.ranks[column], of_all, part)
+
+
+def _why_late_to_leave(case: Case) -> facts.LeavesLate | None:
+    """Return the rank for which the others waited visibly because it leaves communication late."""
+    times, policy = case.times, case.policy
+    waited_ms = np.nansum(times.waits.longest_ms, axis=0)
+    column = int(np.argmax(waited_ms)) if waited_ms.any() else 0
+    part = times.share_of_run(float(waited_ms[column])) if len(waited_ms) else 0.0
+    if part < policy.visible_cost_share:
+        return None
+    of_role = next(its for its in case.by_role.values() if column in its)
+    transfer_ms, clock_ms = (values[:, of_role] for values in (times.waits.transfer_ms, times.waits.clock_ms))
+    at_least_ms = transfer_ms - clock_ms - peer_medians(transfer_ms + clock_ms)
+    late_ms = known(at_least_ms[:, int(np.searchsorted(of_role, column))])
+    if not late_ms.sum() >= policy.min_late_to_leave_share * waited_ms[column]:
+        return None
+    return facts.LeavesLate(times.ranks[column], float(np.mean(late_ms)), part)
 
 
 # -- from parts --------------------------------------------------------------------------------------

@@ -31,7 +31,6 @@ from timing_logger.analysis.verdict.overview import (
 from timing_logger.analysis.verdict.typical_step import NO_STEP, StepOfRanks, typical_step
 from timing_logger.analysis.verdict.verdict import (
     JudgementPart,
-    judgement_of,
     map_judgement,
     reduce_judgement,
 )
@@ -108,7 +107,8 @@ def stragglers_and_windows(
 ) -> StragglersAndWindows:
     """Compute ``stragglers`` and :func:`windows` at the cost of one of them, with the same arguments."""
     frame = opened(timings, COLUMNS_OF["stragglers"])
-    return verdict_and_windows(judgement_of(timings, roles, policy=policy, host=given(host)), frame)
+    judgement = reduce_judgement([map_judgement(timings)], roles, policy=policy, host=given(host))
+    return verdict_and_windows(judgement, frame)
 
 
 def verdict_and_windows(judgement: Judgement, frame: Frame) -> StragglersAndWindows:
@@ -217,7 +217,8 @@ def scores(
             20; above 1 if the rank is quicker than ever. NaN with fewer than 40 steps.
         flagged: whether either score is below 0.75.
     """
-    return scores_of(judgement_of(timings, roles, policy=policy), opened(timings, COLUMNS_OF["stragglers"]))
+    judgement = reduce_judgement([map_judgement(timings)], roles, policy=policy)
+    return scores_of(judgement, opened(timings, COLUMNS_OF["stragglers"]))
 
 
 def scores_of(judgement: Judgement, frame: nw.DataFrame[IntoDataFrameT]) -> IntoDataFrameT:

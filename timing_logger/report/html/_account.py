@@ -16,7 +16,7 @@ from timing_logger.report.html._cause_kinds import TimeKinds
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._step import StepChart, step_chart
 from timing_logger.report.html._tables import PageColumn, Table, decimals, integer, table, table_of
-from timing_logger.results.rank_facts import StepsCounted
+from timing_logger.results.facts import StepsCounted
 from timing_logger.results.verdict import Verdict
 from timing_logger.words.units import UNKNOWN, process_name
 

@@ -11,18 +11,18 @@ import pytest
 
 from timing_logger.analysis.verdict.causes.coincidence import (
     Coincidence,
-    CounterCourse,
     Delay,
     cause_from,
     least_slow,
     preferred,
 )
+from timing_logger.analysis.verdict.causes.search import _covering, _explained, _is_its_own
 from timing_logger.analysis.verdict.causes.seen import Seen, Stretches
-from timing_logger.analysis.verdict.causes.slow_rank import _covering, _explained, _is_its_own
 from timing_logger.results.cause import COUNTERS, Cause
 from timing_logger.results.policy import STANDARD
 
 NAN = math.nan
+CHOSEN = Coincidence(0, 0.9, 0.7, 0.6, 0.01)
 QUOTA, WAIT, FAULTS, STEAL = "throttled_us", "main_run_queue_wait_us", "major_faults", "steal_us"
 
 
@@ -38,8 +38,8 @@ def cause_of(
     """Return the cause of a delay whose first three stretches of five are slow, and last 100 ms each."""
     length_ms = np.full(5, 100.0)
     delay = Delay((3,), np.array(share), np.arange(5) < 3, length_ms)
-    course = CounterCourse(np.array(shown), np.array(shown if beyond is None else beyond))
-    return cause_from(seen_of(name), 0, delay, course, how="coincides", covered=0.7, chance=0.01)
+    its_beyond = np.array(shown if beyond is None else beyond)
+    return cause_from(seen_of(name), CHOSEN, delay, np.array(shown), its_beyond, "coincides")
 
 
 def test_time_is_stated_in_ms_of_a_stretch_and_as_a_share_of_the_time() -> None:
@@ -61,8 +61,8 @@ def test_events_are_stated_by_second_and_cover_no_share() -> None:
 def test_a_stretch_of_unknown_length_counts_neither_as_slow_nor_as_another() -> None:
     length_ms = np.array([100.0, NAN, 100.0, NAN, 100.0])
     delay = Delay((3,), np.full(5, 0.5), np.arange(5) < 3, length_ms)
-    course = CounterCourse(np.full(5, 0.5), np.full(5, 0.5))
-    found = cause_from(seen_of(WAIT), 0, delay, course, how="coincides", covered=0.7, chance=0.01)
+    half = np.full(5, 0.5)
+    found = cause_from(seen_of(WAIT), CHOSEN, delay, half, half, "coincides")
     assert (found.slow, found.slow_with, found.other, found.other_with) == (2, 2, 1, 1)
 
 

@@ -65,6 +65,7 @@ def test_without_counters_or_steps_of_the_first_rank_nothing_is_seen() -> None:
     assert seen(table, (0, 1, 2), ENDS_S, self_ms) is None
     assert seen(table, (1, 2), ENDS_S[:, :2], self_ms[:, :2]) is not None
     assert seen(host(unknown=[1e5] * 4), (0, 1, 2), ENDS_S, self_ms) is None
+    assert seen(host(**{WAIT: [0.0] * 4}), (0, 1, 2), ENDS_S, self_ms) is None
     assert seen(host(**{WAIT: [1e5] * 4}), (0, 1, 2), ENDS_S * math.nan, self_ms) is None
 
 

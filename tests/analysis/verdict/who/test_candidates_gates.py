@@ -25,7 +25,7 @@ from timing_logger.analysis.verdict.who.candidates import (
     unlogged_between,
 )
 from timing_logger.analysis.verdict.who.slow_steps import SlowSteps, least_z
-from timing_logger.results.rank_facts import Gate
+from timing_logger.results.facts import Gate
 
 VISIBLE = Gate(COST, POLICY.visible_cost_share, 0.01, True)
 FAILS_STEPS = Gate(STEPS, 1.0, 20.0, False)

@@ -17,8 +17,8 @@ from timing_logger.analysis.verdict.who.candidates import COST, GAP, LONGER, Can
 from timing_logger.analysis.verdict.who.culprits import EXPLAINED, Culprits, likelihoods
 from timing_logger.analysis.verdict.who.lockstep import Bond, Party
 from timing_logger.analysis.verdict.who.pricing import Pricing
+from timing_logger.results.facts import Gate
 from timing_logger.results.policy import Policy
-from timing_logger.results.rank_facts import Gate
 from timing_logger.results.verdict import Suspect
 
 DEAR = Gate(COST, 0.1, 0.01, True)

@@ -23,7 +23,7 @@ from timing_logger.analysis.verdict.who.lockstep import (
     shared_steps,
     vary_together,
 )
-from timing_logger.results.rank_facts import Gate
+from timing_logger.results.facts import Gate
 
 DEAR = Gate(COST, 0.1, 0.01, True)
 HOSTS = ["a", "a", "b", "b", "c", "c"]

@@ -12,18 +12,9 @@ from hand_made_cases import POLICY, candidate_of, case_of
 from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.analysis.verdict.case import Case
 from timing_logger.analysis.verdict.who.candidates import COST, LONGER
-from timing_logger.analysis.verdict.who.lockstep import (
-    Bond,
-    Party,
-    _Hosts,
-    _is_part,
-    _slow_of_hosts,
-    may_be_its_work,
-    slow_hosts,
-    with_hosts,
-)
-from timing_logger.analysis.verdict.who.prices import Slowed
-from timing_logger.analysis.verdict.who.pricing import Pricing
+from timing_logger.analysis.verdict.who.culprits import _is_part, slow_hosts, with_hosts
+from timing_logger.analysis.verdict.who.lockstep import Bond, Hosts, Party, may_be_its_work, slow_of_hosts
+from timing_logger.analysis.verdict.who.pricing import Pricing, Slowed
 from timing_logger.analysis.verdict.who.slow_steps import SlowSteps
 
 HOSTS = ["a", "a", "b", "b", "c", "c"]
@@ -55,17 +46,17 @@ def times_of_hosts(factor: float = 2.0, columns: Sequence[int] = (2, 3)) -> Floa
     return self_ms
 
 
-def hosts_of(case: Case) -> _Hosts:
-    found = _Hosts.of(case)
+def hosts_of(case: Case) -> Hosts:
+    found = Hosts.of(case)
     assert found is not None
     return found
 
 
 def test_hosts_are_judged_if_there_are_two_and_one_has_two_ranks() -> None:
     self_ms = np.ones((4, 3))
-    assert _Hosts.of(case_of(self_ms)) is None
-    assert _Hosts.of(case_of(self_ms, hosts=["a", "a", "a"])) is None
-    assert _Hosts.of(case_of(self_ms, hosts=["a", "b", "c"])) is None
+    assert Hosts.of(case_of(self_ms)) is None
+    assert Hosts.of(case_of(self_ms, hosts=["a", "a", "a"])) is None
+    assert Hosts.of(case_of(self_ms, hosts=["a", "b", "c"])) is None
     assert hosts_of(case_of(self_ms, hosts=["a", "a", "b"])).names == ["a", "b"]
 
 
@@ -140,10 +131,10 @@ def test_several_kinds_of_slow_steps_of_a_host_are_one() -> None:
     ratios = np.zeros((200, 8))
     ratios[20:50, 1] = 0.5
     ratios[[80, 100, 120, 140], 1] = 0.9
-    last = _slow_of_hosts(ratios, POLICY)[-1]
+    last = slow_of_hosts(ratios, POLICY)[-1]
     assert (len(last.steps), last.kind, last.are_single, last.level) == (34, "intermittent", True, 0.5)
     ratios[80:] = 0.0
-    assert [one.kind for one in _slow_of_hosts(ratios, POLICY)] == ["bounded"]
+    assert [one.kind for one in slow_of_hosts(ratios, POLICY)] == ["bounded"]
 
 
 # -- with parties of ranks ----------------------------------------------------------------------------------

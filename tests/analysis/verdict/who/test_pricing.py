@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,18 +14,18 @@ from hand_made_cases import POLICY, candidate_of, case_of, steps, times_of, wait
 from timing_logger.analysis.accounting.nodes import Lists
 from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.analysis.verdict.who.candidates import COST, LONGER, STEPS, WAITED, Candidate
-from timing_logger.analysis.verdict.who.prices import Repair, Slowed
+from timing_logger.analysis.verdict.who.culprits import waiting_gate, with_waiting
 from timing_logger.analysis.verdict.who.pricing import (
     ByReplay,
     BySteps,
+    Repair,
+    Slowed,
     _shows_who_waits,
     pricing_of,
     slowed,
     waited_for_ms,
-    waiting_gate,
-    with_waiting,
 )
-from timing_logger.results.rank_facts import Gate
+from timing_logger.results.facts import Gate
 
 DEAR = Gate(COST, 0.1, 0.01, True)
 CHEAP = Gate(COST, 0.001, 0.01, False)
@@ -214,41 +215,36 @@ def test_where_it_is_unknown_how_long_others_waited_there_is_no_gate() -> None:
     assert with_waiting(case_of(np.ones((6, 4))), [one], pricing) == [one]
 
 
-class Replayed:
+class Replayed(ByReplay):
     """Prices of a run played again that is 30 ms longer for each rank, of which named ones save 20 ms."""
 
-    def __init__(self, saved_ms: list[float]) -> None:
+    def __init__(self, *saved_ms: float) -> None:
         self._saved_ms = np.array(saved_ms)
 
-    def harm_ms(self, ones: list[Slowed]) -> Floats:
+    def harm_ms(self, ones: Sequence[Slowed]) -> Floats:
         return np.full(len(ones), 30.0)
 
-    def saved_ms(self, sets: list[list[Slowed]]) -> Floats:
+    def saved_of_each_ms(self, sets: Sequence[Sequence[Slowed]]) -> Floats:
         self.sets = [[one.column for one in each] for each in sets]
         return self._saved_ms[: len(sets)]
 
 
-def by_replay(*saved_ms: float) -> tuple[ByReplay, Replayed]:
-    prices = Replayed(list(saved_ms))
-    return ByReplay(prices), prices  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(("ms", "passed"), [(10.0, True), (9.0, False)])
 def test_where_the_run_is_played_again_it_must_be_longer_for_the_rank(ms: float, passed: bool) -> None:
-    gate = waiting_gate(case_of(np.ones((6, 4))), slow(0, 1), ms, by_replay(20.0)[0])
+    gate = waiting_gate(case_of(np.ones((6, 4))), slow(0, 1), ms, Replayed(20.0))
     assert (gate.name, gate.bound, gate.passed) == (LONGER, POLICY.min_cost_share, passed)
 
 
 def test_where_the_run_is_played_again_no_share_is_said_to_be_waited() -> None:
-    found = with_waiting(case_of(np.ones((6, 4))), [slow(0, 1)], by_replay(20.0)[0])
+    found = with_waiting(case_of(np.ones((6, 4))), [slow(0, 1)], Replayed(20.0))
     assert (found[0].waited_share, found[0].gates[-1].value) == (0.0, 0.03)
 
 
 def test_a_replay_tells_what_part_of_the_loss_of_all_lasting_ranks_the_chosen_explain() -> None:
-    pricing, prices = by_replay(20.0, 80.0)
+    pricing = Replayed(20.0, 80.0)
     assert pricing.explained([slow(0, 1)], [slow(2, 1), slow(3, 1, gates=(FEW,))]) == 0.25
-    assert prices.sets == [[0], [0, 2]]
-    assert math.isnan(by_replay(20.0, 0.0)[0].explained([slow(0, 1)], []))
+    assert pricing.sets == [[0], [0, 2]]
+    assert math.isnan(Replayed(20.0, 0.0).explained([slow(0, 1)], []))
 
 
 # -- what prices a run --------------------------------------------------------------------------------------

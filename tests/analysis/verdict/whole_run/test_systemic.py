@@ -21,7 +21,7 @@ from timing_logger.analysis.verdict.whole_run.systemic import (
     whole_role,
     with_unexplained_waits,
 )
-from timing_logger.results.rank_facts import LostToSlowest, SlowRole
+from timing_logger.results.facts import LostToSlowest, SlowRole
 from timing_logger.results.verdict import Verdict
 
 # -- most of a time -----------------------------------------------------------------------------------------

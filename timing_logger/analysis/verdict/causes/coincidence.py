@@ -245,48 +245,35 @@ class Delay(NamedTuple):
     length_ms: Floats
 
 
-class CounterCourse(NamedTuple):
-    """A counter of the ranks with the delay; arrays have one entry per stretch, NaN where unknown.
-
-    Attributes:
-        shown: what it shows, per second, or as a share of the time.
-        beyond: by how much that is more than it usually is, or than on peers.
-    """
-
-    shown: Floats
-    beyond: Floats
-
-
 def cause_from(
-    seen: Seen, number: int, delay: Delay, course: CounterCourse, *, how: How, covered: float, chance: float
+    seen: Seen, chosen: Coincidence, delay: Delay, shown: Floats, beyond: Floats, how: How
 ) -> Cause:
     """Put together what is stated of a counter.
 
     Args:
         seen: what counters show.
-        number: the place of the counter.
-        delay: the delay that it goes with.
-        course: what it shows then.
+        chosen: the counter, and how it goes with the delay.
+        delay: the delay of some ranks.
+        shown: what it shows of them in each stretch, per second, or as a share of the time.
+        beyond: by how much that is more than it usually is, or than on peers.
         how: what was compared.
-        covered: the part of the delay that it states.
-        chance: how likely any counter goes with it as well.
     """
-    cause, counter = seen.counters[number]
-    known = ~np.isnan(course.shown) & ~np.isnan(delay.length_ms)
+    cause, counter = seen.counters[chosen.counter]
+    known = ~np.isnan(shown) & ~np.isnan(delay.length_ms)
     slow, other = known & delay.is_slow, known & ~delay.is_slow
-    figure = course.shown * (delay.length_ms if counter.states_time else 1.0)
-    usual_beyond = _median(course.beyond[slow])
+    figure = shown * (delay.length_ms if counter.states_time else 1.0)
+    usual_beyond = _median(beyond[slow])
     half, states_time = criteria.WITH_DELAY_SHARE, counter.states_time
     enough = half * delay.share if states_time else np.full(len(known), half * usual_beyond)
     return Cause(
         cause.name, counter.name, delay.ranks, how, states_time,
-        slow=int(slow.sum()), slow_with=int((slow & (course.beyond >= enough)).sum()),
-        other=int(other.sum()), other_with=int((other & (course.beyond >= half * usual_beyond)).sum()),
+        slow=int(slow.sum()), slow_with=int((slow & (beyond >= enough)).sum()),
+        other=int(other.sum()), other_with=int((other & (beyond >= half * usual_beyond)).sum()),
         delay_ms=_median((delay.share * delay.length_ms)[slow]),
         in_slow=_median(figure[slow]), in_others=_median(figure[other]),
-        covered_share=covered if states_time else float("nan"),
-        time_share=float(np.nanmean(course.shown)) if states_time and known.any() else float("nan"),
-        chance=chance, stretch_steps=seen.stretches.typical_steps, stretch_s=seen.stretches.typical_s,
+        covered_share=chosen.covered if states_time else float("nan"),
+        time_share=float(np.nanmean(shown)) if states_time and known.any() else float("nan"),
+        chance=chosen.chance, stretch_steps=seen.stretches.typical_steps, stretch_s=seen.stretches.typical_s,
         runnable=seen.runnable, usable_cores=seen.usable_cores,
     )  # fmt: skip
 

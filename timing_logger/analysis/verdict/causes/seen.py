@@ -231,7 +231,7 @@ def seen(host: pd.DataFrame, ranks: Sequence[int], ends_s: Floats, self_ms: Floa
         self_ms: how long each of them worked in each step on its own account, steps x ranks.
 
     Returns:
-        What they show; None if nothing of the first is known, or no step of it.
+        What they show; None if nothing of the first is known, or no step of it, or all of it is 0.
     """
     counters = [(cause, counter) for cause, counter in COUNTERS if counter.name in host.columns]
     beside = [one for one in (_RUNNABLE, _CORES) if one.name in host.columns]
@@ -245,10 +245,12 @@ def seen(host: pd.DataFrame, ranks: Sequence[int], ends_s: Floats, self_ms: Floa
         busy = np.minimum(stretches.sums(self_ms) / stretches.length_ms, 1.0)
     shown = [_comparable(one, _of_ranks(one, ranks, by_rank, stretches), busy) for _, one in counters]
     varies = [number for number, one in enumerate(shown) if np.nanmax(one, initial=0.0) > 0]
+    if not varies:
+        return None
     levels = {one.name: _level(_of_ranks(one, ranks, by_rank, stretches)) for one in beside}
     return Seen(
         stretches, [counters[number] for number in varies],
-        np.array([shown[number] for number in varies]).reshape(-1, stretches.n, len(ranks)),
+        np.array([shown[number] for number in varies]),
         levels.get("runnable_tasks", float("nan")), levels.get("usable_cores", float("nan")),
     )  # fmt: skip
 

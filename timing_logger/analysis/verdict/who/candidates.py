@@ -22,8 +22,8 @@ from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Case
 from timing_logger.analysis.verdict.who.slow_steps import SlowSteps, least_z, slow_together
 from timing_logger.results import criteria
+from timing_logger.results.facts import Gate
 from timing_logger.results.policy import Policy
-from timing_logger.results.rank_facts import Gate
 
 WAITED = "share of its extra time that others waited"
 LONGER = "longer steps, as a share of the run"

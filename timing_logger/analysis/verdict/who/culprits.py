@@ -13,10 +13,18 @@ from timing_logger.analysis.rows.arrays import Bools, Floats, Ints
 from timing_logger.analysis.step_times.noise import likelihood_above_0
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Case
-from timing_logger.analysis.verdict.who.candidates import Candidate, candidates, operation_of
-from timing_logger.analysis.verdict.who.lockstep import Party, bond_of, parties, with_hosts
-from timing_logger.analysis.verdict.who.pricing import Pricing, with_waiting
-from timing_logger.results.rank_facts import Gate
+from timing_logger.analysis.verdict.who.candidates import LONGER, WAITED, Candidate, candidates, operation_of
+from timing_logger.analysis.verdict.who.lockstep import (
+    Hosts,
+    Party,
+    bond_of,
+    parties,
+    shared_steps,
+    slow_of_hosts,
+    vary_together,
+)
+from timing_logger.analysis.verdict.who.pricing import Pricing, slowed
+from timing_logger.results.facts import Gate
 from timing_logger.results.verdict import Suspect
 
 EXPLAINED = "share of the lost time that is explained"
@@ -170,6 +178,97 @@ def _suspects(
 def _share(pricing: Pricing, party: Party, found: Sequence[Candidate]) -> float:
     share = pricing.explained(party.candidates, found)
     return 0.0 if math.isnan(share) else min(1.0, max(0.0, share))
+
+
+# -- do others wait for them? ---------------------------------------------------------------------------
+
+
+def with_waiting(case: Case, candidates: list[Candidate], pricing: Pricing) -> list[Candidate]:
+    """Add to the gates of candidates that are not too cheap that others wait for them.
+
+    If nobody does, the time of a rank delays nobody, or its peers log less than it does.
+    """
+    dear = [one for one in candidates if one.is_dear]
+    if not dear:
+        return candidates
+    harm_ms = pricing.harm_ms(slowed(dear)).tolist()
+    of = {id(one): ms for one, ms in zip(dear, harm_ms, strict=True) if not np.isnan(ms)}
+    return [_waited_for(case, one, of[id(one)], pricing) if id(one) in of else one for one in candidates]
+
+
+def _waited_for(case: Case, one: Candidate, ms: float, pricing: Pricing) -> Candidate:
+    share = 0.0 if pricing.plays_again else case.times.share_of_run(ms)
+    return replace(one, gates=(*one.gates, waiting_gate(case, one, ms, pricing)), waited_share=share)
+
+
+def waiting_gate(case: Case, one: Candidate, ms: float, pricing: Pricing) -> Gate:
+    """Return the condition that others wait for a candidate.
+
+    Args:
+        case: the run to be judged.
+        one: the candidate.
+        ms: by how much the run is longer for it, or how long others waited for it.
+        pricing: what says so.
+    """
+    if pricing.plays_again:
+        return Gate.at_least(LONGER, case.times.share_of_run(ms), case.policy.min_cost_share)
+    return Gate.at_least(WAITED, ms / one.cost_ms, case.policy.min_waited_share)
+
+
+# -- hosts ----------------------------------------------------------------------------------------------
+
+
+def with_hosts(case: Case, parted: Sequence[Party], pricing: Pricing) -> list[Party]:
+    """Return the parties with those of one host that is slow as one party; the costliest first.
+
+    Args:
+        case: the run to be judged.
+        parted: the parties of ranks, whether or not they share a host.
+        pricing: what slow ranks cost.
+    """
+    hosts = slow_hosts(case, pricing)
+    if not hosts:
+        return list(parted)
+    others = [party for party in parted if not any(_is_part(party, host, case) for host in hosts)]
+    return sorted([*hosts, *others], key=lambda party: -party.first.cost_ms)
+
+
+def _is_part(party: Party, host: Party, case: Case) -> bool:
+    shared = shared_steps(host.first, party.first)
+    return set(party.columns) <= set(host.columns) and shared >= case.policy.min_shared_steps_share
+
+
+def slow_hosts(case: Case, pricing: Pricing) -> list[Party]:
+    """Return each host that passes the gates of a rank, and is slow as a whole and alone; costliest first.
+
+    It is not taken for a slow host if its ranks are seen to wait for each other in something not logged.
+    """
+    hosts = Hosts.of(case)
+    if hosts is None:
+        return []
+    found: list[Party] = []
+    slow_of_all = slow_of_hosts(hosts.ratios, case.policy)
+    for slow in sorted(slow_of_all, key=lambda slow: -slow.level * len(slow.steps)):
+        if not hosts.is_one_of_several(case, slow.column) or not hosts.is_slow_alone(case, slow):
+            continue
+        party = _gated(case, hosts.party(case, slow), pricing)
+        if party.first.may_be_named and not any(_is_part(party, other, case) for other in found):
+            bond = replace(party.bond, together=vary_together(case, party))
+            found += [] if bond.together else [replace(party, bond=bond)]
+    return found
+
+
+def _gated(case: Case, party: Party, pricing: Pricing) -> Party:
+    """Add to the gates of a host that others wait for it; no gate if that is unknown.
+
+    The ranks of a host are held together against what others do: one of them hides the others.
+    """
+    ones = party.candidates
+    ms = pricing.saved_ms(ones, ones) if pricing.plays_again else float(pricing.harm_ms(slowed(ones)).sum())
+    if np.isnan(ms):
+        return party
+    gates = (*party.first.gates, waiting_gate(case, party.first, ms, pricing))
+    return replace(party, candidates=tuple(replace(one, gates=gates) for one in ones))
 
 
 # -- how likely -----------------------------------------------------------------------------------------

@@ -20,10 +20,9 @@ from timing_logger.analysis.step_times import peers
 from timing_logger.analysis.step_times.peers import column_medians, correlations, peer_ratios, variances
 from timing_logger.analysis.verdict.case import Case
 from timing_logger.analysis.verdict.who.candidates import Candidate, gates_of, operation_of
-from timing_logger.analysis.verdict.who.pricing import Pricing, slowed, waiting_gate
 from timing_logger.analysis.verdict.who.slow_steps import SlowSteps, slow_together
+from timing_logger.results.facts import BondKind, Gate
 from timing_logger.results.policy import Policy
-from timing_logger.results.rank_facts import BondKind, Gate
 
 _MOST_OTHERS = 8  # a few ranks show how far two apart vary, however many there are
 
@@ -224,46 +223,6 @@ def _spread(case: Case, logs: Floats, ones: Ints, others: Ints) -> float:
     return float(np.median(found)) if len(found) else float("nan")
 
 
-def with_hosts(case: Case, parted: Sequence[Party], pricing: Pricing) -> list[Party]:
-    """Return the parties with those of one host that is slow as one party; the costliest first.
-
-    Args:
-        case: the run to be judged.
-        parted: the parties of ranks, whether or not they share a host.
-        pricing: what slow ranks cost.
-    """
-    hosts = slow_hosts(case, pricing)
-    if not hosts:
-        return list(parted)
-    others = [party for party in parted if not any(_is_part(party, host, case) for host in hosts)]
-    return sorted([*hosts, *others], key=lambda party: -party.first.cost_ms)
-
-
-def _is_part(party: Party, host: Party, case: Case) -> bool:
-    shared = shared_steps(host.first, party.first)
-    return set(party.columns) <= set(host.columns) and shared >= case.policy.min_shared_steps_share
-
-
-def slow_hosts(case: Case, pricing: Pricing) -> list[Party]:
-    """Return each host that passes the gates of a rank, and is slow as a whole and alone; costliest first.
-
-    It is not taken for a slow host if its ranks are seen to wait for each other in something not logged.
-    """
-    hosts = _Hosts.of(case)
-    if hosts is None:
-        return []
-    found: list[Party] = []
-    slow_of_all = _slow_of_hosts(hosts.ratios, case.policy)
-    for slow in sorted(slow_of_all, key=lambda slow: -slow.level * len(slow.steps)):
-        if not hosts.is_one_of_several(case, slow.column) or not hosts.is_slow_alone(case, slow):
-            continue
-        party = _gated(case, hosts.party(case, slow), pricing)
-        if party.first.may_be_named and not any(_is_part(party, other, case) for other in found):
-            bond = replace(party.bond, together=vary_together(case, party))
-            found += [] if bond.together else [replace(party, bond=bond)]
-    return found
-
-
 def may_be_its_work(case: Case, party: Party) -> bool:
     """Tell whether a slow host may as well have more to do: it has half of the ranks, and always is slow.
 
@@ -274,7 +233,7 @@ def may_be_its_work(case: Case, party: Party) -> bool:
     return party.bond.kind == "host" and is_half and is_always_slow and set(case.by_role) == {NO_ROLE}
 
 
-def _slow_of_hosts(ratios: Floats, policy: Policy) -> list[SlowSteps]:
+def slow_of_hosts(ratios: Floats, policy: Policy) -> list[SlowSteps]:
     """Return the slow steps of each host, and of one with several kinds of them all as one.
 
     The typical rank of a host has so little noise that a few stalls in a row are a stretch, beside those that
@@ -291,21 +250,8 @@ def _slow_of_hosts(ratios: Floats, policy: Policy) -> list[SlowSteps]:
     return found
 
 
-def _gated(case: Case, party: Party, pricing: Pricing) -> Party:
-    """Add to the gates of a host that others wait for it; no gate if that is unknown.
-
-    The ranks of a host are held together against what others do: one of them hides the others.
-    """
-    ones = party.candidates
-    ms = pricing.saved_ms(ones, ones) if pricing.plays_again else float(pricing.harm_ms(slowed(ones)).sum())
-    if np.isnan(ms):
-        return party
-    gates = (*party.first.gates, waiting_gate(case, party.first, ms, pricing))
-    return replace(party, candidates=tuple(replace(one, gates=gates) for one in ones))
-
-
 @dataclass(frozen=True, eq=False)
-class _Hosts:
+class Hosts:
     """The times of hosts, by their typical ranks.
 
     Attributes:
@@ -323,7 +269,7 @@ class _Hosts:
     baseline_ms: Floats
 
     @classmethod
-    def of(cls, case: Case) -> _Hosts | None:
+    def of(cls, case: Case) -> Hosts | None:
         """Return the hosts of a run; None if there are not several, or they are not known."""
         names, columns = list(case.by_host), list(case.by_host.values())
         if len(names) < 2 or max(map(len, columns)) < 2:

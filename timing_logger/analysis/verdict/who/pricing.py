@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
+from copy import copy
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from timing_logger.analysis.accounting.program import Program
-from timing_logger.analysis.rows.arrays import Floats, Ints
+from timing_logger.analysis.accounting.replay import OwnClock, Replay, own_clocks
+from timing_logger.analysis.rows.arrays import Bools, Floats, Ints, in_few_bytes
+from timing_logger.analysis.rows.grouping import quantiles
 from timing_logger.analysis.step_times.peers import column_medians, peer_medians, row_medians
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Case
-from timing_logger.analysis.verdict.who.candidates import LONGER, WAITED, Candidate
-from timing_logger.analysis.verdict.who.prices import Prices, Repair, Slowed
-from timing_logger.results.rank_facts import Gate
+from timing_logger.analysis.verdict.who.candidates import Candidate
 
 
 def pricing_of(case: Case) -> Pricing:
@@ -31,8 +31,10 @@ def pricing_of(case: Case) -> Pricing:
     for number, columns in enumerate(case.by_role.values()):
         role_of_column[columns] = number
     role_of_line = role_of_column[played.column_of_line]
-    prices = Prices(played.program, played.call, played.column_of_line, role_of_line, policy.min_alike_ranks)
-    return ByReplay(prices) if prices.error <= policy.max_replay_error_share else by_steps
+    replayed = ByReplay(
+        played.program, played.call, played.column_of_line, role_of_line, policy.min_alike_ranks
+    )
+    return replayed if replayed.error <= policy.max_replay_error_share else by_steps
 
 
 def _shows_who_waits(program: Program, n_ranks: int, column_of_line: Ints) -> bool:
@@ -56,56 +58,281 @@ def _root(group: list[int], one: int) -> int:
     return one
 
 
+class Slowed(NamedTuple):
+    """A rank in some steps.
+
+    Attributes:
+        column: the column of the rank.
+        steps: the positions of the steps, ascending.
+    """
+
+    column: int
+    steps: Ints
+
+
+class Repair(NamedTuple):
+    """What is other in a run that is played again.
+
+    Attributes:
+        quicker: by which factor each rank is quicker in each step, steps x ranks.
+        slowed: ranks that are like their peers.
+        all_usual: whether all ranks take what is usual among their peers.
+        transfers_s: how long each meeting takes, and how much later each node is left than it could be;
+            empty if they are as recorded.
+    """
+
+    quicker: Floats
+    slowed: tuple[Slowed, ...] = ()
+    all_usual: bool = False
+    transfers_s: tuple[Floats, ...] = ()
+
+
 class ByReplay:
-    """Prices slow ranks by playing the run again."""
+    """Prices slow ranks by playing the run again.
+
+    Compare Lin et al., Understanding stragglers in large model training using what-if analysis (OSDI 2025).
+    """
 
     plays_again = True
 
-    def __init__(self, prices: Prices) -> None:
-        self._prices = prices
+    def __init__(
+        self, program: Program, call: Ints, column_of_line: Ints, role_of_line: Ints, min_alike: int
+    ) -> None:
+        """Prepare a program to be played again.
 
-    def harm_ms(self, ones: Sequence[Slowed]) -> Floats:
-        """Return by how much each slow rank makes a run longer in which all others are as usual."""
-        return self._prices.harm_ms(ones)
+        Args:
+            program: the program of the run.
+            call: for each node what is called.
+            column_of_line: for each line the column of its rank in arrays by step and rank.
+            role_of_line: for each line its role.
+            min_alike: the least number of ranks that did the same, for the others to show how much one
+                differs by chance.
+        """
+        self._program, self._replay, self._min_alike = program, Replay(program), min_alike
+        self._column = in_few_bytes(column_of_line)[program.line]
+        self._clock = own_clocks(program, call, role_of_line)
+        self._due_to_work: Floats = np.ones(1)
+        self._parts = _Parts.of(self._column, self._clock, self._due_to_work, min_alike)
+        self._length_s: dict[tuple[tuple[int, bytes], ...], float] = {}
+
+    def at_equal_work(self, times: StepTimes, due_to_work: Floats) -> ByReplay:
+        """Return what prices ranks that are slow for what they have to do.
+
+        Like its peers is then a rank that takes as much longer than they do as its work makes it.
+
+        Args:
+            times: the times at equal work, which what is played again does not depend on.
+            due_to_work: by which factor a rank takes longer due to its work, steps x ranks.
+        """
+        prices = copy(self)
+        step = np.minimum(self._program.step, len(due_to_work) - 1)
+        prices._due_to_work = due_to_work[step, self._column]
+        prices._parts = _Parts.of(self._column, self._clock, prices._due_to_work, self._min_alike)
+        prices._length_s = {}
+        return prices
+
+    @property
+    def steps(self) -> Ints:
+        """The positions of all steps."""
+        return np.arange(self._program.n_steps)
+
+    @property
+    def error(self) -> float:
+        """The part of the run that playing it again does not reproduce.
+
+        It is by how much the length as played differs from that recorded, or for how long a line was in calls
+        of which it is unknown for whom it waited: these take as long, whoever is late.
+        """
+        program = self._program
+        first_s = float(np.fmin.reduce(program.start_s, axis=None, initial=np.inf))
+        last_s = float(program.end_s.max(initial=-np.inf))
+        if not last_s > first_s:
+            return 0.0
+        differs_s = abs(float(self._lengths_s([[]])[0]) - last_s)
+        return max(differs_s, float(program.unknown_s.max(initial=0.0))) / (last_s - first_s)
 
     def saved_ms(self, chosen: Sequence[Candidate], candidates: Sequence[Candidate]) -> float:
         """Return by how much the run would be shorter, in ms, with the chosen ranks like their peers."""
-        return float(self._prices.saved_ms([slowed(chosen)])[0])
+        return float(self.saved_of_each_ms([slowed(chosen)])[0])
 
     def explained(self, chosen: Sequence[Candidate], candidates: Sequence[Candidate]) -> float:
         """Return which fraction of the time lost to slow ranks the chosen explain; NaN if none is lost."""
         lasting = _lasting(candidates)
-        regained, lost = self._prices.saved_ms([slowed(chosen), slowed([*chosen, *lasting])])
+        regained, lost = self.saved_of_each_ms([slowed(chosen), slowed([*chosen, *lasting])])
         return float(regained / lost) if lost > 0 else float("nan")
 
     def price_of_all_ms(self, column: int) -> float:
         """Return by how much the run would be shorter, in ms, with one rank like its peers in all steps."""
-        return float(self._prices.saved_ms([[Slowed(column, self._prices.steps)]])[0])
+        return float(self.saved_of_each_ms([[Slowed(column, self.steps)]])[0])
 
-    def saved_by_transfers_ms(self, took_s: Floats, late_s: Floats) -> float:
-        """Return by how much the run would be shorter, in ms, with other transfers."""
-        return self._prices.saved_by_transfers_ms(took_s, late_s)
-
-    @property
-    def error(self) -> float:
-        """The part of the run that playing it again does not reproduce."""
-        return self._prices.error
-
-    def ends_s(self, repairs: Sequence[Repair]) -> Floats:
-        """Return when each step, and all before it, would have ended with each repair, in s."""
-        return self._prices.ends_s(repairs)
-
-    def on(self, times: StepTimes) -> Pricing:
+    def on(self, times: StepTimes) -> ByReplay:
         """Return the same: what is played again does not depend on step times."""
         return self
 
-    def saved_if_quicker_ms(self, factor: Floats) -> float:
-        """Return by how much the run would be shorter with all own times divided by a factor, in ms."""
-        return self._prices.saved_if_quicker_ms(factor)
+    def saved_of_each_ms(self, sets: Sequence[Sequence[Slowed]]) -> Floats:
+        """Return for each set of slow ranks by how much the run would be shorter with them like their peers.
 
-    def at_equal_work(self, times: StepTimes, due_to_work: Floats) -> ByReplay:
-        """Return what prices ranks that are slow for what they have to do."""
-        return ByReplay(self._prices.at_equal_work(due_to_work))
+        Like its peers is a rank that takes what the median of the others takes, and differs from that as much
+        as some other rank does in some other step. What is rare therefore is not taken away from a busy rank.
+
+        Returns:
+            In ms; 0 where a rank has no peers that did the same.
+        """
+        length_s = self._lengths_s([[], *sets])
+        saved_ms: Floats = 1e3 * (length_s[0] - length_s[1:])
+        return saved_ms
+
+    def _lengths_s(self, sets: Sequence[Sequence[Slowed]]) -> Floats:
+        """Return for each set of slow ranks when the run would end with them like their peers.
+
+        Each is played once, however often it is asked for.
+        """
+        keys = [tuple((column, steps.tobytes()) for column, steps in chosen) for chosen in sets]
+        new = {key: chosen for key, chosen in zip(keys, sets, strict=True) if key not in self._length_s}
+        if new:
+            ends_s = self._replay.ends_s(self._own_s(chosen) for chosen in new.values())
+            self._length_s.update(zip(new, ends_s[-1].tolist(), strict=True))
+        return np.array([self._length_s[key] for key in keys])
+
+    def _own_s(self, chosen: Sequence[Slowed]) -> Floats:
+        """Return for each node how long its line is on its own account, with some ranks like their peers."""
+        if not chosen:
+            return self._program.own_s
+        return self._clock.own_s(self._like_peers_s(chosen, self._clock.since_s))
+
+    def harm_ms(self, ones: Sequence[Slowed]) -> Floats:
+        """Return for each slow rank by how much it makes a run longer in which all others are as usual.
+
+        So ranks that are slow at the same time do not hide each other. It is longer than with a rank like
+        its peers, which makes it longer by chance, too.
+
+        Returns:
+            In ms.
+        """
+        length_s = self._replay.ends_s(own_s for one in ones for own_s in self._with_and_without(one))[-1]
+        harm_ms: Floats = 1e3 * (length_s[::2] - length_s[1::2])
+        return harm_ms
+
+    def _with_and_without(self, one: Slowed) -> Iterator[Floats]:
+        """Yield own times of a run in which all are as usual but one rank, and of one in which it is, too."""
+        clock = self._clock
+        yield clock.own_s(np.where(self._is_in([one]), clock.since_s, clock.usual_s))
+        yield clock.own_s(self._like_peers_s([one], clock.usual_s))
+
+    def ends_s(self, repairs: Sequence[Repair]) -> Floats:
+        """Return when each step, and all before it, would have ended with each of some repairs.
+
+        Returns:
+            In seconds, steps x repairs.
+        """
+        return np.stack([self._repaired_s(repair) for repair in repairs], axis=1)
+
+    def _repaired_s(self, repair: Repair) -> Floats:
+        clock, program = self._clock, self._program
+        step = np.minimum(program.step, len(repair.quicker) - 1)
+        recorded_s = clock.usual_s if repair.all_usual else clock.since_s
+        since_s = recorded_s / repair.quicker[step, self._column]
+        if repair.slowed:
+            since_s = self._like_peers_s(repair.slowed, since_s)
+        replay = self._replay.with_times(*repair.transfers_s) if repair.transfers_s else self._replay
+        return replay.ends_s([clock.own_s(since_s)])[:, 0]
+
+    def _like_peers_s(self, chosen: Sequence[Slowed], others_s: Floats) -> Floats:
+        """Return own clocks with the chosen ranks like their peers in their steps, and all else as given.
+
+        Where several are chosen, none of them shows what is usual for another.
+        """
+        clock = self._clock
+        fixed = self._is_in(chosen) & (clock.n_peers > 0)
+        factor = self._parts.factors(np.bincount(clock.part, fixed) > 0)
+        several = len({column for column, _ in chosen}) > 1
+        peers_s = clock.others_without(fixed) if several else clock.others_s
+        return np.where(fixed, peers_s * self._due_to_work * factor[clock.part], others_s)
+
+    def saved_by_transfers_ms(self, took_s: Floats, late_s: Floats) -> float:
+        """Return by how much the run would be shorter if its meetings had taken other times.
+
+        Args:
+            took_s: how long each meeting takes.
+            late_s: how much later each node is left than it could be.
+
+        Returns:
+            In ms.
+        """
+        other = self._replay.with_times(took_s, late_s)
+        other_s = float(other.ends_s([self._program.own_s])[-1, 0])
+        return 1e3 * (float(self._lengths_s([[]])[0]) - other_s)
+
+    def saved_if_quicker_ms(self, factor: Floats) -> float:
+        """Return by how much the run would be shorter with all own times divided by a factor, in ms.
+
+        Args:
+            factor: steps x ranks.
+        """
+        step = np.minimum(self._program.step, len(factor) - 1)
+        quicker_s = self._clock.own_s(self._clock.since_s / factor[step, self._column])
+        recorded_s, quicker_s = self._replay.ends_s([self._program.own_s, quicker_s])[-1]
+        return 1e3 * float(recorded_s - quicker_s)
+
+    def _is_in(self, chosen: Sequence[Slowed]) -> Bools:
+        """Tell of each node whether it is of one of these ranks in its steps.
+
+        What a rank does after its last call of a step is in the way only of the first of the next step.
+        """
+        found = np.zeros(len(self._column), np.bool_)
+        for column, steps in chosen:
+            slow = np.zeros(self._program.n_steps + 1, np.bool_)
+            slow[steps] = slow[steps + 1] = True
+            found |= (self._column == column) & slow[self._program.step]
+        return found
+
+
+class _Parts(NamedTuple):
+    """How lines differed from their peers in their parts of steps; one entry per part.
+
+    Attributes:
+        column: the column of the line's rank.
+        ratio: the own time of the part relative to the median of the peers, and to what is due to more work
+            than they have; NaN where that is unknown.
+        by_chance: the same relative to how the line usually differs; NaN where it has too few peers to show.
+    """
+
+    column: Ints
+    ratio: Floats
+    by_chance: Floats
+
+    @classmethod
+    def of(cls, column: Ints, clock: OwnClock, due_to_work: Floats, min_alike: int) -> _Parts:
+        last = np.flatnonzero(np.diff(clock.part, append=-1))
+        total_s, usual_s, column = clock.since_s[last], (clock.others_s * due_to_work)[last], column[last]
+        known = (usual_s > 0) & (total_s > 0) & (clock.n_peers[last] > 0)
+        ratio = np.where(known, total_s, np.nan) / np.where(known, usual_s, np.nan)
+        usually = quantiles(ratio, column, int(column.max(initial=-1)) + 1, [0.5])[0][column]
+        enough = clock.n_peers[last] + 1 >= min_alike
+        return cls(column, ratio, np.where(enough, ratio / usually, np.nan))
+
+    def factors(self, is_fixed: Bools) -> Floats:
+        """Return for each part by how much a rank like its peers differs from their median, as a factor.
+
+        As much as another rank did in another part: where it took longest of all its parts, as much as where
+        others did, and so on. So what delays a rank now and then does so in the same parts, but no more than
+        it delays others. Where too few ranks are alike to tell,
+        the rank keeps how it differs from step to step, without the level that it has where it is slow.
+
+        Args:
+            is_fixed: for each part whether its rank shall be like its peers.
+        """
+        columns = np.unique(self.column[is_fixed])
+        donors = np.sort(self.by_chance[~np.isin(self.column, columns) & ~np.isnan(self.by_chance)])
+        found = np.ones(len(self.ratio))
+        for column in columns.tolist():
+            its = np.flatnonzero(is_fixed & (self.column == column) & ~np.isnan(self.ratio))
+            if len(donors):  # as often as others had each factor, and not as often as chance draws it
+                even = ((np.arange(len(its)) + 0.5) / len(its) * len(donors)).astype(np.int64)
+                found[its[np.argsort(self.ratio[its], kind="stable")]] = donors[even]
+            elif len(its):
+                found[its] = self.ratio[its] / np.median(self.ratio[its])
+        return found
 
 
 def slowed(chosen: Sequence[Candidate]) -> list[Slowed]:
@@ -263,38 +490,3 @@ def _all_levels(
     named = sorted({candidate.column for candidate in chosen})
     levels[:, named] = mine[:, named]
     return levels
-
-
-# -- do others wait for them? ---------------------------------------------------------------------------
-
-
-def with_waiting(case: Case, candidates: list[Candidate], pricing: Pricing) -> list[Candidate]:
-    """Add to the gates of candidates that are not too cheap that others wait for them.
-
-    If nobody does, the time of a rank delays nobody, or its peers log less than it does.
-    """
-    dear = [one for one in candidates if one.is_dear]
-    if not dear:
-        return candidates
-    harm_ms = pricing.harm_ms(slowed(dear)).tolist()
-    of = {id(one): ms for one, ms in zip(dear, harm_ms, strict=True) if not np.isnan(ms)}
-    return [_waited_for(case, one, of[id(one)], pricing) if id(one) in of else one for one in candidates]
-
-
-def _waited_for(case: Case, one: Candidate, ms: float, pricing: Pricing) -> Candidate:
-    share = 0.0 if pricing.plays_again else case.times.share_of_run(ms)
-    return replace(one, gates=(*one.gates, waiting_gate(case, one, ms, pricing)), waited_share=share)
-
-
-def waiting_gate(case: Case, one: Candidate, ms: float, pricing: Pricing) -> Gate:
-    """Return the condition that others wait for a candidate.
-
-    Args:
-        case: the run to be judged.
-        one: the candidate.
-        ms: by how much the run is longer for it, or how long others waited for it.
-        pricing: what says so.
-    """
-    if pricing.plays_again:
-        return Gate.at_least(LONGER, case.times.share_of_run(ms), case.policy.min_cost_share)
-    return Gate.at_least(WAITED, ms / one.cost_ms, case.policy.min_waited_share)

@@ -31,8 +31,8 @@ from timing_logger.analysis.verdict.whole_run.slow_links import (
     slow_links,
 )
 from timing_logger.results import criteria, facts
+from timing_logger.results.facts import Gate
 from timing_logger.results.policy import Policy
-from timing_logger.results.rank_facts import Gate
 from timing_logger.results.verdict import Verdict
 
 

@@ -36,8 +36,7 @@ from timing_logger.report import evidence_sentences
 from timing_logger.report.html import report_html
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._verdict import judgement
-from timing_logger.results.facts import LeavesLate, MostlyTransfers
-from timing_logger.results.rank_facts import FewSteps
+from timing_logger.results.facts import FewSteps, LeavesLate, MostlyTransfers
 from timing_logger.schema.record import NS_PER_S
 from timing_logger.schema.timing_files import sidecar_path
 from timing_logger.words.not_told import reason

@@ -12,8 +12,7 @@ from hand_made_cases import POLICY, case_of, steps
 
 from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.analysis.verdict.causes.coincidence import Coincidence, Delay
-from timing_logger.analysis.verdict.causes.seen import Stretches
-from timing_logger.analysis.verdict.causes.slow_rank import (
+from timing_logger.analysis.verdict.causes.search import (
     _above_peers,
     _compared,
     _covering,
@@ -22,6 +21,7 @@ from timing_logger.analysis.verdict.causes.slow_rank import (
     _is_its_own,
     _stands_out,
 )
+from timing_logger.analysis.verdict.causes.seen import Stretches
 
 NAN = math.nan
 

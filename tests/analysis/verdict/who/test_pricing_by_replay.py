@@ -8,13 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from account_rows import barrier, row, table
-from hand_made_cases import case_of
+from hand_made_cases import case_of, times_of
 
 from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.analysis.step_times.step_times import step_times
 from timing_logger.analysis.step_times.transfers import Played
-from timing_logger.analysis.verdict.who.prices import Prices, Repair, Slowed, _Parts
-from timing_logger.analysis.verdict.who.pricing import ByReplay, pricing_of
+from timing_logger.analysis.verdict.who.pricing import ByReplay, Repair, Slowed, _Parts, pricing_of
 
 MEETING_MS = 1.0
 
@@ -32,7 +31,7 @@ def played_of(n_steps: int, n_ranks: int) -> Played:
     return played
 
 
-def prices_of(work_ms: Floats, *, min_alike: int = 3, roles: Sequence[int] | None = None) -> Prices:
+def prices_of(work_ms: Floats, *, min_alike: int = 3, roles: Sequence[int] | None = None) -> ByReplay:
     """Return the prices of such a run in which ranks work for so long, steps x ranks."""
     n_steps, n_ranks = work_ms.shape
     played = played_of(n_steps, n_ranks)
@@ -40,7 +39,7 @@ def prices_of(work_ms: Floats, *, min_alike: int = 3, roles: Sequence[int] | Non
     its_ms = work_ms[np.minimum(program.step, n_steps - 1), column[program.line]]
     own_s = np.where(program.own_s > 1e-3, 1e-3 * its_ms, program.own_s)
     role_of_line = np.array(roles if roles is not None else [0] * n_ranks)[column]
-    return Prices(program._replace(own_s=own_s), played.call, column, role_of_line, min_alike)
+    return ByReplay(program._replace(own_s=own_s), played.call, column, role_of_line, min_alike)
 
 
 def work(n_steps: int = 4, n_ranks: int = 4) -> Floats:
@@ -55,14 +54,14 @@ def test_a_slow_rank_costs_what_the_run_is_shorter_with_it_like_its_peers() -> N
     work_ms = work()
     work_ms[1:3, 2] = [15.0, 17.0]
     prices = prices_of(work_ms)
-    saved = prices.saved_ms([[Slowed(2, at(1, 2))], [Slowed(2, at(1))], []])
+    saved = prices.saved_of_each_ms([[Slowed(2, at(1, 2))], [Slowed(2, at(1))], []])
     assert saved == pytest.approx([12.0, 12.0, 0.0])  # what follows step 1 is in the way of step 2
 
 
 def test_the_part_after_the_slow_steps_counts_and_no_other() -> None:
     work_ms = work(6)
     work_ms[[1, 2, 3, 4], 2] += [1.0, 2.0, 4.0, 8.0]
-    assert prices_of(work_ms).saved_ms([[Slowed(2, at(2))]]) == pytest.approx([6.0])
+    assert prices_of(work_ms).saved_of_each_ms([[Slowed(2, at(2))]]) == pytest.approx([6.0])
 
 
 def test_of_several_slow_ranks_none_shows_what_is_usual_for_another() -> None:
@@ -70,29 +69,29 @@ def test_of_several_slow_ranks_none_shows_what_is_usual_for_another() -> None:
     work_ms[1, :3] = 20.0
     prices = prices_of(work_ms)
     three = [Slowed(0, at(1)), Slowed(1, at(1)), Slowed(2, at(1))]
-    assert prices.saved_ms([three, three[:2]]) == pytest.approx([10.0, 0.0])
+    assert prices.saved_of_each_ms([three, three[:2]]) == pytest.approx([10.0, 0.0])
 
 
 def test_of_one_slow_rank_another_that_is_as_slow_shows_what_is_usual() -> None:
     work_ms = work(n_ranks=4)
     work_ms[1] = [30.0, 20.0, 20.0, 10.0]
     prices = prices_of(work_ms)
-    assert prices.saved_ms([[Slowed(0, at(1))]]) == pytest.approx([10.0])
-    both = prices.saved_ms([[Slowed(0, at(1)), Slowed(0, at(2))]])
+    assert prices.saved_of_each_ms([[Slowed(0, at(1))]]) == pytest.approx([10.0])
+    both = prices.saved_of_each_ms([[Slowed(0, at(1)), Slowed(0, at(2))]])
     assert both == pytest.approx([10.0])
 
 
 def test_a_rank_without_peers_costs_nothing() -> None:
     work_ms = work(n_ranks=3)
     work_ms[1, 2] = 20.0
-    assert prices_of(work_ms, roles=[0, 0, 1]).saved_ms([[Slowed(2, at(1))]]) == pytest.approx([0.0])
+    assert prices_of(work_ms, roles=[0, 0, 1]).saved_of_each_ms([[Slowed(2, at(1))]]) == pytest.approx([0.0])
 
 
 def test_the_harm_of_a_rank_is_told_though_another_is_as_slow() -> None:
     work_ms = work()
     work_ms[1, :2] = [20.0, 25.0]
     prices, ones = prices_of(work_ms), [Slowed(0, at(1)), Slowed(1, at(1)), Slowed(0, at(1))]
-    assert prices.saved_ms([[ones[0]]]) == pytest.approx([0.0])
+    assert prices.saved_of_each_ms([[ones[0]]]) == pytest.approx([0.0])
     assert prices.harm_ms(ones) == pytest.approx([10.0, 15.0, 10.0])
 
 
@@ -125,7 +124,7 @@ def test_a_run_is_played_again_if_no_more_than_a_fiftieth_of_it_is_unknown(
 def test_three_ranks_show_what_is_chance_and_two_do_not(n_ranks: int, are_enough: bool) -> None:
     pricing = pricing_of(case_of(work(n_ranks=n_ranks), played=played_of(4, n_ranks)))
     assert isinstance(pricing, ByReplay)
-    assert bool((~np.isnan(pricing._prices._parts.by_chance)).any()) is are_enough
+    assert bool((~np.isnan(pricing._parts.by_chance)).any()) is are_enough
 
 
 def test_all_steps_of_the_run_are_known() -> None:
@@ -136,9 +135,9 @@ def test_at_equal_work_a_rank_may_take_longer_for_what_it_has_to_do() -> None:
     work_ms, due = work(), np.ones((4, 4))
     work_ms[1:, 2], due[1:, 2] = 20.0, 1.5
     prices, slow = prices_of(work_ms, min_alike=9), [[Slowed(2, at(1, 2, 3))]]
-    assert prices.saved_ms(slow) == pytest.approx([30.0])
-    assert prices.at_equal_work(due).saved_ms(slow) == pytest.approx([15.0])
-    assert prices.saved_ms(slow) == pytest.approx([30.0])
+    assert prices.saved_of_each_ms(slow) == pytest.approx([30.0])
+    assert prices.at_equal_work(times_of(work_ms), due).saved_of_each_ms(slow) == pytest.approx([15.0])
+    assert prices.saved_of_each_ms(slow) == pytest.approx([30.0])
 
 
 def test_repairs_make_ranks_quicker_usual_or_like_their_peers() -> None:
@@ -174,7 +173,7 @@ def test_all_own_times_are_divided_by_the_factor_of_their_step_and_rank() -> Non
 def test_the_price_of_all_steps_of_a_rank_is_that_of_each_of_them() -> None:
     work_ms = work()
     work_ms[:3, 1] += [3.0, 4.0, 5.0]
-    pricing = ByReplay(prices_of(work_ms))
+    pricing = prices_of(work_ms)
     assert pricing.price_of_all_ms(1) == pytest.approx(12.0)
 
 

@@ -13,7 +13,7 @@ from slow import slow
 
 from timing_logger.analysis import Verdict, stragglers
 from timing_logger.analysis.rows.operations import PAUSES
-from timing_logger.results.rank_facts import Pauses
+from timing_logger.results.facts import Pauses
 from timing_logger.words.verdict import verdict_sentence, what_next
 
 SHAPE = 120, 4

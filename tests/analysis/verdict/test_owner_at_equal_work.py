@@ -10,8 +10,7 @@ from hand_made_cases import POLICY, case_of, times_of
 
 from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.analysis.step_times.workload import Workload
-from timing_logger.analysis.verdict.who.equal_work import (
-    ASSUMED,
+from timing_logger.analysis.verdict.owner import (
     Assumption,
     _across_ranks,
     at_equal_work,
@@ -39,26 +38,23 @@ def given(work: Floats) -> Workload:
 def test_a_time_grows_with_the_work_by_the_exponent_that_the_run_shows(exponent: float) -> None:
     work = varying()
     found = growth_of(work, 3.0 * work**exponent * np.array([1.0, 2.0, 5.0]), POLICY)
-    assert found.exponent == pytest.approx(exponent)
-    assert (found.error, found.is_assumed) == (pytest.approx(0.0, abs=1e-9), False)
+    assert found == pytest.approx(exponent)
 
 
 def test_a_growth_that_every_step_follows_is_known_without_error() -> None:
     work = np.linspace(50.0, 200.0, 60)[:, None] * np.ones(3)
-    found = growth_of(work, 3.0 * work**2, POLICY)
-    assert found.exponent == pytest.approx(2.0)
-    assert found.error == pytest.approx(0.0, abs=1e-9)
+    assert growth_of(work, 3.0 * work**2, Policy(max_growth_error=1e-9)) == pytest.approx(2.0)
 
 
-def test_where_the_run_does_not_tell_a_time_is_taken_to_be_proportional() -> None:
+def test_where_ranks_always_have_as_much_to_do_no_growth_is_told() -> None:
     even = np.full((60, 3), 100.0)
-    assert growth_of(even, even, POLICY).exponent == 1.0
+    assert growth_of(even, even, POLICY) is None
 
 
 @pytest.mark.parametrize(("n_steps", "is_assumed"), [(30, False), (29, True)])
 def test_a_growth_is_told_by_thirds_of_ten_steps(n_steps: int, is_assumed: bool) -> None:
     work = varying(n_steps, 1)
-    assert growth_of(work, work, POLICY).is_assumed is is_assumed
+    assert (growth_of(work, work, POLICY) is None) is is_assumed
 
 
 def test_steps_without_work_or_time_show_no_growth() -> None:
@@ -66,14 +62,14 @@ def test_steps_without_work_or_time_show_no_growth() -> None:
     for unusable in (0.0, math.nan):
         less, its_ms = work.copy(), work.copy()
         less[0], its_ms[1] = unusable, unusable
-        assert growth_of(less, work, POLICY) == ASSUMED
-        assert growth_of(work, its_ms, POLICY) == ASSUMED
+        assert growth_of(less, work, POLICY) is None
+        assert growth_of(work, its_ms, POLICY) is None
 
 
 @pytest.mark.parametrize(("by", "is_assumed"), [(math.exp(0.101), False), (math.exp(0.099), True)])
 def test_work_that_hardly_varies_shows_no_growth(by: float, is_assumed: bool) -> None:
     work = varying(by=by)
-    assert growth_of(work, work, POLICY).is_assumed is is_assumed
+    assert (growth_of(work, work, POLICY) is None) is is_assumed
 
 
 def noisy(exponent: float, size: float) -> Floats:
@@ -86,22 +82,17 @@ def error_of(size: float) -> float:
     return math.hypot(*[1.2533 * 1.4826 * size / 20**0.5] * 2) / math.log(2)
 
 
-def test_the_error_of_a_growth_is_that_of_both_medians() -> None:
-    assert growth_of(varying(60, 1), noisy(1.0, 0.2), POLICY).error == pytest.approx(error_of(0.2))
-
-
-def test_a_growth_that_is_not_well_known_is_assumed() -> None:
+def test_a_growth_is_told_if_it_is_known_to_within_the_errors_of_both_medians() -> None:
     work, its_ms = varying(60, 1), noisy(1.0, 0.2)
     error = error_of(0.2)
-    assert not growth_of(work, its_ms, Policy(max_growth_error=1.01 * error)).is_assumed
-    assert growth_of(work, its_ms, Policy(max_growth_error=0.99 * error)).is_assumed
+    assert growth_of(work, its_ms, Policy(max_growth_error=1.0001 * error)) == pytest.approx(1.0)
+    assert growth_of(work, its_ms, Policy(max_growth_error=0.9999 * error)) is None
 
 
 @pytest.mark.parametrize(("exponent", "found"), [(0.4, 0.4), (0.3, 0.0)])
 def test_a_growth_of_less_than_two_errors_is_none(exponent: float, found: float) -> None:
     assert 0.3 < 2 * error_of(0.2) < 0.4
-    growth = growth_of(varying(60, 1), noisy(exponent, 0.2), POLICY)
-    assert (growth.exponent, growth.is_assumed) == (pytest.approx(found), False)
+    assert growth_of(varying(60, 1), noisy(exponent, 0.2), POLICY) == pytest.approx(found)
 
 
 # -- equal shares -------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from hand_made_cases import POLICY, case_of, times_of
 
 from timing_logger.analysis.rows.arrays import Floats
-from timing_logger.analysis.verdict.whole_run.all_slower import (
+from timing_logger.analysis.verdict.whole_run.systemic import (
     _at_once,
     _grown_operation,
     _growth,
@@ -22,8 +22,8 @@ from timing_logger.analysis.verdict.whole_run.all_slower import (
     _wandering,
     all_slower,
 )
+from timing_logger.results.facts import AllSlower
 from timing_logger.results.policy import Policy
-from timing_logger.results.rank_facts import AllSlower
 
 
 def slower_from(at: int, factor: float, n_steps: int = 100, *, n_ranks: int = 4, n_slower: int = 4) -> Floats:

@@ -11,12 +11,12 @@ from hand_made_cases import POLICY, case_of, waits_of
 
 from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.analysis.verdict.case import Case
-from timing_logger.analysis.verdict.who.pricing import BySteps
-from timing_logger.analysis.verdict.whole_run.coverage import (
+from timing_logger.analysis.verdict.verdict import (
     inconclusive_ranks,
     why_inconclusive,
     why_untimed,
 )
+from timing_logger.analysis.verdict.who.pricing import BySteps
 from timing_logger.results import facts
 
 NAN = math.nan
