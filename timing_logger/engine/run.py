@@ -35,7 +35,7 @@ from timing_logger.analysis.rows.steps import Meaning, epochs_of
 from timing_logger.analysis.rows.tables import opened
 from timing_logger.analysis.verdict.typical_step import StepOfRanks, ranks_to_show
 from timing_logger.engine.rows import TIMES_THE_TABLE, Query, RowsOf, require_room
-from timing_logger.engine.workers import Cluster, LocalWorkers, Processes, Threads, Workers
+from timing_logger.engine.workers import Cluster, Processes, Threads, Workers
 from timing_logger.errors import TooLargeError
 from timing_logger.process.progress import begin, each, steps
 from timing_logger.reading.beside import stack_samples_of
@@ -179,7 +179,7 @@ def _most_workers(query: Query) -> int:
     return int(max(1, min(fit, usable_cores(), len(batches))))
 
 
-def _threads_or_processes(most: int) -> LocalWorkers:
+def _threads_or_processes(most: int) -> Threads | Processes:
     """Return threads, if Python's lock costs them less than it costs to start processes; else processes."""
     return Threads(most) if most <= MAX_THREADS else Processes(most)
 

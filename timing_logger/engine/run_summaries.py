@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -161,7 +162,7 @@ def add_to_history(folder: Path, runs: Sequence[RunSummary], keep: int, *, anew:
     batch = f"{time.time_ns():020d}-{os.getpid()}"
     for place, summary in enumerate(runs):
         with draft_of(folder / f"{batch}-{place:04d}{SUFFIX}") as draft:
-            write(draft, summary_text(summary.in_batch(batch)).encode())
+            write(draft, summary_text(replace(summary, batch=batch)).encode())
     kept = _files(folder)
     gone = before if anew else kept[: max(0, len(kept) - max(1, keep))]
     for path in gone:

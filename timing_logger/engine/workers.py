@@ -8,9 +8,9 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from importlib import import_module
 from multiprocessing import util
 from multiprocessing.context import SpawnContext, SpawnProcess
@@ -166,20 +166,6 @@ class Workers(Protocol):
         """Return what ``function`` returns for each item, in their order."""
 
 
-class LocalWorkers(Workers, Protocol):
-    """Workers on this machine.
-
-    Attributes:
-        most: how many items they work on at a time, at most.
-    """
-
-    most: int
-
-    def started(self, n_items: int) -> AbstractContextManager[Workers]:
-        """Start the workers that a number of items needs, for several calls of ``map``."""
-        ...
-
-
 class Threads:
     """Threads of this process.
 
@@ -224,7 +210,7 @@ class Processes:
         """
         n_workers = min(self.most, n_items)
         if n_workers < 2:
-            yield _Alone()
+            yield _Mapping(map)
             return
         context = _Context()
         with (
@@ -232,7 +218,7 @@ class Processes:
             ProcessPoolExecutor(n_workers, context, initializer=_end_with_parent) as pool,
         ):
             try:
-                yield _Pool(pool)
+                yield _Mapping(pool.map)
             except KeyboardInterrupt:
                 context.kill()  # they would go on with what nobody waits for
                 raise
@@ -290,14 +276,11 @@ def _end_with_parent() -> None:
     threading.Thread(target=wait, name="parent", daemon=True).start()
 
 
-class _Alone:
-    def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        return list(steps(map(function, items)))
+class _Mapping:
+    """Maps with a function such as ``map``, which returns what is there so far."""
 
-
-class _Pool:
-    def __init__(self, pool: ProcessPoolExecutor) -> None:
-        self.pool = pool
+    def __init__(self, function: Callable[..., Iterable[Any]]) -> None:
+        self._map = function
 
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        return list(steps(self.pool.map(function, items)))
+        return list(steps(self._map(function, items)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from timing_logger.results.run_summary import RunSummary
@@ -298,35 +298,22 @@ class Comparison:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values; what is infinite or unknown is so here, too."""
-        return {
-            "verdict": self.verdict,
-            "why": self.why,
-            "basis": self.basis,
-            "step": self.step._asdict(),
-            "account": [one._asdict() for one in self.parts],
-            "bound": self.bound,
-            "paired": self.paired,
-            "in_batches": self.in_batches,
-            "causes": [one._asdict() for one in self.causes],
-            "differences": [_plain(one) for one in self.differences],
-            "courses": self.courses and _plain_courses(self.courses),
-            "since": self.since and self.since._asdict(),
-            "unlike": [one._asdict() for one in self.unlike],
-            "order": self.order,
-            "here": _side(self.here),
-            "against": _side(self.against),
+        plain = {
+            "account" if one.name == "parts" else one.name: _plain(getattr(self, one.name))
+            for one in fields(self)
         }
+        return {**plain, "here": _side(self.here), "against": _side(self.against)}
 
 
-def _plain(one: Difference) -> dict[str, Any]:
-    plain = one._asdict()
-    shift = plain.pop("shift")
-    return {**plain, "change_ms": shift.estimate, "low_ms": shift.low, "high_ms": shift.high, "p": shift.p}
-
-
-def _plain_courses(courses: Courses) -> dict[str, Any]:
-    sides = {"here": courses.here._asdict(), "against": courses.against._asdict()}
-    return {**courses._asdict(), **sides}
+def _plain(value: Any) -> Any:
+    """Return what a comparison holds as plain values; the shift of a difference among its own."""
+    if not hasattr(value, "_asdict"):
+        return [_plain(one) for one in value] if isinstance(value, tuple) else value
+    plain = value._asdict()
+    if isinstance(value, Difference):
+        shift = plain.pop("shift")
+        plain |= {"change_ms": shift.estimate, "low_ms": shift.low, "high_ms": shift.high, "p": shift.p}
+    return {name: one._asdict() if hasattr(one, "_asdict") else one for name, one in plain.items()}
 
 
 def _side(side: Side) -> dict[str, Any]:

@@ -352,15 +352,6 @@ class FewSteps:
     nobody_is_slow: bool
 
 
-RankFact = (
-    SlowRank | SlowHost | NotNamed | ExplainedWithout | ActAsOne | VaryAlone | HostOrWork | SlowOperation
-    | MostWaitedFor | PassingOn | Costliest | SlowRole | AllSlower | LostToSlowest | SelfTimeBetween
-    | WorkOfRank | MoreRows | UnevenWork | Pauses | SelfTimeOfRows | SelfTimeUnknown | AloneInRole
-    | TwoRanks | StepsCounted | EpochsCounted | FewSteps
-)  # fmt: skip
-"""A fact on ranks."""
-
-
 # -- how the run ended, and its transfers --------------------------------------------------------------
 
 
@@ -461,13 +452,6 @@ class OthersInAllSlow:
 @dataclass(frozen=True)
 class NobodyInAllSlow:
     """No rank takes part in all slow transfers."""
-
-
-RunFact = (
-    EndedBadly | SlowTransfers | MostlyTransfers | OnlyInAllSlow | OnHost | EveryRankInSlow
-    | OthersInAllSlow | NobodyInAllSlow
-)  # fmt: skip
-"""A fact on how the run ended, or on its transfers."""
 
 
 # -- not judged -----------------------------------------------------------------------------------------
@@ -627,7 +611,13 @@ Reason = (
 )  # fmt: skip
 """A fact for which a run is not judged."""
 
-Fact = RankFact | RunFact | Reason
+Fact = (
+    SlowRank | SlowHost | NotNamed | ExplainedWithout | ActAsOne | VaryAlone | HostOrWork | SlowOperation
+    | MostWaitedFor | PassingOn | Costliest | SlowRole | AllSlower | LostToSlowest | SelfTimeBetween
+    | WorkOfRank | MoreRows | UnevenWork | Pauses | SelfTimeOfRows | SelfTimeUnknown | AloneInRole
+    | TwoRanks | StepsCounted | EpochsCounted | FewSteps | EndedBadly | SlowTransfers | MostlyTransfers
+    | OnlyInAllSlow | OnHost | EveryRankInSlow | OthersInAllSlow | NobodyInAllSlow | Reason
+)  # fmt: skip
 """Anything that a verdict rests on."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, NamedTuple, cast
@@ -290,7 +290,11 @@ class Policy:
 
     def __post_init__(self) -> None:
         for one in fields(self):
-            _check(one, getattr(self, one.name))
+            value, its = getattr(self, one.name), one.metadata
+            is_number = isinstance(value, its["kind"]) and not isinstance(value, bool)
+            if not (is_number and its["has"](value)):
+                is_not = f"{one.name}: {value!r} is not {its['range']}."
+                raise ConfigurationError(f"{is_not} Leave it out for the default, {one.default:g}.")
 
     def numbers(self) -> dict[str, list[Number]]:
         """Return the numbers with their reasons, by what they are about."""
@@ -306,14 +310,6 @@ class Policy:
         """Return the numbers that are others than in the standard policy, by name."""
         values = {one: getattr(self, one.name) for one in fields(self)}
         return {one.name: value for one, value in values.items() if value != one.default}
-
-
-def _check(one: Field[Any], value: object) -> None:
-    """Raise unless a value is a number in the range of its field; True and False are no numbers."""
-    is_number = isinstance(value, one.metadata["kind"]) and not isinstance(value, bool)
-    if not (is_number and one.metadata["has"](value)):
-        is_not = f"{one.name}: {value!r} is not {one.metadata['range']}."
-        raise ConfigurationError(f"{is_not} Leave it out for the default, {one.default:g}.")
 
 
 STANDARD = Policy()

@@ -146,10 +146,6 @@ class RankEnd:
     signal: str
 
 
-RunEndDict: TypeAlias = dict[str, Any]
-"""A :class:`RunEnd` as plain values that JSON can hold, under the names of its attributes, and ``ended``."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class RunEnd:
     """The end of a run: whether it ended, and which ranks hang if not.
@@ -206,8 +202,8 @@ class RunEnd:
         """A sentence on a bad end of the run; "" if it ended well, is in progress, or nothing is known."""
         return self.sentences[0] if self.state in ("hang", "unfinished", "failed") else ""
 
-    def as_dict(self) -> RunEndDict:
-        """Return the end of the run as plain values that JSON can hold."""
+    def as_dict(self) -> dict[str, Any]:
+        """Return the end as plain values that JSON can hold, by the names of attributes, and ``ended``."""
         return {"ended": self.ended, **plain_fields(self)}
 
     def of_rank(self) -> Mapping[int, RankEnd]:

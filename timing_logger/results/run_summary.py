@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from timing_logger.errors import RunSummaryError
 from timing_logger.schema.typed_json import Rules, checked
@@ -15,13 +15,9 @@ StepKind: TypeAlias = Literal["iterations", "rounds", "run"]
 """What a step is: what the program recorded as iteration; a round of the collectives that repeat, where none
 is recorded; or the run as a whole, where nothing repeats."""
 
-_STEP_KINDS = ("iterations", "rounds", "run")
-
 CourseKind: TypeAlias = Literal["iterations", "steps"]
 """What is counted in the course of a run: iterations, or rounds where no iteration is recorded; or the steps
 themselves, from 0 on, where iterations restart."""
-
-_COURSE_KINDS = ("iterations", "steps")
 
 
 OF_RANK = ("own work", "not timed")
@@ -162,10 +158,6 @@ class RunSummary:
         plain["course"] = self.course and self.course._asdict()
         return plain
 
-    def in_batch(self, batch: str) -> RunSummary:
-        """Return the summary as one of a batch."""
-        return replace(self, batch=batch)
-
 
 _RULES = Rules(whole=(Course, Quantity, SummarizedVerdict))
 _NEEDED = ("n_ranks", "n_steps", "steps_are", "step_mean_ms", "step_median_ms", "quantities")
@@ -190,9 +182,11 @@ def summary_from(content: object) -> RunSummary:
     summary = RunSummary(**{**found.value, **_nested(found.value)})
     if not summary.step_mean_ms > 0 or not summary.step_median_ms > 0 or not summary.n_steps > 0:
         raise RunSummaryError("it states no step that takes time")
-    beyond = max(summary.step_mean_ms, summary.step_median_ms) > _MOST
-    beyond = beyond or any(map(_is_beyond, summary.quantities)) or not _is_sound(summary.course)
-    if beyond or summary.steps_are not in _STEP_KINDS:
+    values = [summary.step_mean_ms, summary.step_median_ms]
+    for one in summary.quantities:
+        values += one.mean_ms, one.median_ms or 0.0, one.n_rows, one.bytes or 0.0
+    beyond = min(values) < 0 or max(values) > _MOST
+    if beyond or not _is_sound(summary.course) or summary.steps_are not in get_args(StepKind):
         raise RunSummaryError("it states values that no run has")
     return summary
 
@@ -209,18 +203,13 @@ def _nested(content: Mapping[str, Any]) -> dict[str, Any]:
 _MOST = 1e18  # in ms or bytes: 30 million years, and an exabyte
 
 
-def _is_beyond(one: Quantity) -> bool:
-    values = one.mean_ms, one.median_ms or 0.0, one.n_rows, one.bytes or 0.0
-    return min(values) < 0 or max(values) > _MOST
-
-
 def _is_sound(course: Course | None) -> bool:
     """Tell whether the stretches of a course are some that a run has."""
     if course is None:
         return True
     first, ms, n_steps = course.first, course.median_ms, course.n_steps
     return (
-        course.counted_by in _COURSE_KINDS
+        course.counted_by in get_args(CourseKind)
         and 1 <= course.width <= _MOST
         and 1 <= len(first) == len(ms) == len(n_steps) <= MOST_STRETCHES
         and first == sorted({one // course.width * course.width for one in first})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from timing_logger.results.cause import Cause, Sought
 from timing_logger.results.facts import BondKind, Fact, Gate, Reason, plain_fact
@@ -36,12 +36,6 @@ class Suspect(NamedTuple):
     operation: str
     share: float
     likelihood: float
-
-
-VerdictDict: TypeAlias = dict[str, Any]
-"""A :class:`Verdict` as plain values that JSON can hold, under the names of its attributes.
-
-Each fact has its code as ``fact``, beside its own values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,9 +168,10 @@ class Verdict:
         """Return what a notebook shows: the verdict in words, the step, and the suspects."""
         return Verdict.drawn_by(self) if Verdict.drawn_by else None
 
-    def as_dict(self) -> VerdictDict:
-        """Return the verdict as plain values that JSON can hold.
+    def as_dict(self) -> dict[str, Any]:
+        """Return the verdict as plain values that JSON can hold, under the names of its attributes.
 
+        Each fact has its code as ``fact``, beside its own values.
         An unknown figure is None. Epochs are included only where iterations restart, and of the policy the
         numbers that are not those of the standard one.
         """

@@ -25,12 +25,9 @@ def what_was_sought(sought: Sought | None) -> str:
     if math.isnan(sought.chance):
         return f"Looked at for what coincides: {seen}, against the peers."
     return (
-        f"Looked at for what coincides: {seen}. The best would go with it as well by chance {_odds(sought)}."
+        f"Looked at for what coincides: {seen}. The best would go with it as well by chance with a "
+        f"probability of {sought.chance:.2g}."
     )
-
-
-def _odds(sought: Sought) -> str:
-    return f"with a probability of {sought.chance:.2g}"
 
 
 def _coincides(cause: Cause) -> str:

@@ -62,11 +62,7 @@ def _in_words(fact: facts.Fact) -> str:
 # -- slow ranks --------------------------------------------------------------------------------------------
 
 
-@_in_words.register
-def _slow_rank(fact: facts.SlowRank) -> str:
-    return _how_slow(fact)
-
-
+@_in_words.register(facts.SlowRank)
 def _how_slow(fact: facts.SlowRank | facts.NotNamed | facts.ExplainedWithout) -> str:
     return f"Rank {fact.rank}: {_by_how_much(fact.slowness, 'its peers')}"
 

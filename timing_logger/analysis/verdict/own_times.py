@@ -293,7 +293,8 @@ def _what_it_rests_on(case: Case) -> tuple[Fact, ...]:
     """Return the source of self times, and what limits the comparison of ranks."""
     times = case.times
     alone = tuple(role for role, columns in case.by_role.items() if len(columns) == 1)
-    unknown = _unknown_ranks(times)
+    # One of which nothing is known is not a healthy one.
+    unknown = tuple(rank for i, rank in enumerate(times.ranks) if np.isnan(times.self_ms[:, i]).all())
     return (
         facts.SelfTimeBetween() if times.from_gaps else facts.SelfTimeOfRows(tuple(times.operations)),
         *((facts.SelfTimeUnknown(unknown),) if unknown else ()),
@@ -303,8 +304,3 @@ def _what_it_rests_on(case: Case) -> tuple[Fact, ...]:
         *(() if times.has_iterations else (facts.StepsCounted(),)),
         *((facts.EpochsCounted(),) if times.numbering.counted else ()),
     )
-
-
-def _unknown_ranks(times: StepTimes) -> tuple[int, ...]:
-    """Return the ranks without any known self time: one of which nothing is known is not a healthy one."""
-    return tuple(rank for i, rank in enumerate(times.ranks) if np.isnan(times.self_ms[:, i]).all())

@@ -24,7 +24,7 @@ from timing_logger.analysis.verdict.case import Case, Judgement
 from timing_logger.analysis.verdict.who.pricing import Pricing
 from timing_logger.analysis.verdict.whole_run.systemic import late_ms, most_of
 from timing_logger.results import criteria
-from timing_logger.results.facts import MoreRows, Pauses, RankFact, UnevenWork, WorkOfRank
+from timing_logger.results.facts import MoreRows, Pauses, UnevenWork, WorkOfRank
 from timing_logger.results.plain import UNLOGGED
 from timing_logger.results.policy import Policy
 from timing_logger.results.verdict import Owner
@@ -48,7 +48,8 @@ def owned(found: Judgement, recorded: StepTimes, equal: StepTimes | None) -> Jud
     case = found.case.with_times(recorded)
     excess = _Excess.of(case, found.slow, equal)
     is_known = excess.work is not _UNKNOWN
-    owner, fact = _told_by_work(case, excess) if is_known else _told_by_rows(case, found.slow, excess)
+    told = _told_by_work(case, excess) if is_known else _told_by_rows(case, found.slow, excess)
+    owner, fact = told
     evidence = (*verdict.evidence, *((fact,) if fact else ()))
     return found._replace(verdict=replace(verdict, owner=owner, evidence=evidence))
 
@@ -139,13 +140,13 @@ def _of_role(case: Case, rank: int) -> tuple[Ints, int]:
     return columns, int(np.flatnonzero(columns == column)[0])
 
 
-def _told_by_work(case: Case, excess: _Excess) -> tuple[Owner, RankFact]:
+def _told_by_work(case: Case, excess: _Excess) -> tuple[Owner, WorkOfRank]:
     explained = excess.explained(excess.equal_ms) if excess.work.is_more else 0.0
     fact = WorkOfRank(excess.rank, excess.work.times_as_much, explained, excess.times_as_long)
     return owner_by_part(explained, case.policy, otherwise="machine"), fact
 
 
-def _told_by_rows(case: Case, slow: Mapping[int, Ints], excess: _Excess) -> tuple[Owner, RankFact | None]:
+def _told_by_rows(case: Case, slow: Mapping[int, Ints], excess: _Excess) -> tuple[Owner, MoreRows | None]:
     """Tell by the numbers of rows, where no work is recorded: an operation that was done more often."""
     times, most = case.times, int(np.argmax(excess.recorded_ms))
     operation = times.operations[most]

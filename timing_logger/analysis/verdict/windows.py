@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import narwhals as nw
 import numpy as np
@@ -121,10 +121,10 @@ def verdict_and_windows(judgement: Judgement, frame: Frame) -> StragglersAndWind
         for operation, operation_ms in (operations_of(times) if are_comparable else ())
         for window in _rows(case, operation, operation_ms[:, columns], columns, role)
     ]
-    found.sort(key=lambda window: (-window.figures[-1], window.figures))
-    table = like(frame, _OF_WINDOWS, [window.figures for window in found])
+    found.sort(key=lambda window: (-window[0][-1], window[0]))
+    table = like(frame, _OF_WINDOWS, [figures for figures, _ in found])
     if times.numbering.restarts:
-        table = _with_epochs(table, [window.span for window in found])
+        table = _with_epochs(table, [span for _, span in found])
     return StragglersAndWindows(verdict, table)
 
 
@@ -146,14 +146,14 @@ def operations_of(times: StepTimes) -> Iterator[tuple[str, Floats]]:
     yield from zip(times.operations, times.operation_ms, strict=True)
 
 
-class _Window(NamedTuple):
-    """A row of the table of windows, as ``_OF_WINDOWS`` says, and the range of its steps."""
-
-    figures: tuple[int, str, str, str, int | None, int | None, int, float, float, float]
-    span: StepRange
+_Figures: TypeAlias = tuple[int, str, str, str, int | None, int | None, int, float, float, float]
+"""A row of the table of windows, as ``_OF_WINDOWS`` says."""
 
 
-def _rows(case: Case, operation: str, operation_ms: Floats, columns: Ints, role: str) -> Iterator[_Window]:
+def _rows(
+    case: Case, operation: str, operation_ms: Floats, columns: Ints, role: str
+) -> Iterator[tuple[_Figures, StepRange]]:
+    """Yield a row for each window, and the range of its steps."""
     times, baseline = case.times, peer_medians(operation_ms)
     for slow in slow_steps(log_ratios(operation_ms, baseline), case.policy):
         own_ms, peers_ms = operation_ms[slow.steps, slow.column], baseline[slow.steps, slow.column]
@@ -164,7 +164,7 @@ def _rows(case: Case, operation: str, operation_ms: Floats, columns: Ints, role:
             float(relative_scores(operation_ms[slow.steps])[slow.column]),
             float(np.maximum(own_ms - peers_ms, 0.0).sum()),
         )  # fmt: skip
-        yield _Window(figures, span)
+        yield figures, span
 
 
 def _reduce(

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from timing_logger.analysis.rows.arrays import Floats
-from timing_logger.analysis.verdict.causes.seen import Seen, _comparable, _level, seen
+from timing_logger.analysis.verdict.causes.seen import Seen, _comparable, median_of_known, seen
 from timing_logger.schema.host_counters import BY_NAME
 
 ENDS_S = np.stack([np.arange(5.0)] * 3, axis=1)
@@ -99,5 +99,5 @@ def test_tasks_and_cores_are_the_medians_of_what_is_known() -> None:
     unknown = seen_of(host(**{WAIT: [1e5] * 4}))
     assert math.isnan(unknown.runnable)
     assert math.isnan(unknown.usable_cores)
-    assert _level(np.array([1.0, math.nan, 5.0, 9.0])) == 5.0
-    assert math.isnan(_level(np.array([math.nan])))
+    assert median_of_known(np.array([1.0, math.nan, 5.0, 9.0])) == 5.0
+    assert math.isnan(median_of_known(np.array([math.nan])))

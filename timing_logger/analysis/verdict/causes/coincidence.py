@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from timing_logger.analysis.rows.arrays import Bools, Floats, Ints
-from timing_logger.analysis.verdict.causes.seen import Seen
+from timing_logger.analysis.verdict.causes.seen import Seen, median_of_known
 from timing_logger.results import criteria
 from timing_logger.results.cause import Cause, How
 
@@ -262,25 +262,20 @@ def cause_from(
     known = ~np.isnan(shown) & ~np.isnan(delay.length_ms)
     slow, other = known & delay.is_slow, known & ~delay.is_slow
     figure = shown * (delay.length_ms if counter.states_time else 1.0)
-    usual_beyond = _median(beyond[slow])
+    usual_beyond = median_of_known(beyond[slow])
     half, states_time = criteria.WITH_DELAY_SHARE, counter.states_time
     enough = half * delay.share if states_time else np.full(len(known), half * usual_beyond)
     return Cause(
         cause.name, counter.name, delay.ranks, how, states_time,
         slow=int(slow.sum()), slow_with=int((slow & (beyond >= enough)).sum()),
         other=int(other.sum()), other_with=int((other & (beyond >= half * usual_beyond)).sum()),
-        delay_ms=_median((delay.share * delay.length_ms)[slow]),
-        in_slow=_median(figure[slow]), in_others=_median(figure[other]),
+        delay_ms=median_of_known((delay.share * delay.length_ms)[slow]),
+        in_slow=median_of_known(figure[slow]), in_others=median_of_known(figure[other]),
         covered_share=chosen.covered if states_time else float("nan"),
         time_share=float(np.nanmean(shown)) if states_time and known.any() else float("nan"),
         chance=chosen.chance, stretch_steps=seen.stretches.typical_steps, stretch_s=seen.stretches.typical_s,
         runnable=seen.runnable, usable_cores=seen.usable_cores,
     )  # fmt: skip
-
-
-def _median(values: Floats) -> float:
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if len(known) else float("nan")
 
 
 def least_slow(share: Floats) -> float:

@@ -9,13 +9,19 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from timing_logger.analysis.rows.arrays import Bools, Floats, Ints
+from timing_logger.analysis.rows.arrays import Bools, Floats, Ints, known
 from timing_logger.results import criteria
 from timing_logger.results.cause import COUNTERS, IDLE_BIT, KindOfCause, Sought
 from timing_logger.schema.host_counters import BY_NAME, Counter
 
 _MOST_STRETCHES = 20_000
 """Of a run of more intervals, stretches are made longer: time and memory of the search grow with them."""
+
+
+def median_of_known(values: Floats) -> float:
+    """Return the median of what is known; NaN if nothing is."""
+    found = known(values)
+    return float(np.median(found)) if len(found) else float("nan")
 
 
 class Stretches(NamedTuple):
@@ -45,8 +51,7 @@ class Stretches(NamedTuple):
     @property
     def typical_s(self) -> float:
         """How long a typical one lasts, in seconds; NaN if there is none."""
-        known_ms = self.length_ms[~np.isnan(self.length_ms)]
-        return float(np.median(known_ms)) / 1e3 if len(known_ms) else float("nan")
+        return median_of_known(self.length_ms) / 1e3
 
     @property
     def typical_steps(self) -> int:
@@ -247,7 +252,7 @@ def seen(host: pd.DataFrame, ranks: Sequence[int], ends_s: Floats, self_ms: Floa
     varies = [number for number, one in enumerate(shown) if np.nanmax(one, initial=0.0) > 0]
     if not varies:
         return None
-    levels = {one.name: _level(_of_ranks(one, ranks, by_rank, stretches)) for one in beside}
+    levels = {one.name: median_of_known(_of_ranks(one, ranks, by_rank, stretches)) for one in beside}
     return Seen(
         stretches, [counters[number] for number in varies],
         np.array([shown[number] for number in varies]),
@@ -273,8 +278,3 @@ def _comparable(counter: Counter, values: Floats, busy: Floats) -> Floats:
     known = values[values > 0]
     usual = float(np.quantile(known, criteria.USUAL_CLOCK_QUANTILE)) if len(known) else float("nan")
     return busy * np.maximum(1 - values / usual, 0.0)
-
-
-def _level(values: Floats) -> float:
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if len(known) else float("nan")

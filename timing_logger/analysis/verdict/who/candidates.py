@@ -221,12 +221,14 @@ def gates_of(
         n_steps: the number of steps that are known.
         policy: the numbers that decide.
     """
+    least_gap = policy.min_score_gap if n_steps >= policy.few_steps else policy.min_score_gap_of_few
+    needed = n_steps_needed(cost_share, policy.min_costly_slow_steps, policy.min_slow_steps, n_steps)
     return (
         Gate.at_least(Z, slow.z, least_z(slow, policy)),
         *_spread_gate(levels, slow.column, policy),
-        Gate.at_least(GAP, _gap(scores, slow.column), _least_gap(n_steps, policy)),
+        Gate.at_least(GAP, _gap(scores, slow.column), least_gap),
         Gate.at_least(COST, cost_share, policy.min_cost_share),
-        *(() if slow.are_single else (_steps_gate(slow, n_steps, cost_share, policy),)),
+        *(() if slow.are_single else (Gate.at_least(STEPS, len(slow.steps), needed),)),
     )
 
 
@@ -243,15 +245,6 @@ def _spread_gate(levels: Floats, column: int, policy: Policy) -> Sequence[Gate]:
         return ()
     z = (levels[column] - float(np.median(peers))) / max(policy.min_noise_sigma, robust_sigma(peers))
     return (Gate.at_least(PEERS, z, policy.min_z),)
-
-
-def _least_gap(n_steps: int, policy: Policy) -> float:
-    return policy.min_score_gap if n_steps >= policy.few_steps else policy.min_score_gap_of_few
-
-
-def _steps_gate(slow: SlowSteps, n_steps: int, cost_share: float, policy: Policy) -> Gate:
-    needed = n_steps_needed(cost_share, policy.min_costly_slow_steps, policy.min_slow_steps, n_steps)
-    return Gate.at_least(STEPS, len(slow.steps), needed)
 
 
 def n_steps_needed(cost_share: float, least: int, most: int, n_steps: int) -> int:

@@ -190,15 +190,13 @@ class ByReplay:
         keys = [tuple((column, steps.tobytes()) for column, steps in chosen) for chosen in sets]
         new = {key: chosen for key, chosen in zip(keys, sets, strict=True) if key not in self._length_s}
         if new:
-            ends_s = self._replay.ends_s(self._own_s(chosen) for chosen in new.values())
+            since_s = self._clock.since_s
+            ends_s = self._replay.ends_s(
+                self._clock.own_s(self._like_peers_s(chosen, since_s)) if chosen else self._program.own_s
+                for chosen in new.values()
+            )
             self._length_s.update(zip(new, ends_s[-1].tolist(), strict=True))
         return np.array([self._length_s[key] for key in keys])
-
-    def _own_s(self, chosen: Sequence[Slowed]) -> Floats:
-        """Return for each node how long its line is on its own account, with some ranks like their peers."""
-        if not chosen:
-            return self._program.own_s
-        return self._clock.own_s(self._like_peers_s(chosen, self._clock.since_s))
 
     def harm_ms(self, ones: Sequence[Slowed]) -> Floats:
         """Return for each slow rank by how much it makes a run longer in which all others are as usual.

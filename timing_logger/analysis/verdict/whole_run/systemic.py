@@ -13,9 +13,15 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.rows.arrays import Floats, Ints
-from timing_logger.analysis.step_times import peers
 from timing_logger.analysis.step_times.noise import Noise, change_points, noise_of, robust_sigma, sigma_of
-from timing_logger.analysis.step_times.peers import column_medians, log_ratios, row_medians
+from timing_logger.analysis.step_times.peers import (
+    column_medians,
+    log_ratios,
+    peer_medians,
+    peer_ratios,
+    relative_scores,
+    row_medians,
+)
 from timing_logger.analysis.step_times.step_times import StepTimes
 from timing_logger.analysis.verdict.case import Case
 from timing_logger.analysis.verdict.who.candidates import COST, STEPS
@@ -40,7 +46,7 @@ def whole_role(case: Case) -> Verdict | None:
     times, by_role = case.times, case.by_role
     if len(by_role) < 2 or _may_be_passed_on(times):
         return None
-    self_ms = np.stack([peers.row_medians(times.self_ms[:, columns]) for columns in by_role.values()], axis=1)
+    self_ms = np.stack([row_medians(times.self_ms[:, columns]) for columns in by_role.values()], axis=1)
     found = _slow_roles(case, self_ms) or _slow_in_most(case, self_ms)
     return max(found, key=lambda verdict: verdict.cost_ms, default=None)
 
@@ -50,9 +56,7 @@ def _slow_in_most(case: Case, self_ms: Floats) -> list[Verdict]:
     if not times.operations:
         return []
     columns_of = by_role.values()
-    typical = [
-        [peers.row_medians(its_ms[:, columns]) for columns in columns_of] for its_ms in times.operation_ms
-    ]
+    typical = [[row_medians(its_ms[:, columns]) for columns in columns_of] for its_ms in times.operation_ms]
     operation_ms = np.moveaxis(np.array(typical), 1, 2)  # operations x steps x roles
     found = []
     for role in range(len(by_role)):
@@ -64,14 +68,14 @@ def _slow_in_most(case: Case, self_ms: Floats) -> list[Verdict]:
 
 def _slower_in(operation_ms: Floats, role: int) -> Ints:
     """Return the operations that all roles have and in which this role typically is slower."""
-    typical = np.stack([peers.column_medians(own_ms) for own_ms in operation_ms])
-    others = peers.column_medians(np.delete(typical, role, axis=1).T)
+    typical = np.stack([column_medians(own_ms) for own_ms in operation_ms])
+    others = column_medians(np.delete(typical, role, axis=1).T)
     return np.flatnonzero((typical > 0).all(axis=1) & (typical[:, role] > others))
 
 
 def _slow_roles(case: Case, role_ms: Floats, only: int | None = None) -> list[Verdict]:
     """Return the verdicts on slow roles, by times in ms (steps x roles); ``only`` selects one role."""
-    slow_of_all = slow_steps(peers.peer_ratios(role_ms), case.policy)
+    slow_of_all = slow_steps(peer_ratios(role_ms), case.policy)
     found = [_role_verdict(case, role_ms, slow) for slow in slow_of_all if only in (None, slow.column)]
     return [verdict for verdict in found if verdict is not None]
 
@@ -84,7 +88,7 @@ def _may_be_passed_on(times: StepTimes) -> bool:
 def _role_verdict(case: Case, role_ms: Floats, slow: SlowSteps) -> Verdict | None:
     times, policy = case.times, case.policy
     role, columns = list(case.by_role.items())[slow.column]
-    score = float(peers.relative_scores(role_ms[slow.steps])[slow.column])
+    score = float(relative_scores(role_ms[slow.steps])[slow.column])
     needed = min(policy.min_slow_steps, int((~np.isnan(role_ms[:, slow.column])).sum()))
     covered, least = _covered(times, columns, role_ms[:, slow.column]), policy.min_role_work_share
     gates = (
@@ -95,7 +99,7 @@ def _role_verdict(case: Case, role_ms: Floats, slow: SlowSteps) -> Verdict | Non
     if not all(gate.passed for gate in gates):
         return None
     ranks = times.ranks_of(columns)
-    beyond_ms = role_ms[slow.steps, slow.column] - peers.peer_medians(role_ms)[slow.steps, slow.column]
+    beyond_ms = role_ms[slow.steps, slow.column] - peer_medians(role_ms)[slow.steps, slow.column]
     return Verdict(
         verdict="role", ranks=ranks, labels=role, operation=_longest_operation(times, slow.steps, columns),
         window=slow.kind, **times.step_range(slow.steps)._asdict(), slow_steps=len(slow.steps),
@@ -106,7 +110,7 @@ def _role_verdict(case: Case, role_ms: Floats, slow: SlowSteps) -> Verdict | Non
 
 def _covered(times: StepTimes, columns: Ints, role_ms: Floats) -> float:
     """Return the fraction of a role's time between communication that its rows cover; NaN if unknown."""
-    between_ms = peers.row_medians(times.gap_ms[:, columns])
+    between_ms = row_medians(times.gap_ms[:, columns])
     known = ~np.isnan(between_ms) & ~np.isnan(role_ms)
     spent_ms = float(between_ms[known].sum())
     return float(role_ms[known].sum()) / spent_ms if spent_ms > 0 else float("nan")
@@ -115,7 +119,7 @@ def _covered(times: StepTimes, columns: Ints, role_ms: Floats) -> float:
 def _longest_operation(times: StepTimes, steps: Ints, columns: Ints) -> str:
     """Return the operation in which the ranks spend most beyond what all ranks typically do; "" if none."""
     beyond = [
-        float(np.nansum(peers.row_medians(its_ms[np.ix_(steps, columns)]) - peers.row_medians(its_ms[steps])))
+        float(np.nansum(row_medians(its_ms[np.ix_(steps, columns)]) - row_medians(its_ms[steps])))
         for its_ms in times.operation_ms
     ]
     return times.operations[int(np.argmax(beyond))] if beyond else ""
@@ -151,9 +155,7 @@ def late_ms(case: Case) -> Floats:
     known = np.flatnonzero(~np.isnan(times.self_ms).all(axis=1))
     if not by_role or not len(known):
         return lost_ms
-    typical_ms = np.fmax.reduce(
-        [peers.row_medians(times.self_ms[:, columns]) for columns in by_role.values()]
-    )
+    typical_ms = np.fmax.reduce([row_medians(times.self_ms[:, columns]) for columns in by_role.values()])
     slowest = np.nanargmax(times.self_ms[known], axis=1)
     beyond_ms = np.nan_to_num(times.self_ms[known, slowest] - typical_ms[known])
     np.add.at(lost_ms, slowest, beyond_ms)
