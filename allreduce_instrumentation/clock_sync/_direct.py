@@ -1,7 +1,10 @@
-"""A TCP connection between two ranks, for the duration of their ping-pongs.
+"""The channels that two ranks have for their ping-pongs: messages of a link, or a TCP connection.
 
-gloo passes each message through a thread of its own to the waiting one. That costs two wake-ups each way,
-which take long at times and seldom equally long. A thread that polls a socket needs no wake-up.
+Nothing here loads torch or MPI, so that ranks of the one need not have the other.
+
+The connection is for gloo, which passes each message through a thread of its own to the waiting one. That
+costs two wake-ups each way, which take long at times and seldom equally long. A thread that polls a socket
+needs no wake-up.
 """
 
 from __future__ import annotations
@@ -9,16 +12,89 @@ from __future__ import annotations
 import functools
 import hmac
 import ipaddress
+import json
 import os
 import secrets
 import selectors
 import socket
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack, closing, suppress
-from typing import TypedDict
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
+from typing import Any, Protocol, TypedDict
 
 from timing_logger.process.this_process import boot_id
+
+
+class PeerConnection(Protocol):
+    """The protocol of a connection to one peer, for ping-pongs; each call is complete on return."""
+
+    def send(self, content: bytearray) -> None:
+        """Send the one byte of ``content``."""
+
+    def receive(self, content: bytearray) -> None:
+        """Overwrite the one byte of ``content``."""
+
+
+class MessageLink(Protocol):
+    """The protocol of messages of bytes between the ranks of a communicator; calls are complete on return.
+
+    Attributes:
+        rank, size: this rank in the communicator, and the number of its ranks.
+    """
+
+    rank: int
+    size: int
+
+    def send(self, content: bytearray, peer: int) -> None:
+        """Send all of ``content``, which is not empty."""
+
+    def receive(self, content: bytearray, peer: int) -> None:
+        """Overwrite ``content`` with a message of the same length from ``peer``."""
+
+    def rest_until_message(self, peer: int) -> None:
+        """Wait until a message of ``peer`` can be received, and leave the processor to others meanwhile."""
+
+    def channel_to(self, peer: int) -> AbstractContextManager[PeerConnection]:
+        """Open the fastest channel to ``peer``, the reference, which calls :meth:`channel_from` meanwhile."""
+
+    def channel_from(self, peer: int) -> AbstractContextManager[PeerConnection]:
+        """Open the reference's end of the channel that ``peer`` opens by :meth:`channel_to`."""
+
+
+class LinkChannel:
+    """A channel to ``peer`` through the messages of ``link``."""
+
+    def __init__(self, link: MessageLink, peer: int) -> None:
+        self._link = link
+        self._peer = peer
+
+    def send(self, content: bytearray) -> None:
+        self._link.send(content, self._peer)
+
+    def receive(self, content: bytearray) -> None:
+        self._link.receive(content, self._peer)
+
+
+_LENGTH_BYTES = 8
+
+
+def send_json(link: MessageLink, peer: int, value: object) -> None:
+    """Send ``value`` as JSON to ``peer``, which calls :func:`receive_json`."""
+    content = bytearray(json.dumps(value).encode())
+    link.send(bytearray(len(content).to_bytes(_LENGTH_BYTES, "little")), peer)
+    link.send(content, peer)
+
+
+def receive_json(link: MessageLink, peer: int) -> Any:
+    """Return the value that ``peer`` sends by :func:`send_json`."""
+    length = bytearray(_LENGTH_BYTES)
+    link.receive(length, peer)
+    content = bytearray(int.from_bytes(length, "little"))
+    link.receive(content, peer)
+    return json.loads(content)
+
+
+# -- a connection ------------------------------------------------------------------------------------
 
 _POLLS = 1_000
 """How often a socket is polled before the thread sleeps: about a millisecond, longer than a message takes."""
@@ -50,7 +126,7 @@ class Invitation(TypedDict):
 
 
 class Connection:
-    """A :class:`~._links.PeerConnection` over a connected socket.
+    """A :class:`PeerConnection` over a connected socket.
 
     Args:
         connected: the socket; the caller closes it.

@@ -5,17 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TypeGuard
 
 from mpi4py import MPI
 
-from allreduce_instrumentation.clock_sync._group_link import LinkChannel, PeerConnection
+from allreduce_instrumentation.clock_sync._direct import LinkChannel, PeerConnection
 
 _POLL_S = 0.0005
 
 
 class MpiLink:
-    """A :class:`~._links.MessageLink` over an MPI communicator of its own."""
+    """A :class:`~._direct.MessageLink` over an MPI communicator of its own."""
 
     def __init__(self, comm: MPI.Intracomm) -> None:
         self._comm = comm
@@ -36,11 +35,6 @@ class MpiLink:
         return nullcontext(LinkChannel(self, peer))  # MPI polls, and chooses the fastest way itself
 
     channel_from = channel_to
-
-
-def is_usable(comm: object) -> TypeGuard[MPI.Intracomm]:
-    """Tell whether ``comm`` is an intracommunicator with members."""
-    return isinstance(comm, MPI.Intracomm) and comm != MPI.COMM_NULL
 
 
 @contextmanager

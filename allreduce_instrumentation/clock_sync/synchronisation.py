@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from allreduce_instrumentation._communicators import Communicator
-from allreduce_instrumentation.clock_sync._group_link import MessageLink, receive_json, send_json
+from allreduce_instrumentation.clock_sync._direct import MessageLink, receive_json, send_json
 from timing_logger.errors import ConfigurationError
 from timing_logger.process.this_process import boot_id, host_name
 from timing_logger.recording.clock import perf_counter_ns
@@ -119,11 +119,11 @@ def _link_over(comm: Communicator | None) -> AbstractContextManager[MessageLink]
         from allreduce_instrumentation.clock_sync._group_link import group_link
 
         return group_link(comm)
-    if "mpi4py.MPI" in sys.modules:
-        from allreduce_instrumentation.clock_sync._mpi_link import is_usable, mpi_link
+    mpi: Any = sys.modules.get("mpi4py.MPI")
+    if mpi is not None and isinstance(comm, mpi.Intracomm) and comm != mpi.COMM_NULL:
+        from allreduce_instrumentation.clock_sync._mpi_link import mpi_link
 
-        if is_usable(comm):
-            return mpi_link(comm)
+        return mpi_link(comm)
     raise ConfigurationError(
         "comm must be an mpi4py intracommunicator with members, or a torch.distributed.ProcessGroup that "
         f"this rank is in, and is {comm!r}."

@@ -16,12 +16,8 @@ from limits import LIMIT_S
 dist = pytest.importorskip("torch.distributed")
 
 from allreduce_instrumentation.clock_sync import _group_link, synchronisation  # noqa: E402
-from allreduce_instrumentation.clock_sync._direct import Connection  # noqa: E402
-from allreduce_instrumentation.clock_sync._group_link import (  # noqa: E402
-    GroupLink,
-    LinkChannel,
-    PeerConnection,
-)
+from allreduce_instrumentation.clock_sync._direct import Connection, LinkChannel, PeerConnection  # noqa: E402
+from allreduce_instrumentation.clock_sync._group_link import GroupLink  # noqa: E402
 from allreduce_instrumentation.clock_sync.synchronisation import measure, synchronise_clocks  # noqa: E402
 from timing_logger.errors import ConfigurationError  # noqa: E402
 from timing_logger.process.this_process import boot_id, host_name  # noqa: E402

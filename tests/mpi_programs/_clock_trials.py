@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from time import perf_counter_ns
 from typing import Any
 
-from allreduce_instrumentation.clock_sync._group_link import MessageLink, PeerConnection
+from allreduce_instrumentation.clock_sync._direct import MessageLink, PeerConnection
 from allreduce_instrumentation.clock_sync.synchronisation import answer, ask, estimate_offset
 
 EXCHANGES = 100

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from allreduce_instrumentation.clock_sync._group_link import LinkChannel, receive_json, send_json
+from allreduce_instrumentation.clock_sync._direct import LinkChannel, receive_json, send_json
 
 
 class Loop:
