@@ -8,10 +8,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from allreduce_instrumentation._payloads import ThresholdState  # noqa: E402
 from allreduce_instrumentation.compressors import (  # noqa: E402
     ErrorFeedback,
     Memory,
+    ThresholdState,
     check_state,
     checked_residuals,
 )

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from allreduce_instrumentation._communicators import Communicator
-from allreduce_instrumentation._payloads import Compressor, Payload, Restorable, SparsePayload
 from allreduce_instrumentation._selection import is_finite
+from allreduce_instrumentation.compressors import Compressor, Payload, Restorable, SparsePayload
 from allreduce_instrumentation.sparse._timed_compressor import TimedCompressor
 from allreduce_instrumentation.sparse._transport import Transport, transport_for
 from timing_logger.errors import ConfigurationError, ReductionError, TimingLoggerError

@@ -9,14 +9,14 @@ from typing import TypeVar, cast
 import torch
 from torch import Tensor
 
-from allreduce_instrumentation._payloads import (
+from allreduce_instrumentation.compressors import (
     Compressor,
+    NoCompression,
     Payload,
     SparseCompressor,
     SparsePayload,
     ThresholdState,
 )
-from allreduce_instrumentation.compressors import NoCompression
 from allreduce_instrumentation.copies import copy_to_device, copy_to_host
 from timing_logger.recording.cores.protocols import NO_SPAN, Timer
 from timing_logger.recording.device.span import timed_block

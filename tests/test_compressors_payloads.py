@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from allreduce_instrumentation._payloads import DensePayload, SparsePayload, ThresholdState  # noqa: E402
+from allreduce_instrumentation.compressors import DensePayload, SparsePayload, ThresholdState  # noqa: E402
 
 
 def sparse() -> SparsePayload:
