@@ -16,7 +16,7 @@ from torch import Tensor
 from allreduce_instrumentation import copies
 from allreduce_instrumentation.compressors import FP16, NoCompression, TopK
 from allreduce_instrumentation.copies import copy_to_device, copy_to_host
-from allreduce_instrumentation.sparse import _timed_compressor
+from allreduce_instrumentation.sparse import _call
 from timing_logger import TimingLogger
 from timing_logger.errors import ConfigurationError
 from timing_logger.recording.device import accelerator
@@ -271,7 +271,7 @@ def test_where_nothing_is_compressed_there_are_only_copies(recording: Recording)
     host = torch.device("cpu")
     for compressor, operations in ((NoCompression(), []), (FP16(), ["COMPRESS", "DECOMPRESS"])):
         before = len(recording.rows)
-        timed = _timed_compressor.TimedCompressor(compressor, host, host, recording.logger)
+        timed = _call.TimedCompressor(compressor, host, host, recording.logger)
         timed.decompress(timed.compress(torch.ones(4), "w"))
         assert [r.operation for r in recording.rows[before:]] == operations
 

@@ -1,24 +1,206 @@
-"""The steps that all all-reducers share: check, compress, agree, reduce; and what to do when one fails."""
+"""The steps that all all-reducers share: check, compress, agree, reduce; and the compressor that they see."""
 
 from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
 
 from allreduce_instrumentation._communicators import Communicator
 from allreduce_instrumentation._selection import is_finite
-from allreduce_instrumentation.compressors import Compressor, Payload, Restorable, SparsePayload
-from allreduce_instrumentation.sparse._timed_compressor import TimedCompressor
+from allreduce_instrumentation.compressors import (
+    Compressor,
+    NoCompression,
+    Payload,
+    Restorable,
+    SparseCompressor,
+    SparsePayload,
+    ThresholdState,
+)
+from allreduce_instrumentation.copies import copy_to_device, copy_to_host
 from allreduce_instrumentation.sparse._transport import Transport, transport_for
 from timing_logger.errors import ConfigurationError, ReductionError, TimingLoggerError
+from timing_logger.recording.cores.protocols import NO_SPAN, Timer
+from timing_logger.recording.device.span import timed_block
 from timing_logger.recording.logger import TimingLogger
+
+_P = TypeVar("_P", bound=Payload)
+
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+"""The dtypes of tensors that can be reduced."""
+
+
+def count_picked(compressor: object, payload: SparsePayload, name: str) -> Mapping[str, int]:
+    """Return how many entries this rank picked, for algorithms that need equally many of every rank."""
+    return {"entries picked:": payload.count}
+
+
+def _compress(compressor: Compressor, tensor: Tensor, name: str) -> Payload:
+    return compressor.compress(tensor, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """The parts of an all-reduce that differ between algorithms; they know no clock, logger or device.
+
+    The compressor that its functions are given wraps the user's compressor. It has the same methods, but
+    payloads are on the transport's device, dense tensors are on that of the input, and each step is a row.
+
+    Attributes:
+        name: the algorithm's name, at most 8 characters.
+        phase: the first word of the phase of its rows: ``dense`` or ``sparse``.
+        accepts: the compressors that it works with, for ``isinstance``.
+        wanted: these compressors, in words.
+        reduce: ``(transport, compressor, payload, name)`` -> the mean, 1-D, as ``decompress`` and
+            ``decompress_mean`` give it; the same on every rank, bit for bit. Either all ranks call it
+            or none.
+        compress: ``(compressor, tensor, name)`` -> payload; ``tensor`` is 1-D. It is called before any
+            communication. If it raises, every rank learns of it and none calls ``reduce``.
+        must_agree: ``(compressor, payload, name)`` -> at most 4 numbers by their names, which have to be
+            the same on all ranks for ``reduce`` to work. It is called after ``compress``.
+    """
+
+    name: str
+    phase: str
+    accepts: type | tuple[type, ...]
+    wanted: str
+    reduce: Callable[[Transport, Any, Any, str], Tensor]
+    compress: Callable[[Any, Tensor, str], Payload] = _compress
+    must_agree: Callable[[Any, Any, str], Mapping[str, int]] = lambda *_: {}
+
+
+def reduce_over_ranks(
+    algorithm: Algorithm,
+    tensor: Tensor,
+    comm: Communicator,
+    compressor: Compressor,
+    name: str,
+    timing_logger: TimingLogger | None,
+) -> Tensor:
+    """Return the mean of ``tensor`` over the ranks of ``comm``, computed by ``algorithm``. Collective.
+
+    Arguments, result and errors are those in :mod:`allreduce_instrumentation.sparse`. If anything
+    raises, residual and state that the compressor remembers under ``name`` are restored to what they were
+    before the call.
+    """
+    label = name if isinstance(name, str) else repr(name)
+    transport = transport_for(comm, tensor, label, algorithm.phase, timing_logger)
+    logger = transport.logger if timing_logger is None else timing_logger
+    with torch.no_grad(), logger.label(label, algorithm.phase), _restored_on_failure(compressor, label):
+        try:
+            timed, payload, statement = _prepare(algorithm, tensor, compressor, name, transport, logger)
+        except Exception as error:
+            _tell_trouble(transport, error)
+            raise
+        agree(transport, statement)
+        mean = algorithm.reduce(transport, timed, payload, name)
+        if not is_finite(mean):
+            raise ReductionError(
+                f"the sum of {name!r} over the ranks is too large for {tensor.dtype}: scale the loss down."
+            )
+        return mean.view(tensor.shape)
+
+
+def check_compressor(algorithm: Algorithm, compressor: object) -> None:
+    """Check that ``algorithm`` works with ``compressor``.
+
+    Raises:
+        ConfigurationError: it does not.
+    """
+    if isinstance(compressor, type) or not isinstance(compressor, algorithm.accepts):
+        raise ConfigurationError(
+            f"compressor is {compressor!r}, and the {algorithm.name} all-reduce wants {algorithm.wanted}."
+        )
+
+
+# -- one rank's part, before the others are asked ----------------------------------------------------
+
+
+def _prepare(
+    algorithm: Algorithm,
+    tensor: Tensor,
+    compressor: Compressor,
+    name: str,
+    transport: Transport,
+    logger: TimingLogger,
+) -> tuple[TimedCompressor, Payload, Statement]:
+    """Check and compress the tensor, and state what is to be reduced."""
+    if not isinstance(name, str):
+        raise ConfigurationError(f"name must be a string, and is {name!r}.")
+    check_compressor(algorithm, compressor)
+    _check_tensor(tensor, name)
+    timed = TimedCompressor(compressor, tensor.device, transport.device, logger)
+    payload = algorithm.compress(timed, tensor.detach().view(-1), name)
+    statement = Statement(
+        algorithm=algorithm.name,
+        name=name,
+        length=payload.length,
+        dtype=str(payload.dtype),
+        travels_as=str(payload.values.dtype),
+        travels_from=transport.device.type,
+        density=getattr(compressor, "density", 1.0),
+        facts=algorithm.must_agree(timed, payload, name),
+    )
+    return timed, payload, statement
+
+
+def _tell_trouble(transport: Transport, error: Exception) -> None:
+    """Take part in the agreement without a payload: the other ranks wait to be told why there is none."""
+    ours = isinstance(error, TimingLoggerError)
+    with suppress(ReductionError):
+        agree(transport, Statement(trouble=str(error) if ours else f"{type(error).__name__}: {error}"))
+
+
+@contextmanager
+def _restored_on_failure(compressor: object, name: str) -> Iterator[None]:
+    if not isinstance(compressor, Restorable):
+        yield
+        return
+    before = compressor.snapshot(name)
+    try:
+        yield
+    except BaseException:
+        compressor.restore(name, before)
+        raise
+
+
+# -- arguments -------------------------------------------------------------------------------------
+
+
+def _check_tensor(tensor: object, name: str) -> None:
+    if not isinstance(tensor, Tensor):
+        raise ConfigurationError(f"tensor {name!r} must be a torch tensor, and is a {type(tensor).__name__}.")
+    wrong = _wrong_with(tensor)
+    if wrong:
+        raise ConfigurationError(f"tensor {name!r} {wrong}")
+    if not is_finite(tensor):
+        raise ReductionError(
+            f"tensor {name!r} has entries that are NaN or infinite: look for what made them, or skip this "
+            "step on every rank."
+        )
+
+
+def _wrong_with(tensor: Tensor) -> str | None:
+    if tensor.layout is not torch.strided:
+        return f"is sparse ({tensor.layout}): make it dense, with to_dense()."
+    if tensor.dtype not in DTYPES:
+        return f"has dtype {tensor.dtype}: convert it to one of {', '.join(map(str, DTYPES))}."
+    if tensor.device.type == "meta":
+        return "is on the meta device and has no data."
+    if tensor.numel() == 0:
+        return "is empty: leave it out on every rank."
+    if not tensor.is_contiguous():
+        return "is not contiguous: pass tensor.contiguous()."
+    return None
+
+
+# -- the agreement ------------------------------------------------------------------------------------
 
 MAX_FACTS = 4
 """The most numbers of its own that an algorithm may have compared."""
@@ -87,7 +269,8 @@ def agree(transport: Transport, mine: Statement) -> None:
     differing = 0 if troubled else int((everyone != everyone[0]).any(dim=0).nonzero()[0])
     said = _exchange_texts(transport, words[differing])
     if troubled:
-        raise ReductionError(_who_cannot(everyone[:, 0].tolist(), said))
+        reasons = [f"rank {rank} {said[rank]}" for rank, cannot in enumerate(everyone[:, 0]) if cannot]
+        raise ReductionError(f"nothing was reduced: {'; '.join(reasons)}")
     raise ReductionError(
         f"the ranks do not agree on what to reduce: {_who_said_what(said)}. Call it with the same arguments, "
         "but for the tensor's values, in the same order on every rank."
@@ -99,11 +282,6 @@ def _exchange_texts(transport: Transport, text: str) -> list[str]:
     mine = torch.frombuffer(bytearray(content), dtype=torch.uint8).to(transport.control_device)
     everyone: Tensor = transport.allgather(mine, "disagreement").cpu()
     return [row.numpy().tobytes().rstrip(b"\0").decode(errors="ignore") for row in everyone]
-
-
-def _who_cannot(cannot: list[int], said: list[str]) -> str:
-    reasons = [f"rank {rank} {said[rank]}" for rank, flag in enumerate(cannot) if flag]
-    return f"nothing was reduced: {'; '.join(reasons)}"
 
 
 def _who_said_what(said: list[str]) -> str:
@@ -125,196 +303,99 @@ def _utf8(text: str) -> bytes:
     return text.encode(errors="backslashreplace")
 
 
-DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-"""The dtypes of tensors that can be reduced."""
+# -- the compressor that algorithms are given --------------------------------------------------------
 
 
-def _nothing(compressor: object, payload: object, name: str) -> Mapping[str, int]:
-    return {}
+class TimedCompressor:
+    """Compresses and decompresses on the tensor's device, and moves payloads to the transport's device.
 
+    Rows, under the label in force:
 
-def count_picked(compressor: object, payload: SparsePayload, name: str) -> Mapping[str, int]:
-    """Return how many entries this rank picked, for algorithms that need equally many of every rank."""
-    return {"entries picked:": payload.count}
+    - ``COMPRESS``: picking or rounding, with the bytes **before** it, those of the tensor. The bytes
+      after it are those of the communication that follows.
+    - ``DECOMPRESS``: making the dense result, with the bytes of the payloads it is made of.
+    - ``MERGE``: adding sparse payloads and picking from the sum, with the payloads' bytes.
+    - ``D2H`` and ``H2D``: moving a payload, if the tensor and the transport are on different devices.
 
+    :class:`NoCompression` does nothing that could be timed, and has only the rows of copies.
 
-def _compress(compressor: Compressor, tensor: Tensor, name: str) -> Payload:
-    return compressor.compress(tensor, name)
-
-
-@dataclass(frozen=True, slots=True)
-class Algorithm:
-    """The parts of an all-reduce that differ between algorithms; they know no clock, logger or device.
-
-    The compressor that its functions are given wraps the user's compressor. It has the same methods, but
-    payloads are on the transport's device, dense tensors are on that of the input, and each step is a row.
-
-    Attributes:
-        name: the algorithm's name, at most 8 characters.
-        phase: the first word of the phase of its rows: ``dense`` or ``sparse``.
-        accepts: the compressors that it works with, for ``isinstance``.
-        wanted: these compressors, in words.
-        reduce: ``(transport, compressor, payload, name)`` -> the mean, 1-D, as ``decompress`` and
-            ``decompress_mean`` give it; the same on every rank, bit for bit. Either all ranks call it
-            or none.
-        compress: ``(compressor, tensor, name)`` -> payload; ``tensor`` is 1-D. It is called before any
-            communication. If it raises, every rank learns of it and none calls ``reduce``.
-        must_agree: ``(compressor, payload, name)`` -> at most 4 numbers by their names, which have to be
-            the same on all ranks for ``reduce`` to work. It is called after ``compress``.
+    Args:
+        compressor: the user's compressor.
+        device: the tensor's device.
+        transport_device: the device of the transport's tensors.
+        logger: where the rows go.
     """
 
-    name: str
-    phase: str
-    accepts: type | tuple[type, ...]
-    wanted: str
-    reduce: Callable[[Transport, Any, Any, str], Tensor]
-    compress: Callable[[Any, Tensor, str], Payload] = _compress
-    must_agree: Callable[[Any, Any, str], Mapping[str, int]] = _nothing
+    def __init__(
+        self,
+        compressor: Compressor,
+        device: torch.device,
+        transport_device: torch.device,
+        logger: TimingLogger,
+    ) -> None:
+        self._inner = cast(SparseCompressor, compressor)  # it is a sparse one if a sparse algorithm uses it
+        self._device = device
+        self._transport_device = transport_device
+        self._logger = logger
+        self._does_something = not isinstance(compressor, NoCompression)
 
+    # -- every compressor --------------------------------------------------------------------------------
 
-def reduce_over_ranks(
-    algorithm: Algorithm,
-    tensor: Tensor,
-    *,
-    comm: Communicator,
-    compressor: Compressor,
-    name: str,
-    timing_logger: TimingLogger | None = None,
-) -> Tensor:
-    """Return the mean of ``tensor`` over the ranks of ``comm``, computed by ``algorithm``. Collective.
+    def compress(self, tensor: Tensor, name: str) -> Payload:
+        with self._row("COMPRESS", tensor.nbytes):
+            payload = self._inner.compress(tensor, name)
+        return self._on(self._transport_device, payload)
 
-    Arguments, result and errors are those in :mod:`allreduce_instrumentation.sparse`. If anything
-    raises, residual and state that the compressor remembers under ``name`` are restored to what they were
-    before the call.
-    """
-    label = name if isinstance(name, str) else repr(name)
-    transport = transport_for(
-        comm, tensor, layer_name=label, phase=algorithm.phase, timing_logger=timing_logger
-    )
-    logger = transport.logger if timing_logger is None else timing_logger
-    with torch.no_grad(), logger.label(label, algorithm.phase), _restored_on_failure(compressor, label):
-        ready = _prepare(algorithm, tensor, compressor, name, transport, logger)
-        _agree(transport, ready)
-        mean = algorithm.reduce(transport, ready.compressor, ready.payload, name)
-        if not is_finite(mean):
-            raise ReductionError(
-                f"the sum of {name!r} over the ranks is too large for {tensor.dtype}: scale the loss down."
-            )
-        return mean.view(tensor.shape)
+    def decompress(self, payload: Payload) -> Tensor:
+        payload = self._on(self._device, payload)
+        with self._row("DECOMPRESS", payload.nbytes):
+            return self._inner.decompress(payload)
 
+    # -- sparse ones -------------------------------------------------------------------------------------
 
-def check_compressor(algorithm: Algorithm, compressor: object) -> None:
-    """Check that ``algorithm`` works with ``compressor``.
+    @property
+    def density(self) -> float:
+        return self._inner.density
 
-    Raises:
-        ConfigurationError: it does not.
-    """
-    if isinstance(compressor, type) or not isinstance(compressor, algorithm.accepts):
-        raise ConfigurationError(
-            f"compressor is {compressor!r}, and the {algorithm.name} all-reduce wants {algorithm.wanted}."
-        )
+    def compress_above(self, tensor: Tensor, name: str, threshold: float) -> SparsePayload:
+        with self._row("COMPRESS", tensor.nbytes):
+            payload = self._inner.compress_above(tensor, name, threshold)
+        return self._on(self._transport_device, payload)
 
+    def merge(
+        self, payloads: Sequence[SparsePayload], keep: int | None
+    ) -> tuple[SparsePayload, SparsePayload]:
+        with self._row("MERGE", sum(p.nbytes for p in payloads), self._transport_device):
+            return self._inner.merge(payloads, keep)
 
-# -- one rank's part, before the others are asked ----------------------------------------------------
+    def decompress_mean(self, payloads: Sequence[SparsePayload], ranks: int) -> Tensor:
+        payloads = [self._on(self._device, payload) for payload in payloads]
+        with self._row("DECOMPRESS", sum(p.nbytes for p in payloads)):
+            return self._inner.decompress_mean(payloads, ranks)
 
+    def give_back(self, name: str, indices: Tensor, values: Tensor) -> None:
+        self._inner.give_back(name, *(self._moved(self._device, tensor) for tensor in (indices, values)))
 
-@dataclass(frozen=True, slots=True)
-class _Ready:
-    """One rank's state before the agreement: a payload, or the error because of which there is none."""
+    def state(self, name: str) -> ThresholdState:
+        return self._inner.state(name)
 
-    statement: Statement
-    compressor: TimedCompressor | None = None
-    payload: Payload | None = None
-    error: Exception | None = None
+    def set_state(self, name: str, state: ThresholdState) -> None:
+        self._inner.set_state(name, state)
 
+    # -- parts ---------------------------------------------------------------------------------------------
 
-def _prepare(
-    algorithm: Algorithm,
-    tensor: Tensor,
-    compressor: Compressor,
-    name: str,
-    transport: Transport,
-    logger: TimingLogger,
-) -> _Ready:
-    """Check and compress the tensor; errors are returned, as the other ranks wait to be told of them."""
-    try:
-        _check_name(name)
-        check_compressor(algorithm, compressor)
-        _check_tensor(tensor, name)
-        timed = TimedCompressor(compressor, tensor.device, transport.device, logger)
-        payload = algorithm.compress(timed, tensor.detach().view(-1), name)
-        statement = Statement(
-            algorithm=algorithm.name,
-            name=name,
-            length=payload.length,
-            dtype=str(payload.dtype),
-            travels_as=str(payload.values.dtype),
-            travels_from=transport.device.type,
-            density=getattr(compressor, "density", 1.0),
-            facts=algorithm.must_agree(timed, payload, name),
-        )
-        return _Ready(statement, timed, payload)
-    except Exception as error:
-        ours = isinstance(error, TimingLoggerError)
-        return _Ready(
-            Statement(trouble=str(error) if ours else f"{type(error).__name__}: {error}"), error=error
-        )
+    def _row(self, operation: str, nbytes: int, device: torch.device | None = None) -> Timer:
+        if not self._does_something:
+            return NO_SPAN
+        return timed_block(self._logger, operation, device or self._device, message_size=nbytes)
 
+    def _on(self, device: torch.device, payload: _P) -> _P:
+        values = self._moved(device, payload.values)
+        if isinstance(payload, SparsePayload):
+            return replace(payload, values=values, indices=self._moved(device, payload.indices))
+        return replace(payload, values=values)
 
-def _agree(transport: Transport, ready: _Ready) -> None:
-    """Take part in the agreement, and raise this rank's own error if it has one."""
-    try:
-        agree(transport, ready.statement)
-    except ReductionError:
-        if ready.error is None:
-            raise
-    if ready.error is not None:
-        raise ready.error
-
-
-@contextmanager
-def _restored_on_failure(compressor: object, name: str) -> Iterator[None]:
-    if not isinstance(compressor, Restorable):
-        yield
-        return
-    before = compressor.snapshot(name)
-    try:
-        yield
-    except BaseException:
-        compressor.restore(name, before)
-        raise
-
-
-# -- arguments -------------------------------------------------------------------------------------
-
-
-def _check_name(name: object) -> None:
-    if not isinstance(name, str):
-        raise ConfigurationError(f"name must be a string, and is {name!r}.")
-
-
-def _check_tensor(tensor: object, name: str) -> None:
-    if not isinstance(tensor, Tensor):
-        raise ConfigurationError(f"tensor {name!r} must be a torch tensor, and is a {type(tensor).__name__}.")
-    wrong = _wrong_with(tensor)
-    if wrong:
-        raise ConfigurationError(f"tensor {name!r} {wrong}")
-    if not is_finite(tensor):
-        raise ReductionError(
-            f"tensor {name!r} has entries that are NaN or infinite: look for what made them, or skip this "
-            "step on every rank."
-        )
-
-
-def _wrong_with(tensor: Tensor) -> str | None:
-    if tensor.layout is not torch.strided:
-        return f"is sparse ({tensor.layout}): make it dense, with to_dense()."
-    if tensor.dtype not in DTYPES:
-        return f"has dtype {tensor.dtype}: convert it to one of {', '.join(map(str, DTYPES))}."
-    if tensor.device.type == "meta":
-        return "is on the meta device and has no data."
-    if tensor.numel() == 0:
-        return "is empty: leave it out on every rank."
-    if not tensor.is_contiguous():
-        return "is not contiguous: pass tensor.contiguous()."
-    return None
+    def _moved(self, device: torch.device, tensor: Tensor) -> Tensor:
+        if device.type == "cpu":
+            return copy_to_host(tensor, timing_logger=self._logger)
+        return copy_to_device(tensor, device, timing_logger=self._logger)

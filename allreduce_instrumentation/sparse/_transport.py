@@ -145,7 +145,7 @@ class Transport(Protocol):
 
 
 def transport_for(
-    comm: Any, like: object, *, layer_name: str, phase: str, timing_logger: TimingLogger | None
+    comm: Any, like: object, layer_name: str, phase: str, timing_logger: TimingLogger | None
 ) -> Transport:
     """Return the transport over ``comm``.
 

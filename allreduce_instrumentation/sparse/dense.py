@@ -32,9 +32,7 @@ def dense_allreduce(
     in float32 in the order of the ranks, and sends the block's mean, rounded once, to all. For arguments,
     result and errors see :mod:`allreduce_instrumentation.sparse`.
     """
-    return reduce_over_ranks(
-        ALGORITHM, tensor, comm=comm, compressor=compressor, name=name, timing_logger=timing_logger
-    )
+    return reduce_over_ranks(ALGORITHM, tensor, comm, compressor, name, timing_logger)
 
 
 def _reduce(transport: Transport, compressor: Compressor, payload: DensePayload, name: str) -> Tensor:

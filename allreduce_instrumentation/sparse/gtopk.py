@@ -40,9 +40,7 @@ def gtopk_sparse_allreduce(
     a sum whose index is in the result by way of other ranks, the sum goes to the residual of the rank that
     merged. For arguments, result and errors see :mod:`allreduce_instrumentation.sparse`.
     """
-    return reduce_over_ranks(
-        ALGORITHM, tensor, comm=comm, compressor=compressor, name=name, timing_logger=timing_logger
-    )
+    return reduce_over_ranks(ALGORITHM, tensor, comm, compressor, name, timing_logger)
 
 
 def _reduce(transport: Transport, compressor: SparseCompressor, payload: SparsePayload, name: str) -> Tensor:

@@ -199,9 +199,7 @@ def oktopk_sparse_allreduce(
     raise a ReductionError. For arguments, result and errors see
     :mod:`allreduce_instrumentation.sparse`.
     """
-    return reduce_over_ranks(
-        ALGORITHM, tensor, comm=comm, compressor=compressor, name=name, timing_logger=timing_logger
-    )
+    return reduce_over_ranks(ALGORITHM, tensor, comm, compressor, name, timing_logger)
 
 
 # -- picks of this rank ---------------------------------------------------------------------------

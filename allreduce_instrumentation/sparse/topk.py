@@ -30,9 +30,7 @@ def topk_sparse_allreduce(
     of the ranks. What a rank did not pick is in its residual. For arguments, result and errors see
     :mod:`allreduce_instrumentation.sparse`.
     """
-    return reduce_over_ranks(
-        ALGORITHM, tensor, comm=comm, compressor=compressor, name=name, timing_logger=timing_logger
-    )
+    return reduce_over_ranks(ALGORITHM, tensor, comm, compressor, name, timing_logger)
 
 
 def _reduce(transport: Transport, compressor: SparseCompressor, payload: SparsePayload, name: str) -> Tensor:

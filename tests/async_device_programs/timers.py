@@ -16,7 +16,7 @@ from torch import Stream
 
 from allreduce_instrumentation.compressors import TopK
 from allreduce_instrumentation.copies import copy_to_device, copy_to_host
-from allreduce_instrumentation.sparse._timed_compressor import TimedCompressor
+from allreduce_instrumentation.sparse._call import TimedCompressor
 from timing_logger.compat import RegionTimers
 from timing_logger.compat._intervals import FOLD_EVERY
 from timing_logger.compat.cuda_event_profiler import CudaEventProfiler

@@ -60,7 +60,7 @@ def ranks(logger: TimingLogger, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def reduced(tensor: Any, compressor: Any, algorithm: Algorithm = dense.ALGORITHM, name: Any = "w") -> Any:
     comm: Any = None
-    return reduce_over_ranks(algorithm, tensor, comm=comm, compressor=compressor, name=name)
+    return reduce_over_ranks(algorithm, tensor, comm, compressor, name, None)
 
 
 # -- tensors -------------------------------------------------------------------------------------------
@@ -156,22 +156,21 @@ def test_after_a_mean_what_was_left_out_is_remembered(ranks: Alike) -> None:
 
 
 def stated(ranks: Any, tensor: Any, compressor: Any, algorithm: Algorithm) -> Any:
-    return _prepare(algorithm, tensor, compressor, "w", ranks, ranks.logger)
+    return _prepare(algorithm, tensor, compressor, "w", ranks, ranks.logger)[2]
 
 
 def test_a_rank_states_what_it_is_about_to_reduce(ranks: Alike) -> None:
-    ready = stated(ranks, torch.ones(2, 2, dtype=torch.float64), TopK(0.5), topk.ALGORITHM)
-    statement = ready.statement
+    statement = stated(ranks, torch.ones(2, 2, dtype=torch.float64), TopK(0.5), topk.ALGORITHM)
     assert (statement.algorithm, statement.name, statement.length) == ("topk", "w", 4)
     assert (statement.dtype, statement.travels_as, statement.travels_from) == ("torch.float64",) * 2 + (
         "cpu",
     )
     assert (statement.density, dict(statement.facts)) == (0.5, {"entries picked:": 2})
-    assert (statement.trouble, ready.error) == (None, None)
+    assert statement.trouble is None
 
 
 def test_dense_reduction_leaves_nothing_out_and_compares_no_numbers(ranks: Alike) -> None:
-    statement = stated(ranks, torch.ones(4), FP16(), dense.ALGORITHM).statement
+    statement = stated(ranks, torch.ones(4), FP16(), dense.ALGORITHM)
     assert (statement.density, dict(statement.facts)) == (1.0, {})
     assert (statement.dtype, statement.travels_as) == ("torch.float32", "torch.float16")
 
@@ -188,13 +187,15 @@ def failing(error: Exception) -> Callable[..., Any]:
     [(ReductionError("too large"), "too large"), (MemoryError("full"), "MemoryError: full")],
 )
 def test_a_rank_whose_compressor_fails_states_its_trouble(
-    error: Exception, trouble: str, ranks: Alike
+    error: Exception, trouble: str, ranks: Alike, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr(_call, "agree", lambda transport, mine: told.append((transport, mine.trouble)))
     algorithm = Algorithm("dense", "dense", FP16, "FP16()", failing(error), compress=failing(error))
-    ready = stated(ranks, torch.ones(2), FP16(), algorithm)
-    assert (ready.statement.trouble, ready.error) == (trouble, error)
-    with pytest.raises(type(error)):
+    with pytest.raises(type(error)) as raised:
         reduced(torch.ones(2), FP16(), algorithm)
+    assert raised.value is error
+    assert told == [(ranks, trouble)]
 
 
 # -- which compressor, which communicator ------------------------------------------------------------------

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from allreduce_instrumentation.compressors import FP16, NoCompression, SparsePayload, TopK
-from allreduce_instrumentation.sparse import _timed_compressor
-from allreduce_instrumentation.sparse._timed_compressor import TimedCompressor
+from allreduce_instrumentation.sparse import _call
+from allreduce_instrumentation.sparse._call import TimedCompressor
 from timing_logger import TimingLogger
 from timing_logger.sinks.memory import MemorySink
 
@@ -110,8 +110,8 @@ def test_payloads_are_copied_to_the_host_or_to_the_device_that_is_to_have_them(
         ways.append(device.type)
         return tensor
 
-    monkeypatch.setattr(_timed_compressor, "copy_to_host", to_host)
-    monkeypatch.setattr(_timed_compressor, "copy_to_device", to_device)
+    monkeypatch.setattr(_call, "copy_to_host", to_host)
+    monkeypatch.setattr(_call, "copy_to_device", to_device)
     picked(TimedCompressor(compressor, HOST, HOST, logger))
     picked(TimedCompressor(compressor, HOST, torch.device("meta"), logger))
     assert ways == ["host", "host", "meta", "meta"]  # values and indices
