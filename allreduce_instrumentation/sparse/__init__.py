@@ -30,12 +30,15 @@ only some ranks: the ranks are then in different states, and training should end
 
 from __future__ import annotations
 
-from allreduce_instrumentation.sparse.by_name import ALL_REDUCERS, check_compressor
-from allreduce_instrumentation.sparse.dense import dense_allreduce
+from allreduce_instrumentation.sparse.by_name import (
+    ALL_REDUCERS,
+    check_compressor,
+    dense_allreduce,
+    gtopk_sparse_allreduce,
+    topk_sparse_allreduce,
+)
 from allreduce_instrumentation.sparse.distributed_optimizer import DEFAULT_BUCKET_BYTES, DistributedOptimizer
-from allreduce_instrumentation.sparse.gtopk import gtopk_sparse_allreduce
 from allreduce_instrumentation.sparse.oktopk import oktopk_sparse_allreduce
-from allreduce_instrumentation.sparse.topk import topk_sparse_allreduce
 
 __all__ = [
     "ALL_REDUCERS",

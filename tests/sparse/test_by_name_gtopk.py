@@ -8,13 +8,13 @@ from ranks_as_threads import ThreadTransport, on_threads
 from torch import Tensor
 
 from allreduce_instrumentation.compressors import TopK
-from allreduce_instrumentation.sparse import gtopk
+from allreduce_instrumentation.sparse import by_name
 
 
 def all_reduce(transport: ThreadTransport, compressor: TopK, tensor: Tensor) -> Tensor:
     """Without the frame that checks arguments."""
-    payload = gtopk.ALGORITHM.compress(compressor, tensor, "layer")
-    return gtopk.ALGORITHM.reduce(transport, compressor, payload, "layer")
+    payload = by_name.GTOPK.compress(compressor, tensor, "layer")
+    return by_name.GTOPK.reduce(transport, compressor, payload, "layer")
 
 
 def residual_of(compressor: TopK) -> Tensor:
