@@ -82,7 +82,12 @@ class GradientPasses:
         if self._told_others:
             self._reducer.check()
         if self._state is _State.OPEN:
-            self._reducer.fail(_cut_short())
+            self._reducer.fail(
+                ReductionError(
+                    "a backward ended by an exception in the middle of its reduction, and other ranks may "
+                    "have gone on with it."
+                )
+            )
         if self._state is _State.IDLE:
             self._open()
             self._close()
@@ -138,7 +143,14 @@ class GradientPasses:
         if key not in self._bucket_of:  # thawed while this pass was open: the next one takes it
             return
         if key in self._arrived:
-            self._reducer.fail(_second_gradient(self._name_of(parameter)))
+            name = next(name for name, p in self._named if p is parameter)
+            self._reducer.fail(
+                ReductionError(
+                    f"{name!r} got a second gradient within one reduction. Either an earlier backward ended "
+                    "by an exception, or this one accumulates twice (checkpoint() with use_reentrant=True "
+                    "around a shared parameter): use use_reentrant=False, or no_sync() around backward."
+                )
+            )
             return
         self._arrived.add(key)
         self._missing[self._bucket_of[key]] -= 1
@@ -183,34 +195,14 @@ class GradientPasses:
     def _check_unchanged(self) -> None:
         changed = next(filter(None, (bucket.changed_since_load() for bucket in self._buckets)), None)
         if changed is not None:
-            self._reducer.fail(_changed(changed))
+            self._reducer.fail(
+                ReductionError(
+                    f"the gradient of {changed!r} was changed after backward, and the mean over the ranks "
+                    "would overwrite that. Call synchronize() before clipping or unscaling gradients."
+                )
+            )
 
     def _tell_others(self) -> None:
         """Send the news of this rank's failure where the other ranks expect its next bucket."""
         self._told_others = True
         self._reducer.launch(self._buckets[self._next % len(self._buckets)])
-
-    def _name_of(self, parameter: torch.Tensor) -> str:
-        return next(name for name, p in self._named if p is parameter)
-
-
-def _cut_short() -> ReductionError:
-    return ReductionError(
-        "a backward ended by an exception in the middle of its reduction, and other ranks may have gone on "
-        "with it."
-    )
-
-
-def _changed(name: str) -> ReductionError:
-    return ReductionError(
-        f"the gradient of {name!r} was changed after backward, and the mean over the ranks would overwrite "
-        "that. Call synchronize() before clipping or unscaling gradients."
-    )
-
-
-def _second_gradient(name: str) -> ReductionError:
-    return ReductionError(
-        f"{name!r} got a second gradient within one reduction. Either an earlier backward ended by an "
-        "exception, or this one accumulates twice (checkpoint() with use_reentrant=True around a shared "
-        "parameter): use use_reentrant=False, or no_sync() around backward."
-    )

@@ -15,7 +15,6 @@ from torch import Tensor
 from torch._C._distributed_c10d import AllgatherOptions
 
 from allreduce_instrumentation.torch_distributed import TimedProcessGroup, _backends
-from allreduce_instrumentation.torch_distributed._backends import backends_of, control_device, members_of
 from allreduce_instrumentation.torch_distributed._group_timing import GroupIdentity
 from allreduce_instrumentation.torch_distributed.existing_groups import leave_to_its_maker, logger_timing
 from timing_logger.errors import ConfigurationError
@@ -45,9 +44,9 @@ class GroupRanks:
     """
 
     def __init__(self, group: dist.ProcessGroup, logger: TimingLogger) -> None:
-        self.comm = _group_like(group, members_of(group))
+        self.comm = _group_like(group, _backends.members_of(group))
         self._timed = _timed(self.comm, logger)
-        self._device = control_device(self.comm)
+        self._device = _backends.control_device(self.comm)
         self._identity = self._timed.timing.identity
         self.rank, self.size, self.group = self._identity.rank, self._identity.size, self._identity.name
 
@@ -120,7 +119,7 @@ def _timed(group: dist.ProcessGroup, logger: TimingLogger) -> TimedProcessGroup:
     if isinstance(group, TimedProcessGroup):
         return group
     leave_to_its_maker(group)  # else its calls would have two rows under instrument()
-    return TimedProcessGroup(group, logger, backends_of(group))
+    return TimedProcessGroup(group, logger, _backends.backends_of(group))
 
 
 def _at_once(options: Options) -> Options:

@@ -85,27 +85,20 @@ class Transport(Protocol):
     Each operation is a row: its layer and the first word of its phase are those of the all-reducer's call,
     and ``what``, such as ``"values"``, is the rest of the phase: ``sparse values``. Operations are
     complete on return, or in the device's stream. Any dtype travels; only :meth:`allreduce` calculates.
+
+    Attributes:
+        rank, size: this process's rank in the group, and the number of its ranks.
+        device: the device of all tensors and results.
+        control_device: a device from which :meth:`allgather` takes tensors on every rank, whatever is
+            reduced.
+        logger: the logger to which the rows go.
     """
 
-    @property
-    def rank(self) -> int:
-        """This process's rank in the group."""
-
-    @property
-    def size(self) -> int:
-        """The number of ranks in the group."""
-
-    @property
-    def device(self) -> torch.device:
-        """The device of all tensors and results."""
-
-    @property
-    def control_device(self) -> torch.device:
-        """A device from which :meth:`allgather` takes tensors on every rank, whatever is reduced there."""
-
-    @property
-    def logger(self) -> TimingLogger:
-        """The logger to which the rows go."""
+    rank: int
+    size: int
+    device: torch.device
+    control_device: torch.device
+    logger: TimingLogger
 
     def allreduce(self, tensor: Tensor, what: str) -> Tensor:
         """Return the sum of ``tensor`` over the ranks, a new tensor; float32, float64 or int64."""

@@ -13,8 +13,7 @@ import torch
 
 from allreduce_instrumentation._communicators import Communicator
 from allreduce_instrumentation.compressors import Compressor, NoCompression
-from allreduce_instrumentation.sparse._all_reducer import AllReducer
-from allreduce_instrumentation.sparse._bucket_means import bucket_means
+from allreduce_instrumentation.sparse._all_reducer import AllReducer, bucket_means
 from allreduce_instrumentation.sparse._gradient_passes import GradientPasses
 from allreduce_instrumentation.sparse._transport import Ranks, ranks_for
 from allreduce_instrumentation.sparse.by_name import check_compressor
@@ -172,7 +171,11 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self.compression: Compressor = NoCompression() if compression is None else compression
         check_compressor(allreduce, self.compression)
         self._ranks = ranks_for(comm, self._logger)
-        self._check_same_settings(allreduce, bucket_bytes)
+        with self._logger.label("settings"):
+            compression_said = repr(self.compression)
+            check_same_settings(
+                self._ranks, allreduce=allreduce, compression=compression_said, bucket_bytes=bucket_bytes
+            )
         self._start_from_root(named)
         with self._logger.label("initial optimizer state"):
             broadcast_state(self._ranks, optimizer)
@@ -202,9 +205,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         """
         if closure is None:
             self.synchronize()
-            result = self._inner.step()
-        else:
-            result = self._inner.step(self._averaged(closure))
+        result = self._inner.step() if closure is None else self._inner.step(self._averaged(closure))
         self._passes.forget()
         return result
 
@@ -288,15 +289,6 @@ class DistributedOptimizer(torch.optim.Optimizer):
 
     def __getstate__(self) -> NoReturn:
         raise TypeError("a DistributedOptimizer has a thread and cannot be copied: save its state_dict().")
-
-    def _check_same_settings(self, allreduce: str, bucket_bytes: int) -> None:
-        with self._logger.label("settings"):
-            check_same_settings(
-                self._ranks,
-                allreduce=allreduce,
-                compression=repr(self.compression),
-                bucket_bytes=bucket_bytes,
-            )
 
     def _start_from_root(self, named: list[tuple[str, torch.Tensor]]) -> None:
         with self._logger.label("initial parameters"):

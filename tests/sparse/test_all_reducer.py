@@ -13,8 +13,11 @@ from played_optimizer_ranks import PlayedRanks
 torch = pytest.importorskip("torch")
 
 from allreduce_instrumentation.sparse import _all_reducer  # noqa: E402
-from allreduce_instrumentation.sparse._all_reducer import AllReducer, Launch  # noqa: E402
-from allreduce_instrumentation.sparse._bucket_means import SummedMeans  # noqa: E402
+from allreduce_instrumentation.sparse._all_reducer import (  # noqa: E402
+    AllReducer,
+    Launch,
+    SummedMeans,
+)
 from allreduce_instrumentation.sparse._buckets import Bucket  # noqa: E402
 from timing_logger import TimingLogger  # noqa: E402
 from timing_logger.errors import ReductionError  # noqa: E402

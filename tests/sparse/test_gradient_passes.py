@@ -10,8 +10,10 @@ from played_optimizer_ranks import PlayedRanks
 
 torch = pytest.importorskip("torch")
 
-from allreduce_instrumentation.sparse._all_reducer import AllReducer  # noqa: E402
-from allreduce_instrumentation.sparse._bucket_means import SummedMeans  # noqa: E402
+from allreduce_instrumentation.sparse._all_reducer import (  # noqa: E402
+    AllReducer,
+    SummedMeans,
+)
 from allreduce_instrumentation.sparse._gradient_passes import GradientPasses  # noqa: E402
 from timing_logger import TimingLogger  # noqa: E402
 from timing_logger.errors import ReductionError  # noqa: E402

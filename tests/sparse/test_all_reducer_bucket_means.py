@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 from allreduce_instrumentation.compressors import FP16, NoCompression, TopK  # noqa: E402
 from allreduce_instrumentation.sparse import ALL_REDUCERS  # noqa: E402
-from allreduce_instrumentation.sparse._bucket_means import (  # noqa: E402
+from allreduce_instrumentation.sparse._all_reducer import (  # noqa: E402
     CompressedMeans,
     SummedMeans,
     bucket_means,
