@@ -6,7 +6,9 @@ Operations count whether or not they are recorded, so that a number names the sa
 from __future__ import annotations
 
 import itertools
+import operator
 from collections import defaultdict
+from typing import Any
 
 from timing_logger.recording.cores.chosen import CollectiveCount
 
@@ -41,3 +43,11 @@ class OperationCounts(CollectiveCount):
     def next_received(self, sender: int) -> int:
         """Return the sequence number of the next message from rank ``sender``, from 0."""
         return next(self.received[sender])
+
+
+def as_rank(value: Any) -> int | None:
+    """Return ``value`` as a rank; None if it is none."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None

@@ -177,10 +177,8 @@ def ask(
             outer.append((sent_ns, clock()))
     inner, identity = receive_json(link, reference)
     _wait_for_call(link, reference)
-    stamps = zip(outer, inner, strict=True)
-    return [
-        Exchange(sent, received, answered, back) for (sent, back), (received, answered) in stamps
-    ], identity
+    stamps = [Exchange(sent, *there, back) for (sent, back), there in zip(outer, inner, strict=True)]
+    return stamps, identity
 
 
 def answer(link: MessageLink, exchanges: int, clock: Callable[[], int], identity: Identity) -> None:

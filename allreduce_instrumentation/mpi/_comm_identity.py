@@ -57,17 +57,13 @@ class CommIdentity(OperationCounts):
             return cls("MPI_COMM_NULL", 0)
         found = comm.Get_attr(_KEYVAL)
         if not isinstance(found, cls):
-            found = cls._of_members(comm, comm.Get_name())
+            found = cls.of_members(comm, comm.Get_name())
             comm.Set_attr(_KEYVAL, found)
         return found
 
     @classmethod
-    def of_coming_duplicate(cls, comm: MPI.Comm) -> CommIdentity:
-        """Return the identity for a duplicate of ``comm`` that is still being made and cannot be queried."""
-        return cls._of_members(comm, "")
-
-    @classmethod
-    def _of_members(cls, comm: MPI.Comm, name: str) -> CommIdentity:
+    def of_members(cls, comm: MPI.Comm, name: str = "") -> CommIdentity:
+        """Return a new identity for the members of ``comm``, as for a duplicate that is still being made."""
         remote = comm.Get_remote_size() if isinstance(comm, MPI.Intercomm) else 0
         size = comm.Get_size()
         return cls(_unique(name or _members(comm)), size + remote, comm.Get_rank(), remote or size)
@@ -173,8 +169,7 @@ class Timing(TimedGroup):
         Returns:
             Whether the number was taken back.
         """
-        _, reached_mpi = failure(error)
-        return not reached_mpi and self.identity.take_back(error)
+        return not isinstance(error, MPI.Exception) and self.identity.take_back(error)
 
     def begin(self, operation: str) -> Span | None:
         """Return the span of a blocking call, which the caller has to enter; None if the logger is off."""

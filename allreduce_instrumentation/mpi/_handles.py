@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from functools import partial
 from inspect import signature
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from mpi4py import MPI
 
@@ -26,8 +26,6 @@ from allreduce_instrumentation.mpi._stand_ins import StandIn
 from allreduce_instrumentation.mpi._timed_methods import counted
 from timing_logger.recording.cores.protocols import NeverWaitedFor
 from timing_logger.schema.record import OK
-
-_Class = TypeVar("_Class", bound=type)
 
 
 def _timing_of(handle: object) -> Timing | None:
@@ -110,12 +108,10 @@ def reading(method: MpiMethod, operation: str) -> MpiMethod:
     @functools.wraps(method)
     def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
         timing = _timing_of(self)
-        if timing is None or not timing.logger.recording:
-            return (
-                method(self, *args, **kwargs)
-                if timing is None
-                else _called(timing, operation, method, (self, *args), kwargs, None)
-            )
+        if timing is None:
+            return method(self, *args, **kwargs)
+        if not timing.logger.recording:
+            return _called(timing, operation, method, (self, *args), kwargs, None)
         args, kwargs, told = with_status(args, kwargs, parameters.given(args, kwargs), status_at)
         span: Any = timing.begin(operation)
         span.seq, status = timing.next_collective(), OK
@@ -267,8 +263,7 @@ for _name in UNTIMED_OF_WINDOWS:
 TimedWin.Test = counting(_Win.Test, "Win_test", bool)  # type: ignore[method-assign]
 
 _WINDOW_MAKERS = {
-    name: making(_Win, lambda: TimedWin, name, operation, "window")
-    for name, operation in MAKE_WINDOWS.items()
+    name: making(_Win, lambda: TimedWin, name, f"WIN_{name.upper()}", "window") for name in MAKE_WINDOWS
 }
 STAND_IN_OF_WINDOWS = StandIn.of(
     _Win, type("Makers", (), {"__slots__": (), **_WINDOW_MAKERS}), timed=TimedWin

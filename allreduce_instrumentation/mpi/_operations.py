@@ -142,12 +142,8 @@ def _specified_block(
 def _item_size_and_extent(buffer: Any, datatype: TypeSpec | None) -> tuple[int, int]:
     """Return the bytes of data in one item, and the bytes from one item to the next."""
     if datatype is None:
-        itemsize = (
-            buffer.itemsize
-            if hasattr(buffer, "itemsize")
-            else MPI.buffer.frombuffer(buffer, readonly=True).itemsize
-        )
-        return int(itemsize), int(itemsize)
+        known = buffer if hasattr(buffer, "itemsize") else MPI.buffer.frombuffer(buffer, readonly=True)
+        return int(known.itemsize), int(known.itemsize)
     if isinstance(datatype, str):
         datatype = MPI.Datatype.fromcode(datatype)
     return datatype.Get_size(), datatype.Get_extent()[1]
@@ -203,29 +199,16 @@ SEND_FIRST_BUFFER: tuple[Size | None, ...] = (_the_buffer, _sent, _sent_block)
 """The functions that return the bytes of the first buffer, if the call is not in place."""
 
 COLLECTIVES: dict[str, Size | None] = {
-    "Allgather": _sent_block,
-    "Allgatherv": _sent_block,
-    "Allreduce": _sent,
-    "Alltoall": _sent,
-    "Alltoallv": _sent,
-    "Alltoallw": _sent,
+    **dict.fromkeys(("Allgather", "Allgatherv", "Gather", "Gatherv"), _sent_block),
+    **dict.fromkeys(("Allreduce", "Reduce", "Reduce_scatter", "Reduce_scatter_block"), _sent),
+    **dict.fromkeys(("Alltoall", "Alltoallv", "Alltoallw", "Exscan", "Scan"), _sent),
     "Barrier": None,
     "Bcast": _the_buffer,
-    "Exscan": _sent,
-    "Gather": _sent_block,
-    "Gatherv": _sent_block,
-    "Neighbor_allgather": _the_buffer,
-    "Neighbor_allgatherv": _the_buffer,
-    "Neighbor_alltoall": _the_buffer,
-    "Neighbor_alltoallv": _the_buffer,
-    "Neighbor_alltoallw": _the_buffer,
-    "Reduce": _sent,
-    "Reduce_scatter": _sent,
-    "Reduce_scatter_block": _sent,
-    "Scan": _sent,
+    **dict.fromkeys(("Neighbor_allgather", "Neighbor_allgatherv"), _the_buffer),
+    **dict.fromkeys(("Neighbor_alltoall", "Neighbor_alltoallv", "Neighbor_alltoallw"), _the_buffer),
     "Scatter": _scattered,
     "Scatterv": _scattered_unevenly,
-}  # fmt: skip
+}
 """The collective methods, which all ranks of a communicator or neighbourhood call in the same order.
 
 Each with what tells its bytes; None if it sends none.
@@ -276,12 +259,7 @@ BEGIN_COMMUNICATORS = {
 END_COMMUNICATORS = {"Disconnect": "COMM_DISCONNECT"}
 """The methods that all ranks of a communicator call to be rid of it, once it is quiet."""
 
-MAKE_WINDOWS = {
-    "Allocate": "WIN_ALLOCATE",
-    "Allocate_shared": "WIN_ALLOCATE_SHARED",
-    "Create": "WIN_CREATE",
-    "Create_dynamic": "WIN_CREATE_DYNAMIC",
-}
+MAKE_WINDOWS = ("Allocate", "Allocate_shared", "Create", "Create_dynamic")
 """The methods of ``MPI.Win`` that return a new window of a communicator."""
 
 ON_SOME_OF_A_WINDOW = (
@@ -299,24 +277,11 @@ def _second_buffer(given: Arguments, comm: CommIdentity) -> int | None:
 
 
 COLLECTIVES_OF_FILES: dict[str, Size | None] = {
-    "Preallocate": None,
-    "Seek_shared": None,
-    "Set_atomicity": None,
-    "Set_size": None,
-    "Set_view": None,
-    "Sync": None,
-    "Read_all_begin": None,
-    "Read_at_all_begin": None,
-    "Read_ordered_begin": None,
-    "Write_all": _the_buffer,
-    "Write_all_begin": _the_buffer,
-    "Write_all_end": None,
-    "Write_at_all": _second_buffer,
-    "Write_at_all_begin": _second_buffer,
-    "Write_at_all_end": None,
-    "Write_ordered": _the_buffer,
-    "Write_ordered_begin": _the_buffer,
-    "Write_ordered_end": None,
+    **dict.fromkeys(("Preallocate", "Seek_shared", "Set_atomicity", "Set_size", "Set_view", "Sync"), None),
+    **dict.fromkeys(("Read_all_begin", "Read_at_all_begin", "Read_ordered_begin"), None),
+    **dict.fromkeys(("Write_all", "Write_all_begin", "Write_ordered", "Write_ordered_begin"), _the_buffer),
+    **dict.fromkeys(("Write_at_all", "Write_at_all_begin"), _second_buffer),
+    **dict.fromkeys(("Write_all_end", "Write_at_all_end", "Write_ordered_end"), None),
 }
 """The methods of a file that all ranks call which opened it, each with what tells the bytes it writes."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from functools import partial
+from inspect import Parameter, getattr_static, isfunction, signature
 from time import perf_counter_ns
 from typing import TypeVar
 
@@ -21,9 +21,8 @@ from allreduce_instrumentation.mpi._comm_identity import (
     failure,
     sender_of,
 )
-from allreduce_instrumentation.mpi._matched_messages import probe
 from allreduce_instrumentation.mpi._operations import Arguments, Size, nonblocking, persistent, plain_bytes
-from allreduce_instrumentation.mpi._requests import TimedRequest, issued, prepared, refused
+from allreduce_instrumentation.mpi._requests import TimedRequest, issued, prepared, probe, refused
 from timing_logger.recording.cores.chosen import Span
 from timing_logger.recording.cores.protocols import NeverWaitedFor
 from timing_logger.schema.record import OK
@@ -255,8 +254,8 @@ def timed_methods_of_subclass(kind: type[MPI.Comm]) -> dict[str, MpiMethod]:
     mpi4pys = next(base for base in kind.__mro__ if base.__module__ == MPI.__name__)
     methods: dict[str, MpiMethod] = {}
     for name, way in _WAYS.items():
-        own, plain = inspect.getattr_static(kind, name, None), getattr(mpi4pys, name, None)
-        if plain is not None and inspect.isfunction(own):
+        own, plain = getattr_static(kind, name, None), getattr(mpi4pys, name, None)
+        if plain is not None and isfunction(own):
             methods[name] = way(_called_like(plain, own)) if _takes_as_much(own, plain) else own
     return methods
 
@@ -273,12 +272,9 @@ def _called_like(plain: MpiMethod, method: MpiMethod) -> MpiMethod:
 
 def _takes_as_much(method: MpiMethod, plain: MpiMethod) -> bool:
     """Tell whether ``method`` takes the arguments of mpi4py's, among them a status, which the timing adds."""
-    parameters = inspect.signature(method).parameters
-    if {p.kind for p in parameters.values()} >= {
-        inspect.Parameter.VAR_POSITIONAL,
-        inspect.Parameter.VAR_KEYWORD,
-    }:
+    parameters = signature(method).parameters
+    if {p.kind for p in parameters.values()} >= {Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD}:
         return True
-    own, wanted = list(parameters), list(inspect.signature(plain).parameters)
+    own, wanted = list(parameters), list(signature(plain).parameters)
     at = wanted.index("status") if "status" in wanted else 0  # that of `self` otherwise
     return len(own) >= len(wanted) and (at == 0 or own[at] == "status")

@@ -41,10 +41,8 @@ class _TimedComm:
         for stand_in in (*STAND_INS, STAND_IN_OF_WINDOWS, STAND_IN_OF_FILES):
             put_in_place(stand_in)
         kind: Any = _timed_subclass(cls, type(comm)) if cls in _TIMED.values() and comm is not None else cls
-        maker = kind
-        while (
-            maker.__module__ != MPI.__name__
-        ):  # only the mpi4py class that `kind` extends can make an object
+        maker = kind  # only the mpi4py class that it extends can make an object
+        while maker.__module__ != MPI.__name__:
             maker = maker.__base__
         made = maker.__new__(kind, comm)
         vars(made).update(getattr(comm, "__dict__", {}))  # what a subclass keeps in its objects
@@ -115,7 +113,7 @@ class _TimedComm:
         """Return ``comm``, a duplicate of this communicator still being made, timed with the same logger."""
         kind = type(comm) if isinstance(comm, _TimedComm) else _timed_class(comm)
         timed = kind.__new__(kind, comm)
-        timed._timing = Timing(CommIdentity.of_coming_duplicate(self), self.timing_logger)  # type: ignore[arg-type]
+        timed._timing = Timing(CommIdentity.of_members(self), self.timing_logger)  # type: ignore[arg-type]
         return timed
 
 

@@ -16,7 +16,7 @@ from time import perf_counter_ns
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from allreduce_instrumentation._operation_counts import OperationCounts
+from allreduce_instrumentation._operation_counts import OperationCounts, as_rank
 from timing_logger.recording.cores.chosen import Span
 from timing_logger.recording.device.intervals import open_interval
 from timing_logger.recording.device.span import DeviceSpan, stream_of_handle
@@ -90,14 +90,6 @@ def bytes_of(buffer: Any) -> int | None:
             return int(math.prod(described["shape"])) * int(described["typestr"][2:])
         return operator.index(buffer.size)  # of a Buffer, in bytes
     except Exception:  # NCCL's own error comes from the call itself
-        return None
-
-
-def as_rank(value: Any) -> int | None:
-    """Return ``value`` as a rank; None if it is none."""
-    try:
-        return operator.index(value)
-    except TypeError:
         return None
 
 

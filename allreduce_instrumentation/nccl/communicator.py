@@ -78,28 +78,25 @@ class TimedCommunicator(Communicator):
     def split(self, color: int | None = None, key: int = 0, config: Any = None) -> Communicator:
         """Split the communicator, as nccl4py does; collective."""
         part = super().split(color, key, config)
-        return self._timed_like_this(part, f"split {self._next_made()}, {color}")
+        self._timing_made += 1
+        return self._timed_like_this(part, f"{self.timing_name}, split {self._timing_made}, {color}")
 
     def shrink(self, exclude_ranks: Sequence[int] | None = None, *args: Any, **kwargs: Any) -> Communicator:
         """Make a communicator without some of the ranks, as nccl4py does; collective."""
         rest = super().shrink(exclude_ranks, *args, **kwargs)
         left = " ".join(map(str, sorted(exclude_ranks or ())))
-        return self._timed_like_this(rest, f"without {left}".rstrip())
+        return self._timed_like_this(rest, f"{self.timing_name}, without {left}".rstrip())
 
     def grow(self, nranks: int, *args: Any, **kwargs: Any) -> Communicator:
         """Make a communicator with further ranks, as nccl4py does; collective."""
         # New ranks know nothing of the communicator that they join: the name can only be made of the size.
         whole = super().grow(nranks, *args, **kwargs)
-        return self._timed_like_this(whole, f"nccl grown to {nranks}", whole_name=True)
+        return self._timed_like_this(whole, f"nccl grown to {nranks}")
 
-    def _next_made(self) -> int:
-        self._timing_made += 1
-        return self._timing_made
-
-    def _timed_like_this(self, made: Communicator, name: str, whole_name: bool = False) -> Communicator:
+    def _timed_like_this(self, made: Communicator, name: str) -> Communicator:
         if isinstance(made, TimedCommunicator):
             made.timing_logger = self.timing_logger
-            made.timing_name = name if whole_name else f"{self.timing_name}, {name}"
+            made.timing_name = name
         return made
 
     def _calls(self) -> NcclCalls:

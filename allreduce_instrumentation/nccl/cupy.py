@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from cupy.cuda import nccl
 
-from allreduce_instrumentation._operation_counts import OperationCounts
-from allreduce_instrumentation.nccl._calls import NcclCalls, as_rank, watch_groups
+from allreduce_instrumentation._operation_counts import OperationCounts, as_rank
+from allreduce_instrumentation.nccl._calls import NcclCalls, watch_groups
 from timing_logger.recording.global_logger import get_timing_logger
 from timing_logger.recording.logger import TimingLogger
 

@@ -12,13 +12,13 @@ import queue
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from allreduce_instrumentation._communicators import Communicator
 from allreduce_instrumentation.compressors import Compressor, NoCompression
 from allreduce_instrumentation.sparse._buckets import Bucket
 from allreduce_instrumentation.sparse._transport import Ranks
@@ -276,8 +276,8 @@ def bucket_means(allreduce: str, compression: Compressor, ranks: Ranks, logger: 
     """
     if allreduce == "dense" and isinstance(compression, NoCompression):
         return SummedMeans(ranks.size, logger)
-    phase = "dense" if allreduce == "dense" else "sparse"
-    return CompressedMeans(phase, ALL_REDUCERS[allreduce], compression, ranks.comm, logger)
+    reduce = partial(ALL_REDUCERS[allreduce], comm=ranks.comm, compressor=compression, timing_logger=logger)
+    return CompressedMeans("dense" if allreduce == "dense" else "sparse", reduce)
 
 
 class SummedMeans:
@@ -319,18 +319,12 @@ class CompressedMeans:
 
     Attributes:
         phase: phase of the rows.
-        reduce: one of ``ALL_REDUCERS``.
-        compression: the compressor for ``reduce``.
-        comm: the communicator to reduce over.
-        logger: where the rows go.
+        reduce: one of ``ALL_REDUCERS``, with its arguments but for tensor and name.
         stream: the stream of the thread's own; None before the first bucket on a device.
     """
 
     phase: str
     reduce: Callable[..., Tensor]
-    compression: Compressor
-    comm: Communicator
-    logger: TimingLogger
     stream: torch.Stream | None = None
 
     def prepare(self, bucket: Bucket) -> None:
@@ -341,14 +335,7 @@ class CompressedMeans:
         return bucket.flags
 
     def finish(self, bucket: Bucket) -> None:
-        mean = self.reduce(
-            bucket.values,
-            comm=self.comm,
-            compressor=self.compression,
-            name=bucket.name,
-            timing_logger=self.logger,
-        )
-        bucket.values.copy_(mean)
+        bucket.values.copy_(self.reduce(bucket.values, name=bucket.name))
         bucket.settle()
 
     def leaves_ranks_apart(self, error: BaseException) -> bool:

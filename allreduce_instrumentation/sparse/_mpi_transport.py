@@ -32,7 +32,17 @@ class MpiRanks:
 
     def __init__(self, comm: Any, logger: TimingLogger) -> None:
         comm = MPI.COMM_WORLD if comm is None else comm
-        _check(comm)
+        if not isinstance(comm, MPI.Intracomm) or comm == MPI.COMM_NULL:
+            raise ConfigurationError(
+                "comm must be an mpi4py intracommunicator with members, or a torch.distributed.ProcessGroup, "
+                f"and is {comm!r}."
+            )
+        if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
+            raise ConfigurationError(
+                "MPI was started without support for several threads (MPI_THREAD_MULTIPLE), and gradients "
+                "are reduced on a thread: set mpi4py.rc.thread_level = 'multiple' before mpi4py.MPI is "
+                "imported, or use an MPI that was built with it."
+            )
         name = comm.group_label if isinstance(comm, TimedIntracomm) else CommIdentity.of(comm).name
         own = MPI.Intracomm(comm).Dup()
         own.Set_name(f"{name}/optimizer")
@@ -63,20 +73,6 @@ class MpiRanks:
 
     def free(self) -> None:
         self.comm.Free()
-
-
-def _check(comm: object) -> None:
-    if not isinstance(comm, MPI.Intracomm) or comm == MPI.COMM_NULL:
-        raise ConfigurationError(
-            "comm must be an mpi4py intracommunicator with members, or a torch.distributed.ProcessGroup, "
-            f"and is {comm!r}."
-        )
-    if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
-        raise ConfigurationError(
-            "MPI was started without support for several threads (MPI_THREAD_MULTIPLE), and gradients are "
-            "reduced on a thread: set mpi4py.rc.thread_level = 'multiple' before mpi4py.MPI is imported, "
-            "or use an MPI that was built with it."
-        )
 
 
 if TYPE_CHECKING:

@@ -69,8 +69,7 @@ def ranks_for(comm: Communicator | None, logger: TimingLogger) -> Ranks:
     Raises:
         ConfigurationError: ``comm`` is neither, cannot be used, or its MPI does not allow several threads.
     """
-    torch_group = getattr(sys.modules.get("torch.distributed"), "ProcessGroup", ())
-    if isinstance(comm, torch_group):
+    if _is_instance(comm, "torch.distributed", "ProcessGroup"):
         from allreduce_instrumentation.sparse._group_transport import GroupRanks
 
         return GroupRanks(comm, logger)

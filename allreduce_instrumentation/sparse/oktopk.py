@@ -37,7 +37,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, TypeAlias
 from zlib import crc32
 
 import torch
@@ -248,22 +248,16 @@ def _reduce(transport: Transport, compressor: SparseCompressor, picks: SparsePay
     state = compressor.state(name)
     most = entries_to_keep(compressor.density, picks.length)
     regions = _regions(transport, picks, state, most)
-    sent = _to_owners(transport, picks, regions, most)
-    sums, _ = compressor.merge(sent.received, None)
-    chosen = _choose(transport, sums, state, most)
-    result = _gather(transport, sums.only(chosen.positions), chosen.counts)
+    sent, received, refused = _to_owners(transport, picks, regions, most)
+    sums, _ = compressor.merge(received, None)
+    chosen, counts, threshold = _choose(transport, sums, state, most)
+    result = _gather(transport, sums.only(chosen), counts)
     won = torch.zeros(picks.count, dtype=torch.bool, device=picks.values.device)
-    won[sent.positions] = contained(picks.indices[sent.positions], result.indices)
+    won[sent] = contained(picks.indices[sent], result.indices)
     compressor.give_back(name, picks.indices[~won], picks.values[~won])
-    compressor.set_state(
-        name,
-        replace(
-            state,
-            calls=state.calls + 1,
-            global_threshold=chosen.threshold,
-            boundaries=() if sent.refused else tuple(regions[1:]),
-        ),
-    )
+    boundaries = () if refused else tuple(regions[1:])
+    after = replace(state, calls=state.calls + 1, global_threshold=threshold, boundaries=boundaries)
+    compressor.set_state(name, after)
     return compressor.decompress_mean([result], transport.size)
 
 
@@ -278,22 +272,15 @@ def _regions(transport: Transport, picks: SparsePayload, state: ThresholdState, 
     return regions_from_samples(transport.allgather(sample(picks.indices, samples), "samples"), picks.length)
 
 
-class _Sent(NamedTuple):
-    """The exchange with the owners of regions, as one rank sees it.
+def _to_owners(
+    transport: Transport, picks: SparsePayload, regions: list[int], most: int
+) -> tuple[Tensor, list[SparsePayload], bool]:
+    """Send picks to the owners of their regions, as many as both sides' caps allow, the largest first.
 
-    Attributes:
-        positions: which of its picks the rank sent.
-        received: the payloads that it received, by sender.
-        refused: whether any owner had to refuse some of its picks.
+    Returns:
+        Which of its picks this rank sent; the payloads that it received, by sender; and whether any owner
+        had to refuse some of its picks.
     """
-
-    positions: Tensor
-    received: list[SparsePayload]
-    refused: bool
-
-
-def _to_owners(transport: Transport, picks: SparsePayload, regions: list[int], most: int) -> _Sent:
-    """Send picks to the owners of their regions, as many as both sides' caps allow, the largest first."""
     mine = count_per_region(picks.indices, regions)
     offers = cut_to(_most_sent(most, transport.size), _without(transport.rank, mine))
     offered = _exchange_numbers(transport, offers, "counts")
@@ -308,7 +295,7 @@ def _to_owners(transport: Transport, picks: SparsePayload, regions: list[int], m
         start + largest(picks.values[start:end], granted[owner]) for owner, (start, end) in enumerate(edges)
     ])  # fmt: skip
     received = _exchange(transport, picks.only(positions), granted, accepted, "")
-    return _Sent(positions, received, refused)
+    return positions, received, refused
 
 
 def _most_sent(most: int, ranks: int) -> int:
@@ -321,21 +308,11 @@ def _most_received(most: int, ranks: int) -> int:
     return max((ranks - 1) * -(-most // ranks), most * (2 * ranks - 3) // ranks)
 
 
-class _Chosen(NamedTuple):
-    """The choice of the sums that are in the result.
-
-    Attributes:
-        positions: which sums of this rank's region are in the result.
-        counts: how many sums of each owner are in the result.
-        threshold: the global threshold; None if there is none yet.
-    """
-
-    positions: Tensor
-    counts: list[int]
-    threshold: float | None
+Chosen: TypeAlias = tuple[Tensor, list[int], float | None]
+"""Which sums of this rank's region are in the result, how many of each owner, and the threshold if any."""
 
 
-def _choose(transport: Transport, sums: SparsePayload, state: ThresholdState, most: int) -> _Chosen:
+def _choose(transport: Transport, sums: SparsePayload, state: ThresholdState, most: int) -> Chosen:
     """Choose the sums above the global threshold, at most k on all ranks together."""
     magnitudes, threshold = sums.values.abs(), state.global_threshold
     if state.calls % THRESHOLD_PERIOD == 0:
@@ -343,15 +320,15 @@ def _choose(transport: Transport, sums: SparsePayload, state: ThresholdState, mo
     above = (magnitudes >= (threshold or 0.0)).nonzero().squeeze(1)
     passed, held = _gather_counts(transport, [above.numel(), sums.count])
     if sum(held) <= most:
-        return _Chosen(torch.arange(sums.count, device=above.device), held, threshold)
+        return torch.arange(sums.count, device=above.device), held, threshold
     if threshold is None or not fits(sum(passed), most):
         return _choose_exactly(transport, magnitudes, most)
     counts = cut_to(most, passed)
     kept = largest(magnitudes[above], counts[transport.rank])
-    return _Chosen(above[kept], counts, threshold)
+    return above[kept], counts, threshold
 
 
-def _choose_exactly(transport: Transport, magnitudes: Tensor, most: int) -> _Chosen:
+def _choose_exactly(transport: Transport, magnitudes: Tensor, most: int) -> Chosen:
     """Choose the k largest of all ranks' sums; of equal ones those of the lowest indices."""
     threshold, missing = kth_largest(magnitudes, most, lambda part: transport.allreduce(part, "threshold"))
     chosen, ties = magnitudes > threshold, (magnitudes == threshold).nonzero().squeeze(1)
@@ -359,7 +336,7 @@ def _choose_exactly(transport: Transport, magnitudes: Tensor, most: int) -> _Cho
     taken = take_first(missing, equal)
     chosen[ties[: taken[transport.rank]]] = True
     counts = [more + tied for more, tied in zip(larger, taken, strict=True)]
-    return _Chosen(chosen.nonzero().squeeze(1), counts, threshold)
+    return chosen.nonzero().squeeze(1), counts, threshold
 
 
 def _gather(transport: Transport, chosen: SparsePayload, counts: list[int]) -> SparsePayload:

@@ -28,7 +28,7 @@ from allreduce_instrumentation.torch_distributed._backends import has_nccl2
 from allreduce_instrumentation.torch_distributed._operations import DeviceOperation, GroupOperation
 from timing_logger.recording.cores.chosen import Span
 from timing_logger.recording.logger import TimingLogger
-from timing_logger.schema.record import DEVICE_CLOCK, OK, Record, is_message
+from timing_logger.schema.record import DEVICE_CLOCK, NS_PER_MS, OK, Record, is_message
 
 BACKEND = "BACKEND"
 """The operation of these rows: a separate name, so that sums do not count each collective twice."""
@@ -175,9 +175,6 @@ def _nanoseconds(duration: timedelta) -> int:
     return duration // timedelta(microseconds=1) * 1000
 
 
-_NS_PER_MS = 1_000_000
-
-
 class WorkDurations:
     """Writes one row per collective of a group with the duration that its work tells.
 
@@ -257,7 +254,7 @@ def _is_complete(work: dist.Work) -> bool:
 
 def _write(operation: DeviceOperation, work: dist.Work) -> None:
     try:
-        duration_ns = round(work._get_duration() * _NS_PER_MS)  # type: ignore[attr-defined]
+        duration_ns = round(work._get_duration() * NS_PER_MS)  # type: ignore[attr-defined]
     except RuntimeError:  # it failed or was aborted
         return
     write_row(operation, perf_counter_ns(), duration_ns)

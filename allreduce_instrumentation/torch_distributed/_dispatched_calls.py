@@ -1,14 +1,20 @@
-"""Times the calls that torch issues in C++: DDP's reducer, functional collectives, compiled graphs.
+"""Times the calls over groups that exist already: those from Python, and those that torch issues in C++.
 
-Since version 2.14 torch's dispatcher calls hooks before and after it issues an operation over a group,
-whoever asked for it. A hook is told what is sent, and afterwards the ``Work``; who waits for that it does
-not see.
+Calls from Python go through the methods of a process group. The methods of torch's class are replaced, and
+those of classes that are written in Python, which torch's C++ code calls as well. A group that is shut down
+or aborted first lets the callbacks end with which its operations are timed.
+
+In C++ torch issues the operations of DDP's reducer, functional collectives and compiled graphs. Since version
+2.14 its dispatcher calls hooks before and after it issues an operation over a group, whoever asked for it. A
+hook is told what is sent, and afterwards the ``Work``; who waits for that it does not see.
 """
 
 from __future__ import annotations
 
 import threading
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d_in_c
@@ -17,46 +23,118 @@ from allreduce_instrumentation.torch_distributed._group_timing import GroupTimin
 from allreduce_instrumentation.torch_distributed._issue import (
     Begun,
     begin,
+    end_coalescing,
     future_of,
     is_in_the_stream,
+    issue,
     layer_of,
     look_for_ddp,
     may_use_future,
+    monitored_barrier,
     refuse,
+    start_coalescing,
 )
-from allreduce_instrumentation.torch_distributed._methods import METHODS
+from allreduce_instrumentation.torch_distributed._methods import METHODS, Untimed
 from allreduce_instrumentation.torch_distributed._operations import Nccl2Operation
-from allreduce_instrumentation.torch_distributed._python_calls import in_timed_call
+from allreduce_instrumentation.torch_distributed._timed_group import TimedProcessGroup
 from allreduce_instrumentation.torch_distributed._timed_work import note_use_in_backward
-from allreduce_instrumentation.torch_distributed._torch_versions import leave_uncompiled
+from allreduce_instrumentation.torch_distributed._torch_versions import leave_uncompiled, not_compiled
 from timing_logger.recording.autograd_threads import called_by_the_engine
+
+# -- from Python --------------------------------------------------------------------------------------
+
+TimingOf: TypeAlias = "Callable[[dist.ProcessGroup], GroupTiming | None]"
+"""Returns how a group is timed; None if it is not."""
+
+_NAMES = (*METHODS, "_start_coalescing", "_end_coalescing", "monitored_barrier", "shutdown", "abort")
+
+_calling = threading.local()
+
+
+def in_timed_call(timing: GroupTiming) -> bool:
+    """Tell whether the calling thread is inside a method that times a call over the group of ``timing``."""
+    return getattr(_calling, "timing", None) is timing
+
+
+class TimedMethods:
+    """The methods that were replaced by timed ones, until :meth:`restore`.
+
+    Args:
+        timing_of: how the group of a call is timed.
+    """
+
+    def __init__(self, timing_of: TimingOf) -> None:
+        self._timing_of = timing_of
+        self._untimed: dict[type[dist.ProcessGroup], dict[str, object]] = {}
+
+    def replace(self, kind: type[dist.ProcessGroup]) -> None:
+        """Replace the methods of the class ``kind``, and of the classes of groups that it derives from."""
+        for each in kind.__mro__:
+            if not issubclass(each, dist.ProcessGroup) or issubclass(each, TimedProcessGroup):
+                continue
+            if each not in self._untimed:
+                # As they are stored there: getattr on the class would unbind them.
+                own = {name: vars(each)[name] for name in _NAMES if name in vars(each)}
+                self._untimed[each] = own
+                for name in own:
+                    setattr(each, name, _timed(name, getattr(each, name), self._timing_of))
+
+    def restore(self) -> None:
+        """Put the untimed methods back."""
+        for kind, methods in self._untimed.items():
+            for name, untimed in methods.items():
+                setattr(kind, name, untimed)
+        self._untimed.clear()
+
+
+def _timed(name: str, untimed: Untimed, timing_of: TimingOf) -> Untimed:
+    def method(self: dist.ProcessGroup, *args: Any, **kwargs: Any) -> Any:
+        timing = timing_of(self)
+        outer = getattr(_calling, "timing", None)
+        if timing is None or timing is outer:  # a method that calls the one which it overrides is one call
+            return untimed(self, *args, **kwargs)
+        _calling.timing = timing
+        try:
+            return _call(timing, name, untimed, self, args, kwargs)
+        finally:
+            _calling.timing = outer
+
+    # pybind11 takes this function for an override of the C++ method. By the name of the calling code it
+    # recognises that a call from here means the C++ method itself.
+    method.__code__ = method.__code__.replace(co_name=name)
+    method.__name__, method.__qualname__, method.__doc__ = name, f"ProcessGroup.{name}", untimed.__doc__
+    return not_compiled(method)
+
+
+def _call(
+    timing: GroupTiming,
+    name: str,
+    untimed: Untimed,
+    group: dist.ProcessGroup,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    if name == "_start_coalescing":
+        return start_coalescing(timing, partial(untimed, group, *args))
+    if name == "_end_coalescing":
+        return end_coalescing(timing, partial(untimed, group, *args))
+    if name == "monitored_barrier":
+        return monitored_barrier(timing, partial(untimed, group, *args, **kwargs))
+    if name == "shutdown":
+        timing.let_callbacks_end()
+        return untimed(group)
+    if name == "abort":
+        untimed(group)
+        return timing.let_callbacks_end()
+    return issue(timing, name, untimed, group, args, kwargs)
+
+
+# -- in C++ --------------------------------------------------------------------------------------------
 
 AVAILABLE = hasattr(dist.ProcessGroup, "register_pre_hook")
 """Whether this torch has the hooks."""
 
 _HOOK_ID = int.from_bytes(b"timing", "big")  # a group has one hook of each number; the latest one stays
-
-_METHOD_NAMES = {
-    "ALLGATHER": "allgather",
-    "ALLGATHER_BASE": "_allgather_base",
-    "ALLGATHER_COALESCED": "allgather_coalesced",
-    "ALLGATHER_INTO_TENSOR_COALESCED": "allgather_into_tensor_coalesced",
-    "ALLREDUCE": "allreduce",
-    "ALLREDUCE_COALESCED": "allreduce_coalesced",
-    "ALLTOALL": "alltoall",
-    "ALLTOALL_BASE": "alltoall_base",
-    "BARRIER": "barrier",
-    "BROADCAST": "broadcast",
-    "GATHER": "gather",
-    "RECV": "recv",
-    "REDUCE": "reduce",
-    "REDUCE_SCATTER": "reduce_scatter",
-    "REDUCE_SCATTER_BASE": "_reduce_scatter_base",
-    "REDUCE_SCATTER_TENSOR_COALESCED": "reduce_scatter_tensor_coalesced",
-    "SCATTER": "scatter",
-    "SEND": "send",
-}
-"""The method that asks for an operation, by the dispatcher's name; other names are no communication."""
 
 
 class DispatchedCalls:
@@ -69,8 +147,9 @@ class DispatchedCalls:
     def __init__(self, timing: GroupTiming) -> None:
         self._timing = timing
         self._of_thread = threading.local()
-        names = vars(c10d_in_c)["HookOpName"].__members__
-        self._methods = {names[name]: method for name, method in _METHOD_NAMES.items() if name in names}
+        named = vars(c10d_in_c)["HookOpName"].__members__
+        methods = {name.lstrip("_").upper(): name for name in METHODS}  # others are no communication
+        self._methods = {member: methods[name] for name, member in named.items() if name in methods}
 
     def observe(self, group: dist.ProcessGroup) -> None:
         """Have torch tell of the operations over ``group``, which is the one that the timing is for."""

@@ -76,10 +76,9 @@ def issue(
     columns = _columns(timing, method, buffer, tensor, options, args, kwargs)
     device = device_of(tensor, options)
     in_stream = timing.has_streams and timing.in_stream(device)
-    if not (in_background or in_stream or timing.batch is not None):
-        call = partial(untimed, **kwargs) if kwargs else untimed
-        return timing.logger.time_call(*columns, timing.identity, dist.Work, call, (group, *args))
     call = partial(untimed, **kwargs) if kwargs else untimed
+    if not (in_background or in_stream or timing.batch is not None):
+        return timing.logger.time_call(*columns, timing.identity, dist.Work, call, (group, *args))
     operation, work = _begin_and_call(
         timing, columns, method.collective, in_background, in_stream, device, call, (group, *args)
     )

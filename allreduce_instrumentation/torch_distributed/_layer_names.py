@@ -61,8 +61,6 @@ def ddp_under_construction() -> DistributedDataParallel | None:
 
     The constructor compares the parameters' shapes over the group first, which is how the model is noticed.
     """
-    from torch.nn.parallel import DistributedDataParallel
-
     code = DistributedDataParallel.__init__.__code__
     for frame in islice(from_innermost(sys._getframe(1)), _DEEPEST):
         if frame.f_code is code:

@@ -6,13 +6,14 @@ as its old name.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+from allreduce_instrumentation._operation_counts import as_rank
 
 Arguments = tuple[Any, ...]
 Keywords = Mapping[str, Any]
@@ -100,14 +101,14 @@ class GroupMethod(NamedTuple):
         root = getattr(options, "rootRank", _NOTHING)
         if root is _NOTHING:
             root = kwargs.get("root", 0) if options is None else options
-        return _as_rank(root)
+        return as_rank(root)
 
     def peer_of(self, args: Arguments, kwargs: Keywords) -> int | None:
         """Return the other rank of a message; None if it is not known yet."""
         if self.peer is None:
             return None
         named = kwargs.get("dstRank", kwargs.get("srcRank"))
-        return _as_rank(args[self.peer] if len(args) > self.peer else named)
+        return as_rank(args[self.peer] if len(args) > self.peer else named)
 
 
 def goes_on(options: object) -> bool:
@@ -139,13 +140,6 @@ def _first_tensor(buffer: object) -> Tensor | None:
 
 def _size(buffer: Sent) -> int:
     return sum(map(_size, buffer)) if isinstance(buffer, (list, tuple)) else int(buffer.nbytes)
-
-
-def _as_rank(value: Any) -> int | None:
-    try:
-        return operator.index(value)
-    except TypeError:
-        return None
 
 
 _IN_PLACE = (0, ("tensors", "tensor"))

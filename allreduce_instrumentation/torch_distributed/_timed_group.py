@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 import torch.distributed as dist
@@ -23,6 +23,7 @@ from allreduce_instrumentation.torch_distributed._issue import (
 )
 from allreduce_instrumentation.torch_distributed._layer_names import FSDP_MODULE, names_bucket
 from allreduce_instrumentation.torch_distributed._methods import METHODS, Untimed
+from allreduce_instrumentation.torch_distributed._timed_work import asking_the_untimed
 from allreduce_instrumentation.torch_distributed._torch_versions import (
     leave_uncompiled,
     warn_of_an_untried_torch,
@@ -30,12 +31,6 @@ from allreduce_instrumentation.torch_distributed._torch_versions import (
 from allreduce_instrumentation.torch_distributed.which_group import CHOSEN
 from timing_logger.recording.autograd_threads import called_by_the_engine
 from timing_logger.recording.logger import TimingLogger
-
-
-class _TimedGroup(Protocol):
-    timing: GroupTiming
-    untimed: dist.ProcessGroup
-
 
 OVER_ONE_TENSOR = (
     "allreduce", "broadcast", "reduce", "all_gather_single", "_allgather_base", "reduce_scatter_single",
@@ -66,7 +61,7 @@ def common_first(name: str, untimed: Untimed) -> Untimed:
     options: Any = method.options
     torchs_own, work, modules = dist.ProcessGroup, dist.Work, sys.modules  # closed over: quicker to look up
 
-    def timed(self: _TimedGroup, *args: Any, **kwargs: Any) -> dist.Work | None:
+    def timed(self: TimedProcessGroup, *args: Any, **kwargs: Any) -> dist.Work | None:
         timing, group = self.timing, self.untimed
         logger = timing.logger
         call: Untimed = untimed if type(group) is torchs_own else getattr(type(group), name)
@@ -100,8 +95,6 @@ def common_first(name: str, untimed: Untimed) -> Untimed:
 
 
 if TYPE_CHECKING:
-    from torch._C._distributed_c10d import Store
-
     _Group = dist.ProcessGroup
 else:
     _Group = CHOSEN.base
@@ -204,9 +197,6 @@ class TimedProcessGroup(_Group):
     def merge_remote_group(self, *args: Any, **kwargs: Any) -> dist.ProcessGroup:
         return self._made_from(self.untimed.merge_remote_group(*args, **kwargs))
 
-    def get_group_store(self) -> Store:
-        return self.untimed.get_group_store()
-
     def abort(self) -> None:
         self.untimed.abort()
         self.timing.let_callbacks_end()
@@ -222,9 +212,6 @@ class TimedProcessGroup(_Group):
         """Wait for the group's hooks, as ``destroy_process_group`` does for groups of torch's own type."""
         if type(self.untimed) is dist.ProcessGroup and self.untimed._has_hooks():
             self.untimed._wait_for_pending_works()
-
-    def name(self) -> str:
-        return self.untimed.name()
 
 
 def _timed(name: str, untimed: Untimed) -> Untimed:
@@ -243,18 +230,10 @@ def _timed(name: str, untimed: Untimed) -> Untimed:
     return timed
 
 
-def _by_the_untimed(name: str, untimed: Untimed) -> Untimed:
-    def method(self: TimedProcessGroup, *args: Any, **kwargs: Any) -> Any:
-        return getattr(self.untimed, name)(*args, **kwargs)
-
-    method.__name__, method.__qualname__ = name, f"TimedProcessGroup.{name}"
-    method.__doc__ = untimed.__doc__
-    return method
-
-
-for _name in ("register_pre_hook", "unregister_pre_hook", "register_post_hook", "unregister_post_hook"):
-    if hasattr(dist.ProcessGroup, _name):  # since torch 2.14: called for the group that does the work
-        setattr(TimedProcessGroup, _name, _by_the_untimed(_name, getattr(dist.ProcessGroup, _name)))
+_HOOKS = ("register_pre_hook", "unregister_pre_hook", "register_post_hook", "unregister_post_hook")
+for _name in ("get_group_store", "name", *_HOOKS):  # hooks are called for the group that does the work
+    if hasattr(dist.ProcessGroup, _name):  # there are hooks since torch 2.14
+        setattr(TimedProcessGroup, _name, asking_the_untimed(dist.ProcessGroup, _name))
 
 for _name in METHODS:
     if hasattr(dist.ProcessGroup, _name):

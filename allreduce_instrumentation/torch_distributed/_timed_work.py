@@ -95,12 +95,14 @@ def timed_work(work: dist.Work, operation: GroupOperation, has_future: bool) -> 
     return handle
 
 
-def _ask_the_backends(name: str) -> Callable[..., object]:
-    def method(self: TimedWork, *args: object, **kwargs: object) -> object:
+def asking_the_untimed(kind: type, name: str) -> Callable[..., Any]:
+    """Return a method of a timed form of torch's class ``kind`` that calls the one of what is timed."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         return getattr(self.untimed, name)(*args, **kwargs)
 
-    method.__name__ = method.__qualname__ = name
-    method.__doc__ = getattr(dist.Work, name).__doc__
+    method.__name__, method.__qualname__ = name, f"Timed{kind.__name__}.{name}"
+    method.__doc__ = getattr(kind, name).__doc__
     return method
 
 
@@ -110,7 +112,7 @@ for _name in dir(dist.Work):
         and not _name.startswith("__")
         and _name not in ("unbox", "_pybind11_conduit_v1_")
     ):
-        setattr(TimedWork, _name, _ask_the_backends(_name))
+        setattr(TimedWork, _name, asking_the_untimed(dist.Work, _name))
 
 leave_uncompiled(TimedWork)
 leave_uncompiled(UntoldWork)

@@ -1,6 +1,6 @@
 """``instrument``: times process groups that exist already, and that stay as they are.
 
-Calls from Python are timed by the methods that they go through (``_python_calls``), and so is every call over
+Calls from Python are timed by the methods that they go through (``TimedMethods``), and so is every call over
 a group that is written in Python. Of what C++ code issues, torch tells since version 2.14
 (``_dispatched_calls``). Before that, the reducer of a DDP model is given a timed view of its group, and other
 calls from C++ are not seen.
@@ -19,10 +19,10 @@ from torch.nn.parallel import DistributedDataParallel
 from allreduce_instrumentation.torch_distributed import _dispatched_calls as dispatched_calls
 from allreduce_instrumentation.torch_distributed import initialization
 from allreduce_instrumentation.torch_distributed._backends import backends_of
+from allreduce_instrumentation.torch_distributed._dispatched_calls import TimedMethods
 from allreduce_instrumentation.torch_distributed._group_timing import GroupTiming
 from allreduce_instrumentation.torch_distributed._layer_names import is_fsdp_module
 from allreduce_instrumentation.torch_distributed._operations import finish_with, let_end
-from allreduce_instrumentation.torch_distributed._python_calls import TimedMethods
 from allreduce_instrumentation.torch_distributed._timed_group import TimedProcessGroup
 from allreduce_instrumentation.torch_distributed._torch_versions import warn_of_an_untried_torch
 from timing_logger.errors import ConfigurationError

@@ -50,7 +50,10 @@ def time_new_groups(make_timed: MakeTimed) -> None:
     if _record_flights is not None:
         setattr(c10d, _record_flights.__name__, record_flights)
     _replace_everywhere(_batch_isend_irecv, batch_isend_irecv)
-    hand_over_works()
+    # DDP's `join` gives its reducer the work, of which that keeps only the C++ half, and this half of a
+    # Python object waits for ever once the object is gone. So the reducer is given the backend's own work.
+    # This is never undone: a plain work is passed on as before.
+    setattr(c10d_in_c.Reducer, _hand_over_in_c.__name__, _hand_over)
 
 
 def leave_new_groups_untimed() -> None:
@@ -73,15 +76,6 @@ def record_flights(group: dist.ProcessGroup, *args: Any) -> None:
         _move(_flight_recorders(), group.untimed, group)
     else:
         _record_flights(group, *args)
-
-
-def hand_over_works() -> None:
-    """Make DDP's ``join`` give its reducer the backend's own work instead of a :class:`TimedWork`.
-
-    The reducer keeps only the C++ half of what it gets. The C++ half of a Python object waits for ever
-    once the object is gone. This is never undone: a plain work is passed on as before.
-    """
-    setattr(c10d_in_c.Reducer, _hand_over_in_c.__name__, _hand_over)
 
 
 def _hand_over(self: c10d_in_c.Reducer, work: dist.Work, *args: Any, **kwargs: Any) -> None:

@@ -82,11 +82,7 @@ def _name_buckets(held: ref[Any], buckets: list[tuple[str, int]]) -> None:
             group._name_buckets([])
 
 
-def _unused(*_: object) -> Any:
-    return NotImplemented
-
-
-PYTHON = ChosenGroup("python", dist.ProcessGroup, {}, _unused)
+PYTHON = ChosenGroup("python", dist.ProcessGroup, {}, lambda *_: NotImplemented)
 
 
 def _chosen() -> ChosenGroup:

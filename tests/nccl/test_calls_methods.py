@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from allreduce_instrumentation.nccl._calls import METHODS, NcclMethod, as_rank, bytes_of
+from allreduce_instrumentation._operation_counts import as_rank
+from allreduce_instrumentation.nccl._calls import METHODS, NcclMethod, bytes_of
 
 
 def buffer(n_bytes: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -52,27 +53,28 @@ def test_what_is_compressed_is_left_to_its_all_reducer(
     ranks.comm = object()
     means = bucket_means(name, compressor, ranks, logger)
     assert isinstance(means, CompressedMeans)
-    assert means.reduce is ALL_REDUCERS[name]
-    assert (means.phase, means.comm, means.compression) == (phase, ranks.comm, compressor)
+    assert isinstance(means.reduce, partial)
+    assert means.reduce.func is ALL_REDUCERS[name]
+    assert means.reduce.keywords == {
+        "comm": ranks.comm, "compressor": compressor, "timing_logger": logger
+    }  # fmt: skip
+    assert means.phase == phase
 
 
-def test_with_compression_the_first_sum_is_of_flags_and_the_mean_is_the_all_reducers(
-    logger: TimingLogger,
-) -> None:
+def test_with_compression_the_first_sum_is_of_flags_and_the_mean_is_the_all_reducers() -> None:
     given: dict[str, Any] = {}
 
     def reduce(values: torch.Tensor, **arguments: Any) -> torch.Tensor:
         given.update(arguments)
         return values + 1
 
-    compressor, comm = FP16(), object()
-    means = CompressedMeans("sparse", reduce, compressor, comm, logger)  # type: ignore[arg-type]
+    means = CompressedMeans("sparse", reduce)
     bucket = loaded()
     means.prepare(bucket)
     assert means.first_sum(bucket).tolist() == [1, 0, 0]
     means.finish(bucket)
     assert bucket.values.tolist() == [4, 7]
-    assert given == {"comm": comm, "compressor": compressor, "name": "fc", "timing_logger": logger}
+    assert given == {"name": "fc"}
 
 
 @pytest.mark.parametrize(
@@ -80,8 +82,6 @@ def test_with_compression_the_first_sum_is_of_flags_and_the_mean_is_the_all_redu
     [(MemoryError(), True), (ConfigurationError(""), False), (ReductionError(""), False)],
     ids=lambda value: type(value).__name__,
 )
-def test_an_error_that_all_ranks_raise_leaves_none_apart(
-    logger: TimingLogger, error: Exception, apart: bool
-) -> None:
-    means = CompressedMeans("sparse", ALL_REDUCERS["dense"], FP16(), None, logger)  # type: ignore[arg-type]
+def test_an_error_that_all_ranks_raise_leaves_none_apart(error: Exception, apart: bool) -> None:
+    means = CompressedMeans("sparse", ALL_REDUCERS["dense"])
     assert means.leaves_ranks_apart(error) is apart

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d_in_c
 
-from allreduce_instrumentation.torch_distributed import _dispatched_calls, _python_calls
+from allreduce_instrumentation.torch_distributed import _dispatched_calls
 from allreduce_instrumentation.torch_distributed._dispatched_calls import DispatchedCalls, forget
 from allreduce_instrumentation.torch_distributed._group_timing import GroupTiming
 from allreduce_instrumentation.torch_distributed._operations import Nccl2Operation
@@ -20,7 +20,17 @@ from timing_logger import TimingLogger
 from timing_logger.schema.record import Record
 from timing_logger.sinks.memory import MemorySink
 
-NAMES: Any = [*_dispatched_calls._METHOD_NAMES, "SOMETHING_ELSE"]
+METHODS_BY_NAME = {
+    "SEND": "send", "RECV": "recv", "BROADCAST": "broadcast", "ALLREDUCE": "allreduce", "REDUCE": "reduce",
+    "ALLGATHER": "allgather", "REDUCE_SCATTER": "reduce_scatter", "ALLTOALL": "alltoall",
+    "BARRIER": "barrier", "SCATTER": "scatter", "GATHER": "gather",
+    "ALLREDUCE_COALESCED": "allreduce_coalesced", "ALLGATHER_BASE": "_allgather_base",
+    "ALLGATHER_COALESCED": "allgather_coalesced",
+    "ALLGATHER_INTO_TENSOR_COALESCED": "allgather_into_tensor_coalesced",
+    "REDUCE_SCATTER_BASE": "_reduce_scatter_base",
+    "REDUCE_SCATTER_TENSOR_COALESCED": "reduce_scatter_tensor_coalesced", "ALLTOALL_BASE": "alltoall_base",
+}  # fmt: skip
+NAMES: Any = [*METHODS_BY_NAME, "SPLIT", "NEW_WINDOW", "UNKNOWN", "SOMETHING_ELSE"]
 _made: Any = enum.Enum
 Name = _made("Name", NAMES)  # as torch's HookOpName
 
@@ -117,6 +127,14 @@ def floats(count: int, **how: Any) -> torch.Tensor:
     return torch.ones(count, **how)
 
 
+# -- names ---------------------------------------------------------------------------------------------
+
+
+def test_each_name_of_torchs_that_is_communication_is_that_of_one_method(told: Told) -> None:
+    found = DispatchedCalls(told.timing)._methods
+    assert {name.name: method for name, method in found.items()} == METHODS_BY_NAME
+
+
 # -- rows ----------------------------------------------------------------------------------------------
 
 
@@ -169,7 +187,7 @@ def test_what_is_no_communication_is_no_row_and_counts_for_nothing(told: Told) -
 
 
 def test_what_a_method_times_already_is_no_second_row(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_python_calls._calling, "timing", told.timing, raising=False)
+    monkeypatch.setattr(_dispatched_calls._calling, "timing", told.timing, raising=False)
     told.call("BARRIER")
     assert told.rows == []
     assert told.timing.identity.collectives == 0

@@ -121,7 +121,15 @@ class CudaEventProfiler(Closable):
         timing_logger: TimingLogger | None = None,
     ) -> None:
         config = CudaEventProfilerConfig.of(profiler_config)
-        _check(enable, directory, rank, timing_logger)
+        check_switches(enable=enable)
+        if rank is not None:
+            check_integer("rank", rank, minimum=0)
+        for name, value in (("directory", directory), ("rank", rank)):
+            if enable and value is None:
+                raise ConfigurationError(
+                    f"{name} is None and the profiler is enabled: give it, or pass enable=False."
+                )
+        check_logger(timing_logger)
         self._recording, self._flushing = config, config.flushing
         self._logger = TimingLogger(0, enabled=False)
         self.path: Path | None = None
@@ -208,20 +216,3 @@ class CudaEventProfiler(Closable):
 
     def __repr__(self) -> str:
         return f"<CudaEventProfiler: {self.path or 'off'}>"
-
-
-def _check(
-    enable: bool,
-    directory: str | os.PathLike[str] | None,
-    rank: int | None,
-    timing_logger: TimingLogger | None,
-) -> None:
-    check_switches(enable=enable)
-    if rank is not None:
-        check_integer("rank", rank, minimum=0)
-    for name, value in (("directory", directory), ("rank", rank)):
-        if enable and value is None:
-            raise ConfigurationError(
-                f"{name} is None and the profiler is enabled: give it, or pass enable=False."
-            )
-    check_logger(timing_logger)

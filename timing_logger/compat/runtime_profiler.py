@@ -104,11 +104,6 @@ def _itself(loader: object) -> object:
     return loader
 
 
-def timed(loader: Iterable[object], on: ProfilerRecording, name: str) -> TimedLoader:
-    """Return a proxy that times ``loader``: an iterator if the loader is one."""
-    return (TimedIterator if isinstance(loader, Iterator) else TimedLoader)(loader, on, name)
-
-
 _PLACES = {
     "profile_training": ("training", "profile_training"),
     "log_scalars_every_n_steps": ("logging", "log_scalars_every_n_steps"),
@@ -241,7 +236,8 @@ class RuntimeProfiler(Closable):
         name = self._recording.names.add(name, training=training)
         if not self._measuring:
             return loader
-        return timed(loader, self._recording, name)  # type: ignore[return-value]  # the proxy behaves like the loader
+        kind = TimedIterator if isinstance(loader, Iterator) else TimedLoader
+        return kind(loader, self._recording, name)  # type: ignore[return-value]  # the proxy behaves like the loader
 
     def wrap_all(self, loaders: Iterable[Loader], training: bool = True) -> list[Loader]:
         """Wrap each of ``loaders`` as :meth:`wrap` does; they are named in their order.

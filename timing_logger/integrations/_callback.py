@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 from timing_logger.errors import AlreadyInitializedError, ConfigurationError
 from timing_logger.integrations._operations import OpenOperations
@@ -150,12 +150,6 @@ def _check(options: LoggerOptions) -> None:
         raise ConfigurationError(f"unknown option, see TimingLogger for those there are: {error}.") from error
 
 
-class _Choice(TypedDict):
-    """What a copy of a callback takes over."""
-
-    _run_logger: RunLogger
-
-
 class FrameworkCallback:
     """Keeps the user's choice of a logger, and the parts of a step that are open.
 
@@ -176,9 +170,9 @@ class FrameworkCallback:
     def _begin_idle(self) -> None:
         self._operations = OpenOperations()
 
-    def __getstate__(self) -> _Choice:
+    def __getstate__(self) -> dict[str, RunLogger]:
         return {"_run_logger": self._run_logger}
 
-    def __setstate__(self, state: _Choice) -> None:
+    def __setstate__(self, state: dict[str, RunLogger]) -> None:
         vars(self).update(state)
         self._begin_idle()

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch.distributed as dist
 
-from allreduce_instrumentation.torch_distributed import TimedProcessGroup, _python_calls
-from allreduce_instrumentation.torch_distributed._python_calls import TimedMethods, in_timed_call
+from allreduce_instrumentation.torch_distributed import TimedProcessGroup, _dispatched_calls
+from allreduce_instrumentation.torch_distributed._dispatched_calls import TimedMethods, in_timed_call
 
 Log = list[tuple[str, str]]
 
@@ -54,7 +54,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
         found.append((timing.name, name))
         return untimed(group, *args, **kwargs)
 
-    monkeypatch.setattr(_python_calls, "issue", issue)
+    monkeypatch.setattr(_dispatched_calls, "issue", issue)
     return found
 
 
@@ -126,5 +126,5 @@ def test_a_group_that_ends_lets_its_callbacks_end_and_one_that_is_aborted_does_s
     events: list[str] = []
     timing: Any = SimpleNamespace(let_callbacks_end=lambda: events.append("callbacks end"))
     group: Any = None
-    _python_calls._call(timing, name, lambda _: events.append("called"), group, (), {})
+    _dispatched_calls._call(timing, name, lambda _: events.append("called"), group, (), {})
     assert events == order
