@@ -102,8 +102,10 @@ def copy_to_host(
     if out is None and tensor.device.type == "cpu":
         return tensor
     place = _place_for(tensor, out, _HOST, pinned=non_blocking if pin_memory is None else pin_memory)
-    if out is not None:
-        _check_pinned(out, tensor, non_blocking)
+    if out is not None and non_blocking and has_streams(tensor.device) and not out.is_pinned():
+        raise ConfigurationError(
+            "non_blocking=True needs pinned memory, and out is not pinned: allocate it with pin_memory=True."
+        )
     return _copy(tensor, place, non_blocking, layer_name, timing_logger)
 
 
@@ -113,7 +115,12 @@ def _place_for(tensor: Tensor, out: Tensor | None, device: torch.device, *, pinn
         raise ConfigurationError("tensor is on the meta device and has no data to copy: make it with data.")
     if out is None:
         return torch.empty_like(tensor, device=device, pin_memory=pinned)
-    _check_out(out, tensor, device)
+    _check_tensor("out", out)
+    if (out.shape, out.dtype, out.device) != (tensor.shape, tensor.dtype, device):
+        raise ConfigurationError(
+            f"out must have tensor's shape and dtype and lie on {device}: {tuple(tensor.shape)}, "
+            f"{tensor.dtype}; it has {tuple(out.shape)}, {out.dtype} on {out.device}."
+        )
     return out
 
 
@@ -158,19 +165,3 @@ def _device(device: torch.device | str) -> torch.device:
 def _check_tensor(name: str, value: object) -> None:
     if not isinstance(value, Tensor):
         raise ConfigurationError(f"{name} must be a torch tensor, and is {value!r}.")
-
-
-def _check_out(out: Tensor, tensor: Tensor, device: torch.device) -> None:
-    _check_tensor("out", out)
-    if (out.shape, out.dtype, out.device) != (tensor.shape, tensor.dtype, device):
-        raise ConfigurationError(
-            f"out must have tensor's shape and dtype and lie on {device}: {tuple(tensor.shape)}, "
-            f"{tensor.dtype}; it has {tuple(out.shape)}, {out.dtype} on {out.device}."
-        )
-
-
-def _check_pinned(out: Tensor, tensor: Tensor, non_blocking: bool) -> None:
-    if non_blocking and has_streams(tensor.device) and not out.is_pinned():
-        raise ConfigurationError(
-            "non_blocking=True needs pinned memory, and out is not pinned: allocate it with pin_memory=True."
-        )

@@ -191,25 +191,19 @@ def answer(link: MessageLink, exchanges: int, clock: Callable[[], int], identity
         identity: what every other rank is told of the reference, a value for JSON.
     """
     peers = [rank for rank in range(link.size) if rank != link.rank]
-    for peer in peers:
-        _call(link, peer)
-        _answer_one(link, peer, exchanges, clock, identity)
-    for peer in peers:
-        _call(link, peer)
-
-
-def _answer_one(
-    link: MessageLink, peer: int, exchanges: int, clock: Callable[[], int], identity: Identity
-) -> None:
     ball = bytearray(1)
-    inner = []
-    with link.channel_from(peer) as channel:
-        for _ in range(exchanges):
-            channel.receive(ball)
-            received_ns = clock()
-            inner.append((received_ns, clock()))
-            channel.send(ball)
-    send_json(link, peer, (inner, identity))
+    for peer in peers:
+        _call(link, peer)
+        inner = []
+        with link.channel_from(peer) as channel:
+            for _ in range(exchanges):
+                channel.receive(ball)
+                received_ns = clock()
+                inner.append((received_ns, clock()))
+                channel.send(ball)
+        send_json(link, peer, (inner, identity))
+    for peer in peers:
+        _call(link, peer)
 
 
 def _call(link: MessageLink, peer: int) -> None:

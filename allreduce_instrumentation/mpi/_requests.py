@@ -315,9 +315,8 @@ class TimedMessage(MPI.Message):
         return self._issued(super().irecv)
 
     def _received(self, receive: Callable[[], R]) -> R:
-        span, status, reached_mpi = None, OK, True
-        if self._timing is not None:
-            span = self._timing.begin("RECV")
+        status, reached_mpi = OK, True
+        span = None if self._timing is None else self._timing.begin("RECV")
         if span is not None:
             span.message_size_bytes, span.peer = self._nbytes, self._sender
             span.enter()

@@ -97,7 +97,9 @@ class GradientPasses:
             for launch in self._launches.values():
                 self._reducer.settle(launch)
         if self._reducer.has_news:
-            self._tell_others()
+            self._told_others = True
+            next_place = self._next % len(self._buckets)  # where the others expect this rank's next bucket
+            self._reducer.launch(self._buckets[next_place])
         self._reducer.check()
         if self._state is _State.LAUNCHED:
             for bucket in self._buckets:
@@ -201,8 +203,3 @@ class GradientPasses:
                     "would overwrite that. Call synchronize() before clipping or unscaling gradients."
                 )
             )
-
-    def _tell_others(self) -> None:
-        """Send the news of this rank's failure where the other ranks expect its next bucket."""
-        self._told_others = True
-        self._reducer.launch(self._buckets[self._next % len(self._buckets)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from timing_logger.errors import AlreadyInitializedError, ConfigurationError
 from timing_logger.integrations._operations import OpenOperations
@@ -37,6 +37,8 @@ class RunLogger:
     Raises:
         ConfigurationError: an option is unknown, out of range, or contradicts ``timing_logger``.
     """
+
+    _opened_for_process: ClassVar[tuple[weakref.ref[TimingLogger], weakref.ref[object]] | None] = None
 
     def __init__(
         self,
@@ -78,7 +80,7 @@ class RunLogger:
         options: LoggerOptions = {"world_size": world_size, **self._options}
         try:
             self._opened = init_timing_logger(rank, log_dir, **options)
-            _note(self._opened, run)
+            RunLogger._opened_for_process = weakref.ref(self._opened), weakref.ref(run)
         except AlreadyInitializedError:
             if self._log_dir is None:
                 return self._borrow(self._process_logger())
@@ -122,18 +124,10 @@ class RunLogger:
         return {**vars(self), "_given": None, "_opened": None, "_borrowed": None}
 
 
-_opened_for_process: tuple[weakref.ref[TimingLogger], weakref.ref[object]] | None = None
-
-
-def _note(logger: TimingLogger, run: object) -> None:
-    global _opened_for_process
-    _opened_for_process = weakref.ref(logger), weakref.ref(run)
-
-
 def _close_abandoned(run: object) -> None:
     """Shut down the process's logger if a callback opened it for another training than ``run``."""
-    if _opened_for_process is not None:
-        logger, other_run = (reference() for reference in _opened_for_process)
+    if RunLogger._opened_for_process is not None:
+        logger, other_run = (reference() for reference in RunLogger._opened_for_process)
         if logger is not None and logger is get_timing_logger() and other_run is not run:
             shutdown_timing_logger()
 
