@@ -177,7 +177,8 @@ def ask(
             outer.append((sent_ns, clock()))
     inner, identity = receive_json(link, reference)
     _wait_for_call(link, reference)
-    stamps = [Exchange(sent, *there, back) for (sent, back), there in zip(outer, inner, strict=True)]
+    pairs = zip(outer, inner, strict=True)
+    stamps = [Exchange(sent, received, answered, back) for (sent, back), (received, answered) in pairs]
     return stamps, identity
 
 

@@ -64,9 +64,8 @@ class Collective:
 
     Attributes:
         tells_nothing: whether its arguments tell neither a size nor a root, as those of ``Barrier``.
-        sends_first_buffer: whether its row has no root, and the bytes of its first buffer unless the call is
-            in place.
-        is_plain, rank_at, sends, sized, learn: whether it has common calls, and what these share: see
+        sized: whether its row has no root, and the bytes of its first buffer unless the call is in place.
+        is_plain, rank_at, sends, learn: whether it has common calls, and what these share: see
             :class:`~timing_logger.recording.cores.issued_calls.CommonCalls`.
     """
 
@@ -78,8 +77,7 @@ class Collective:
         self._size = size
         self._root_at = self.parameters.position("root")
         self.tells_nothing = size is None and self._root_at is None
-        self.sends_first_buffer = size in SEND_FIRST_BUFFER and self._root_at is None
-        self.sized = self.sends_first_buffer
+        self.sized = size in SEND_FIRST_BUFFER and self._root_at is None
         self.is_plain = self.sized or self.tells_nothing
 
     def size_and_root(self, given: Arguments, comm: CommIdentity) -> tuple[int | None, int | None]:
@@ -125,12 +123,11 @@ class Message:
         self.parameters = Parameters(method)
         self._to_at, self._source_at = map(self.parameters.position, ("dest", "source"))
         self.status_at = self.parameters.position("status")
-        self.receives_only = self._to_at is None
-        self.sized_by_status = self.receives_only and not method.__name__.startswith("Precv")
+        self.sends = self._to_at is not None
+        self.sized_by_status = not self.sends and not method.__name__.startswith("Precv")
         self.sized = not (pickled or self.sized_by_status)
         self.learn: Learn | None = learn_size if self.sized_by_status else None
-        self.rank_at = self._source_at if self.receives_only else self._to_at
-        self.sends = not self.receives_only
+        self.rank_at = self._to_at if self.sends else self._source_at
         self.is_plain = None in (self._to_at, self._source_at)
 
     def receiver(self, given: Arguments) -> int | None:

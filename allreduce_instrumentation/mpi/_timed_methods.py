@@ -34,7 +34,7 @@ _Call = TypeVar("_Call", Collective, Message)
 def collective(method: MpiMethod, size: Size | None, operation: str = "") -> MpiMethod:
     """Return the timed form of ``method``, a blocking collective; the arguments are :class:`Collective`'s."""
     call = Collective(method, size, operation)
-    operation, tells_nothing, sends_first_buffer = call.operation, call.tells_nothing, call.sends_first_buffer
+    operation, tells_nothing, sends_first_buffer = call.operation, call.tells_nothing, call.sized
 
     @functools.wraps(method)
     def timed(self: TimedComm, *args: object, **kwargs: object) -> object:
@@ -103,7 +103,7 @@ def message(method: MpiMethod, *, pickled: bool = False) -> MpiMethod:
 
 def _address(span: Span, call: Message, given: Arguments, receiver: int | None, sender: int | None) -> None:
     """Write the other rank of a message into its row, as far as it is known, and the message's bytes."""
-    peer = sender if call.receives_only else receiver
+    peer = receiver if call.sends else sender
     span.peer = None if peer == MPI.ANY_SOURCE else peer
     span.message_size_bytes = None if peer is None else call.size(given)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeGuard, TypeVar
 
 import torch
 from torch import Tensor
@@ -168,6 +168,6 @@ def transport_for(
     )
 
 
-def _is_instance(value: object, module: str, name: str) -> bool:
+def _is_instance(value: object, module: str, name: str) -> TypeGuard[Any]:
     kind = getattr(sys.modules.get(module), name, None)
     return kind is not None and isinstance(value, kind)

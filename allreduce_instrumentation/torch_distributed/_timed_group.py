@@ -203,15 +203,12 @@ class TimedProcessGroup(_Group):
 
     def shutdown(self) -> None:
         self.timing.let_callbacks_end()
-        self._await_hooks()
+        # Its hooks are waited for, as ``destroy_process_group`` does for groups of torch's own type.
+        if type(self.untimed) is dist.ProcessGroup and self.untimed._has_hooks():
+            self.untimed._wait_for_pending_works()
         self.untimed.shutdown()
         if self.timing.backend_durations is not None:  # nccl2 waits for its works there
             self.timing.backend_durations.collect()
-
-    def _await_hooks(self) -> None:
-        """Wait for the group's hooks, as ``destroy_process_group`` does for groups of torch's own type."""
-        if type(self.untimed) is dist.ProcessGroup and self.untimed._has_hooks():
-            self.untimed._wait_for_pending_works()
 
 
 def _timed(name: str, untimed: Untimed) -> Untimed:

@@ -106,12 +106,9 @@ def asking_the_untimed(kind: type, name: str) -> Callable[..., Any]:
     return method
 
 
+_LEFT_OUT = {*vars(TimedWork), "unbox", "_pybind11_conduit_v1_"}
 for _name in dir(dist.Work):
-    if (
-        _name not in vars(TimedWork)
-        and not _name.startswith("__")
-        and _name not in ("unbox", "_pybind11_conduit_v1_")
-    ):
+    if _name not in _LEFT_OUT and not _name.startswith("__"):
         setattr(TimedWork, _name, asking_the_untimed(dist.Work, _name))
 
 leave_uncompiled(TimedWork)
