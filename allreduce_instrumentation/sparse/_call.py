@@ -107,6 +107,17 @@ def reduce_over_ranks(
         return mean.view(tensor.shape)
 
 
+def named(name: str, algorithms: Mapping[str, Algorithm]) -> Algorithm:
+    """Return the algorithm of that name.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    if name not in algorithms:
+        raise ConfigurationError(f"there is no all-reduce {name!r}: use one of {sorted(algorithms)}.")
+    return algorithms[name]
+
+
 def check_compressor(algorithm: Algorithm, compressor: object) -> None:
     """Check that ``algorithm`` works with ``compressor``.
 

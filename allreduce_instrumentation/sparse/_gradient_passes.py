@@ -98,8 +98,8 @@ class GradientPasses:
                 self._reducer.settle(launch)
         if self._reducer.has_news:
             self._told_others = True
-            next_place = self._next % len(self._buckets)  # where the others expect this rank's next bucket
-            self._reducer.launch(self._buckets[next_place])
+            # The news is sent where the other ranks expect this one's next bucket.
+            self._reducer.launch(self._buckets[self._next % len(self._buckets)])
         self._reducer.check()
         if self._state is _State.LAUNCHED:
             for bucket in self._buckets:

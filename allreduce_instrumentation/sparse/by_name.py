@@ -21,7 +21,6 @@ from allreduce_instrumentation.compressors import (
 from allreduce_instrumentation.sparse import _call, oktopk
 from allreduce_instrumentation.sparse._call import Algorithm, count_picked, reduce_over_ranks
 from allreduce_instrumentation.sparse._transport import Transport
-from timing_logger.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from allreduce_instrumentation._communicators import Communicator
@@ -228,8 +227,4 @@ def check_compressor(allreduce_name: str, compressor: object) -> None:
     Raises:
         ConfigurationError: it does not work with it, or there is no all-reducer of that name.
     """
-    if allreduce_name not in _ALGORITHMS:
-        raise ConfigurationError(
-            f"there is no all-reduce {allreduce_name!r}: use one of {sorted(_ALGORITHMS)}."
-        )
-    _call.check_compressor(_ALGORITHMS[allreduce_name], compressor)
+    _call.check_compressor(_call.named(allreduce_name, _ALGORITHMS), compressor)
