@@ -49,7 +49,7 @@ def plain(text: str) -> str:
 def test_what_was_made_and_left_out_and_is_not_told_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(steps(tmp_path, "--phases", "data, forward")) == 0
+    assert main(steps(tmp_path, "--parts", "data, forward")) == 0
     said = plain(capsys.readouterr().out)
     assert "480 rows of 4 ranks, from steps." in said
     assert "The source does not tell the operations in which ranks wait for each other;" in said
@@ -337,7 +337,7 @@ def test_a_log_is_followed_until_a_signal_comes_and_its_rows_are_there_meanwhile
         warm.python(),
         "-c",
         INTERRUPTIBLE_CLI,
-        *steps(tmp_path, "--phases", "data,forward", "--follow"),
+        *steps(tmp_path, "--parts", "data,forward", "--follow"),
     ]
     following = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for((tmp_path / "out" / f"timing-rank{RANKS - 1}.meta.json").exists, by=following)

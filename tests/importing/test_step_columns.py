@@ -27,8 +27,8 @@ def said_by(
     [
         ({"seconds": "s", "ms": "t"}, "seconds and ms: both name the duration"),
         ({}, "seconds: nothing names the duration"),
-        ({"seconds": "s", "rest": "other"}, "rest: it needs phases, and the duration"),
-        ({"phases": ["a"], "rest": "other"}, "rest: it needs phases, and the duration"),
+        ({"seconds": "s", "rest": "other"}, "rest: it needs parts, and the duration"),
+        ({"parts": ["a"], "rest": "other"}, "rest: it needs parts, and the duration"),
         ({"ms": "t", "rank_in_name": "("}, r"rank_in_name='\(': "),
         ({"ms": "t", "rank_in_name": "rank"}, "must have one group"),
         ({"ms": "t", "rank_in_name": "(a)(b)"}, "must have one group"),
@@ -39,17 +39,17 @@ def test_columns_that_contradict_each_other_are_refused(columns: dict[str, Any],
         StepColumns(**columns)
 
 
-def test_the_duration_of_the_step_or_those_of_phases_are_enough() -> None:
+def test_the_duration_of_the_step_or_those_of_parts_are_enough() -> None:
     assert (StepColumns(ms="t").duration, StepColumns(seconds="s").duration) == ("t", "s")
-    assert StepColumns(phases=["a"]).duration == ""
-    assert StepColumns(ms="t", phases=["a"], rest="other").rest == "other"
+    assert StepColumns(parts=["a"]).duration == ""
+    assert StepColumns(ms="t", parts=["a"], rest="other").rest == "other"
 
 
-def test_a_record_needs_the_columns_of_step_duration_instant_and_phases() -> None:
-    assert StepColumns(ms="t", time="at", phases=["a", "b"], work="w", epoch="e").needed == [
+def test_a_record_needs_the_columns_of_step_duration_instant_and_parts() -> None:
+    assert StepColumns(ms="t", time="at", parts=["a", "b"], work="w", epoch="e").needed == [
         "step", "t", "at", "a", "b",
     ]  # fmt: skip
-    assert StepColumns(phases=["a"]).needed == ["step", "a"]
+    assert StepColumns(parts=["a"]).needed == ["step", "a"]
 
 
 def test_a_log_without_instants_does_not_tell_them() -> None:
@@ -68,17 +68,17 @@ def test_what_is_not_named_or_blank_is_not_known() -> None:
 
 def test_durations_are_in_the_unit_of_the_step() -> None:
     record = {"rank": 0, "step": 1, "t": 30, "a": 10, "b": 15}
-    assert said_by(record, StepColumns(ms="t", phases=["a", "b"]))[1][4:] == (
+    assert said_by(record, StepColumns(ms="t", parts=["a", "b"]))[1][4:] == (
         30_000_000,
         (10_000_000, 15_000_000),
     )
-    assert said_by(record, StepColumns(seconds="t", phases=["a"]))[1][4:] == (30 * 10**9, (10 * 10**9,))
+    assert said_by(record, StepColumns(seconds="t", parts=["a"]))[1][4:] == (30 * 10**9, (10 * 10**9,))
 
 
-def test_a_step_lasts_at_least_as_long_as_its_phases() -> None:
+def test_a_step_lasts_at_least_as_long_as_its_parts() -> None:
     record = {"rank": 0, "step": 1, "t": 20, "a": 10, "b": 15}
-    assert said_by(record, StepColumns(ms="t", phases=["a", "b"]))[1].lasts_ns == 25_000_000
-    assert said_by(record, StepColumns(phases=["a", "b"]))[1].lasts_ns == 25 * 10**9
+    assert said_by(record, StepColumns(ms="t", parts=["a", "b"]))[1].lasts_ns == 25_000_000
+    assert said_by(record, StepColumns(parts=["a", "b"]))[1].lasts_ns == 25 * 10**9
 
 
 @pytest.mark.parametrize(

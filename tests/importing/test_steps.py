@@ -17,7 +17,7 @@ from timing_logger.analysis import account, stragglers
 from timing_logger.errors import ConfigurationError, LogPathError, NotImportableError
 from timing_logger.importing import StepColumns, import_steps
 
-WITH_PHASES = StepColumns(seconds="perf.step_s", phases=["data", "forward"], time="ended")
+WITH_PARTS = StepColumns(seconds="perf.step_s", parts=["data", "forward"], time="ended")
 
 
 def write_csv(path: Path, *lines: str) -> Path:
@@ -33,7 +33,7 @@ def imported(source: Path, columns: StepColumns) -> pd.DataFrame:
 @pytest.mark.slow("what rows say of a slow rank is quick, of traces of torch.profiler among others")
 def test_the_rank_that_is_slow_in_one_part_of_its_steps_is_named(tmp_path: Path) -> None:
     log = write_json_lines(tmp_path / "train.jsonl", step_records())
-    verdict = stragglers(imported(log, WITH_PHASES))
+    verdict = stragglers(imported(log, WITH_PARTS))
     assert (verdict.verdict, verdict.ranks, verdict.operation) == ("rank", (2,), "DATA")
 
 
@@ -46,7 +46,7 @@ def test_a_run_whose_steps_hide_the_waits_is_not_called_healthy(tmp_path: Path) 
 
 def test_each_part_of_a_step_is_a_row_and_the_rest_where_it_is_asked_for(tmp_path: Path) -> None:
     log = write_csv(tmp_path / "train.csv", "rank,step,total,data,forward", "0,7,100,20,30")
-    rows = imported(log, StepColumns(ms="total", phases=["data", "forward"], rest="other"))
+    rows = imported(log, StepColumns(ms="total", parts=["data", "forward"], rest="other"))
     assert rows[["iteration", "operation", "elapsed_ms"]].values.tolist() == [
         [7, "DATA", 20.0], [7, "FORWARD", 30.0], [7, "OTHER", 50.0],
     ]  # fmt: skip
@@ -82,7 +82,7 @@ def test_steps_without_instants_follow_each_other(tmp_path: Path) -> None:
 
 def test_steps_without_instants_have_an_account(tmp_path: Path) -> None:
     log = write_csv(tmp_path / "train.csv", "rank,step,s,data", "0,1,0.5,0.25", "0,2,0.5,0.25")
-    found = account(imported(log, StepColumns(seconds="s", phases=["data"], rest="other")))
+    found = account(imported(log, StepColumns(seconds="s", parts=["data"], rest="other")))
     assert found.set_index("operation")["share"].to_dict() == pytest.approx({"DATA": 0.5, "OTHER": 0.5})
 
 
@@ -178,7 +178,7 @@ def test_many_kinds_of_trouble_do_not_make_many_entries(tmp_path: Path) -> None:
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "nothing": ({}, "nothing names the duration"),
     "both": ({"seconds": "a", "ms": "b"}, "both name the duration"),
-    "rest alone": ({"seconds": "a", "rest": "b"}, "rest: it needs phases"),
+    "rest alone": ({"seconds": "a", "rest": "b"}, "rest: it needs parts"),
     "no pattern": ({"seconds": "a", "rank_in_name": "("}, "rank_in_name='\\('"),
     "no group": ({"seconds": "a", "rank_in_name": "rank"}, "must have one group"),
 }

@@ -22,8 +22,8 @@ from timing_logger.errors import LogPathError, NotImportableError
 from timing_logger.importing import StepColumns, follow_steps, import_steps
 from timing_logger.process.sidecar_files import read_sidecar
 
-COLUMNS = StepColumns(seconds="perf.step_s", phases=["data", "forward"], time="ended")
-OF_CSV = StepColumns(ms="ms", phases=["data", "forward"], rest="other", epoch="epoch", work="tokens")
+COLUMNS = StepColumns(seconds="perf.step_s", parts=["data", "forward"], time="ended")
+OF_CSV = StepColumns(ms="ms", parts=["data", "forward"], rest="other", epoch="epoch", work="tokens")
 ONE_RANK = StepColumns(seconds="s")
 
 
@@ -292,7 +292,7 @@ def test_watch_sees_all_ranks_of_a_log_without_instants_though_the_rows_of_a_slo
     log.write_bytes(b"".join(lines[:800]))
     watcher, seen = Watcher(tmp_path / "out", window_s=1.0), []
     acts: list[Act] = [lambda: seen.append(watcher.snapshot())]
-    follow(log, StepColumns(phases=["data"]), *acts, added(log, b"".join(lines[800:])), *acts)
+    follow(log, StepColumns(parts=["data"]), *acts, added(log, b"".join(lines[800:])), *acts)
     verdicts = [(one.verdict.verdict, one.verdict.ranks, one.end.state, one.is_over) for one in seen]
     assert verdicts == [("rank", (2,), "running", False)] * 2
     assert [now.iteration for now in seen[1].ranks] == [399] * 4

@@ -12,11 +12,11 @@ from timing_logger.schema.record import Record
 
 S = 10**9
 BEFORE_S = 10**6
-PARTS = StepColumns(seconds="s", phases=["data", "forward"])
+PARTS = StepColumns(seconds="s", parts=["data", "forward"])
 
 
-def step(lasts_s: int = 5, phases_s: tuple[int, ...] = (), **fields: Any) -> StepOfRank:
-    plain = StepOfRank(7, -1, -1, -1.0, lasts_s * S, tuple(one * S for one in phases_s))
+def step(lasts_s: int = 5, parts_s: tuple[int, ...] = (), **fields: Any) -> StepOfRank:
+    plain = StepOfRank(7, -1, -1, -1.0, lasts_s * S, tuple(one * S for one in parts_s))
     return plain._replace(**fields)
 
 
@@ -75,10 +75,10 @@ def test_a_step_without_an_instant_follows_the_one_before_with_one() -> None:
     assert spans_s(rows) == [("STEP", 15, 20), ("STEP", 20, 22)]
 
 
-def test_phases_follow_each_other_and_then_comes_the_rest() -> None:
+def test_parts_follow_each_other_and_then_comes_the_rest() -> None:
     rows = rows_of(step(9, (2, 3), end_ns=20 * S), columns=PARTS)
     assert spans_s(rows) == [("data", 11, 13), ("forward", 13, 16)]
-    with_rest = StepColumns(seconds="s", phases=["data", "forward"], rest="other")
+    with_rest = StepColumns(seconds="s", parts=["data", "forward"], rest="other")
     rows = rows_of(step(9, (2, 3), end_ns=20 * S), columns=with_rest)
     assert spans_s(rows) == [("data", 11, 13), ("forward", 13, 16), ("other", 16, 20)]
 

@@ -24,8 +24,8 @@ def _steps(arguments: Namespace) -> Imported:
     from timing_logger.importing.steps import follow_steps, import_steps
 
     given = {name: value for name in _OF_STEPS if (value := getattr(arguments, name)) not in (None, False)}
-    if "phases" in given:
-        given["phases"] = [name.strip() for name in given["phases"].split(",") if name.strip()]
+    if "parts" in given:
+        given["parts"] = [name.strip() for name in given["parts"].split(",") if name.strip()]
     columns = StepColumns(**given)
     if not arguments.follow:
         return import_steps(arguments.paths, arguments.output, columns)
@@ -68,7 +68,7 @@ def _otf2(arguments: Namespace) -> Imported:
 
 
 _OF_STEPS = (
-    "rank", "rank_in_name", "step", "epoch", "seconds", "ms", "phases", "rest", "time", "time_is_start",
+    "rank", "rank_in_name", "step", "epoch", "seconds", "ms", "parts", "rest", "time", "time_is_start",
     "work",
 )  # fmt: skip
 """The options of ``steps``, by the names of the fields of ``StepColumns``."""
@@ -113,11 +113,11 @@ OPTIONS: tuple[Option, ...] = (
     option("--seconds", metavar="COL", help="steps: the column of the step's duration, in seconds"),
     option("--ms", metavar="COL", help="steps: the same, in milliseconds"),
     option(
-        "--phases", metavar="COL,...",
+        "--parts", metavar="COL,...",
         help="steps: columns of parts of the step, one after the other, in the unit of the step",
     ),
     option(
-        "--rest", metavar="NAME", help="steps: make what no phase covers an operation of this name, too"
+        "--rest", metavar="NAME", help="steps: make what no part covers an operation of this name, too"
     ),
     option("--time", metavar="COL", help="steps: the column of the instant at the step's end"),
     option("--time-is-start", action="store_true", help="steps: that is the instant at its start"),

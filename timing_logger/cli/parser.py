@@ -330,7 +330,7 @@ _COMMANDS = (
         "(archives of Score-P) or steps (the step times of any trainer, as JSON lines or CSV).",
         import_logs.import_logs,
         import_logs.OPTIONS,
-        "import steps train.jsonl --seconds step_time --phases data,forward -o logs/imported",
+        "import steps train.jsonl --seconds step_time --parts data,forward -o logs/imported",
     ),
     Command(
         "recover",

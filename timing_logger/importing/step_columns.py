@@ -38,10 +38,10 @@ class StepColumns:
             rank in the name of a file.
         step: the number of the step.
         epoch: the epoch; "" for none.
-        seconds, ms: the duration of the step, in s or ms: one of them, or neither if there are phases.
-        phases: durations of parts of the step, in the order in which they follow each other, in the unit of
+        seconds, ms: the duration of the step, in s or ms: one of them, or neither if there are parts.
+        parts: durations of parts of the step, in the order in which they follow each other, in the unit of
             the step: each becomes an operation of that name, in upper case.
-        rest: the operation of what no phase covers of the step; "" for none. It often holds the wait for
+        rest: the operation of what no part covers of the step; "" for none. It often holds the wait for
             other ranks.
         time: the instant at the end of the step; "" if none is logged.
         time_is_start: whether that is the instant at its start instead.
@@ -54,7 +54,7 @@ class StepColumns:
     epoch: str = ""
     seconds: str = ""
     ms: str = ""
-    phases: Sequence[str] = ()
+    parts: Sequence[str] = ()
     rest: str = ""
     time: str = ""
     time_is_start: bool = False
@@ -63,13 +63,12 @@ class StepColumns:
     def __post_init__(self) -> None:
         if self.seconds and self.ms:
             raise ConfigurationError("seconds and ms: both name the duration of the step. Give one.")
-        if not (self.seconds or self.ms or self.phases):
+        if not (self.seconds or self.ms or self.parts):
             raise ConfigurationError(
-                "seconds: nothing names the duration of a step. Give the column with seconds or ms, or "
-                "phases."
+                "seconds: nothing names the duration of a step. Give the column with seconds or ms, or parts."
             )
-        if self.rest and not (self.phases and self.duration):
-            raise ConfigurationError("rest: it needs phases, and the duration of the step. Give both.")
+        if self.rest and not (self.parts and self.duration):
+            raise ConfigurationError("rest: it needs parts, and the duration of the step. Give both.")
         try:
             n_groups = re.compile(self.rank_in_name).groups
         except re.error as error:
@@ -81,7 +80,7 @@ class StepColumns:
 
     @property
     def duration(self) -> str:
-        """The column with the duration of the step; "" if only phases are known."""
+        """The column with the duration of the step; "" if only parts are known."""
         return self.seconds or self.ms
 
     @property
@@ -92,7 +91,7 @@ class StepColumns:
     @property
     def needed(self) -> list[str]:
         """The columns that each record must have."""
-        return [name for name in (self.step, self.duration, self.time, *self.phases) if name]
+        return [name for name in (self.step, self.duration, self.time, *self.parts) if name]
 
     @property
     def not_told(self) -> list[str]:
@@ -108,7 +107,7 @@ class StepOfRank(NamedTuple):
         end_ns: the instant that is logged, in Unix time in ns.
         work: how much it processed.
         lasts_ns: how long it took, in ns.
-        phases_ns: how long each of its parts did, in ns.
+        parts_ns: how long each of its parts did, in ns.
     """
 
     number: int
@@ -116,7 +115,7 @@ class StepOfRank(NamedTuple):
     end_ns: int
     work: float
     lasts_ns: int
-    phases_ns: tuple[int, ...]
+    parts_ns: tuple[int, ...]
 
 
 class StepsOfFile:
@@ -190,13 +189,13 @@ def _step_of(record: Cells, columns: StepColumns) -> StepOfRank:
     def number(name: str) -> int:
         return whole(cell(record, name), _MOST_INTEGER) if name and has(record, name) else -1
 
-    phases_ns = tuple(duration_ns(cell(record, name), columns.units_per_s) for name in columns.phases)
+    parts_ns = tuple(duration_ns(cell(record, name), columns.units_per_s) for name in columns.parts)
     stated = duration_ns(cell(record, columns.duration), columns.units_per_s) if columns.duration else 0
     return StepOfRank(
         number=whole(cell(record, columns.step), _MOST_INTEGER),
         epoch=number(columns.epoch),
         end_ns=unix_ns(cell(record, columns.time)) if columns.time else -1,
         work=amount(cell(record, columns.work)) if columns.work and has(record, columns.work) else -1.0,
-        lasts_ns=max(stated, sum(phases_ns)),
-        phases_ns=phases_ns,
+        lasts_ns=max(stated, sum(parts_ns)),
+        parts_ns=parts_ns,
     )

@@ -1,6 +1,6 @@
 """Import the step times that a trainer logged: JSON lines or CSV, with columns that the caller names.
 
-Each step becomes rows of the rank's own work: one for each phase, or one for the step.
+Each step becomes rows of the rank's own work: one for each part, or one for the step.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class _Rank:
     works: array[float] = field(default_factory=lambda: array("d"))
 
     def add(self, step: StepOfRank) -> None:
-        self.integers.extend((step.number, step.epoch, step.end_ns, step.lasts_ns, *step.phases_ns))
+        self.integers.extend((step.number, step.epoch, step.end_ns, step.lasts_ns, *step.parts_ns))
         self.works.append(step.work)
 
     def steps(self) -> Iterator[StepOfRank]:
         width = len(self.integers) // max(1, len(self.works))
         for i, work in enumerate(self.works):
-            number, epoch, end_ns, lasts_ns, *phases_ns = self.integers[i * width : (i + 1) * width]
-            yield StepOfRank(number, epoch, end_ns, work, lasts_ns, tuple(phases_ns))
+            number, epoch, end_ns, lasts_ns, *parts_ns = self.integers[i * width : (i + 1) * width]
+            yield StepOfRank(number, epoch, end_ns, work, lasts_ns, tuple(parts_ns))
 
 
 def import_steps(paths: AnyPath | Sequence[AnyPath], output: AnyPath, columns: StepColumns) -> Imported:
@@ -121,11 +121,11 @@ def _write(folder: LogFolder, ranks: dict[int, _Rank], left_out: LeftOut, column
         folder.add(process, rows, list(rank.files), of_all, columns.not_told)
 
 
-# -- from steps to rows: one for each phase, or one for the step, one after the other --------------------
+# -- from steps to rows: one for each part, or one for the step, one after the other ---------------------
 
 
 STEP = "STEP"
-"""The operation of a step of which no phases are known."""
+"""The operation of a step of which no parts are known."""
 
 _NS_PER_S = 10**9
 _BEFORE_NS = 10**6 * _NS_PER_S
@@ -162,9 +162,9 @@ class RowsOfRank:
 
 
 def _rows_of_step(step: StepOfRank, columns: StepColumns, at_ns: int) -> Iterator[RawRecord]:
-    parts = list(zip(columns.phases, step.phases_ns, strict=True)) or [(STEP, step.lasts_ns)]
+    parts = list(zip(columns.parts, step.parts_ns, strict=True)) or [(STEP, step.lasts_ns)]
     if columns.rest:
-        parts.append((columns.rest, step.lasts_ns - sum(step.phases_ns)))
+        parts.append((columns.rest, step.lasts_ns - sum(step.parts_ns)))
     for i, (name, lasts_ns) in enumerate(parts):
         work = step.work if i == 0 and step.work >= 0 else None
         yield _row(name, step, at_ns, lasts_ns, work)
