@@ -53,7 +53,7 @@ def test_a_rank_that_turns_slow_and_recovers_has_two_lines(
     assert begins["at"] == begins["since"] == ends["since"] < ends["at"]
 
 
-@pytest.mark.slow("test_monitored.py has such lines in words; this is of the command")
+@pytest.mark.slow("test_launch_monitored.py has such lines in words; this is of the command")
 def test_in_words_a_line_says_when_and_who(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     factor = factors(30, 3)
     factor[:, 1] *= 2

@@ -24,8 +24,7 @@ from snapshots import BEGINS, HANGS
 from timing_files import EPOCH_S
 
 from timing_logger.analysis import RunEnd
-from timing_logger.cli.launch import HangNotice, _is_first_here, _what_hangs
-from timing_logger.cli.monitored import JobMonitor
+from timing_logger.cli.launch import HangNotice, JobMonitor, _is_first_here, _what_hangs
 from timing_logger.live.events import WatchedRun, event_of
 from timing_logger.live.now import snapshot_text
 from timing_logger.live.watcher import Watcher

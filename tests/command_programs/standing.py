@@ -23,7 +23,7 @@ import timing_logger.engine.rows as rows
 import timing_logger.engine.run as engine
 import timing_logger.reading.timings as timings
 import timing_logger.report.trace as trace
-from timing_logger.cli import main, shown_progress
+from timing_logger.cli import main, stderr
 from timing_logger.engine.workers import Processes, Threads
 
 if __name__ == "__main__":
@@ -81,7 +81,7 @@ if __name__ == "__main__":
     engine._threads_or_processes = lambda most: kind(2)  # type: ignore[assignment]
     if "--at-once" in sys.argv:
         sys.argv.remove("--at-once")
-        shown_progress._QUIET_S = 0.0
+        stderr._QUIET_S = 0.0
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in jobs in the background
     assert threading.active_count() == 1
     sys.exit(main())

@@ -35,7 +35,7 @@ from timing_logger.errors import TooLargeError
 from timing_logger.reading.batches import batches_of
 from timing_logger.reading.named_ranks import stated_world_size
 from timing_logger.reading.timings import TimingFiles, timing_files
-from timing_logger.report._trace_flows import (
+from timing_logger.report._trace_rows import (
     FLOWS_OF_COLLECTIVES,
     FLOWS_OF_MESSAGES,
     FlowsOf,

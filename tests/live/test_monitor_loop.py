@@ -246,7 +246,7 @@ def test_who_is_slow_is_told_to_whoever_started_it(behaved: Behaved) -> None:
     assert (event["change"], event["verdict"], event["ranks"]) == ("begins", "rank", [2])
 
 
-@pytest.mark.slow("that a monitor ends with its job is quick in tests/cli/test_monitored.py")
+@pytest.mark.slow("that a monitor ends with its job is quick in tests/cli/test_launch_monitored.py")
 def test_it_ends_when_whoever_started_it_is_killed(tmp_path: Path) -> None:
     command = [sys.executable, "-c", STARTS_ONE, str(tmp_path)]
     parent = subprocess.Popen(

@@ -127,7 +127,7 @@ OPTIONS: tuple[Option, ...] = (
 
 def import_logs(arguments: Namespace) -> Answer:
     """Make timing files from what another tool recorded, and say what could not be used."""
-    from timing_logger.report.imported import imported_text
+    from timing_logger.report._diagnostics import imported_text
 
     _refuse_options_of_others(arguments)
     _refuse_to_follow(arguments)

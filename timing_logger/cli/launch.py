@@ -8,8 +8,9 @@ import signal
 import subprocess
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from select import select
@@ -19,132 +20,18 @@ from typing import TYPE_CHECKING, Any
 from timing_logger.autologging.settings import Settings, hang_after_s
 from timing_logger.cli.commands import report
 from timing_logger.cli.end_of_run import about, files_of_run, said_of_run, timing_files
-from timing_logger.cli.monitored import monitored
 from timing_logger.cli.queries import Answer
-from timing_logger.cli.shown_progress import shown
-from timing_logger.cli.stderr import say
+from timing_logger.cli.stderr import say, shown
 from timing_logger.errors import ConfigurationError, LogPathError
 from timing_logger.native_mpi import build
 from timing_logger.native_mpi.build import preloadable_library
+from timing_logger.process.launchers import local_rank
+from timing_logger.process.monitor import Monitor, MonitorProcess
 from timing_logger.process.shared_files import make_folder
 from timing_logger.process.this_process import VARIABLE, host_name, id_of_new_run
 
 if TYPE_CHECKING:
-    from timing_logger.cli.monitored import JobMonitor
     from timing_logger.results.run_end import RunEnd
-
-
-_STEP_S = 0.2
-_HANG_LOOK_S = 5.0
-_LOOKS_OF_ONE_HANG = 3  # in this time each process writes once how it stands
-
-
-class HangNotice:
-    """Looks now and then where the ranks of a job stand, from what each of them says of itself.
-
-    Args:
-        log_dir: the folder of the timing files.
-        files: returns the timing files of the job.
-        hang_after_s: seconds after which a call hangs.
-        monitor: tells of hangs as long as it is at work; None if the job has none.
-    """
-
-    def __init__(
-        self,
-        log_dir: Path,
-        files: Callable[[], Sequence[Path]],
-        hang_after_s: float,
-        monitor: JobMonitor | None = None,
-    ) -> None:
-        self._log_dir = log_dir
-        self._files = files
-        self._hang_after_s = hang_after_s
-        self._monitor = monitor
-        self._looks = 0
-        self._told: set[object] = set()
-
-    def wait(self, job: subprocess.Popen[bytes]) -> int:
-        """Return the job's status when it has ended; until then, say when it hangs."""
-        pause_s = self._hang_after_s
-        while not has_ended(job, pause_s):
-            pause_s = min(_HANG_LOOK_S, self._hang_after_s)
-            self._look()
-        return job.wait()
-
-    def _look(self) -> None:
-        """Say what hangs, if that was not said before. Nothing that goes wrong here concerns the job."""
-        if self._monitor is not None and self._monitor.is_at_work:
-            return
-        self._looks += 1
-        with suppress(Exception):
-            end = self._end()
-            if end is not None and not self._is_told(end):
-                say(self._said(end))
-
-    def _end(self) -> RunEnd | None:
-        """Return how the ranks stand if they hang; None if they do not, or it is for another host to say."""
-        from timing_logger.live.standstill import end_by_sidecars, stands_still, stated
-
-        known = [entry for path in self._files() if (entry := stated(path)) is not None]
-        if self._monitor is not None and not any(_is_first_here(entry) for entry in known):
-            return None  # the monitor beside rank 0 tells of all ranks
-        if not any(stands_still(entry["sidecar"]) for entry in known):
-            return None
-        end = end_by_sidecars(known)
-        return end if end.hangs else None
-
-    def _is_told(self, end: RunEnd) -> bool:
-        """Tell whether some of what hangs was told before, here or by the monitor; now all of it is."""
-        hanging = _what_hangs(end)
-        is_told = bool(hanging & self._told) or self._is_of_monitor()
-        self._told |= hanging
-        return is_told
-
-    def _is_of_monitor(self) -> bool:
-        """Tell whether the first hang that is seen after the monitor's end is the one that it told."""
-        if self._monitor is None or not self._monitor.hang_stands:
-            return False
-        self._monitor.hang_stands = False
-        return self._looks <= _LOOKS_OF_ONE_HANG
-
-    def _said(self, end: RunEnd) -> str:
-        folder = shlex.quote(os.path.relpath(self._log_dir))
-        return f"{' '.join(end.sentences[:2])} The job goes on; more: timing-logger hang {folder}"
-
-
-def has_ended(job: subprocess.Popen[bytes], within_s: float) -> bool:
-    """Wait for the end of a job, and return whether it came in time.
-
-    A signal that comes just before a system call does not end that, and its handler runs after it: so each
-    call is short.
-    """
-    try:
-        descriptor = os.pidfd_open(job.pid)
-    except (AttributeError, OSError):  # not Linux, or it is older than 5.3
-        with suppress(subprocess.TimeoutExpired):
-            job.wait(within_s)  # looks again and again
-        return job.returncode is not None
-    try:
-        until_s = time.monotonic() + within_s
-        while not select([descriptor], [], [], max(0.0, min(_STEP_S, until_s - time.monotonic())))[0]:
-            if time.monotonic() >= until_s:
-                return False
-        return True
-    finally:
-        os.close(descriptor)
-
-
-def _is_first_here(file: dict[str, Any]) -> bool:
-    return bool(file["rank"] == 0 and file["sidecar"].get("host", host_name()) == host_name())
-
-
-def _what_hangs(end: RunEnd) -> set[object]:
-    groups = {(group.group, group.seq, group.operation) for group in end.groups}
-    return {*groups, *((one.rank, one.operation, one.group, one.seq) for one in end.messages)} or {end.gone}
-
-
-# ------------------------------------------------------------
-
 
 SITE = Path(__file__).parents[1] / "autologging" / "site"
 
@@ -269,3 +156,196 @@ def _end_by(number: int) -> None:
     with suppress(OSError):  # of SIGKILL nothing can be changed
         signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
+
+
+# -- hangs of the job, said while they last --------------------------------------------------------------
+
+_STEP_S = 0.2
+_HANG_LOOK_S = 5.0
+_LOOKS_OF_ONE_HANG = 3  # in this time each process writes once how it stands
+
+
+class HangNotice:
+    """Looks now and then where the ranks of a job stand, from what each of them says of itself.
+
+    Args:
+        log_dir: the folder of the timing files.
+        files: returns the timing files of the job.
+        hang_after_s: seconds after which a call hangs.
+        monitor: tells of hangs as long as it is at work; None if the job has none.
+    """
+
+    def __init__(
+        self,
+        log_dir: Path,
+        files: Callable[[], Sequence[Path]],
+        hang_after_s: float,
+        monitor: JobMonitor | None = None,
+    ) -> None:
+        self._log_dir = log_dir
+        self._files = files
+        self._hang_after_s = hang_after_s
+        self._monitor = monitor
+        self._looks = 0
+        self._told: set[object] = set()
+
+    def wait(self, job: subprocess.Popen[bytes]) -> int:
+        """Return the job's status when it has ended; until then, say when it hangs."""
+        pause_s = self._hang_after_s
+        while not has_ended(job, pause_s):
+            pause_s = min(_HANG_LOOK_S, self._hang_after_s)
+            self._look()
+        return job.wait()
+
+    def _look(self) -> None:
+        """Say what hangs, if that was not said before. Nothing that goes wrong here concerns the job."""
+        if self._monitor is not None and self._monitor.is_at_work:
+            return
+        self._looks += 1
+        with suppress(Exception):
+            end = self._end()
+            if end is not None and not self._is_told(end):
+                say(self._said(end))
+
+    def _end(self) -> RunEnd | None:
+        """Return how the ranks stand if they hang; None if they do not, or it is for another host to say."""
+        from timing_logger.live.standstill import end_by_sidecars, stands_still, stated
+
+        known = [entry for path in self._files() if (entry := stated(path)) is not None]
+        if self._monitor is not None and not any(_is_first_here(entry) for entry in known):
+            return None  # the monitor beside rank 0 tells of all ranks
+        if not any(stands_still(entry["sidecar"]) for entry in known):
+            return None
+        end = end_by_sidecars(known)
+        return end if end.hangs else None
+
+    def _is_told(self, end: RunEnd) -> bool:
+        """Tell whether some of what hangs was told before, here or by the monitor; now all of it is."""
+        hanging = _what_hangs(end)
+        is_told = bool(hanging & self._told) or self._is_of_monitor()
+        self._told |= hanging
+        return is_told
+
+    def _is_of_monitor(self) -> bool:
+        """Tell whether the first hang that is seen after the monitor's end is the one that it told."""
+        if self._monitor is None or not self._monitor.hang_stands:
+            return False
+        self._monitor.hang_stands = False
+        return self._looks <= _LOOKS_OF_ONE_HANG
+
+    def _said(self, end: RunEnd) -> str:
+        folder = shlex.quote(os.path.relpath(self._log_dir))
+        return f"{' '.join(end.sentences[:2])} The job goes on; more: timing-logger hang {folder}"
+
+
+def has_ended(job: subprocess.Popen[bytes], within_s: float) -> bool:
+    """Wait for the end of a job, and return whether it came in time.
+
+    A signal that comes just before a system call does not end that, and its handler runs after it: so each
+    call is short.
+    """
+    try:
+        descriptor = os.pidfd_open(job.pid)
+    except (AttributeError, OSError):  # not Linux, or it is older than 5.3
+        with suppress(subprocess.TimeoutExpired):
+            job.wait(within_s)  # looks again and again
+        return job.returncode is not None
+    try:
+        until_s = time.monotonic() + within_s
+        while not select([descriptor], [], [], max(0.0, min(_STEP_S, until_s - time.monotonic())))[0]:
+            if time.monotonic() >= until_s:
+                return False
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def _is_first_here(file: dict[str, Any]) -> bool:
+    return bool(file["rank"] == 0 and file["sidecar"].get("host", host_name()) == host_name())
+
+
+def _what_hangs(end: RunEnd) -> set[object]:
+    groups = {(group.group, group.seq, group.operation) for group in end.groups}
+    return {*groups, *((one.rank, one.operation, one.group, one.seq) for one in end.messages)} or {end.gone}
+
+
+# -- ``--monitor``: have the job judged while it goes on, and say in a line what changes -----------------
+
+_GRACE_S = 15.0
+"""Seconds that the end of a job waits for what is still to be told; it is mostly one look."""
+
+_BEFORE = {"begins": "", "changes": "now: ", "ends": "over: "}
+
+
+class JobMonitor:
+    """What the monitor of a job says is said in lines.
+
+    Attributes:
+        is_at_work: whether it, or that of another ``run`` on this host, may still tell what it sees.
+        hang_stands: whether it told of a hang, and not of its end.
+    """
+
+    def __init__(self) -> None:
+        self.is_at_work = True
+        self.hang_stands = False
+
+    def hear(self, content: Mapping[str, Any]) -> None:
+        """Take an object that its process says."""
+        if event := content.get("event"):
+            self.hang_stands = event["event"] == "hang" and event["change"] != "ends"
+            at = datetime.fromisoformat(event["at"]).astimezone()
+            say(f"{at:%H:%M:%S} {_BEFORE[event['change']]}{event['text']}")
+        if said := content.get("said"):
+            say(f"monitor: {said}")
+        if "ended" in content:
+            self.is_at_work = False
+        if content.get("ended"):
+            say(f"the monitor ended ({content['ended']}); the job goes on without.")
+
+
+@contextmanager
+def monitored(arguments: Namespace, log_dir: Path) -> Iterator[JobMonitor | None]:
+    """Have the job that runs in the block judged, if that was asked. Nothing that goes wrong concerns it.
+
+    Yields:
+        The monitor; None if none was asked.
+
+    Raises:
+        ConfigurationError: what was asked contradicts itself.
+    """
+    monitor = _monitor(arguments)
+    if monitor is None:
+        yield None
+        return
+    of_job = JobMonitor()
+    if local_rank(os.environ) not in ("", "0"):  # another ``run`` of this host has one
+        yield of_job
+        return
+    try:
+        process = MonitorProcess(monitor.settings(str(log_dir), time.time()), of_job.hear)
+    except OSError as error:
+        say(f"the job cannot be judged while it goes on: {error}")
+        of_job.is_at_work = False
+        yield of_job
+        return
+    try:
+        yield of_job
+    finally:
+        process.close(_GRACE_S)
+
+
+def _monitor(arguments: Namespace) -> Monitor | None:
+    """Return the options of the monitor; None if none is asked."""
+    if not arguments.monitor:
+        for name in ("webhook", "prometheus"):
+            if getattr(arguments, name) is not None:
+                raise ConfigurationError(f"--{name} is for what a monitor sees: give --monitor, too.")
+        return None
+    from timing_logger.live.destinations import Prometheus
+    from timing_logger.live.webhook import Webhook
+
+    return Monitor(
+        every_s=arguments.monitor_every,
+        webhooks=[Webhook(arguments.webhook)] if arguments.webhook else [],
+        show_in=[Prometheus(arguments.prometheus)] if arguments.prometheus else [],
+    )

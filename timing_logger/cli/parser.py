@@ -21,8 +21,7 @@ from timing_logger.cli import commands, comparing, import_logs, option_values
 from timing_logger.cli.option_values import FOLDERS, name_folder, print_in_colour
 from timing_logger.cli.queries import Answer
 from timing_logger.cli.questions import EXPECTED, QUESTIONS, Command, option
-from timing_logger.cli.shown_progress import shown
-from timing_logger.cli.stderr import say
+from timing_logger.cli.stderr import say, shown
 from timing_logger.errors import TimingLoggerError
 from timing_logger.process import which_core
 from timing_logger.schema.defaults import MONITOR_EVERY_S, MONITOR_WINDOW_S

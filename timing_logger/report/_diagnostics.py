@@ -1,4 +1,4 @@
-"""Sentences about what is remarkable or missing in a folder of timings."""
+"""Sentences about what is remarkable or missing in a folder of timings, and about what an import made."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from timing_logger.reading.file_problems import parts_trouble, problems_of, sche
 from timing_logger.reading.named_ranks import capital, lacking, lacking_in_words, named_ranks
 from timing_logger.report._limits import MOST_LINES
 from timing_logger.schema.record import escape_text
+from timing_logger.schema.sidecar import NOT_TOLD
 from timing_logger.words.not_told import not_told_sentences
-from timing_logger.words.units import count, quoted
+from timing_logger.words.units import count, listed, page, paragraph, quoted
 
 if TYPE_CHECKING:
     from timing_logger.analysis.verdict.overview import Summary
+    from timing_logger.importing.imported import Imported
 
 _MOST_REASONS = 5
 
@@ -179,3 +181,15 @@ def _on_counters(counters: FileCounters) -> Iterable[str]:
         yield f"{rows} read, but its logger had written {counters['written']}{when}."
     if counters["dropped"]:
         yield f"{count(counters['dropped'], 'record')} of {counters['accepted']} dropped, and in no file."
+
+
+def imported_text(imported: Imported, kind: str, width: int) -> str:
+    """Return the report on an import."""
+    of_ranks = count(len(imported.ranks), "rank")
+    said = [f"{escape_text(str(imported.folder))}: {imported.rows:,} rows of {of_ranks}, from {kind}."]
+    if imported.not_told:
+        said.append(f"The source does not tell {listed([NOT_TOLD[name] for name in imported.not_told])}.")
+    said += imported.notes
+    if told := left_out_in_words(imported.left_out):
+        said.append(told)
+    return page(*paragraph(width, *said))

@@ -15,8 +15,7 @@ import pandas as pd
 from timing_logger.analysis.rows.arrays import Bools, Floats, Ints
 from timing_logger.analysis.rows.operations import is_communication, is_wait
 from timing_logger.report._host_rates import Held, axis_in, host_tables
-from timing_logger.report._trace_flows import Flows
-from timing_logger.report._trace_rows import BytesInFlight, TraceLanes, TraceRows
+from timing_logger.report._trace_rows import BytesInFlight, Flows, TraceLanes, TraceRows
 from timing_logger.schema.host_counters import COUNTERS
 from timing_logger.schema.record import COLUMNS
 

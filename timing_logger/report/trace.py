@@ -25,15 +25,6 @@ from timing_logger.engine.run import run
 from timing_logger.process.shared_files import created
 from timing_logger.reading.atomic_files import draft_of
 from timing_logger.reading.named_ranks import stated_world_size
-from timing_logger.report._trace_flows import (
-    FLOWS_OF_COLLECTIVES,
-    FLOWS_OF_MESSAGES,
-    NO_FLOWS,
-    Flows,
-    FlowsOf,
-    flows_in,
-    joined_flows,
-)
 from timing_logger.report._trace_json import (
     FIRST_TID,
     HostTracks,
@@ -46,12 +37,19 @@ from timing_logger.report._trace_json import (
     track_events,
 )
 from timing_logger.report._trace_rows import (
+    FLOWS_OF_COLLECTIVES,
+    FLOWS_OF_MESSAGES,
+    NO_FLOWS,
     PROCESSES,
     BytesInFlight,
+    Flows,
+    FlowsOf,
     Traced,
     TraceRows,
     assign_lanes,
     bytes_in_flight,
+    flows_in,
+    joined_flows,
     origin_of,
     process_names,
     rows_by_process,

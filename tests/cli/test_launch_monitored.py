@@ -15,9 +15,8 @@ import warm
 from snapshots import BEGINS, ENDS, HANGS
 from timed_jobs import timed_warm, torchrun
 
-from timing_logger.cli import main
-from timing_logger.cli import monitored as cli_monitored
-from timing_logger.cli.monitored import JobMonitor
+from timing_logger.cli import launch, main
+from timing_logger.cli.launch import JobMonitor
 from timing_logger.live.events import WatchedRun, event_of
 from timing_logger.process.monitor import MonitorSettings
 
@@ -192,7 +191,7 @@ class Process:
 def started(monkeypatch: pytest.MonkeyPatch) -> list[Process]:
     found: list[Process] = []
     monkeypatch.setattr(Process, "started", found, raising=False)
-    monkeypatch.setattr(cli_monitored, "MonitorProcess", Process)
+    monkeypatch.setattr(launch, "MonitorProcess", Process)
     for name in ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", "MPI_LOCALRANKID", "PMI_RANK"):
         monkeypatch.delenv(name, raising=False)
     return found
@@ -204,7 +203,7 @@ def asked(**options: Any) -> Namespace:
 
 
 def test_without_being_asked_nobody_monitors(started: list[Process], tmp_path: Path) -> None:
-    with cli_monitored.monitored(asked(monitor=False), tmp_path) as monitor:
+    with launch.monitored(asked(monitor=False), tmp_path) as monitor:
         assert monitor is None
     assert started == []
 
@@ -213,7 +212,7 @@ def test_the_monitor_looks_as_often_as_asked_and_is_waited_for_at_the_end(
     started: list[Process], tmp_path: Path
 ) -> None:
     options = asked(webhook="https://a.example", prometheus=9400)
-    with pytest.raises(RuntimeError), cli_monitored.monitored(options, tmp_path):
+    with pytest.raises(RuntimeError), launch.monitored(options, tmp_path):
         raise RuntimeError  # of the job
     (process,) = started
     assert (process.settings.log_dir, process.settings.every_s) == (str(tmp_path), 3.0)
@@ -223,7 +222,7 @@ def test_the_monitor_looks_as_often_as_asked_and_is_waited_for_at_the_end(
 
 
 def test_nobody_is_told_unless_that_is_asked(started: list[Process], tmp_path: Path) -> None:
-    with cli_monitored.monitored(asked(), tmp_path):
+    with launch.monitored(asked(), tmp_path):
         pass
     assert (list(started[0].settings.webhooks), list(started[0].settings.show_in)) == ([], [])
 
@@ -233,7 +232,7 @@ def test_of_several_runs_on_a_host_the_first_has_the_monitor(
 ) -> None:
     for local_rank, n_started in (("1", 0), ("0", 1)):
         monkeypatch.setenv("LOCAL_RANK", local_rank)
-        with cli_monitored.monitored(asked(), tmp_path) as monitor:
+        with launch.monitored(asked(), tmp_path) as monitor:
             assert monitor is not None
             assert monitor.is_at_work
         assert len(started) == n_started
@@ -245,9 +244,9 @@ def test_a_monitor_that_cannot_be_started_is_said_and_the_job_runs(
     def fails(*_: object) -> Process:
         raise OSError("no memory")
 
-    monkeypatch.setattr(cli_monitored, "MonitorProcess", fails)
+    monkeypatch.setattr(launch, "MonitorProcess", fails)
     monkeypatch.delenv("LOCAL_RANK", raising=False)
-    with cli_monitored.monitored(asked(), tmp_path) as monitor:
+    with launch.monitored(asked(), tmp_path) as monitor:
         assert monitor is not None
         assert not monitor.is_at_work
     assert capsys.readouterr().err == (

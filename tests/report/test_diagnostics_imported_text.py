@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from timing_logger.importing.imported import Imported
-from timing_logger.report.imported import imported_text
+from timing_logger.report._diagnostics import imported_text
 from timing_logger.schema.sidecar import NOT_TOLD
 
 

@@ -15,8 +15,8 @@ from slow import slow
 from terminals import on_terminal
 from timing_files import write_table
 
-from timing_logger.cli import shown_progress
-from timing_logger.cli.shown_progress import Estimate
+from timing_logger.cli import stderr
+from timing_logger.cli.stderr import Estimate
 from timing_logger.process import progress
 
 PROGRAM = TESTS / "command_programs" / "standing.py"
@@ -71,7 +71,7 @@ def test_each_stage_is_estimated_by_its_own_steps(estimate: Estimate, clock: Set
     [(None, ""), (0.0, ""), (0.2, "about 1 s left"), (99.4, "about 99 s left"), (150.1, "about 3 min left")],
 )
 def test_the_time_left_is_said_in_few_words(left_s: float | None, said: str) -> None:
-    assert shown_progress._in_words(left_s) == said
+    assert stderr._in_words(left_s) == said
 
 
 # -- what is told ----------------------------------------------------------------------------------------
@@ -141,15 +141,14 @@ def test_a_terminal_shows_the_stages_and_is_left_as_it_was(
 def test_a_command_that_is_quick_shows_nothing(folder: Path, tmp_path: Path) -> None:
     go(tmp_path / "stands")
     program = (
-        "import sys; from timing_logger.cli import main, shown_progress; shown_progress._QUIET_S = 3600.0; "
-        "sys.exit(main())"
+        "import sys; from timing_logger.cli import main, stderr; stderr._QUIET_S = 3600.0; sys.exit(main())"
     )
     with on_terminal([warm.python(), "-c", program, "bandwidth", folder]) as shown:
         assert shown.ended()[::2] == (0, b"")
 
 
 def test_nothing_is_shown_before_two_seconds_have_passed() -> None:
-    assert shown_progress._QUIET_S == 2.0
+    assert stderr._QUIET_S == 2.0
 
 
 @pytest.mark.slow("other tests of commands run without a terminal, and look at stderr")
