@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from timing_logger.cli import option_values
-from timing_logger.cli.option_values import MOST_PORT
+from timing_logger.cli.option_values import CHANGES, ENDS, MOST_PORT, VERDICTS, some_of
 
 
 @pytest.mark.parametrize(
@@ -17,9 +17,9 @@ from timing_logger.cli.option_values import MOST_PORT
     [
         (option_values.keys, "layer,rank", ["layer_name", "rank"]),
         (option_values.keys, "run", ["incarnation"]),
-        (option_values.verdicts, "rank,hang", ["rank", "hang"]),
-        (option_values.ends, "unfinished", ["unfinished"]),
-        (option_values.changes, "regressed,improved", ["regressed", "improved"]),
+        (some_of(VERDICTS), "rank,hang", ["rank", "hang"]),
+        (some_of(ENDS), "unfinished", ["unfinished"]),
+        (some_of(CHANGES), "regressed,improved", ["regressed", "improved"]),
         (option_values.part, "5%", 0.05),
         (option_values.part, "0.05", 0.05),
         (option_values.part, "0", 0.0),
@@ -49,9 +49,9 @@ def test_a_value_is_taken_as_it_is_meant(parse: Callable[[str], Any], text: str,
         (option_values.keys, "rank,rank", "name each once, of operation, rank,"),
         (option_values.keys, "run,incarnation", "name each once"),
         (option_values.keys, "colour", "name each once"),
-        (option_values.verdicts, "rank,", "name each once"),
-        (option_values.ends, "rank", "of hang, unfinished"),
-        (option_values.changes, "hang", "of regressed, improved, undecided"),
+        (some_of(VERDICTS), "rank,", "name each once"),
+        (some_of(ENDS), "rank", "of hang, unfinished"),
+        (some_of(CHANGES), "hang", "of regressed, improved, undecided"),
         (option_values.part, "1000%", "say a percentage from 0% to below 1000%"),
         (option_values.part, "-1%", "say a percentage"),
         (option_values.part, "five", "say a percentage"),

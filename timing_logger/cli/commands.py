@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 import warnings
 import webbrowser
@@ -13,13 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from timing_logger.cli.ctrl_c import raised
-from timing_logger.cli.queries import (
-    Answer,
-    QueryResult,
-    cluster_of,
-    selected_rows,
-    terminal_width,
-)
+from timing_logger.cli.queries import Answer, QueryResult, cluster_of, selected_rows, terminal_width
 from timing_logger.cli.stderr import say
 from timing_logger.errors import ConfigurationError
 from timing_logger.process.progress import begin, progress_callback
@@ -51,7 +44,7 @@ def report(arguments: Namespace) -> Answer:
     write_findings(findings.beside(benchmark), arguments.output, hosts)
     if arguments.open:
         webbrowser.open(Path(arguments.output).absolute().as_uri())
-    said = f"{arguments.output}: {_size_of(arguments.output)}. It opens in a browser, also offline.\n"
+    said = f"{arguments.output}: {size_of(arguments.output)}. It opens in a browser, also offline.\n"
     asked = QueryResult(query, result)
     return Answer(said + asked.not_told_text("report").removeprefix("\n") + asked.how)
 
@@ -70,7 +63,7 @@ def trace(arguments: Namespace) -> Answer:
     files = unread_files(query.files)
     return Answer(
         f"{arguments.output}: {counts.spans} spans and {counts.flows} flows of {counts.processes} processes, "
-        f"{_size_of(arguments.output)}. Open it at ui.perfetto.dev, which keeps it in the browser.\n"
+        f"{size_of(arguments.output)}. Open it at ui.perfetto.dev, which keeps it in the browser.\n"
         + clocks_text(files, terminal_width())
         + not_told_text("trace", not_told(files), terminal_width())
     )
@@ -81,7 +74,8 @@ def convert(arguments: Namespace) -> Answer:
     from timing_logger.reading.converting import convert
 
     output = arguments.output or _CONVERTED[arguments.to]
-    with _without_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the output states what they warn of
         converted = convert(arguments.logdir, arguments.to, output, progress=progress_callback("writing"))
     files = "1 file" if len(converted.files) == 1 else f"{len(converted.files)} files"
     per_row = converted.bytes / converted.rows if converted.rows else 0.0
@@ -120,14 +114,14 @@ def watch(arguments: Namespace) -> Answer:
         raise ConfigurationError("--verdict tells changes, and draws no table: leave --once and --all away.")
     if arguments.json and not arguments.verdict:
         raise ConfigurationError("--json is for what changes: give --verdict, too.")
-    check_options(arguments)
+    _check_serving(arguments)
     watcher = Watcher(Path(arguments.logdir), arguments.window)
     if arguments.once:
         return Answer(snapshot_text(watcher.snapshot(), terminal_width(), everything=arguments.all))
     try:
         with raised():
             if arguments.serve is not None:
-                return serve(watcher, arguments)
+                return _serve(watcher, arguments)
             return (_tell_changes if arguments.verdict else _draw)(watcher, arguments)
     except KeyboardInterrupt:
         return Answer("")
@@ -192,15 +186,8 @@ def _looks(watcher: Watcher, interval_s: float) -> Iterator[Snapshot | None]:
         time.sleep(interval_s)
 
 
-@contextlib.contextmanager
-def _without_warnings() -> Iterator[None]:
-    """Suppress warnings during the block, because the output states what they warn of."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        yield
-
-
-def _size_of(path: str) -> str:
+def size_of(path: str) -> str:
+    """Return the size of a file that was written, in words."""
     from timing_logger.report import size
 
     return size(Path(path).stat().st_size)
@@ -209,7 +196,7 @@ def _size_of(path: str) -> str:
 # -- ``watch --serve``: the page over a run in progress, in a browser ------------------------------------
 
 
-def check_options(arguments: Namespace) -> None:
+def _check_serving(arguments: Namespace) -> None:
     """Find what does not go together.
 
     Raises:
@@ -221,7 +208,7 @@ def check_options(arguments: Namespace) -> None:
         raise ConfigurationError("--serve shows a page in a browser: leave --once, --all and --verdict away.")
 
 
-def serve(watcher: Watcher, arguments: Namespace) -> Answer:
+def _serve(watcher: Watcher, arguments: Namespace) -> Answer:
     """Serve the page until Ctrl-C.
 
     Raises:
@@ -231,7 +218,8 @@ def serve(watcher: Watcher, arguments: Namespace) -> Answer:
     from timing_logger.live.run_page import RunPage
 
     address = arguments.address or LOOPBACK
-    page = RunPage(watcher, _title(arguments.logdir), arguments.interval, say)
+    title = "/".join(Path(arguments.logdir).resolve().parts[-2:]).lstrip("/")
+    page = RunPage(watcher, title, arguments.interval, say)
     page.look()
     server = PageServer(arguments.serve, address, page.served)
     print(f"{server.url}\n{_who_can_read(address)} Stop it with Ctrl-C.", flush=True)
@@ -243,10 +231,6 @@ def serve(watcher: Watcher, arguments: Namespace) -> Answer:
             page.look()
     finally:
         server.close()
-
-
-def _title(folder: str) -> str:
-    return "/".join(Path(folder).resolve().parts[-2:]).lstrip("/")
 
 
 def _who_can_read(address: str) -> str:

@@ -7,15 +7,15 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from timing_logger.cli.commands import size_of
 from timing_logger.cli.queries import Answer, cluster_of, terminal_width
+from timing_logger.cli.questions import BAD_NEWS
 from timing_logger.errors import ConfigurationError
 from timing_logger.process.progress import begin
 
 if TYPE_CHECKING:
     from timing_logger.results.comparison import Comparison
     from timing_logger.results.run_summary import RunSummary
-
-BAD_NEWS = 1
 
 
 def compare(arguments: Namespace) -> Answer:
@@ -67,13 +67,11 @@ def _paged(found: Comparison, arguments: Namespace, unusable: tuple[str, ...] = 
     """Write the page, if one is asked for, and return what is said of it."""
     if not arguments.report:
         return ""
-    from timing_logger.report import size
     from timing_logger.report.html import write_comparison
 
     begin("writing", 1)
     write_comparison(found, arguments.report, unusable=unusable)
-    written = size(Path(arguments.report).stat().st_size)
-    return f"\n{arguments.report}: {written}. It opens in a browser, also offline.\n"
+    return f"\n{arguments.report}: {size_of(arguments.report)}. It opens in a browser, also offline.\n"
 
 
 def _answer(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from timing_logger.cli import option_values
 from timing_logger.cli.ctrl_c import noted
@@ -23,13 +23,18 @@ def _steps(arguments: Namespace) -> Imported:
     from timing_logger.importing.step_columns import StepColumns
     from timing_logger.importing.steps import follow_steps, import_steps
 
-    given = {name: value for name in _OF_STEPS if (value := getattr(arguments, name)) not in (None, False)}
+    given = _given(arguments)
     if "parts" in given:
         given["parts"] = [name.strip() for name in given["parts"].split(",") if name.strip()]
     columns = StepColumns(**given)
     if not arguments.follow:
         return import_steps(arguments.paths, arguments.output, columns)
     return _followed(arguments, partial(follow_steps, arguments.paths, arguments.output, columns))
+
+
+def _given(arguments: Namespace) -> dict[str, Any]:
+    """Return the options of ``steps`` that were given."""
+    return {name: value for name in _OF_STEPS if (value := getattr(arguments, name)) not in (None, False)}
 
 
 def _followed(arguments: Namespace, follow: Callable[[Until, Callable[[str], None]], Imported]) -> Imported:
@@ -86,8 +91,6 @@ _COMPLETE: Mapping[str, str] = {
 }
 """Why files of some kinds do not grow."""
 
-_OPTIONS_OF: Mapping[str, tuple[str, ...]] = {"steps": _OF_STEPS}
-
 OPTIONS: tuple[Option, ...] = (
     option("kind", metavar="KIND", choices=[*_KINDS], help=f"what recorded them: {', '.join(_KINDS)}"),
     option("paths", metavar="PATH", nargs="+", help="files, folders or quoted patterns; also .gz and .zst"),
@@ -129,21 +132,15 @@ def import_logs(arguments: Namespace) -> Answer:
     """Make timing files from what another tool recorded, and say what could not be used."""
     from timing_logger.report._diagnostics import imported_text
 
-    _refuse_options_of_others(arguments)
+    if arguments.kind != "steps":
+        for name in _given(arguments):
+            shown = name.replace("_", "-")
+            raise ConfigurationError(
+                f"--{shown} is for import steps, and this is {arguments.kind}. Leave it away."
+            )
     _refuse_to_follow(arguments)
     made = _KINDS[arguments.kind](arguments)
     return Answer(imported_text(made, arguments.kind, terminal_width()))
-
-
-def _refuse_options_of_others(arguments: Namespace) -> None:
-    for kind, names in _OPTIONS_OF.items():
-        for name in names:
-            is_given = getattr(arguments, name) not in (None, False)
-            if is_given and name not in _OPTIONS_OF.get(arguments.kind, ()):
-                shown = name.replace("_", "-")
-                raise ConfigurationError(
-                    f"--{shown} is for import {kind}, and this is {arguments.kind}. Leave it away."
-                )
 
 
 def _refuse_to_follow(arguments: Namespace) -> None:

@@ -7,7 +7,7 @@ import math
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,14 +40,9 @@ def keys(text: str) -> list[str]:
     return _some_of(names, KEYS, text)
 
 
-def verdicts(text: str) -> list[str]:
-    """Return the verdicts named, such as ``rank,hang``."""
-    return _some_of(text.split(","), VERDICTS, text)
-
-
-def ends(text: str) -> list[str]:
-    """Return the ends of a run named, such as ``hang``."""
-    return _some_of(text.split(","), ENDS, text)
+def some_of(known: Sequence[str]) -> Callable[[str], list[str]]:
+    """Return what takes names of these, each once, such as ``rank,hang``."""
+    return lambda text: _some_of(text.split(","), known, text)
 
 
 def fix(text: str) -> Fix:
@@ -59,11 +54,6 @@ def fix(text: str) -> Fix:
         return Fix.parse(text)
     except FixError as error:
         raise argparse.ArgumentTypeError(str(error).partition(": ")[2] or str(error)) from None
-
-
-def changes(text: str) -> list[str]:
-    """Return the verdicts of a comparison named, such as ``regressed``."""
-    return _some_of(text.split(","), CHANGES, text)
 
 
 def part(text: str) -> float:

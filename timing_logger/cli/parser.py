@@ -20,7 +20,7 @@ import shtab
 from timing_logger.cli import commands, comparing, import_logs, option_values
 from timing_logger.cli.option_values import FOLDERS, name_folder, print_in_colour
 from timing_logger.cli.queries import Answer
-from timing_logger.cli.questions import EXPECTED, QUESTIONS, Command, option
+from timing_logger.cli.questions import EXPECTED, QUESTIONS, Command, fail_on, option
 from timing_logger.cli.stderr import say, shown
 from timing_logger.errors import TimingLoggerError
 from timing_logger.process import which_core
@@ -122,6 +122,10 @@ _ITERATIONS = option(
     "--iterations", type=option_values.iterations, metavar="A:B",
     help="only iterations from A up to, but not including, B, in every epoch; either may be left out",
 )  # fmt: skip
+_ENGINE = option(
+    "--engine", choices=("auto", "pandas", "pyarrow"), default="auto",
+    help="what reads the files (default: pyarrow for large ones)",
+)  # fmt: skip
 _ROWS = (
     _LOGDIR,
     option("--ranks", type=option_values.ranks, metavar="LIST", help="only these ranks, such as 0,2,8-15"),
@@ -135,10 +139,7 @@ _ROWS = (
         "--world", default="", metavar="NAME",
         help="if ranks were spawned (MPI_Comm_spawn): the world with this name (default: the first)",
     ),
-    option(
-        "--engine", choices=("auto", "pandas", "pyarrow"), default="auto",
-        help="what reads the files (default: pyarrow for large ones)",
-    ),
+    _ENGINE,
 )  # fmt: skip
 """The files that a command reads, and the rows of them that it selects."""
 _SCHEDULER = option(
@@ -255,17 +256,10 @@ _COMMANDS = (
                 "--max-regression", type=option_values.part, default=0.01, metavar="PART",
                 help="the least slowdown that is called one, such as 5%% (1%%)",
             ),
-            option(
-                "--fail-on", type=option_values.changes, metavar="CHANGES", default=(),
-                help="exit with 1 if the verdict is one of these: any of "
-                f"{', '.join(option_values.CHANGES)}; several with commas",
-            ),
+            fail_on("CHANGES", option_values.CHANGES, "the verdict is one of these"),
             option("--all", action="store_true", help="show all differences, however many"),
             option("--report", metavar="FILE", help="also write the comparison as one HTML page"),
-            option(
-                "--engine", choices=("auto", "pandas", "pyarrow"), default="auto",
-                help="what reads the files (default: pyarrow for large ones)",
-            ),
+            _ENGINE,
             _JSON,
             _SCHEDULER,
         ],

@@ -65,9 +65,7 @@ class QueryResult(NamedTuple):
         """A note on how the rows were read; "" if there is nothing to mention."""
         from timing_logger.report import reading_text
 
-        result = self.result
-        said = reading_text(result.engine, terminal_width(), by_file=result.by_file)
-        return f"\n{said}" if said else ""
+        return _after(reading_text(self.result.engine, terminal_width(), by_file=self.result.by_file))
 
     @property
     def mixture(self) -> str:
@@ -78,8 +76,7 @@ class QueryResult(NamedTuple):
         from timing_logger.analysis.rows.files import different_runs
         from timing_logger.report import different_runs_text
 
-        said = different_runs_text(different_runs(self.files), terminal_width())
-        return f"\n{said}" if said else ""
+        return _after(different_runs_text(different_runs(self.files), terminal_width()))
 
     def tells(self, name: str) -> bool:
         """Tell whether the sources of all files tell something, by its name in ``sidecar.NOT_TOLD``."""
@@ -96,8 +93,7 @@ class QueryResult(NamedTuple):
         from timing_logger.analysis.rows.files import not_told
         from timing_logger.report import not_told_text
 
-        said = not_told_text(answer, not_told(self.files), terminal_width())
-        return f"\n{said}" if said else ""
+        return _after(not_told_text(answer, not_told(self.files), terminal_width()))
 
     def not_told(self, answer: str) -> list[dict[str, str]]:
         """The same for JSON."""
@@ -111,8 +107,12 @@ class QueryResult(NamedTuple):
         """The warning about comparing instants of these files; "" if there is none."""
         from timing_logger.report import clocks_text
 
-        said = clocks_text(self.files, terminal_width())
-        return f"\n{said}" if said else ""
+        return _after(clocks_text(self.files, terminal_width()))
+
+
+def _after(said: str) -> str:
+    """Return a paragraph as it follows another; "" if there is nothing to say."""
+    return f"\n{said}" if said else ""
 
 
 def run_query(arguments: argparse.Namespace, *analyses: Analysis[Any]) -> QueryResult:

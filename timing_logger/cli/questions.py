@@ -58,9 +58,10 @@ class Command:
     defaults: Mapping[str, object] = field(default_factory=dict)
 
 
-def _fail_on(values: Callable[[str], list[str]], known: Sequence[str], short: str) -> Option:
+def fail_on(metavar: str, known: Sequence[str], short: str) -> Option:
+    """Return the option for what a command fails on."""
     said = f"exit with {BAD_NEWS} if {short}: any of {', '.join(known)}; several with commas"
-    return option("--fail-on", type=values, metavar=values.__name__.upper(), default=(), help=said)
+    return option("--fail-on", type=option_values.some_of(known), metavar=metavar, default=(), help=said)
 
 
 def _all(what: str) -> Option:
@@ -245,7 +246,7 @@ QUESTIONS = (
         "with the same labels are peers.",
         _stragglers,
         [
-            _fail_on(option_values.verdicts, option_values.VERDICTS, "the verdict is one of these"),
+            fail_on("VERDICTS", option_values.VERDICTS, "the verdict is one of these"),
             option(
                 "--why", action="store_true",
                 help="add the conditions that decided, with their limits, and each number with its reason",
@@ -260,7 +261,7 @@ QUESTIONS = (
         "it and what they did last, and whether ranks disagree. Also messages without a partner, and "
         "processes that are gone.",
         _hang,
-        [_fail_on(option_values.ends, option_values.ENDS, "the run ended like this"), _all("ranks")],
+        [fail_on("ENDS", option_values.ENDS, "the run ended like this"), _all("ranks")],
         of_iterations=False,  # the end of a run is in its last
     ),
     Command(

@@ -101,8 +101,7 @@ def on_left_out_of_imports(files: Iterable[File]) -> Iterable[str]:
     for file in files:
         imported = sidecar_of(file).get("imported") or {}
         counts.update(cast("Mapping[str, int]", imported.get("left_out") or {}))
-    if counts:
-        yield f"{left_out_in_words(counts)}"
+    yield from filter(None, [left_out_in_words(counts)])
 
 
 def left_out_in_words(left_out: Mapping[str, int]) -> str:
@@ -122,29 +121,22 @@ def on_overlap(overlap: pd.DataFrame) -> Iterable[str]:
     """Yield a sentence for each kind of figure of ``analysis.overlap`` that is not known, with the reason."""
     known = overlap[overlap["communication_ms"].notna()]
     if len(without_work := known[known["compute_ms"].isna()]):
+        their = "its" if without_work["rank"].nunique() == 1 else "their"
         yield (
-            f"{_ranks(without_work)} {_log(without_work)} no work of {_their(without_work)} own "
+            f"{_who_log(without_work)} no work of {their} own "
             "(FORWARD, BACKWARD, DATA, ...), so what was hidden behind it is not known: communication is "
             "exposed as long as somebody was blocked on it."
         )
     if len(unseen := known[known["exposed_ms"].isna()]):
         yield (
-            f"{_ranks(unseen)} {_log(unseen)} neither own work nor who waits for the "
+            f"{_who_log(unseen)} neither own work nor who waits for the "
             "communication in the background, as no WAIT row does over NCCL: how much of it is exposed is "
             "not known."
         )
 
 
-def _ranks(rows: pd.DataFrame) -> str:
-    return capital(named_ranks(rows["rank"]))
-
-
-def _log(rows: pd.DataFrame) -> str:
-    return "logs" if rows["rank"].nunique() == 1 else "log"
-
-
-def _their(rows: pd.DataFrame) -> str:
-    return "its" if rows["rank"].nunique() == 1 else "their"
+def _who_log(rows: pd.DataFrame) -> str:
+    return f"{capital(named_ranks(rows['rank']))} {'logs' if rows['rank'].nunique() == 1 else 'log'}"
 
 
 def on_problems(files: Iterable[File]) -> Iterable[str]:
@@ -190,6 +182,4 @@ def imported_text(imported: Imported, kind: str, width: int) -> str:
     if imported.not_told:
         said.append(f"The source does not tell {listed([NOT_TOLD[name] for name in imported.not_told])}.")
     said += imported.notes
-    if told := left_out_in_words(imported.left_out):
-        said.append(told)
-    return page(*paragraph(width, *said))
+    return page(*paragraph(width, *filter(None, [*said, left_out_in_words(imported.left_out)])))

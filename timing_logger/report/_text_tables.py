@@ -34,6 +34,10 @@ class Column(NamedTuple):
     shown: Callable[[Any], str] = str
 
 
+WHOSE = Column("rank", "rank"), Column("incarnation", "run")
+"""The columns that name a process; the second one says nothing where each rank has one."""
+
+
 def table_text(frame: pd.DataFrame, columns: Sequence[Column], width: int) -> str:
     """Return ``frame`` as a text table, without columns that are missing or hold no known value.
 

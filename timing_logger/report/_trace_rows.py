@@ -84,22 +84,17 @@ def traced_in(frame: Frame) -> list[Traced]:
     return found
 
 
-def _reduce(parts: Sequence[list[Traced]]) -> list[Traced]:
-    return sorted(traced for part in parts for traced in part)
-
-
 PROCESSES = ByProcess(
     (*COLUMNS, "start_s", "end_s", "clock_uncertainty_s"),
     lambda t: traced_in(opened(t, as_laid_out=True)),
-    _reduce,
+    lambda parts: sorted(traced for part in parts for traced in part),
 )
 """The analysis that lists all processes that have rows."""
 
 
 def origin_of(traced: Sequence[Traced]) -> float:
     """Return the first instant of all processes; NaN if there is none."""
-    known = [one.first_s for one in traced if one.first_s == one.first_s]
-    return min(known, default=float("nan"))
+    return min((one.first_s for one in traced if one.first_s == one.first_s), default=float("nan"))
 
 
 class TraceRows(NamedTuple):

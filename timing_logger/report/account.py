@@ -9,14 +9,13 @@ import pandas as pd
 from timing_logger.analysis.accounting.account import PARTS
 from timing_logger.report._account_figures import ALL, AccountFigures, percents
 from timing_logger.report._limits import MOST_LINES, on_left_out
-from timing_logger.report._text_tables import Column, fits, table_text
+from timing_logger.report._text_tables import WHOSE, Column, fits, table_text
 from timing_logger.words.units import as_tenths, count, fixed, page, paragraph, percent, seconds
 
 _MOST_PAIRS = 10
 _MOST_NAMED = 3
 _NOT_ALWAYS = "not matched"
 _TRANSFERS = "transfers"
-_WHOSE = Column("rank", "rank"), Column("incarnation", "run")
 _WALL = Column("wall_ms", "wall s", lambda ms: fixed(ms / 1e3, 2))
 
 
@@ -59,7 +58,7 @@ def _ranks_table(figures: AccountFigures, width: int, everything: bool) -> str:
 
 
 def _whose(figures: AccountFigures) -> Sequence[Column]:
-    return _WHOSE if figures.ranks["incarnation"].nunique() > 1 else _WHOSE[:1]
+    return WHOSE if figures.ranks["incarnation"].nunique() > 1 else WHOSE[:1]
 
 
 def on_parts(figures: AccountFigures) -> Iterable[str]:

@@ -70,12 +70,8 @@ _NOTE = (
 
 
 def _note(shown: Sequence[Difference]) -> str:
-    note = _NOTE if _has_intervals(shown) else _NOTE_WITHOUT
+    note = _NOTE if any(math.isfinite(one.shift.low) for one in shown) else _NOTE_WITHOUT
     return f"{note} {DIVIDED}" if any(one.does == "divided" for one in shown) else note
-
-
-def _has_intervals(shown: Sequence[Difference]) -> bool:
-    return any(math.isfinite(one.shift.low) for one in shown)
 
 
 def _row(one: Difference) -> dict[str, object]:

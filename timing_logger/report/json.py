@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -38,17 +38,14 @@ def summary_json(summary: Summary, code: pd.DataFrame | None = None) -> str:
     """
     files = [{key: value for key, value in file.items() if key != "sidecar"} for file in summary.files]
     content = {
-        "operations": summary.operations.to_dict("records"),
-        "ranks": summary.ranks.to_dict("records"),
-        "spread": summary.spread.to_dict("records"),
-        "statuses": summary.statuses.to_dict("records"),
+        **{name: getattr(summary, name) for name in ("operations", "ranks", "spread", "statuses")},
         "counters": summary.counters,
         "files": files,
         "left_out": summary.left_out,
         "different_runs": summary.different_runs,
         "end": summary.end.as_dict(),
-        "account": summary.account.to_dict("records"),
-        "code": _rows(code),
+        "account": summary.account,
+        "code": [] if code is None else code,
         "not_told": not_told_values("summary", not_told_by(summary.files)),
     }
     return _dumped(content)
@@ -71,16 +68,12 @@ def verdict_json(
         "why": verdict.why and {**plain_fact(verdict.why), "text": reason(verdict.why)},
         "evidence": [{**plain_fact(fact), "text": sentence(fact)} for fact in verdict.evidence],
     }
-    content = {**verdict.as_dict(), **told, "windows": windows.to_dict("records"), "code": _rows(code)}
+    content = {**verdict.as_dict(), **told, "windows": windows, "code": [] if code is None else code}
     return _dumped({**content, **_lacking(not_told)})
 
 
 def _lacking(not_told: NotToldValues | None) -> dict[str, NotToldValues]:
     return {} if not_told is None else {"not_told": not_told}
-
-
-def _rows(table: pd.DataFrame | None) -> list[dict[Hashable, object]]:
-    return [] if table is None else table.to_dict("records")
 
 
 def what_if_json(
@@ -100,10 +93,7 @@ def what_if_json(
         "fixes": [str(fix) for fix in answer.fixes],
         "why_unjudged": why and {**plain_fact(why), "text": reason(why)},
     }
-    return _dumped({
-        "answer": told, "repairs": best.to_dict("records"), "transfers": transfers.to_dict("records"),
-        **_lacking(not_told),
-    })  # fmt: skip
+    return _dumped({"answer": told, "repairs": best, "transfers": transfers, **_lacking(not_told)})
 
 
 def hang_json(end: RunEnd, *, not_told: NotToldValues | None = None) -> str:
@@ -119,8 +109,7 @@ def rows_json(*, not_told: NotToldValues | None = None, **tables: pd.DataFrame) 
             :func:`not_told_values` returns it; None to leave it away.
         tables: by their names.
     """
-    rows = {name: table.to_dict("records") for name, table in tables.items()}
-    return _dumped({**rows, **_lacking(not_told)})
+    return _dumped({**tables, **_lacking(not_told)})
 
 
 def comparison_json(found: Comparison, unusable: Sequence[str] = ()) -> str:
@@ -144,10 +133,11 @@ def _dumped(content: Mapping[str, object]) -> str:
 
 
 def _strict(value: object) -> object:
+    if isinstance(value, pd.DataFrame):
+        value = value.to_dict("records")
     if isinstance(value, dict):
         return {key: _strict(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_strict(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return None if type(value).__name__ == "NAType" else value  # pandas.NA, without importing pandas
+    is_unknown = value is pd.NA or (isinstance(value, float) and not math.isfinite(value))
+    return None if is_unknown else value

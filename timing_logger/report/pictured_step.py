@@ -52,7 +52,7 @@ class PicturedStep(ShownStep):
         its = noticed[noticed["waited_for"] == whom]
         for_whom = "transfers between others" if whom == NO_RANK else f"rank {whom}"
         each = " each" if len(its) > 1 else ""
-        yield f"{_named(its['rank'])} waited {_ms(its['ms'])}{each} for {for_whom}."
+        yield f"{capital(named_ranks(its['rank']))} waited {_ms(its['ms'])}{each} for {for_whom}."
         yield from self._meanwhile(whom, float(its["ms"].median()))
 
     def _meanwhile(self, whom: int, waited_ms: float) -> Iterator[str]:
@@ -92,10 +92,6 @@ class PicturedStep(ShownStep):
         )
 
 
-def _named(ranks: Iterable[int]) -> str:
-    return capital(named_ranks(ranks))
-
-
 def _ms(values: Iterable[float]) -> str:
     """Return durations as a range, such as ``21.3 to 29.4 ms``."""
     found = sorted(values)
@@ -130,7 +126,7 @@ def step_text(step: ShownStep, width: int) -> str:
     return "\n".join((
         f"{picture.title}, {as_tenths(picture.length_ms)} ms",
         *lines,
-        wrapped(_legend(picture.stretches, letters), width),
+        wrapped(", ".join(_legend(picture.stretches, letters)), width),
         *(wrapped(sentence, width) for sentence in (*picture.sentences(), *picture.on_ranks_left_out())),
     ))  # fmt: skip
 
@@ -168,11 +164,7 @@ def _write(lane: list[str], first: int, last: int, text: str) -> None:
         lane[begin : begin + len(text)] = text
 
 
-def _legend(stretches: pd.DataFrame, letters: Mapping[str, str]) -> str:
-    return ", ".join(_told(stretches, letters))
-
-
-def _told(stretches: pd.DataFrame, letters: Mapping[str, str]) -> Iterator[str]:
+def _legend(stretches: pd.DataFrame, letters: Mapping[str, str]) -> Iterator[str]:
     yield from (f"{letter} {escape_text(name)}" for name, letter in letters.items() if letter != _OTHER_WORK)
     occur: Sequence[str] = stretches["what"].unique().tolist()
     if len(set(stretches.loc[stretches["what"] == "own work", "operation"]) - {*letters}) or (

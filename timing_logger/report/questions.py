@@ -10,7 +10,7 @@ import pandas as pd
 from timing_logger.analysis.rows.files import File
 from timing_logger.report._diagnostics import on_different_runs, on_overlap, on_problems
 from timing_logger.report._limits import MOST_LINES, MOST_SETS, ends_and_middle, on_left_out, worst_of
-from timing_logger.report._text_tables import Column, table_text
+from timing_logger.report._text_tables import WHOSE, Column, table_text
 from timing_logger.schema.record import TEXTS
 from timing_logger.schema.timing_files import CALLED, KEYS
 from timing_logger.words.units import (
@@ -28,7 +28,6 @@ from timing_logger.words.units import (
     wrapped,
 )
 
-_WHOSE = Column("rank", "rank"), Column("incarnation", "run")
 _EPOCH = Column("epoch", "epoch")
 _OPERATION, _GROUP = Column("operation", "operation", as_word), Column("group", "group", as_word)
 
@@ -143,7 +142,7 @@ def _in_one_group(frame: pd.DataFrame, columns: Sequence[Column], width: int) ->
 # -- waits ---------------------------------------------------------------------------------------
 
 _WAITS = (
-    _OPERATION, _GROUP, *_WHOSE, Column("count", "count"), Column("wait_ms", "wait ms", as_tenths),
+    _OPERATION, _GROUP, *WHOSE, Column("count", "count"), Column("wait_ms", "wait ms", as_tenths),
     Column("clock_free_wait_ms", "clock-free ms", as_tenths),
     Column("arrival_skew_ms", "skew p50 ms", as_ms), Column("transfer_ms", "transfer p50 ms", as_ms),
     Column("times_last", "times last"), Column("clock_violations", "violations"),
@@ -181,19 +180,12 @@ def waits_text(
     waited_ms = messages[["late_sender_ms", "late_receiver_ms"]].sum(axis=1)
     pairs = worst_of(messages, waited_ms, everything)
     shown = totals if everything else _least_and_most(totals)
+    left_out = on_left_out(len(messages), len(pairs), "pairs of ranks", "with most waiting")
+    on_pairs = *_in_one_group(pairs, _MESSAGES, width), *paragraph(width, *left_out, _ON_MESSAGES)
     return page(
         *_in_one_group(shown, _WAITS, width),
         *paragraph(width, *_on_rows_left_out(totals, shown), *_on_clocks(totals), *_on_matches(states)),
-        *(_in_one_group(pairs, _MESSAGES, width) if len(messages) else ()),
-        *(
-            paragraph(
-                width,
-                *on_left_out(len(messages), len(pairs), "pairs of ranks", "with most waiting"),
-                _ON_MESSAGES,
-            )
-            if len(messages)
-            else ()
-        ),
+        *(on_pairs if len(messages) else ()),
     )
 
 
@@ -259,7 +251,7 @@ def _on_matches(states: Mapping[str, int]) -> Iterable[str]:
 # -- overlap ---------------------------------------------------------------------------------------
 
 _OVERLAP = (
-    *_WHOSE, _EPOCH, Column("iteration", "iteration"), Column("iterations", "steps"),
+    *WHOSE, _EPOCH, Column("iteration", "iteration"), Column("iterations", "steps"),
     Column("step_ms", "step ms", as_ms), Column("compute_ms", "own work", as_ms),
     Column("communication_ms", "communication", as_ms), Column("exposed_ms", "exposed", as_ms),
     Column("hidden_ms", "hidden", as_ms), Column("overlap", "hidden %", percent),

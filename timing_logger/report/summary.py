@@ -15,13 +15,8 @@ from timing_logger.analysis.rows.operations import BACKEND, WAIT, base_operation
 from timing_logger.report._account_figures import NOT_TIMED, AccountFigures, operations_and_not_timed
 from timing_logger.report._diagnostics import diagnostics, is_complete
 from timing_logger.report._limits import MOST_LINES, MOST_SETS, ends_and_middle, on_left_out
-from timing_logger.report._text_tables import Column, bar, drawn, new_table, table_text
-from timing_logger.report.account import (
-    most_waited_for,
-    on_ranks_left_out,
-    on_the_unmatched,
-    part_columns,
-)
+from timing_logger.report._text_tables import WHOSE, Column, bar, drawn, new_table, table_text
+from timing_logger.report.account import most_waited_for, on_ranks_left_out, on_the_unmatched, part_columns
 from timing_logger.report.pictured_step import step_text
 from timing_logger.schema.record import escape_text
 from timing_logger.words.units import (
@@ -29,6 +24,8 @@ from timing_logger.words.units import (
     count,
     fixed,
     or_unknown,
+    page,
+    paragraph,
     percent,
     seconds,
     size,
@@ -69,7 +66,7 @@ def summary_text(
     named = [rows for rows in by_operation if rows[0]["operation"] != NOT_TIMED]
     left_out = [] if everything else named[MOST_SETS:]
     shown = [rows for rows in by_operation if rows not in left_out]
-    parts = [
+    return page(
         wrapped(_heading(summary), width),
         wrapped(summary.end.warning, width) if summary.end.warning else "",
         step_text(step, width) if step else "",
@@ -79,9 +76,8 @@ def summary_text(
         _ranks_table(summary, figures, width, everything),
         *(wrapped(line, width) for line in code),
         _files(summary, width, everything),
-        "\n".join(wrapped(line, width) for line in diagnostics(summary, everything=everything)),
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+        *paragraph(width, *diagnostics(summary, everything=everything)),
+    )
 
 
 def _heading(summary: Summary) -> str:
@@ -97,9 +93,10 @@ def _heading(summary: Summary) -> str:
 
 def _operations_table(by_operation: Sequence[Sequence[Record]], bar_width: int, everything: bool) -> Table:
     """Draw the ranks of each operation next to each other, so that one that differs is visible."""
-    several = _several_incarnations([row for rows in by_operation for row in rows])
+    several = len({row["incarnation"] for rows in by_operation for row in rows}) > 1
+    whose = WHOSE if several else WHOSE[:1]
     heads = ["count", "bytes", "p50 ms", "p99 ms", "total ms", "", "% wall"]
-    table = new_table("operation", *_process_heads(several), *heads)
+    table = new_table("operation", *(column.head for column in whose), *heads)
     table.columns[-2].justify = "left"
     for rows in by_operation:
         name = escape_text(rows[0]["operation"])
@@ -107,7 +104,7 @@ def _operations_table(by_operation: Sequence[Sequence[Record]], bar_width: int, 
         most_ms = max(row["total_ms"] for row in group)
         for i, row in enumerate(group):
             table.add_row(
-                name if i == 0 else "", *_process_cells(row, several), str(row["count"]),
+                name if i == 0 else "", *(str(row[column.name]) for column in whose), str(row["count"]),
                 size(row["bytes"]), fixed(row["p50_ms"], 3), fixed(row["p99_ms"], 3),
                 fixed(row["total_ms"], 1), bar(row["total_ms"], most_ms, bar_width),
                 percent(row["wall_share"]),
@@ -116,17 +113,18 @@ def _operations_table(by_operation: Sequence[Sequence[Record]], bar_width: int, 
     return table
 
 
+_COUNTED = Column("rows", "rows"), Column("iterations", "iterations")
+_WALL = Column("wall_s", "wall s", as_hundredths)
+
+
 def _ranks_table(summary: Summary, figures: AccountFigures, width: int, everything: bool) -> str:
     ranks = summary.ranks.merge(figures.ranks, on=["rank", "incarnation"], how="left")
     is_cut = len(ranks) > MOST_LINES and not everything
     shown = _worst_first(ranks, figures).head(MOST_LINES) if is_cut else ranks
-    head = [Column("rank", "rank"), Column("incarnation", "run"), Column("rows", "rows")]
-    head += [Column("iterations", "iterations"), Column("wall_s", "wall s", as_hundredths)]
     if ranks.empty:
         return ""
-    note = "\n".join(wrapped(line, width) for line in on_ranks_left_out(len(ranks))) if is_cut else ""
-    table = table_text(shown, [*head, *part_columns(figures)], width)
-    return f"{table}\n\n{note}" if note else table
+    table = table_text(shown, [*WHOSE, *_COUNTED, _WALL, *part_columns(figures)], width)
+    return "\n\n".join([table, *paragraph(width, *(on_ranks_left_out(len(ranks)) if is_cut else ()))])
 
 
 def _worst_first(ranks: pd.DataFrame, figures: AccountFigures) -> pd.DataFrame:
@@ -144,8 +142,7 @@ def _files(summary: Summary, width: int, everything: bool) -> str:
     chosen = [(file, counters) for file, counters in files if everything or not is_complete(counters)]
     if chosen:
         n_shown = len(chosen) if everything else min(len(chosen), MOST_LINES)
-        which = "that come first"
-        note = on_left_out(len(chosen), n_shown, "files that are not complete", which)
+        note = on_left_out(len(chosen), n_shown, "files that are not complete", "that come first")
         table = drawn(_files_table(chosen[:n_shown]), width)
         return "\n\n".join([table, *(wrapped(line, width) for line in note)])
     return f"{count(len(files), 'file')}: closed, every record written." if files else ""
@@ -167,18 +164,6 @@ def _files_table(files: Sequence[tuple[File, FileCounters]]) -> Table:
 
 def _records(table: pd.DataFrame) -> list[Record]:
     return cast("list[Record]", table.to_dict("records"))
-
-
-def _several_incarnations(rows: Sequence[Record]) -> bool:
-    return len({row["incarnation"] for row in rows}) > 1
-
-
-def _process_heads(several: bool) -> list[str]:
-    return ["rank", "run"] if several else ["rank"]
-
-
-def _process_cells(row: Record, several: bool) -> list[str]:
-    return [str(row["rank"]), str(row["incarnation"])] if several else [str(row["rank"])]
 
 
 # -- sentences -----------------------------------------------------------------------------------

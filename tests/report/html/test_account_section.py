@@ -21,8 +21,8 @@ from timing_logger.report.html._account import (
     account_bars,
     account_chart,
 )
-from timing_logger.report.html._cause_kinds import TimeKinds
 from timing_logger.report.html._findings import Findings
+from timing_logger.report.html._step import TimeKinds
 from timing_logger.results.facts import StepsCounted
 
 

@@ -34,7 +34,7 @@ from timing_logger.reading.named_ranks import select
 from timing_logger.reading.timings import read_timings, timing_files
 from timing_logger.report.html import _timeline, page, report_html, write_report
 from timing_logger.report.html._accounting import what_is_unknown
-from timing_logger.report.html._findings import COLLECTIVES, PROCESSES, Findings
+from timing_logger.report.html._findings import COLLECTIVES, Findings, _processes
 from timing_logger.report.html._tables import as_script_data
 from timing_logger.report.html._verdict import judgement
 from timing_logger.report.html.page import write_findings
@@ -138,7 +138,9 @@ def test_a_page_made_in_parts_is_that_of_all_rows(
     expected = tmp_path / "whole.html"
     write_report(select(rows, **{"ranks": None, "iterations": None, **options}), expected)
     query = Query(timing_files(folder, incarnations="all"), **options)
-    processes, collectives = answers_in_batches((PROCESSES, COLLECTIVES), query, Processes(1))
+    processes, collectives = answers_in_batches(
+        (_processes(with_spans=True, host=None), COLLECTIVES), query, Processes(1)
+    )
     shown = processes.step and shown_in_files(processes.step, processes.crowd.named, query)
     found = Findings(**vars(processes), **vars(collectives), shown=shown, code=[])
     write_findings(found, tmp_path / "parts.html")

@@ -14,8 +14,7 @@ from timing_logger import analysis
 from timing_logger.analysis.verdict.typical_step import shown_in_table, typical_step
 from timing_logger.analysis.verdict.verdict import map_judgement, reduce_judgement
 from timing_logger.report.html import report_html
-from timing_logger.report.html._cause_kinds import TimeKinds
-from timing_logger.report.html._step import StepChart, step_chart
+from timing_logger.report.html._step import StepChart, TimeKinds, step_chart
 from timing_logger.results.plain import ShownStep
 
 SLOW = 2

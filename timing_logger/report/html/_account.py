@@ -12,9 +12,8 @@ from timing_logger.report._account_figures import VISIBLE, AccountFigures
 from timing_logger.report._limits import MOST_BARS
 from timing_logger.report._text_tables import Column as TextColumn
 from timing_logger.report.account import largest_waits, on_parts, on_whom, waiting_matrix
-from timing_logger.report.html._cause_kinds import TimeKinds
 from timing_logger.report.html._findings import Findings
-from timing_logger.report.html._step import StepChart, step_chart
+from timing_logger.report.html._step import StepChart, TimeKinds, step_chart
 from timing_logger.report.html._tables import PageColumn, Table, decimals, integer, table, table_of
 from timing_logger.results.facts import StepsCounted
 from timing_logger.results.verdict import Verdict

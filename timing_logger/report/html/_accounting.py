@@ -59,7 +59,7 @@ def clocks_table(findings: Findings) -> Table:
     files = findings.summary.files
     if findings.crowd.is_many:
         files = sorted(files, key=_surest_last)
-    rows = [_clock_row(file, sidecar_of(file)) for file in files]
+    rows = [*map(_clock_row, files)]
     which = findings.crowd.shown("whose instants are known worst", "summary --json")
     return table("How well the instants are known", _KNOWN, rows, which)
 
@@ -69,7 +69,8 @@ def _surest_last(file: File) -> float:
     return -math.inf if uncertainty_s is None else -uncertainty_s
 
 
-def _clock_row(file: File, sidecar: SidecarContent) -> list[str]:
+def _clock_row(file: File) -> list[str]:
+    sidecar = sidecar_of(file)
     clocks = sidecar.get("device_clocks") or []
     devices = [clock["worst_uncertainty_ns"] for clock in clocks if "worst_uncertainty_ns" in clock]
     anchors = [anchor["uncertainty_ns"] for anchor in sidecar.get("clock_anchors") or []]
@@ -130,13 +131,10 @@ def _clocks(findings: Findings) -> Iterable[str]:
 
 def _not_drawn(drawn: Timeline) -> Iterable[str]:
     if drawn.left_out:
+        whose = "" if drawn.whose is None else f" of {count(len(drawn.whose.ranks), 'rank')}"
         yield (
             f"{count(drawn.left_out, 'row')} shorter than {drawn.shortest_ms:.4g} ms "
-            f"are not in the timeline, which draws the {drawn.n_spans} longest{_of_whom(drawn)}."
+            f"are not in the timeline, which draws the {drawn.n_spans} longest{whose}."
         )
     if drawn.without_instants:
         yield f"{count(drawn.without_instants, 'row')} without a start and an end: not in the timeline."
-
-
-def _of_whom(drawn: Timeline) -> str:
-    return "" if drawn.whose is None else f" of {count(len(drawn.whose.ranks), 'rank')}"

@@ -146,7 +146,8 @@ def causes_of(sums: CauseSums, grid: Grid, named: str = "") -> CausesStrip:
         return NO_CAUSES
     return CausesStrip(
         shown, _is(shown[0], named), any(isinstance(row.kind, Counted) for row in shown),
-        [row.kind.name for row in others], _table(rows, grid), _data(shown, grid, named),
+        [row.kind.name for row in others], table("Causes", _HEADS, [_line(row, grid) for row in rows]),
+        _data(shown, grid, named),
     )  # fmt: skip
 
 
@@ -176,9 +177,7 @@ def _packed_shares(shares: Floats) -> Packed:
     return packed(np.where(np.isnan(shares), _UNKNOWN, np.rint(_OF_SHARE * shares)), "uint16")
 
 
-def _table(rows: list[CauseRow], grid: Grid) -> Table:
-    heads = ["cause", "of all steps", "most in", "on", "there"]
-    return table("Causes", heads, [_line(row, grid) for row in rows])
+_HEADS = ["cause", "of all steps", "most in", "on", "there"]
 
 
 def _line(row: CauseRow, grid: Grid) -> list[str]:

@@ -1,4 +1,4 @@
-"""Axes of charts: from a value to a place, and where labels are."""
+"""Charts of a comparison: the forest of differences, each run as a point, and the axis of both."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from timing_logger.report.html._tables import Table, table
+from timing_logger.report.html._tables import Table, Tick, table
 from timing_logger.results import criteria
 from timing_logger.results.comparison import Comparison, Difference
 from timing_logger.results.run_summary import RunSummary
@@ -16,13 +16,6 @@ from timing_logger.words.units import UNKNOWN, as_duration, as_utc, or_unknown
 
 _MOST_TICKS = 6
 _LEAST_SPAN = 1e-9
-
-
-class Tick(NamedTuple):
-    """A label of an axis, and where it is."""
-
-    at: float
-    label: str
 
 
 class ChartAxis(NamedTuple):

@@ -147,9 +147,7 @@ def _of_line(line: Line) -> dict[str, object]:
 
 def _table(lines: list[Line], values: LineValues) -> Table:
     heads = ["counter", "rank", "mean", "highest", "unit"]
-    rows = [
-        row for line in lines for row in _rows(line, values)
-    ]  # fmt: skip
+    rows = [row for line in lines for row in _rows(line, values)]
     return table("Counters of these ranks", heads, rows, Shown(10 * MOST_LINES, "", ""))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ import pandas as pd
 
 from timing_logger.analysis.accounting.account import waiting_by_rank
 from timing_logger.analysis.rows.arrays import Floats, Ints
-from timing_logger.analysis.rows.files import File, hosts_of
+from timing_logger.analysis.rows.files import hosts_of
 from timing_logger.analysis.verdict.case import Judgement
 from timing_logger.analysis.verdict.overview import Summary
 from timing_logger.report._limits import FEW_PROCESSES, HOST_MATES, MOST_LINES, REFERENCES, at_distances
@@ -96,30 +96,12 @@ class Crowd(NamedTuple):
 
     @classmethod
     def of(cls, summary: Summary, verdict: Verdict, own: OwnTimes) -> Crowd:
-        return cls.of_account(summary.account, summary.ranks, summary.files, verdict, own)
-
-    @classmethod
-    def of_account(
-        cls,
-        account: pd.DataFrame,
-        processes: pd.DataFrame,
-        files: Sequence[File],
-        verdict: Verdict,
-        own: OwnTimes,
-    ) -> Crowd:
-        """Return the same without a summary.
-
-        Args:
-            account: the account of the run.
-            processes: a table with one row for each process, and its ``rank``.
-            files: ``attrs["files"]`` of ``read_timings``.
-            verdict, own: the verdict, and the times that it compared.
-        """
-        ranks = np.unique(processes["rank"].to_numpy(np.int64))
+        """Return the ranks of a run by its summary, its verdict, and the times that this compared."""
+        ranks = np.unique(summary.ranks["rank"].to_numpy(np.int64))
         named = [rank for rank in _named(verdict) if rank in set(ranks.tolist())]
-        order = np.lexsort((ranks, -_own_ms(ranks, own), -_waited_for_ms(ranks, account)))
+        order = np.lexsort((ranks, -_own_ms(ranks, own), -_waited_for_ms(ranks, summary.account)))
         others = [rank for rank in ranks[order].tolist() if rank not in set(named)]
-        return cls(len(processes), (*named, *others), len(named), hosts_of(files))
+        return cls(len(summary.ranks), (*named, *others), len(named), hosts_of(summary.files))
 
     @property
     def is_many(self) -> bool:

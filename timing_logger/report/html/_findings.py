@@ -122,12 +122,7 @@ def _flawed(frame: Frame, parts: Instances, problems: Ints) -> dict[tuple[str, s
     for pair in np.flatnonzero(np.bincount(pairs)) if len(pairs) else ():
         state, reason = divmod(int(pair), len(reasons))
         counts[STATES[state], reasons[reason]] = int((pairs == pair).sum())
-    return dict(sorted(counts.items(), key=_most_first))
-
-
-def _most_first(counted: tuple[tuple[str, str], int]) -> tuple[int, tuple[str, str]]:
-    why, count = counted
-    return -count, why
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 COLLECTIVES = OfCommunication(LOOKS_AT, collectives, moves_bytes_or_is_work)
@@ -175,10 +170,6 @@ class WithoutRows(NamedTuple):
     parts: list[Spans]
     world_size: int | None
     whose: InTimeline | None
-
-    def drawn(self, spans: Sequence[Spans]) -> Timeline:
-        """Return the timeline with the rows of these ranks."""
-        return timeline_of(self.parts, self.world_size, self.whose, spans)
 
 
 @dataclass(frozen=True)
@@ -298,9 +289,6 @@ def _processes(*, with_spans: bool, host: HostCounters | None) -> ByProcess[_Par
     )  # fmt: skip
 
 
-PROCESSES = _processes(with_spans=True, host=None)
-"""The same of a run without host counters."""
-
 _SPANS = ByProcess(COLUMNS, spans_of, list)
 
 
@@ -325,7 +313,7 @@ def findings_in_files(
     timeline = processes.pop("timeline")
     if isinstance(timeline, WithoutRows):
         theirs = replace(query, ranks=timeline.whose.ranks) if timeline.whose else query
-        timeline = timeline.drawn(run(theirs, _SPANS, cluster=cluster).answer)
+        timeline = timeline_of(*timeline, run(theirs, _SPANS, cluster=cluster).answer)
     step, named = processes["step"], processes["crowd"].named
     shown = step and shown_in_files(step, named, query, cluster)
     asked = {*ranks_to_ask_about(processes["verdict"]), *ranks_out_of_rows(processes["summary"].account)}

@@ -17,6 +17,7 @@ from timing_logger.report.html._crowd import Crowd
 from timing_logger.report.html._tables import (
     PageColumn,
     Table,
+    Tick,
     byte_size,
     decimals,
     integer,
@@ -35,11 +36,6 @@ _Speed: TypeAlias = "tuple[Record, float, bool]"
 
 N_SHAPES = 6
 """The number of markers in the template."""
-
-
-class ScatterTick(NamedTuple):
-    at: float
-    label: str
 
 
 class Marker(NamedTuple):
@@ -67,8 +63,8 @@ class Scatter(NamedTuple):
     operations: list[str]
     points: list[Marker]
     ceiling: list[tuple[float, float]]
-    x_ticks: list[ScatterTick]
-    y_ticks: list[ScatterTick]
+    x_ticks: list[Tick]
+    y_ticks: list[Tick]
     table: Table
     brief: str = ""
     left_out: str = ""
@@ -112,7 +108,10 @@ def bandwidth_chart(bandwidth: pd.DataFrame, crowd: Crowd, benchmark: str = "") 
         return Scatter([], [], [], [], [], drawn_table, _brief(rows), expected=expected)
     left_out = ""
     if crowd.is_many and len(speeds) > POINTS_OF_MANY:
-        left_out = _on_points_left_out(len(speeds))
+        left_out = (
+            f"Of {len(speeds):,} points these are the {POINTS_OF_MANY // 2} slowest and as many of the "
+            "fastest; those between are not drawn. timing-logger bandwidth --all has all."
+        )
         speeds = _slowest_and_fastest(speeds)
     x_axis = _Axis.over([row["message_size_bytes"] for row, _, _ in speeds], LEFT, RIGHT)
     y_axis = _Axis.over([speed for _, speed, _ in speeds], BOTTOM, TOP)
@@ -129,8 +128,8 @@ def bandwidth_chart(bandwidth: pd.DataFrame, crowd: Crowd, benchmark: str = "") 
         list(map(escape_text, operations)),
         points,
         _ceiling([row["size_class_bytes"] for row, _, _ in speeds], points),
-        [ScatterTick(x_axis.at(value), size(value)) for value in x_axis.decades],
-        [ScatterTick(y_axis.at(value), _plain(value)) for value in y_axis.decades],
+        [Tick(x_axis.at(value), size(value)) for value in x_axis.decades],
+        [Tick(y_axis.at(value), _plain(value)) for value in y_axis.decades],
         drawn_table,
         left_out=left_out,
         expected=expected,
@@ -142,13 +141,6 @@ def _slowest_and_fastest(speeds: Sequence[_Speed]) -> list[_Speed]:
     ascending = sorted(range(len(speeds)), key=lambda at: speeds[at][1])
     half = POINTS_OF_MANY // 2
     return [speeds[at] for at in sorted({*ascending[:half], *ascending[-half:]})]
-
-
-def _on_points_left_out(n_points: int) -> str:
-    return (
-        f"Of {n_points:,} points these are the {POINTS_OF_MANY // 2} slowest and as many of the fastest; "
-        "those between are not drawn. timing-logger bandwidth --all has all."
-    )
 
 
 def _brief(rows: Sequence[Record]) -> str:

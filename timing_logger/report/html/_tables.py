@@ -89,6 +89,13 @@ class Table(NamedTuple):
     note: str
 
 
+class Tick(NamedTuple):
+    """A label of an axis, and where it is."""
+
+    at: float
+    label: str
+
+
 class PageColumn(NamedTuple):
     """One column of a table: its head, and how its values are formatted."""
 

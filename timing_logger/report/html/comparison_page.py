@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
-from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
-from timing_logger.process.shared_files import write
-from timing_logger.reading.atomic_files import draft_of
 from timing_logger.report.html._account import AccountBar, Segment
-from timing_logger.report.html._comparison_charts import ChartAxis, Tick, forest, runs_chart
-from timing_logger.report.html._tables import Table, table
-from timing_logger.report.html.page import rendered, static_text, style
+from timing_logger.report.html._comparison_charts import ChartAxis, forest, runs_chart
+from timing_logger.report.html._tables import Table, Tick, table
+from timing_logger.report.html.page import AnyPath, rendered, static_text, write_page
 from timing_logger.results.comparison import Comparison, CourseOfSide, Courses, Difference
 from timing_logger.words.comparison import (
     DIVIDED,
@@ -28,8 +24,6 @@ from timing_logger.words.comparison import (
     what_is_counted,
 )
 from timing_logger.words.units import UNKNOWN, count, size
-
-AnyPath: TypeAlias = "str | os.PathLike[str]"
 
 _NAMES = "these runs", "against"
 
@@ -46,9 +40,7 @@ def write_comparison(found: Comparison, path: AnyPath, *, unusable: Sequence[str
         LogPathError: the file cannot be written, or must not be replaced: a folder, a device, a timing file.
             An existing file is then unchanged.
     """
-    page = comparison_html(found, unusable=unusable)
-    with draft_of(Path(path)) as draft:
-        write(draft, page.encode())
+    write_page(comparison_html(found, unusable=unusable), path)
 
 
 def comparison_html(found: Comparison, *, unusable: Sequence[str] = ()) -> str:
@@ -69,7 +61,7 @@ def comparison_html(found: Comparison, *, unusable: Sequence[str] = ()) -> str:
     return rendered(
         "comparison.html.jinja",
         {
-            "style": f"{style()}\n{static_text('comparison.css')}",
+            "style": f"{static_text('report.css')}\n{static_text('comparison.css')}",
             "title": _title(found),
             "sides": list(sides_sentences(found)),
             "verdict": found.verdict,
@@ -185,22 +177,23 @@ _HEADS = [
 
 def differences_table(found: Comparison) -> Table:
     """Return the table of all differences, the largest first."""
-    return table(
-        "All that was compared, of an average step of an average rank",
-        _HEADS,
-        [*map(_row, found.differences)],
-    )
+    caption = "All that was compared, of an average step of an average rank"
+    return table(caption, _HEADS, [*map(_row, found.differences)])
 
 
 def _row(one: Difference) -> list[str]:
     shift = one.shift
-    between = f"{signed(shift.low)} to {signed(shift.high)}" if math.isfinite(shift.low) else UNKNOWN
+    between = _between(shift.low, shift.high)
     return [
         what_differs(one), of_what(one) or UNKNOWN, f"{one.ms:.3f}",
         f"{one.against_ms:.3f}", f"{shift.estimate:+.3f}", between, "yes" if is_sure(one) else UNKNOWN,
         *map(_count, (one.n_rows, one.against_rows)), *map(_bytes, (one.bytes, one.against_bytes)),
         f"{one.n_runs:,}", f"{one.n_against:,}",
     ]  # fmt: skip
+
+
+def _between(low_ms: float, high_ms: float) -> str:
+    return f"{signed(low_ms)} to {signed(high_ms)}" if math.isfinite(low_ms) else UNKNOWN
 
 
 def _count(n: float) -> str:
@@ -276,10 +269,8 @@ def _parts_table(found: Comparison, parts: dict[str, Difference]) -> Table:
         if (one := parts.get(name)) is None:
             continue
         part = judged.get(name)
-        between = (
-            f"{signed(part.low_ms)} to {signed(part.high_ms)}" if part and math.isfinite(part.low_ms) else "-"
-        )
-        sure = "yes" if part and part.is_shown else "-"
+        between = _between(part.low_ms, part.high_ms) if part else UNKNOWN
+        sure = "yes" if part and part.is_shown else UNKNOWN
         rows.append(
             [name, f"{one.ms:.2f}", f"{one.against_ms:.2f}", f"{one.shift.estimate:+.2f}", between, sure]
         )

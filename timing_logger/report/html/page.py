@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import pandas as pd
 
@@ -20,22 +20,20 @@ from timing_logger.reading.atomic_files import draft_of
 from timing_logger.report._host_rates import HostTable, host_tables
 from timing_logger.report.html._account import account_chart
 from timing_logger.report.html._accounting import clocks_table, files_table, what_is_unknown
+from timing_logger.report.html._causes import NO_CAUSES, CausesStrip, CauseSums, causes_of
 from timing_logger.report.html._charts import compression_chart, operation_charts, overlap_chart
+from timing_logger.report.html._counter_lines import NO_LINES, CounterLines, LineValues, counter_lines_of
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._heatmap import heatmap
+from timing_logger.report.html._heatmap_grid import Grid
 from timing_logger.report.html._scatter import bandwidth_chart
 from timing_logger.report.html._tables import as_script_data
 from timing_logger.report.html._verdict import judgement
+from timing_logger.schema.record import escape_text
+from timing_logger.words.units import count, size
 
 if TYPE_CHECKING:
     import jinja2
-from typing import NamedTuple
-
-from timing_logger.report.html._causes import NO_CAUSES, CausesStrip, CauseSums, causes_of
-from timing_logger.report.html._counter_lines import NO_LINES, CounterLines, LineValues, counter_lines_of
-from timing_logger.report.html._heatmap_grid import Grid
-from timing_logger.schema.record import escape_text
-from timing_logger.words.units import count, size
 
 AnyPath: TypeAlias = "str | os.PathLike[str]"
 
@@ -84,7 +82,11 @@ def write_findings(findings: Findings, path: AnyPath, hosts: Iterable[HostTable]
         path: the file.
         hosts: what each process wrote of its host, which is looked at one by one.
     """
-    page = _page(findings, hosts)
+    write_page(_page(findings, hosts), path)
+
+
+def write_page(page: str, path: AnyPath) -> None:
+    """Write a page to a file, which is replaced if it exists."""
     with draft_of(Path(path)) as draft:
         write(draft, page.encode())
 
@@ -157,15 +159,10 @@ def surroundings(*scripts: str) -> dict[str, object]:
     """Return what the template needs besides the sections, with these scripts after those that draw."""
     script = "\n".join(static_text(name) for name in (*_SCRIPTS, *scripts))
     return {
-        "style": style(),
+        "style": static_text("report.css"),
         "script": script,
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     }
-
-
-def style() -> str:
-    """Return the style sheet."""
-    return static_text("report.css")
 
 
 def sections(findings: Findings, hosts: Iterable[HostTable]) -> tuple[dict[str, object], dict[str, object]]:
@@ -257,13 +254,6 @@ def host_parts(findings: Findings, grid: Grid | None, hosts: Iterable[HostTable]
 # -- the head of the page, which identifies the run ------------------------------------------------------
 
 
-class Fact(NamedTuple):
-    """One fact about the run: its name and its value."""
-
-    name: str
-    value: str
-
-
 def title(findings: Findings) -> str:
     """Return the last two levels of the folder's path: the last alone is often ``timing`` or ``logs``."""
     folders = {os.path.abspath(Path(file["path"]).parent) for file in findings.summary.files}
@@ -272,8 +262,8 @@ def title(findings: Findings) -> str:
     return escape_text("/".join(Path(os.path.commonpath(sorted(folders))).parts[-2:]).lstrip("/"))
 
 
-def facts(findings: Findings) -> list[Fact]:
-    """Return what identifies a run: its ranks, iterations, rows, times, hosts and files."""
+def facts(findings: Findings) -> dict[str, str]:
+    """Return what identifies a run, by name: its ranks, iterations, rows, times, hosts and files."""
     ranks, files = findings.summary.ranks, findings.summary.files
     sidecars = [file["sidecar"] for file in files if file["sidecar"]]
     hosts = sorted({str(sidecar["host"]) for sidecar in sidecars if sidecar.get("host")})
@@ -287,7 +277,7 @@ def facts(findings: Findings) -> list[Fact]:
         "hosts": ", ".join(map(escape_text, hosts)) if len(hosts) <= 3 else count(len(hosts), "host"),
         "files": size(sum(file["bytes"] for file in files)) if files else "",
     }
-    return [Fact(name, value) for name, value in known.items() if value]
+    return {name: value for name, value in known.items() if value}
 
 
 def _n_steps(findings: Findings) -> int:

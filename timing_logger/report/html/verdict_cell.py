@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from timing_logger.report.html._cause_kinds import TimeKinds
-from timing_logger.report.html._step import StepChart, step_chart
+from timing_logger.report.html._step import StepChart, TimeKinds, step_chart
 from timing_logger.report.html._tables import FIRST
 from timing_logger.report.html._verdict import suspects_table
-from timing_logger.report.html.page import rendered, style
+from timing_logger.report.html.page import rendered, static_text
 from timing_logger.results.plain import ShownStep
 from timing_logger.results.verdict import Verdict
 from timing_logger.words.verdict import headline, particulars, what_next
@@ -16,22 +13,15 @@ from timing_logger.words.verdict import headline, particulars, what_next
 _WORDS_PX, _ROW_PX, _STEP_PX, _LANE_PX = 280, 32, 240, 31
 
 
-class VerdictCell(NamedTuple):
-    """A page, and how high it is on a wide screen, in pixels."""
-
-    page: str
-    height_px: int
-
-
-def verdict_cell(verdict: Verdict) -> VerdictCell:
-    """Draw a verdict, with the step that it has.
+def verdict_cell(verdict: Verdict) -> tuple[str, int]:
+    """Draw a verdict, with the step that it has: return the page, and its height on a wide screen in pixels.
 
     Raises:
         ConfigurationError: Jinja2 is not installed.
     """
     chart, legend = _drawn(verdict.step) if verdict.step else (None, [])
     content = {
-        "style": style(),
+        "style": static_text("report.css"),
         "kind": verdict.verdict if verdict.judged else "unjudged",
         "headline": headline(verdict),
         "particulars": particulars(verdict),
@@ -45,7 +35,7 @@ def verdict_cell(verdict: Verdict) -> VerdictCell:
         + _ROW_PX * len(verdict.suspects[:6])
         + (_STEP_PX + _LANE_PX * len(chart.lanes) if chart else 0)
     )
-    return VerdictCell(rendered("verdict_cell.html.jinja", content), height_px)
+    return rendered("verdict_cell.html.jinja", content), height_px
 
 
 def _drawn(step: ShownStep) -> tuple[StepChart, list[tuple[str, str]]]:
