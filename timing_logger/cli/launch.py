@@ -24,7 +24,6 @@ from timing_logger.cli.queries import Answer
 from timing_logger.cli.stderr import say, shown
 from timing_logger.errors import ConfigurationError, LogPathError
 from timing_logger.native_mpi import build
-from timing_logger.native_mpi.build import preloadable_library
 from timing_logger.process.launchers import local_rank
 from timing_logger.process.monitor import Monitor, MonitorProcess
 from timing_logger.process.shared_files import make_folder
@@ -119,7 +118,10 @@ def _environment(settings: Settings) -> dict[str, str]:
 
 
 def _environment_of_native_mpi(settings: Settings) -> dict[str, str]:
-    return {build.VARIABLE: settings.log_dir, "LD_PRELOAD": _before("LD_PRELOAD", preloadable_library())}
+    return {
+        build.VARIABLE: settings.log_dir,
+        "LD_PRELOAD": _before("LD_PRELOAD", build.preloadable_library()),
+    }
 
 
 def _before(variable: str, path: Path) -> str:

@@ -279,10 +279,7 @@ QUESTIONS = (
         "Per operation, group and class of sizes: bandwidths as nccl-tests defines them, with and without "
         "the wait for the last rank.",
         _bandwidth,
-        [
-            _all("groups"),
-            EXPECTED,
-        ],
+        [_all("groups"), EXPECTED],
     ),
     Command(
         "overlap",

@@ -67,7 +67,7 @@ def verdict_html(verdict: Verdict) -> str:
     Raises:
         ConfigurationError: Jinja2 is not installed.
     """
-    from timing_logger.report.html.verdict_cell import verdict_cell
+    from timing_logger.report.html.page import verdict_cell
 
     return InlinePage(*verdict_cell(verdict))._repr_html_()
 

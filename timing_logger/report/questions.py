@@ -57,13 +57,12 @@ def totals_text(totals: pd.DataFrame, by: Sequence[str], width: int, *, everythi
 _BANDWIDTH = (
     _OPERATION, _GROUP, Column("group_size", "ranks"), Column("size_class_bytes", "up to", size),
     Column("count", "rows"), Column("message_size_bytes", "bytes", size),
-    Column("time_ms", "time", as_duration),
+    Column("share_of_expected", "of expected", percent), Column("time_ms", "time", as_duration),
     Column("busbw_gb_per_s", "busbw GB/s", as_gb_per_s), Column("transfer_ms", "transfer", as_duration),
     Column("transfer_busbw_gb_per_s", "its busbw GB/s", as_gb_per_s),
     Column("algbw_gb_per_s", "algbw GB/s", as_gb_per_s),
     Column("transfer_algbw_gb_per_s", "its algbw GB/s", as_gb_per_s),
 )  # fmt: skip
-_SHARE_OF_EXPECTED = Column("share_of_expected", "of expected", percent)
 _MOST_EXPECTATIONS = 3
 
 
@@ -81,7 +80,7 @@ def bandwidth_text(
     few = bandwidth["group"].nunique() <= MOST_SETS
     shown = worst_of(bandwidth, -of_the_fastest(bandwidth), everything or few)
     return page(
-        *_in_one_group(shown, [*_BANDWIDTH[:6], _SHARE_OF_EXPECTED, *_BANDWIDTH[6:]], width),
+        *_in_one_group(shown, _BANDWIDTH, width),
         *paragraph(
             width,
             *on_left_out(len(bandwidth), len(shown), "rows", SLOWEST_FOR_THEIR_SIZE),

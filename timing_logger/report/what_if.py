@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pandas as pd
 
@@ -42,12 +42,13 @@ def what_if_text(answer: WhatIf | None, best: pd.DataFrame, transfers: pd.DataFr
 
 def answer_sentence(answer: WhatIf) -> str:
     """Return what a run would have taken, in words."""
+    why = answer.why_unjudged
     repaired = " and ".join(escape_text(text) for text in map(_in_words, answer.fixes))
     sentences = [
         f"With {repaired}, this run of {seconds(answer.run_ms)} would have taken {_length(answer)}.",
         _made_again(answer),
         "" if answer.plays_again else _BY_STEPS,
-        _unjudged(answer),
+        f"Nobody could be judged in it: {escape_text(reason(why))}." if why else "",
         _who_then(answer),
     ]
     return " ".join(filter(None, sentences))
@@ -72,14 +73,13 @@ def _length(answer: WhatIf) -> str:
 
 def _made_again(answer: WhatIf) -> str:
     if answer.assumed_gain_ms is not None:
-        return _made_again_as_assumed(answer)
+        return _made_again_as_assumed(answer, *answer.assumed_gain_ms)
     off_ms = (answer.gain_high_ms - answer.gain_low_ms) / 2
     again = f"Made again like this, it would take that within {seconds(off_ms)}, with 95% confidence."
     return again if off_ms else ""
 
 
-def _made_again_as_assumed(answer: WhatIf) -> str:
-    least_ms, most_ms = answer.assumed_gain_ms or (0.0, 0.0)
+def _made_again_as_assumed(answer: WhatIf, least_ms: float, most_ms: float) -> str:
     ends_ms = (max(0.0, answer.run_ms - gain_ms) for gain_ms in (answer.gain_high_ms, answer.gain_low_ms))
     return (
         "No rank had now more and now less to do, so that the run does not tell how its times grow with the "
@@ -92,11 +92,6 @@ def _made_again_as_assumed(answer: WhatIf) -> str:
 
 def _gained(ms: float) -> str:
     return f"{seconds(abs(ms))} {'less' if ms >= 0 else 'more'}"
-
-
-def _unjudged(answer: WhatIf) -> str:
-    why = answer.why_unjudged
-    return f"Nobody could be judged in it: {escape_text(reason(why))}." if why else ""
 
 
 def _who_then(answer: WhatIf) -> str:
@@ -156,14 +151,10 @@ _ON_WORK = (
 
 def _transfers(transfers: pd.DataFrame, width: int) -> Iterator[str]:
     if len(transfers):
-        shown = transfers.assign(gb_per_s=_finite(transfers["gb_per_s"].tolist()))
+        shown = transfers.assign(gb_per_s=transfers["gb_per_s"].replace(math.inf, math.nan))
         yield table_text(shown, _TRANSFERS, width)
         yield from paragraph(
             width,
             "What transfers take: a latency, and their bytes by a bandwidth, fitted between the sizes that "
             "were measured. Only there --fix bytes=, bucket= and group= say something.",
         )
-
-
-def _finite(values: Sequence[float]) -> list[float]:
-    return [value if math.isfinite(value) else float("nan") for value in values]

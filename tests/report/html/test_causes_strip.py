@@ -14,8 +14,7 @@ from simulated_runs import data_parallel, factors
 
 from timing_logger.report._host_rates import host_tables
 from timing_logger.report.html import _heatmap_grid
-from timing_logger.report.html._cause_kinds import COUNTED, KINDS
-from timing_logger.report.html._causes import LEAST_SHARE, MOST_CAUSES, CausesStrip
+from timing_logger.report.html._causes import COUNTED, KINDS, LEAST_SHARE, MOST_CAUSES, CausesStrip
 from timing_logger.report.html._findings import Findings, joined_begins, step_begins
 from timing_logger.report.html._heatmap import heatmap
 from timing_logger.report.html.page import host_parts

@@ -199,6 +199,4 @@ def _table(caption: str, frame: pd.DataFrame, columns: Sequence[TextColumn]) -> 
         [UNKNOWN if pd.isna(value) else column.shown(value) for value in frame[column.name].tolist()]
         for column in columns
     ]
-    return table(
-        caption, [column.head for column in columns], [list(row) for row in zip(*cells, strict=True)]
-    )
+    return table(caption, [column.head for column in columns], [*map(list, zip(*cells, strict=True))])

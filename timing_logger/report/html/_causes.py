@@ -1,4 +1,4 @@
-"""The strip under the heatmap: for which part of each step the ranks stood still, by cause."""
+"""The strip under the heatmap: for which part of each step the ranks stood still; **the table** of causes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,84 @@ import numpy as np
 
 from timing_logger.analysis.rows.arrays import Floats, Ints
 from timing_logger.report._host_rates import OWN_AXIS, HostTable
-from timing_logger.report.html._cause_kinds import COUNTED, KINDS, PAUSED, US_PER_S, Counted, Paused
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._heatmap_grid import Grid
 from timing_logger.report.html._tables import Packed, Table, packed, table
+from timing_logger.schema.record import COMPILE, GC, GRAPH_CAPTURE, IMPORT
 from timing_logger.words.units import percent, process_name
+
+US_PER_S = 1e6
+
+
+class Counted(NamedTuple):
+    """A kind that a host counts, in us of each second.
+
+    Attributes:
+        cause: the same in a verdict (``timing_logger.results.cause``).
+        name: what it is called on the page.
+        meaning: what was counted.
+        counters: where it is looked up: the first of these that is known.
+    """
+
+    cause: str
+    name: str
+    meaning: str
+    counters: tuple[str, ...]
+
+
+class Paused(NamedTuple):
+    """A kind that has rows of its own.
+
+    Attributes:
+        name: what it is called on the page.
+        meaning: what was timed.
+        operation: the operation of its rows.
+    """
+
+    name: str
+    meaning: str
+    operation: str
+
+
+_SOMEBODY = "some task of the rank's control group, or of its host where the group is not known,"
+
+COUNTED = (
+    Counted(
+        "processor-wait",
+        "Processor wait",
+        "the main thread was ready and had no processor",
+        ("main_run_queue_wait_us",),
+    ),
+    Counted(
+        "cpu-quota",
+        "CPU quota",
+        "a quota stopped the rank's control group; the time of all its processors, up to the whole step",
+        ("throttled_us",),
+    ),
+    Counted(
+        "disk-wait",
+        "Disk pressure",
+        f"{_SOMEBODY} waited for a disk",
+        ("cgroup_io_pressure_some_us", "io_pressure_some_us"),
+    ),
+    Counted(
+        "memory-wait",
+        "Memory pressure",
+        f"{_SOMEBODY} waited for memory",
+        ("cgroup_memory_pressure_some_us", "memory_pressure_some_us"),
+    ),
+)
+
+PAUSED = (
+    Paused("Collector", "Python's garbage collector ran: GC rows", GC),
+    Paused("Compiling", "torch.compile compiled: COMPILE rows", COMPILE),
+    Paused("Graph capture", "a CUDA graph was captured: GRAPH_CAPTURE rows", GRAPH_CAPTURE),
+    Paused("Imports", "modules were imported: IMPORT rows", IMPORT),
+)
+
+KINDS: tuple[Counted | Paused, ...] = (*COUNTED, *PAUSED)
+
+# -- the strip -------------------------------------------------------------------------------------------
 
 MOST_CAUSES = 5
 """The most rows of the strip: more would be looked at one by one, which the table is better for."""

@@ -10,7 +10,7 @@ import numpy as np
 from timing_logger.analysis.rows.arrays import Floats
 from timing_logger.report._host_rates import COMMON_AXIS, OWN_AXIS, HostTable
 from timing_logger.report._limits import MOST_LINES
-from timing_logger.report.html._cause_kinds import COUNTED
+from timing_logger.report.html._causes import COUNTED
 from timing_logger.report.html._tables import Shown, Table, packed, significant, table
 from timing_logger.report.html._timeline import Timeline
 from timing_logger.schema.host_counters import BY_NAME

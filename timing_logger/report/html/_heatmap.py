@@ -89,11 +89,11 @@ def worst_and_others(processes: Sequence[tuple[int, int]], crowd: Crowd, judged_
     hosts = dict(list(of_host.items())[:HOST_ROWS])
     names = [process_name(*processes[row]) for row in worst]
     names += [f"{escape_text(host)} ({len(its)})" for host, its in hosts.items()]
-    sections = [
+    are_all = len(hosts) == len(of_host)
+    which = "Hosts, the slowest first" if are_all else f"{len(hosts)} slowest of {len(of_host):,} hosts"
+    sections = [  # each has room on a phone
         Section(name=f"{len(worst)} ranks, the worst first", about="", n_rows=len(worst)),
-        Section(
-            name=_about_hosts(len(hosts), len(of_host)), about=", mean of its other ranks", n_rows=len(hosts)
-        ),
+        Section(name=f"{which} (ranks in the mean)", about=", mean of its other ranks", n_rows=len(hosts)),
         Section(
             name=f"Of the other {len(others):,} ranks, in each cell",
             about=f" of the other {len(others):,} ranks",
@@ -102,12 +102,6 @@ def worst_and_others(processes: Sequence[tuple[int, int]], crowd: Crowd, judged_
     ]
     shown = [section for section in sections if section["n_rows"]]
     return Rows(worst, [*names, *BANDS.values()], list(hosts.values()), others, len(of_host), shown)
-
-
-def _about_hosts(n_shown: int, n_hosts: int) -> str:
-    """Return a heading that has room on a phone."""
-    which = f"{n_shown} slowest of {n_hosts:,} hosts" if n_shown < n_hosts else "Hosts, the slowest first"
-    return f"{which} (ranks in the mean)"
 
 
 def _by_host(
