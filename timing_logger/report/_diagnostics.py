@@ -16,7 +16,7 @@ from timing_logger.report._limits import MOST_LINES
 from timing_logger.schema.record import escape_text
 from timing_logger.schema.sidecar import NOT_TOLD
 from timing_logger.words.not_told import not_told_sentences
-from timing_logger.words.units import count, listed, page, paragraph, quoted
+from timing_logger.words.units import count, listed, or_unknown, page, paragraph, quoted, size, yes_or_no
 
 if TYPE_CHECKING:
     from timing_logger.analysis.verdict.overview import Summary
@@ -32,6 +32,17 @@ def is_complete(counters: FileCounters) -> bool:
     """Tell whether a file was closed and has every record that its logger accepted."""
     is_whole = bool(counters["closed"]) and counters["agrees"] is not False
     return is_whole and not counters["dropped"] and not counters["pending"]
+
+
+HEADS_OF_FILE = ("file", "rows", "size", "accepted", "written", "dropped", "pending", "closed")
+"""What stands above the cells of :func:`cells_of_file`."""
+
+
+def cells_of_file(file: File, counters: FileCounters) -> list[str]:
+    """Return what tables say of a file: its name, rows and size, and what its logger counted."""
+    counted = counters["accepted"], counters["written"], counters["dropped"], counters["pending"]
+    read = escape_text(counters["file"]), str(counters["rows"]), size(file["bytes"])
+    return [*read, *map(or_unknown, counted), yes_or_no(counters["closed"])]
 
 
 def diagnostics(summary: Summary, *, everything: bool = True) -> Iterable[str]:

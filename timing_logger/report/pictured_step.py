@@ -11,7 +11,7 @@ from timing_logger.analysis.accounting.lines import NO_RANK
 from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.results.plain import ShownStep
 from timing_logger.schema.record import escape_text
-from timing_logger.words.units import UNKNOWN, as_tenths, wrapped
+from timing_logger.words.units import as_tenths, wrapped
 
 _NOTICED = 0.02
 """Waiting that is shorter than this part of the step is not told: nobody sees it in a picture."""
@@ -95,8 +95,6 @@ class PicturedStep(ShownStep):
 def _ms(values: Iterable[float]) -> str:
     """Return durations as a range, such as ``21.3 to 29.4 ms``."""
     found = sorted(values)
-    if not found:
-        return UNKNOWN
     least, most = as_tenths(found[0]), as_tenths(found[-1])
     return f"{least} ms" if least == most else f"{least} to {most} ms"
 

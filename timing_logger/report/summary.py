@@ -13,7 +13,7 @@ import pandas as pd
 
 from timing_logger.analysis.rows.operations import BACKEND, WAIT, base_operation
 from timing_logger.report._account_figures import NOT_TIMED, AccountFigures, operations_and_not_timed
-from timing_logger.report._diagnostics import diagnostics, is_complete
+from timing_logger.report._diagnostics import HEADS_OF_FILE, cells_of_file, diagnostics, is_complete
 from timing_logger.report._limits import MOST_LINES, MOST_SETS, ends_and_middle, on_left_out
 from timing_logger.report._text_tables import WHOSE, Column, bar, drawn, new_table, table_text
 from timing_logger.report.account import most_waited_for, on_ranks_left_out, on_the_unmatched, part_columns
@@ -23,14 +23,12 @@ from timing_logger.words.units import (
     as_hundredths,
     count,
     fixed,
-    or_unknown,
     page,
     paragraph,
     percent,
     seconds,
     size,
     wrapped,
-    yes_or_no,
 )
 
 if TYPE_CHECKING:
@@ -149,16 +147,9 @@ def _files(summary: Summary, width: int, everything: bool) -> str:
 
 
 def _files_table(files: Sequence[tuple[File, FileCounters]]) -> Table:
-    table = new_table("file", "rows", "size", "accepted", "written", "dropped", "pending", "closed")
+    table = new_table(*HEADS_OF_FILE)
     for file, counters in files:
-        known = (counters["accepted"], counters["written"], counters["dropped"], counters["pending"])
-        table.add_row(
-            escape_text(counters["file"]),
-            str(counters["rows"]),
-            size(file["bytes"]),
-            *map(or_unknown, known),
-            yes_or_no(counters["closed"]),
-        )
+        table.add_row(*cells_of_file(file, counters))
     return table
 
 

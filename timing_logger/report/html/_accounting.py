@@ -7,18 +7,16 @@ from collections.abc import Iterable
 
 from timing_logger.analysis.rows.files import File, FileCounters, SidecarContent, sidecar_of
 from timing_logger.analysis.verdict.overview import Summary
-from timing_logger.report._diagnostics import diagnostics, is_complete
+from timing_logger.report._diagnostics import HEADS_OF_FILE, cells_of_file, diagnostics, is_complete
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._tables import Table, table
 from timing_logger.report.html._timeline import Timeline
 from timing_logger.schema.record import escape_text
-from timing_logger.words.units import UNKNOWN, count, or_unknown, size, yes_or_no
+from timing_logger.words.units import UNKNOWN, count
 
 _MAX_REASONS = 10
 
-_COUNTED = [
-    "file", "rows", "size", "accepted", "written", "dropped", "pending", "closed", "CPU ms", "us per record",
-]  # fmt: skip
+_COUNTED = [*HEADS_OF_FILE, "CPU ms", "us per record"]
 _KNOWN = ["file", "host", "aligned", "uncertainty us", "wall clock read within us", "device clock within us"]
 
 
@@ -27,16 +25,7 @@ def files_table(findings: Findings) -> Table:
     known = list(zip(summary.files, summary.counters, strict=True))
     if findings.crowd.is_many:
         known.sort(key=_worst_kept)
-    rows = [
-        [
-            escape_text(counters["file"]), str(counters["rows"]), size(file["bytes"]),
-            or_unknown(counters["accepted"]), or_unknown(counters["written"]),
-            or_unknown(counters["dropped"]), or_unknown(counters["pending"]),
-            yes_or_no(counters["closed"]),
-            *_cost(sidecar_of(file), counters),
-        ]
-        for file, counters in known
-    ]  # fmt: skip
+    rows = [[*cells_of_file(file, counters), *_cost(sidecar_of(file), counters)] for file, counters in known]
     which = "that are not complete, if any, and then those whose flush thread cost most"
     caption = "What each rank's logger counted, and what its flush thread cost"
     return table(caption, _COUNTED, rows, findings.crowd.shown(which, "summary --all"))

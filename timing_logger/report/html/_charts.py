@@ -126,10 +126,9 @@ def _operation_chart(operation: str, rows: pd.DataFrame, most: float, is_many: b
         Bar(f"rank {rank}", percent(part), (_length(part, most),))
         for rank, part in zip(ranks, shares, strict=True)
     ]
-    least, longest = (
-        f"{bars[at].value} (rank\N{NO-BREAK SPACE}{ranks[at]})" for at in (shares.argmin(), shares.argmax())
-    )
-    alike = len({bars[at].value for at in (shares.argmin(), shares.argmax())}) == 1
+    ends = shares.argmin(), shares.argmax()
+    least, longest = (f"{bars[at].value} (rank\N{NO-BREAK SPACE}{ranks[at]})" for at in ends)
+    alike = len({bars[at].value for at in ends}) == 1
     spread = f"{bars[0].value} on each rank" if alike else f"{least} to {longest}"
     return OperationChart(escape_text(operation), spread if len(bars) > 1 else bars[0].value, bars)
 

@@ -216,15 +216,9 @@ def _on_ranks_left_out(rows: Rows) -> str:
     if not len(rows.others):
         return ""
     named, others = len(rows.processes), len(rows.others)
-    hosts = ""
-    if rows.hosts:
-        n_shown = len(rows.hosts)
-        which = (
-            "each host"
-            if n_shown == rows.n_hosts
-            else f"each of the {n_shown} slowest of {rows.n_hosts:,} hosts"
-        )
-        hosts = f"the mean of {which} and by "
+    n_shown = len(rows.hosts)
+    which = "host" if n_shown == rows.n_hosts else f"of the {n_shown} slowest of {rows.n_hosts:,} hosts"
+    hosts = f"the mean of each {which} and by " if n_shown else ""
     return (
         f"Of {named + others:,} ranks {named} have a row of their own: those that the verdict names, then "
         "those that others waited for longest, then those that took longest themselves. The other "

@@ -250,7 +250,7 @@ def timeline_of(
         spans["begin_s"] -= min(origins_s.values())
     length_s = float((spans["begin_s"] + spans["duration_s"]).max())
     data = _data(spans, is_common, world_size, whose)
-    kinds = list(dict.fromkeys(kind for _, kind in sorted(data["operations"], key=_kind_order)))
+    kinds = [kind for kind in _KINDS if any(kind == its for _, its in data["operations"])]
     left_out = n_theirs - len(spans)
     shortest_s = float(spans["duration_s"].min()) if left_out else 0.0
     return Timeline(
@@ -401,7 +401,3 @@ def kind_of(name: str) -> str:
     if base_operation(name) in COPIES:
         return "copies"
     return "own work" if is_own_work(name) else "others"
-
-
-def _kind_order(operation: list[str]) -> int:
-    return _KINDS.index(operation[1])
