@@ -34,7 +34,7 @@ def test_every_module_in_python_is_on_the_page_with_its_purpose(page: str) -> No
         for package in ("timing_logger", "allreduce_instrumentation")
         for file in (ROOT / package).rglob("*.py")
     ]
-    assert len(modules) > 400
+    assert len(modules) > 300
     unsaid = []
     for module in modules:
         section = sections.get(module.parent.as_posix(), "")

@@ -44,7 +44,7 @@ from timing_logger.recording.watchers import host_sampler
 from timing_logger.recording.watchers.kernel_files import ParsedSource
 from timing_logger.report import rows_json
 from timing_logger.results.policy import Policy, positive
-from timing_logger.schema.host_counters import COUNTERS, HEADER, NAMES, Counter
+from timing_logger.schema.host_counters import COUNTERS, HEADER, Counter
 from timing_logger.schema.record import RawRecord, Record
 from timing_logger.schema.timing_files import sidecar_path
 from timing_logger.sinks.memory import MemorySink
@@ -178,7 +178,7 @@ def test_a_counter_is_a_row_and_a_source(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(host_sampler, "SHORTEST_HOST_INTERVAL_S", 0)  # the only line is that of the end
     monkeypatch.setattr(host_sampler, "HEADER", HEADER.replace("\n", f",{invented.name}\n"))
     monkeypatch.setattr(host_sampler, "sources", lambda: [source])
-    monkeypatch.setattr(host_rows, "NAMES", (*NAMES, invented.name))
+    monkeypatch.setattr(host_rows, "COUNTED", (*host_rows.COUNTED, invented.name))
     TimingLogger(0, tmp_path / "logs", host_counters=True).close()
     with (tmp_path / "logs" / "host-rank0.csv").open() as lines:
         assert [row[invented.name] for row in csv.DictReader(lines)] == ["7"]

@@ -122,7 +122,12 @@ def _flawed(frame: Frame, parts: Instances, problems: Ints) -> dict[tuple[str, s
     for pair in np.flatnonzero(np.bincount(pairs)) if len(pairs) else ():
         state, reason = divmod(int(pair), len(reasons))
         counts[STATES[state], reasons[reason]] = int((pairs == pair).sum())
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+    return dict(sorted(counts.items(), key=_most_first))
+
+
+def _most_first(counted: tuple[tuple[str, str], int]) -> tuple[int, tuple[str, str]]:
+    why, count = counted
+    return -count, why
 
 
 COLLECTIVES = OfCommunication(LOOKS_AT, collectives, moves_bytes_or_is_work)
