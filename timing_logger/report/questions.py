@@ -179,12 +179,14 @@ def waits_text(
     waited_ms = messages[["late_sender_ms", "late_receiver_ms"]].sum(axis=1)
     pairs = worst_of(messages, waited_ms, everything)
     shown = totals if everything else _least_and_most(totals)
-    left_out = on_left_out(len(messages), len(pairs), "pairs of ranks", "with most waiting")
-    on_pairs = *_in_one_group(pairs, _MESSAGES, width), *paragraph(width, *left_out, _ON_MESSAGES)
+    on_pairs: tuple[str, ...] = ()
+    if len(messages):
+        left_out = on_left_out(len(messages), len(pairs), "pairs of ranks", "with most waiting")
+        on_pairs = *_in_one_group(pairs, _MESSAGES, width), *paragraph(width, *left_out, _ON_MESSAGES)
     return page(
         *_in_one_group(shown, _WAITS, width),
         *paragraph(width, *_on_rows_left_out(totals, shown), *_on_clocks(totals), *_on_matches(states)),
-        *(on_pairs if len(messages) else ()),
+        *on_pairs,
     )
 
 
