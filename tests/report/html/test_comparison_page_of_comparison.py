@@ -99,7 +99,7 @@ def test_of_single_runs_there_are_points_and_no_intervals() -> None:
 
 
 def test_a_history_is_a_side_like_any_other_and_what_it_lacks_is_said() -> None:
-    history = [one.in_batch(str(at // 2)) for at, one in enumerate(differing(14, 2))]
+    history = [replace(one, batch=str(at // 2)) for at, one in enumerate(differing(14, 2))]
     found = compare_runs(differing(2, 1, 1.5, runs="new"), history, in_batches=True)
     page = comparison_html(found, unusable=["'a.run.json' holds no summary of a run"])
     assert page.count('<circle class="run side-1"') == 14
