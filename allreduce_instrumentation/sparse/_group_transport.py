@@ -34,7 +34,7 @@ V = TypeVar("V")
 
 
 class GroupRanks:
-    """The :class:`~._ranks.Ranks` of a process group: communicates over a new group of the same ranks.
+    """The :class:`~._transport.Ranks` of a process group: communicates over a new group of the same ranks.
 
     If the group has no backend for the host, tensors of the host travel over the device. The rows of a
     group that times itself go to its own logger.

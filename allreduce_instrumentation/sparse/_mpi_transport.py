@@ -20,7 +20,7 @@ V = TypeVar("V")
 
 
 class MpiRanks:
-    """The :class:`~._ranks.Ranks` of an MPI communicator: communicates over a duplicate of it.
+    """The :class:`~._transport.Ranks` of an MPI communicator: communicates over a duplicate of it.
 
     Args:
         comm: an mpi4py intracommunicator; None for ``MPI.COMM_WORLD``.

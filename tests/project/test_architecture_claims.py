@@ -336,8 +336,8 @@ def test_nothing_calls_synchronise_clocks_by_itself() -> None:
     assert where(lambda node: called(node).endswith(name), {f"{name}("}, LOGGER, INSTRUMENTATION) == set()
 
 
-def test_only_torch_patches_changes_private_names_of_torch_in_allreduce_instrumentation() -> None:
-    """In ``allreduce_instrumentation``, only ``_torch_patches.py`` changes private names of torch."""
+def test_only_initialization_changes_private_names_of_torch_in_allreduce_instrumentation() -> None:
+    """In ``allreduce_instrumentation``, only ``initialization.py`` changes private names of torch."""
 
     def changes(node: ast.AST) -> bool:
         if isinstance(node, ast.Call):

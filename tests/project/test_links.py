@@ -1,7 +1,8 @@
-"""Links of the documentation point to files and headings that there are."""
+"""Links of the documentation, and names of files in sources and pages, lead to what there is."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,37 @@ def test_the_index_of_the_documentation_leads_to_every_page() -> None:
     index = ROOT / "docs" / "README.md"
     linked = {link.file for link in links_of(index) if link.is_relative}
     assert [page.name for page in PAGES if page != index and page.resolve() not in linked] == []
+
+
+SOURCES = re.compile(r"\.(md|py|pyx|pxi|c|h|cpp|js|css|jinja)$")
+NAME = re.compile(r"(?<![\w.*{}/-])(?:[\w-]+/)*([\w-]+\.(?:pyx|pxi|py|js|cpp))(?![\w*])")
+OF_OTHERS = {
+    "train.py", "data.py", "script.py", "simulate.py", "train_ray.py",
+    "process.py", "spawn.py", "popen_fork.py", "subprocess.py", "external_utils.py", "columns.pxi",
+}  # fmt: skip
+"""Files of users, of Python and of torch, and those that a build makes."""
+
+
+def test_files_that_sources_and_pages_name_exist() -> None:
+    folders = (
+        "timing_logger",
+        "allreduce_instrumentation",
+        "docs",
+        "tests",
+        "benchmarks",
+        "examples",
+        "website",
+    )
+    files = [file for folder in folders for file in (ROOT / folder).rglob("*.*")]
+    there = {file.name for file in (*files, *ROOT.glob("*.py"))}
+    sources = [file for file in files if SOURCES.search(file.name) and "tests" not in file.parts]
+    named = {
+        (str(file.relative_to(ROOT)), name)
+        for file in (*sources, ROOT / "CONTRIBUTING.md", ROOT / "README.md")
+        for name in NAME.findall(file.read_text(encoding="utf-8", errors="replace"))
+    }
+    assert len(named) > 100
+    assert sorted((file, name) for file, name in named if name not in there | OF_OTHERS) == []
 
 
 def _leads_somewhere(link: Link) -> bool:

@@ -1,4 +1,4 @@
-"""The process of a monitor: ``python -m timing_logger.live``, as ``monitor_process.py`` starts it."""
+"""The process of a monitor: ``python -m timing_logger.live``, as ``process/monitor.py`` starts it."""
 
 from __future__ import annotations
 

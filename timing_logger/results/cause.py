@@ -120,7 +120,7 @@ class Cause(NamedTuple):
     Of a counter that tells no time, figures are in its own unit, per second.
 
     Attributes:
-        name: what it is, such as ``processor-wait``; ``kinds_of_cause.py`` has all.
+        name: what it is, such as ``processor-wait``; ``CAUSES`` has all.
         counter: the host counter that shows it.
         ranks: the ranks that it is said of.
         how: what was compared.

@@ -107,7 +107,7 @@ class RunSummary:
             all.
         steps_are: what a step is.
         n_steps: how many steps count, of the rank that has most.
-        n_warm_up: how many steps before those were left out, see ``warm_up.py``.
+        n_warm_up: how many steps before those were left out, see ``analysis/comparison/quantities.py``.
         not_told: what the sources of imported files do not tell, by the kind of the import and the names of
             ``sidecar.NOT_TOLD``.
         n_lost: records that a logger counted as dropped, and lines that were not read.

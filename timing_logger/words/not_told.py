@@ -1,4 +1,4 @@
-"""What the sources of imported runs do not tell and an answer would need: in words, and as plain values.
+"""Why nobody could be judged, in words; and what imported runs do not tell an answer that needs it.
 
 Each answer names here what it needs, whether it is read by a person or by a program.
 """

@@ -1,4 +1,4 @@
-/* The wait at the end of a backward pass for the operations that are still running: see _backward_waits.py. */
+/* The wait at the end of a backward pass for the operations that are still running: see _timed_work.py. */
 #pragma once
 
 #include <vector>

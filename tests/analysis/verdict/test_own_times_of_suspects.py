@@ -208,7 +208,7 @@ def test_a_slower_stage_is_a_role_also_without_the_messages(logged: str, seed: i
     assert (verdict.verdict, verdict.labels, verdict.ranks) == ("role", "stage 3", (9, 10, 11))
 
 
-@pytest.mark.slow("test_coverage_by_hand.py has roles that may wait for each other")
+@pytest.mark.slow("test_verdict_coverage_by_hand.py has roles that may wait for each other")
 def test_a_slower_stage_of_which_only_reductions_are_logged_is_not_judged() -> None:
     """Messages that are not logged hold all stages up alike."""
     timings, roles = last_stage_slower(0)
@@ -244,7 +244,7 @@ def test_stages_that_do_different_things_are_no_slow_role() -> None:
 # -- what is not understood ---------------------------------------------------------------------------
 
 
-@pytest.mark.slow("test_coverage_by_hand.py has the rank for which most is waited")
+@pytest.mark.slow("test_verdict_coverage_by_hand.py has the rank for which most is waited")
 def test_a_rank_too_little_slow_to_be_suspected_for_which_all_wait_visibly_leaves_no_healthy_run() -> None:
     factor = factors(200, 4, noise=0.005)
     factor[:, 1] *= 1.07

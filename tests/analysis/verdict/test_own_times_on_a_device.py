@@ -85,7 +85,7 @@ def test_where_a_late_rank_looks_like_its_peers_the_run_is_not_called_healthy(la
     assert reason(verdict.why).startswith("own work is timed on the device's clock")
 
 
-@pytest.mark.slow("test_coverage_by_hand.py has how long waits must be to hide who is slow")
+@pytest.mark.slow("test_verdict_coverage_by_hand.py has how long waits must be to hide who is slow")
 def test_where_ranks_hardly_wait_the_run_is_healthy() -> None:
     verdict = stragglers(run("DATA", [[0, 1, 2, 3]], delay_ms=0))
     assert (verdict.verdict, verdict.judged) == ("healthy", True)

@@ -724,7 +724,7 @@ def test_of_two_incarnations_of_a_rank_the_later_counts() -> None:
     assert stragglers(pd.concat([before, after], ignore_index=True)).verdict == "healthy"
 
 
-@pytest.mark.slow("test_own_times.py and test_coverage.py have one rank")
+@pytest.mark.slow("test_own_times.py and test_verdict_coverage.py have one rank")
 def test_one_rank_has_nobody_to_be_slower_than() -> None:
     verdict = stragglers(data_parallel(factors(50, 1, noise=0.05)))
     assert (verdict.verdict, verdict.ranks) == ("healthy", ())

@@ -59,7 +59,7 @@ def without_any_time(timings: pd.DataFrame) -> pd.DataFrame:
     return timings.assign(elapsed_ms=np.nan, start_counter=np.nan, end_counter=np.nan)
 
 
-BY_HAND = pytest.mark.slow("test_coverage_by_hand.py has each reason")
+BY_HAND = pytest.mark.slow("test_verdict_coverage_by_hand.py has each reason")
 INCONCLUSIVE = {
     "no rows": (run().head(0), "there are no rows"),
     "one rank": (run(ranks=1), "only one rank is recorded"),
@@ -104,7 +104,7 @@ def test_one_rank_that_slowed_down_against_its_past_is_a_finding() -> None:
     assert (verdict.verdict, verdict.judged, verdict.unjudged_ranks) == ("group-wide", True, (0,))
 
 
-@pytest.mark.slow("test_coverage_by_hand.py has of which ranks too little is known")
+@pytest.mark.slow("test_verdict_coverage_by_hand.py has of which ranks too little is known")
 def test_a_rank_of_which_nothing_is_known_is_listed_beside_a_healthy_verdict() -> None:
     timings = run().copy()
     timings.loc[timings["rank"] == 3, "status"] = "error:RuntimeError"
@@ -337,13 +337,13 @@ def test_in_a_run_that_mostly_transfers_that_is_told_and_who_leaves_late_beside_
     assert {MostlyTransfers, LeavesLate} <= set(map(type, verdict.evidence))
 
 
-@pytest.mark.slow("test_coverage_by_hand.py has what is no leaving late")
+@pytest.mark.slow("test_verdict_coverage_by_hand.py has what is no leaving late")
 def test_ranks_that_wait_for_one_that_leaves_with_the_others_are_not_told_that_it_leaves_late() -> None:
     assert stragglers(leaving(0.0)).judged
     assert stragglers(leaving(0.0, works_ms=26.0)).ranks == (1,)
 
 
-@pytest.mark.slow("test_coverage_by_hand.py takes the error of clocks off what is late")
+@pytest.mark.slow("test_verdict_coverage_by_hand.py takes the error of clocks off what is late")
 def test_nobody_is_said_to_leave_late_by_less_than_the_clocks_may_be_wrong() -> None:
     assert not stragglers(leaving(8.0, clocks_s=1e-3)).judged
     assert stragglers(leaving(8.0, clocks_s=4e-3)).judged

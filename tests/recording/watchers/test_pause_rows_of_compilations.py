@@ -1,6 +1,6 @@
 """Each compilation by torch.compile is a row: of which function, and whether it had been compiled before.
 
-``test_compilations_of_a_stand_in.py`` has the same of a module that stands in for torch's.
+``test_pause_rows_of_compilations_of_a_stand_in.py`` has the same of a module that stands in for torch's.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ COLUMNS_OF: dict[str, tuple[str, ...]] = {
 
 RUN_OF_RANK, EPOCH_OF_STEP = "run_of_rank", "epoch_of_step"
 MEANING_OF_EPOCHS, PROCESS_RESTARTS = "meaning_of_epochs", "process_restarts"
-"""Columns of the rows of communication (``communication_rows.py``), for what these alone would not tell.
+"""Columns of the rows of communication (``OfCommunication``), for what these alone would not tell.
 
 They are the number of the run that each row's process was of; the epoch of its step, counted where none is
 recorded; what epochs are for in the run; and whether iterations restart in the row's process."""

@@ -1,4 +1,4 @@
-"""The strip under the heatmap: for which part of each step the ranks stood still; **the table** of causes."""
+"""What the strip under the heatmap shows (``static/causes.js`` draws it), and **the table** of causes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// Which rows belong together, parts of a collective or the two sides of a message, as _timeline_links.py leaves it.
+// Which rows belong together, parts of a collective or the two sides of a message, as _timeline.py leaves it.
 
 const NOT_LINKED = -(2 ** 31);
 

@@ -1,4 +1,4 @@
-// Arrays as _packing.py leaves them in the page: little-endian, deflated, in base64.
+// Arrays as _tables.py leaves them in the page: little-endian, deflated, in base64.
 
 const ARRAYS = {
   float64: Float64Array, float32: Float32Array, uint32: Uint32Array, int32: Int32Array, uint16: Uint16Array,
