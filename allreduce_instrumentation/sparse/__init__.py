@@ -30,7 +30,7 @@ only some ranks: the ranks are then in different states, and training should end
 
 from __future__ import annotations
 
-from allreduce_instrumentation.sparse.by_name import (
+from allreduce_instrumentation.sparse.algorithms import (
     ALL_REDUCERS,
     check_compressor,
     dense_allreduce,

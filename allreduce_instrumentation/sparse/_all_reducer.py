@@ -22,7 +22,7 @@ from torch import Tensor
 from allreduce_instrumentation.compressors import Compressor, NoCompression
 from allreduce_instrumentation.sparse._buckets import Bucket
 from allreduce_instrumentation.sparse._transport import Ranks
-from allreduce_instrumentation.sparse.by_name import ALL_REDUCERS
+from allreduce_instrumentation.sparse.algorithms import ALL_REDUCERS
 from timing_logger.errors import ReductionError, TimingLoggerError
 from timing_logger.recording.cores.chosen import Span
 from timing_logger.recording.logger import TimingLogger

@@ -16,7 +16,7 @@ from allreduce_instrumentation.compressors import Compressor, NoCompression
 from allreduce_instrumentation.sparse._all_reducer import AllReducer, bucket_means
 from allreduce_instrumentation.sparse._gradient_passes import GradientPasses
 from allreduce_instrumentation.sparse._transport import Ranks, ranks_for
-from allreduce_instrumentation.sparse.by_name import check_compressor
+from allreduce_instrumentation.sparse.algorithms import check_compressor
 from timing_logger.errors import ConfigurationError
 from timing_logger.recording.global_logger import get_timing_logger
 from timing_logger.recording.logger import TimingLogger

@@ -361,7 +361,7 @@ def _is_of_torch(target: str) -> bool:
 
 def test_no_algorithm_of_all_reduce_has_a_clock_or_a_logger() -> None:
     """No all-reduce algorithm has a clock or a logger."""
-    for name in ("by_name", "oktopk"):
+    for name in ("algorithms", "oktopk"):
         file = ROOT / INSTRUMENTATION / "sparse" / f"{name}.py"
         assert not {"time", "timing_logger"} & {module.partition(".")[0] for module in imported(file)}
         handed_on = [

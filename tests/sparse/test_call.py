@@ -13,7 +13,7 @@ from allreduce_instrumentation.compressors import FP16, NoCompression, SparsePay
 from allreduce_instrumentation.sparse import (  # noqa: E402
     ALL_REDUCERS,
     _call,
-    by_name,
+    algorithms,
     check_compressor,
 )
 from allreduce_instrumentation.sparse._call import (  # noqa: E402
@@ -23,7 +23,7 @@ from allreduce_instrumentation.sparse._call import (  # noqa: E402
     reduce_over_ranks,
 )
 from allreduce_instrumentation.sparse._transport import _is_instance, transport_for  # noqa: E402
-from allreduce_instrumentation.sparse.by_name import rounds  # noqa: E402
+from allreduce_instrumentation.sparse.algorithms import rounds  # noqa: E402
 from allreduce_instrumentation.sparse.oktopk import fits, kth_largest  # noqa: E402
 from timing_logger import TimingLogger  # noqa: E402
 from timing_logger.errors import ConfigurationError, ReductionError  # noqa: E402
@@ -56,7 +56,7 @@ def ranks(logger: TimingLogger, monkeypatch: pytest.MonkeyPatch) -> Any:
     return transport
 
 
-def reduced(tensor: Any, compressor: Any, algorithm: Algorithm = by_name.DENSE, name: Any = "w") -> Any:
+def reduced(tensor: Any, compressor: Any, algorithm: Algorithm = algorithms.DENSE, name: Any = "w") -> Any:
     comm: Any = None
     return reduce_over_ranks(algorithm, tensor, comm, compressor, name, None)
 
@@ -93,7 +93,7 @@ def test_a_mean_of_halves_of_an_odd_number_has_no_padding(ranks: Alike) -> None:
 
 
 def test_picks_of_equal_ranks_are_their_mean(ranks: Alike) -> None:
-    assert reduced(torch.tensor([1.0, 4.0]), TopK(0.5), by_name.TOPK).tolist() == [0.0, 4.0]
+    assert reduced(torch.tensor([1.0, 4.0]), TopK(0.5), algorithms.TOPK).tolist() == [0.0, 4.0]
 
 
 @pytest.mark.usefixtures("ranks")
@@ -158,7 +158,7 @@ def stated(ranks: Any, tensor: Any, compressor: Any, algorithm: Algorithm) -> An
 
 
 def test_a_rank_states_what_it_is_about_to_reduce(ranks: Alike) -> None:
-    statement = stated(ranks, torch.ones(2, 2, dtype=torch.float64), TopK(0.5), by_name.TOPK)
+    statement = stated(ranks, torch.ones(2, 2, dtype=torch.float64), TopK(0.5), algorithms.TOPK)
     assert (statement.algorithm, statement.name, statement.length) == ("topk", "w", 4)
     assert (statement.dtype, statement.travels_as, statement.travels_from) == ("torch.float64",) * 2 + (
         "cpu",
@@ -168,7 +168,7 @@ def test_a_rank_states_what_it_is_about_to_reduce(ranks: Alike) -> None:
 
 
 def test_dense_reduction_leaves_nothing_out_and_compares_no_numbers(ranks: Alike) -> None:
-    statement = stated(ranks, torch.ones(4), FP16(), by_name.DENSE)
+    statement = stated(ranks, torch.ones(4), FP16(), algorithms.DENSE)
     assert (statement.density, dict(statement.facts)) == (1.0, {})
     assert (statement.dtype, statement.travels_as) == ("torch.float32", "torch.float16")
 
@@ -281,7 +281,7 @@ def test_sums_travel_in_single_precision_once_the_sender_has_merged(
 ) -> None:
     payload = SparsePayload(torch.ones(1).half(), torch.zeros(1), 4, torch.float16)
     transport: Any = Alike(size, logger)
-    assert by_name._sent_dtype(payload, number, sender, transport) is dtype
+    assert algorithms._sent_dtype(payload, number, sender, transport) is dtype
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The all-reducers, over MPI on one to nine real ranks and over gloo on one to three.
 
 By day on two, over either: more keep every core busy for long, and everything beside them would crawl. What
-gtopk does on more is tried on threads by day, in ``test_by_name_gtopk.py``.
+gtopk does on more is tried on threads by day, in ``test_algorithms_gtopk.py``.
 """
 
 from __future__ import annotations

@@ -8,13 +8,13 @@ from ranks_as_threads import ThreadTransport, on_threads
 from torch import Tensor
 
 from allreduce_instrumentation.compressors import TopK
-from allreduce_instrumentation.sparse import by_name
+from allreduce_instrumentation.sparse import algorithms
 
 
 def all_reduce(transport: ThreadTransport, compressor: TopK, tensor: Tensor) -> Tensor:
     """Without the frame that checks arguments."""
-    payload = by_name.GTOPK.compress(compressor, tensor, "layer")
-    return by_name.GTOPK.reduce(transport, compressor, payload, "layer")
+    payload = algorithms.GTOPK.compress(compressor, tensor, "layer")
+    return algorithms.GTOPK.reduce(transport, compressor, payload, "layer")
 
 
 def residual_of(compressor: TopK) -> Tensor:
